@@ -23,6 +23,6 @@ def __getattr__(name: str) -> ModuleType:
         if extra is None:
             raise
         raise ModuleNotFoundError(
-            f"{error.name} is needed for this operator and is not installed: pip install \"pipeflow[{extra}]\"",
+            f'{error.name} is needed for this operator and is not installed: pip install "pipeflow[{extra}]"',
             name=error.name,
         ) from error

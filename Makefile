@@ -1,0 +1,100 @@
+# Each target makes the virtual environment it needs under .venvs/; nothing else has to be installed.
+PYTHON ?= $(shell sh tools/find_python.sh)
+ENVIRONMENT = sh tools/environment.sh $(@D)
+TESTS ?=
+
+.PHONY: help demo test lint docs bench test-all test-adapters test-gpu test-nvrtc test-oracle fuzz clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo           the main example: batches and throughput"
+	@echo "make test           the whole suite (TESTS=tests/... for a part of it)"
+	@echo "make lint           ruff and mypy"
+	@echo "make docs           regenerate stubs, operator pages and the support table, then run every code block"
+	@echo "make bench          every benchmark, with its peers (BENCH=benchmarks/... for one)"
+	@echo "make test-all       the suite on Python 3.11, 3.12 and 3.13"
+	@echo "make test-adapters  torch, JAX, Keras and Ray adapters, for real"
+	@echo "make test-oracle    compare with NVIDIA DALI 2.4.0 on the CPU"
+	@echo "make test-nvrtc     compile the CUDA kernels and run them on the host; needs g++ but no GPU"
+	@echo "make test-gpu       the tests that need a CUDA device (CUDA=12 or 13, default 13)"
+	@echo "make fuzz           decoders and readers against thousands of broken files"
+
+# --- environments -------------------------------------------------------------------------------
+SETUP = setup.cfg pyproject.toml tools/environment.sh
+
+.venvs/demo/.ready: $(SETUP)
+	@$(ENVIRONMENT) "$(PYTHON)" -e ".[image]"
+
+.venvs/test/.ready: $(SETUP)
+	@$(ENVIRONMENT) "$(PYTHON)" -e ".[test]"
+
+.venvs/test-3.%/.ready: $(SETUP)
+	@$(ENVIRONMENT) "$$(sh tools/find_python.sh 3.$*)" -e ".[test]"
+
+# Frameworks are pinned: tests/last_runs.md says which versions were tried.
+.venvs/adapters/.ready: $(SETUP)
+	@$(ENVIRONMENT) "$(PYTHON)" -e ".[test,ray,jax]" torch==2.13.0 keras
+
+.venvs/nvrtc/.ready: $(SETUP)
+	@$(ENVIRONMENT) "$(PYTHON)" -e ".[test,cuda13]"
+
+CUDA ?= 13
+.venvs/gpu-cuda$(CUDA)/.ready: $(SETUP)
+	@$(ENVIRONMENT) "$(PYTHON)" -e ".[test,cuda$(CUDA),codec$(CUDA)]" torch==2.13.0
+
+.venvs/bench/.ready: $(SETUP)
+	@$(ENVIRONMENT) "$(PYTHON)" -e ".[test]"
+
+.venvs/dali/.ready: tools/environment.sh
+	@$(ENVIRONMENT) "$(PYTHON)" nvidia-dali-cuda120==2.4.0 numpy opencv-python-headless
+
+# TensorFlow has no wheel for every Python; the benchmarks print its row only where it could be installed.
+.venvs/tensorflow/.ready: tools/environment.sh
+	@$(ENVIRONMENT) "$(PYTHON)" tensorflow-cpu || echo "TensorFlow cannot be installed here: benchmarks run without it"
+
+# --- the two commands of the README -------------------------------------------------------------
+demo: .venvs/demo/.ready
+	.venvs/demo/bin/python examples/demo.py
+
+test: .venvs/test/.ready
+	.venvs/test/bin/python -m pytest --durations=20 $(TESTS)
+
+# --- checks ---------------------------------------------------------------------------------------
+lint: .venvs/test/.ready
+	.venvs/test/bin/ruff check pipeflow tests benchmarks examples tools
+	.venvs/test/bin/mypy
+
+docs: .venvs/test/.ready
+	.venvs/test/bin/python tools/generate_stubs.py
+	.venvs/test/bin/python tools/generate_docs.py
+	.venvs/test/bin/python -m pytest tests/test_docs.py
+
+test-all: test-3.11 test-3.12 test-3.13
+
+test-3.%: .venvs/test-3.%/.ready
+	.venvs/test-3.$*/bin/python -m pytest --durations=20 $(TESTS)
+
+test-adapters: .venvs/adapters/.ready
+	.venvs/adapters/bin/python -m pytest -m adapters --timeout=300 $(TESTS)
+
+test-oracle: .venvs/test/.ready .venvs/dali/.ready
+	PIPEFLOW_ORACLE_PYTHON=$(CURDIR)/.venvs/dali/bin/python \
+	    .venvs/test/bin/python -m pytest -m oracle --timeout=300 $(TESTS)
+
+test-nvrtc: .venvs/nvrtc/.ready
+	.venvs/nvrtc/bin/python -m pytest tests/nvrtc --timeout=180
+
+test-gpu: .venvs/gpu-cuda$(CUDA)/.ready
+	.venvs/gpu-cuda$(CUDA)/bin/python -m pytest -m gpu --timeout=300 $(TESTS)
+
+MUTANTS ?= 2000
+fuzz: .venvs/test/.ready
+	.venvs/test/bin/python -m pytest -m "not adapters" -k fuzz --mutants=$(MUTANTS) --timeout=3600 $(TESTS)
+
+# --- benchmarks -------------------------------------------------------------------------------------
+BENCH ?=
+bench: .venvs/bench/.ready .venvs/dali/.ready .venvs/tensorflow/.ready
+	.venvs/bench/bin/python benchmarks/run.py $(BENCH)
+
+clean:
+	rm -rf .venvs build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,99 @@
+"""What holds for every test: stacks on a crash, a seeded order, seeded global generators and no network."""
+
+import faulthandler
+import ipaddress
+import os
+import random
+import socket
+import zlib
+
+import numpy as np
+import pytest
+
+faulthandler.enable()
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--order-seed", type=int, default=1, help="seed of the order of the tests; 0: as in the files"
+    )
+    parser.addoption("--mutants", type=int, default=200, help="broken files per format in the fuzz tests")
+
+
+def pytest_report_header(config):
+    return f"order seed: {config.getoption('--order-seed')}"
+
+
+def pytest_collection_modifyitems(config, items):
+    """Shuffles files and the tests inside each, keeping a file and a class together for their fixtures."""
+    seed = config.getoption("--order-seed")
+
+    def place(text):
+        return zlib.crc32(f"{seed}:{text}".encode())
+
+    if seed:
+        items.sort(key=lambda item: (place(item.path), place((item.path, item.cls)), place(item.nodeid)))
+
+    reason = None if not any("gpu" in item.keywords for item in items) else gpu_missing()
+    for item in items:
+        if reason and "gpu" in item.keywords:
+            item.add_marker(pytest.mark.skip(reason=reason))
+        if "oracle" in item.keywords and not os.environ.get("PIPEFLOW_ORACLE_PYTHON"):
+            item.add_marker(pytest.mark.skip(reason="PIPEFLOW_ORACLE_PYTHON is not set: make test-oracle"))
+
+
+def gpu_missing():
+    """The reason why no CUDA device can be used here, None where one can."""
+    try:
+        import cupy
+    except ImportError:
+        return "no GPU test can run: cupy is not installed"
+    try:
+        return None if cupy.cuda.runtime.getDeviceCount() else "no GPU test can run: there is no CUDA device"
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"no GPU test can run: {error}"
+
+
+@pytest.fixture
+def mutants(request):
+    """How many broken variants of each file a fuzz test tries (`make fuzz` asks for more)."""
+    return request.config.getoption("--mutants")
+
+
+@pytest.fixture(autouse=True)
+def seeded(request):
+    """Starts the process-wide generators from the test's own name, whatever ran before it."""
+    seed = zlib.crc32(request.node.nodeid.encode())
+    random.seed(seed)
+    np.random.seed(seed)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_network():
+    """Lets tests talk to this machine only."""
+    real_connect, real_connect_ex = socket.socket.connect, socket.socket.connect_ex
+
+    def check(sock, address):
+        if sock.family not in (socket.AF_INET, socket.AF_INET6):
+            return
+        host = address[0]
+        local = host in ("", "localhost")
+        if not local:
+            try:
+                local = ipaddress.ip_address(host).is_loopback
+            except ValueError:
+                local = False
+        if not local:
+            raise RuntimeError(f"tests may not use the network: refused to connect to {address}")
+
+    def connect(self, address):
+        check(self, address)
+        return real_connect(self, address)
+
+    def connect_ex(self, address):
+        check(self, address)
+        return real_connect_ex(self, address)
+
+    socket.socket.connect, socket.socket.connect_ex = connect, connect_ex
+    yield
+    socket.socket.connect, socket.socket.connect_ex = real_connect, real_connect_ex

@@ -1,0 +1,93 @@
+"""What the build files promise: named extras, shipped data, commands that fail when they should."""
+
+import configparser
+import os
+import re
+import stat
+import subprocess
+from pathlib import Path
+
+from pipeflow.kernels import cpu as kernels
+
+ROOT = Path(__file__).parents[1]
+
+
+def setup():
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / "setup.cfg")
+    return parser
+
+
+def executable(path, text):
+    path.write_text(text)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def test_every_extra_named_in_the_package_exists():
+    """Each `pipeflow[extra]` in a message or page can be installed."""
+    extras = set(setup()["options.extras_require"])
+    assert set(kernels.EXTRAS.values()) <= extras
+    named = set()
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("pipeflow/**/*.py")]:
+        for group in re.findall(r"pipeflow\[([a-z0-9,]+)\]", path.read_text()):
+            named.update(group.split(","))
+    assert named <= extras
+
+
+def test_package_data_patterns_cover_every_file_that_is_not_python():
+    """A wheel holds the type marker, the stubs and the CUDA sources, and nothing is left out."""
+    patterns = [p.strip() for p in setup()["options.package_data"]["pipeflow"].split(",")]
+    package = ROOT / "pipeflow"
+    shipped = {path for pattern in patterns for path in package.glob(pattern)}
+    others = {
+        path
+        for path in package.rglob("*")
+        if path.is_file() and path.suffix != ".py" and "__pycache__" not in path.parts
+    }
+    assert package / "py.typed" in shipped
+    assert others <= shipped, f"not in the wheel: {sorted(others - shipped)}"
+
+
+def test_every_folder_of_the_package_is_a_package():
+    """`find:` in setup.cfg sees a folder only when it has an __init__.py."""
+    folders = {path.parent for path in (ROOT / "pipeflow").rglob("*.py")}
+    assert [str(folder) for folder in folders if not (folder / "__init__.py").exists()] == []
+
+
+def test_ci_runs_both_checks_and_reports_the_failure_of_either(tmp_path):
+    """.ci/run calls `make lint` and `make test` whatever the first says, and fails when one of them fails."""
+    log = tmp_path / "calls"
+    for failing in ("lint", "test", "none"):
+        log.write_text("")
+        executable(tmp_path / "make", f'#!/bin/sh\necho "$1" >> "{log}"\n[ "$1" != {failing} ]\n')
+        environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        result = subprocess.run([ROOT / ".ci" / "run"], env=environment, check=False, timeout=30)
+        assert (result.returncode == 0) == (failing == "none")
+        assert {"lint", "test"} <= set(log.read_text().split())
+
+
+def environment_script(directory, tmp_path, pip_status):
+    """Runs tools/environment.sh with a Python whose `-m pip` ends with the given status."""
+    executable(tmp_path / "made", f"#!/bin/sh\nexit {pip_status}\n")
+    fake = tmp_path / "python"  # called as: python -m venv DIRECTORY
+    executable(fake, f'#!/bin/sh\nmkdir -p "$3/bin" && cp "{tmp_path}/made" "$3/bin/python"\n')
+    command = ["sh", str(ROOT / "tools" / "environment.sh"), str(directory), str(fake), "something"]
+    return subprocess.run(command, capture_output=True, check=False, timeout=30).returncode
+
+
+def test_an_environment_that_cannot_be_completed_is_removed(tmp_path):
+    """A failed installation leaves no half-made environment behind, a good one leaves its stamp."""
+    directory = tmp_path / "environment"
+    assert environment_script(directory, tmp_path, pip_status=1) != 0
+    assert not directory.exists()
+    assert environment_script(directory, tmp_path, pip_status=0) == 0
+    assert (directory / ".ready").exists()
+
+
+def test_an_environment_without_its_stamp_is_made_anew(tmp_path):
+    """What an interrupted run left behind is thrown away first."""
+    directory = tmp_path / "environment"
+    directory.mkdir()
+    (directory / "left over").write_text("")
+    assert environment_script(directory, tmp_path, pip_status=0) == 0
+    assert not (directory / "left over").exists()

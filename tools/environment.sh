@@ -1,0 +1,17 @@
+#!/bin/sh
+# environment.sh DIRECTORY PYTHON PIP-ARGUMENTS...
+# Makes or refreshes a virtual environment. DIRECTORY/.ready is written last and an environment that could
+# not be completed is removed, so one with the stamp is always whole; one without it is made anew.
+directory=$1 python=$2
+shift 2
+[ -n "$python" ] || exit 1
+[ -e "$directory/.ready" ] || rm -rf "$directory"
+rm -f "$directory/.ready"
+complete=no
+trap '[ $complete = yes ] || rm -rf "$directory"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+echo "making $directory"
+{ [ -x "$directory/bin/python" ] || "$python" -m venv "$directory"; } || exit 1
+"$directory/bin/python" -m pip install --quiet --disable-pip-version-check "$@" || exit 1
+touch "$directory/.ready" && complete=yes
