@@ -1,0 +1,245 @@
+"""The two orders of the readers: which sample comes when, in which shard, after which restart."""
+
+from collections import Counter
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+
+from pipeflow.operators.readers.order import Order, Picks, Sampler, permute
+
+
+def stream(count, batch_size=4, **arguments):
+    """The first `count` indices that a reader with these arguments hands out."""
+    return Sampler(Order(**arguments), batch_size).take(count).index.tolist()
+
+
+def one_epoch(order, epoch=0):
+    return order.picks(epoch, np.arange(order.samples(epoch)))
+
+
+# Which order each set of arguments gives, for ten samples, batches of four and shard 1 of 3 (the boundaries
+# are floor(10*k/3) = 0, 3, 6, 10). Every line was also read off DALI 2.4.0, except the shuffled ones.
+CONTIGUOUS = [
+    ({}, "contiguous shards, the next one every epoch", "345678901234"),
+    ({"stick_to_shard": True}, "contiguous shards, the same one every epoch", "345345345345"),
+    ({"pad_last_batch": True},
+     "contiguous shards, the next one every epoch, last batch padded", "345567890122"),
+    ({"pad_last_batch": True, "stick_to_shard": True},
+     "contiguous shards, the same one every epoch, last batch padded", "345534553455"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "kind", "expected"), CONTIGUOUS)
+def test_which_unshuffled_order_each_set_of_arguments_gives(arguments, kind, expected):
+    """Unshuffled readers read contiguous shards, and move on to the next shard unless stick_to_shard."""
+    order = Order(size=10, shard_id=1, num_shards=3, **arguments)
+    print(f"{arguments}: {order.describe()}: {expected}")  # noqa: T201  the test that prints the orders
+    assert order.describe() == kind
+    assert "".join(map(str, stream(12, size=10, shard_id=1, num_shards=3, **arguments))) == expected
+
+
+@pytest.mark.parametrize(("arguments", "kind"), [
+    ({"random_shuffle": True}, "one permutation of the epoch, position p to shard p mod n"),
+    ({"shuffle_after_epoch": True}, "one permutation of the epoch, position p to shard p mod n"),
+    ({"random_shuffle": True, "pad_last_batch": True},
+     "one permutation of the epoch, position p to shard p mod n, last batch padded"),
+    ({"random_shuffle": True, "stick_to_shard": True},
+     "contiguous shards, shuffled within, the same one every epoch"),
+])
+def test_which_shuffled_order_each_set_of_arguments_gives(arguments, kind):
+    """Shuffled readers share one permutation of the epoch; stick_to_shard shuffles within a fixed shard."""
+    order = Order(size=10, shard_id=1, num_shards=3, seed=7, **arguments)
+    print(f"{arguments}: {order.describe()}: {one_epoch(order).index}")  # noqa: T201  as above
+    assert order.describe() == kind
+    if order.strided:
+        assert one_epoch(order).position.tolist() == [1, 4, 7]
+        assert one_epoch(order).index.tolist() == permute(np.array([1, 4, 7]), 10, 7, 0).tolist()
+    else:
+        assert sorted(one_epoch(order).index.tolist()) == [3, 4, 5]
+
+
+@pytest.mark.parametrize(("shuffle", "stick", "pad", "num_shards"),
+                         list(product([False, True], [False, True], [False, True], [1, 2, 3, 7])))
+def test_shards_together_hand_out_every_sample_once_per_epoch(shuffle, stick, pad, num_shards):
+    """Over all shards, each epoch has every index and every position exactly once, padding aside."""
+    for epoch in range(num_shards + 1):
+        indices, positions = [], []
+        for shard in range(num_shards):
+            order = Order(size=23, shard_id=shard, num_shards=num_shards, random_shuffle=shuffle,
+                          stick_to_shard=stick, pad_last_batch=pad, seed=5)
+            picks = order.picks(epoch, np.arange(order.length(epoch, 4)))
+            indices += picks.index[~picks.padding].tolist()
+            positions += picks.position[~picks.padding].tolist()
+            assert set(picks.epoch.tolist()) == {epoch}
+        assert sorted(indices) == list(range(23))
+        assert sorted(positions) == list(range(23))
+
+
+def test_shuffled_epochs_differ_from_each_other_and_by_seed():
+    """Each epoch and each seed has its own permutation, and the same seed gives the same one again."""
+    orders = {(seed, epoch): tuple(one_epoch(Order(size=50, random_shuffle=True, seed=seed), epoch).index)
+              for seed in (1, 2) for epoch in (0, 1, 2)}
+    assert len(set(orders.values())) == 6
+    assert orders[1, 0] == tuple(one_epoch(Order(size=50, random_shuffle=True, seed=1)).index)
+
+
+def test_shuffle_after_epoch_seed_replaces_the_seed():
+    """`shuffle_after_epoch_seed` alone names the permutations of `shuffle_after_epoch`."""
+    first = Order(size=50, shuffle_after_epoch=True, shuffle_after_epoch_seed=9, seed=1)
+    second = Order(size=50, shuffle_after_epoch=True, shuffle_after_epoch_seed=9, seed=2)
+    assert one_epoch(first).index.tolist() == one_epoch(second).index.tolist()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 99, 4096, 4097, 4160, 4161, 5000])
+def test_permute_is_a_bijection(size):
+    """Every index appears exactly once, for sizes on both sides of squares and powers of two."""
+    for key in range(5):
+        assert sorted(permute(np.arange(size), size, key, 3).tolist()) == list(range(size))
+
+
+def test_permutations_of_a_small_set_are_about_equally_frequent():
+    """All 24 orders of four samples appear, none far from its share (a chi-square test at 1 in 10,000)."""
+    counts = Counter(tuple(permute(np.arange(4), 4, key).tolist()) for key in range(4800))
+    assert set(counts) == set(permutations(range(4)))
+    chi_square = sum((count - 200) ** 2 / 200 for count in counts.values())
+    assert chi_square < 58.6  # the 0.9999 quantile of chi-square with 23 degrees of freedom
+
+
+def test_permutation_scatters_neighbours():
+    """Neighbouring positions are, on average, a third of the set apart, as in a uniform permutation."""
+    result = permute(np.arange(100_000), 100_000, 11)
+    distance = np.abs(np.diff(result)).mean()
+    assert 0.32 < distance / 100_000 < 0.345
+
+
+def test_a_billion_samples_need_no_memory():
+    """Picks of an epoch of 10**12 samples are computed where they are asked for."""
+    order = Order(size=10**12, random_shuffle=True, num_shards=8, shard_id=3, seed=1)
+    picks = order.picks(4, np.array([0, 1, order.samples(4) - 1]))
+    assert picks.position.tolist() == [3, 11, 10**12 - 5]
+    assert ((picks.index >= 0) & (picks.index < 10**12)).all()
+
+
+CASES = [{"random_shuffle": shuffle, "stick_to_shard": stick, "pad_last_batch": pad}
+         for shuffle, stick, pad in product([False, True], repeat=3)]
+
+
+@pytest.mark.parametrize("arguments", CASES)
+@pytest.mark.parametrize("num_shards", [1, 3])
+def test_seek_goes_where_walking_goes(arguments, num_shards):
+    """`seek(n)` continues exactly as after taking n picks, for every n over several epochs."""
+    order = Order(size=11, shard_id=num_shards - 1, num_shards=num_shards, seed=3, **arguments)
+    walked = Sampler(order, 4).take(90)
+    for count in range(80):
+        sampler = Sampler(order, 4)
+        sampler.seek(count)
+        picks = sampler.take(10)
+        for got, expected in zip(picks, walked, strict=True):
+            assert got.tolist() == expected[count:count + 10].tolist()
+
+
+@pytest.mark.parametrize("arguments", CASES)
+def test_state_restores_at_every_step(arguments):
+    """A sampler restored from any state goes on as the one that was saved."""
+    order = Order(size=11, shard_id=1, num_shards=3, seed=3, **arguments)
+    sampler = Sampler(order, 4)
+    for _ in range(12):
+        restored = Sampler(order, 4)
+        restored.restore(sampler.state())
+        assert restored.take(9).index.tolist() == Sampler.take(restored_copy(sampler), 9).index.tolist()
+        sampler.take()
+
+
+def restored_copy(sampler):
+    copy = Sampler(sampler.order, sampler.batch_size)
+    copy.epoch, copy.offset = sampler.epoch, sampler.offset
+    return copy
+
+
+@pytest.mark.parametrize(("before", "after"), [(4, 2), (2, 4), (3, 5), (4, 1), (1, 6)])
+def test_another_number_of_shards_takes_up_a_shuffled_epoch(before, after):
+    """Shards saved after equally many picks are continued by any number of shards, nothing lost or twice."""
+    samplers = [Sampler(Order(size=60, shard_id=k, num_shards=before, random_shuffle=True, seed=1), 2)
+                for k in range(before)]
+    seen = [index for sampler in samplers for index in sampler.take(6).index.tolist()]
+    state = samplers[0].state()
+    for shard in range(after):
+        sampler = Sampler(Order(size=60, shard_id=shard, num_shards=after, random_shuffle=True, seed=1), 2)
+        sampler.restore(state)
+        seen += sampler.take(sampler.remaining()).index.tolist()
+    assert sorted(seen) == list(range(60))
+
+
+def test_contiguous_state_of_another_shard_count_is_refused():
+    """The contiguous order cannot change its shard count within a run, and says so."""
+    state = Sampler(Order(size=10, num_shards=2), 2).state()
+    with pytest.raises(ValueError, match="num_shards was 2, is 5"):
+        Sampler(Order(size=10, num_shards=5), 2).restore(state)
+    with pytest.raises(ValueError, match="shard_id was 0, is 1"):
+        Sampler(Order(size=10, num_shards=2, shard_id=1), 2).restore(state)
+
+
+def test_state_of_another_data_set_is_refused():
+    """A state does not fit a reader of another size, or one that is shuffled otherwise."""
+    with pytest.raises(ValueError, match="size was 10, is 11"):
+        Sampler(Order(size=11), 2).restore(Sampler(Order(size=10), 2).state())
+    with pytest.raises(ValueError, match="shuffled was False, is True"):
+        Sampler(Order(size=10, random_shuffle=True), 2).restore(Sampler(Order(size=10), 2).state())
+
+
+def test_restored_sampler_keeps_the_saved_permutation():
+    """A reader with another seed goes on with the saved state's permutation, so its epoch stays whole."""
+    saved = Sampler(Order(size=30, random_shuffle=True, seed=1), 4)
+    head = saved.take(8).index.tolist()
+    other = Sampler(Order(size=30, random_shuffle=True, seed=2), 4)
+    other.restore(saved.state())
+    assert sorted(head + other.take(22).index.tolist()) == list(range(30))
+
+
+def test_take_may_stop_at_the_end_of_the_epoch():
+    """With stop_at_epoch_end the last batch is short and the next one starts the next epoch."""
+    sampler = Sampler(Order(size=10), 4)
+    assert [sampler.take(stop_at_epoch_end=True).index.tolist() for _ in range(4)] == [
+        [0, 1, 2, 3], [4, 5, 6, 7], [8, 9], [0, 1, 2, 3]]
+
+
+def test_next_epoch_skips_the_rest_but_never_a_whole_epoch():
+    """`next_epoch` leaves a started epoch, and does nothing where an epoch has just begun."""
+    sampler = Sampler(Order(size=10), 5)
+    sampler.next_epoch()
+    assert sampler.epoch == 0
+    sampler.take()
+    sampler.next_epoch()
+    assert (sampler.epoch, sampler.offset, sampler.take().index.tolist()) == (1, 0, [0, 1, 2, 3, 4])
+
+
+def test_padding_is_marked_and_repeats_the_last_sample():
+    """Padding has the last sample's index and position, so that it is processed alike and can be left out."""
+    picks = Sampler(Order(size=10, pad_last_batch=True, num_shards=3, shard_id=0), 4).take(4)
+    assert picks.index.tolist() == [0, 1, 2, 2]
+    assert picks.position.tolist() == [0, 1, 2, 2]
+    assert picks.padding.tolist() == [False, False, False, True]
+    assert len(picks) == 4
+    assert isinstance(picks, Picks)
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ({"size": 0}, "found no samples"),
+    ({"size": 5, "num_shards": 0}, "num_shards must be at least 1, not 0"),
+    ({"size": 5, "num_shards": 3, "shard_id": 3}, r"shard_id must be in 0..2 \(num_shards - 1\), not 3"),
+    ({"size": 5, "num_shards": 3, "shard_id": -1}, "not -1"),
+    ({"size": 5, "num_shards": 6}, "num_shards=6 is more than the 5 samples"),
+    ({"size": 5, "shuffle_after_epoch": True, "random_shuffle": True}, "random_shuffle cannot both be true"),
+    ({"size": 5, "shuffle_after_epoch": True, "stick_to_shard": True}, "stick_to_shard cannot both be true"),
+])
+def test_impossible_orders_are_refused(arguments, message):
+    """Arguments that no order fits are refused when the order is made, with the values and what to do."""
+    with pytest.raises(ValueError, match=message):
+        Order(**arguments)
+
+
+def test_batch_size_must_be_positive():
+    """A batch holds at least one sample."""
+    with pytest.raises(ValueError, match="batch_size must be at least 1, not 0"):
+        Sampler(Order(size=3), 0)
