@@ -1,0 +1,1 @@
+"""All operator declarations, one file a subject. Importing this package fills the registry."""

@@ -1,0 +1,903 @@
+"""One operator, one declaration.
+
+``@operator`` turns a function into an OpDef: its signature is the schema and its body the CPU kernel for one sample.
+From the OpDef come ``fn.name``, ``ops.Name``, the eager call, argument checking, stubs, docs and the registry tests.
+
+Words: a *sample* is one array; a *batch* a list of them. *Data* is positional, *arguments* are keywords: ``Arg[T]``
+is a constant or one value per sample, plain ``T`` is static, ``Drawn[T]`` is filled by the operator's ``draw``.
+Calling an OpDef binds the call and hands it to the current ``interpreter``: recording inside a pipeline definition,
+running at once (``eager``) everywhere else.
+"""
+
+import enum
+import inspect
+import operator as _operator
+import types as _python_types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, Protocol, TypeVar
+
+import numpy as np
+
+from pipeflow import seeds, types
+from pipeflow.errors import Origin, UnknownArgument, add_notes, count_of, nearest, user_origin
+from pipeflow.tensors import TensorListCPU, as_sample
+
+# ----------------------------------------------------------------------------------------------------
+# The vocabulary of annotations
+
+T = TypeVar("T")
+
+
+class Role(enum.Enum):
+    """What a parameter of a declaration is for."""
+
+    INPUT = "input"
+    ARG = "arg"
+    STATIC = "static"
+    DRAWN = "drawn"
+    HIDDEN = "hidden"
+
+
+Sample = Annotated[np.ndarray, Role.INPUT]
+Arg = Annotated[T, Role.ARG]
+Drawn = Annotated[T, Role.DRAWN]
+Out = Annotated[Any, Role.HIDDEN]
+Ints = Annotated[tuple[int, ...], "ints"]
+Floats = Annotated[tuple[float, ...], "floats"]
+DType = Annotated[np.dtype, "dtype"]
+Layout = Annotated[str, "layout"]
+
+HIDDEN = frozenset({"out", "layouts", "key"})
+REQUIRED = inspect.Parameter.empty
+
+
+class UnknownValue(Exception):
+    """A decision was asked of a value that is known only when the pipeline runs."""
+
+
+class _Unknown:
+    """A dimension or argument that is not known yet: arithmetic on it is unknown, decisions on it are impossible."""
+
+    def _same(self, *_: Any) -> "_Unknown":
+        return self
+
+    def _refuse(self, *_: Any) -> Any:
+        raise UnknownValue
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __rfloordiv__ = _same
+    __truediv__ = __rtruediv__ = __mod__ = __rmod__ = __neg__ = __abs__ = __round__ = __pow__ = _same
+    __lt__ = __le__ = __gt__ = __ge__ = __int__ = __index__ = __float__ = __bool__ = __iter__ = __len__ = __getitem__ = _refuse
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+    def __reduce__(self) -> str:
+        return "UNKNOWN"
+
+
+UNKNOWN = _Unknown()
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What is known of one output: shape (None: not even the number of axes), dtype and layout (None: not known)."""
+
+    shape: Any = None
+    dtype: Any = None
+    layout: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.shape is not None and self.shape is not UNKNOWN:
+            dims = tuple(None if dim is None or dim is UNKNOWN else int(dim) for dim in self.shape)
+            object.__setattr__(self, "shape", dims)
+        elif self.shape is UNKNOWN:
+            object.__setattr__(self, "shape", None)
+        if self.dtype is UNKNOWN:
+            object.__setattr__(self, "dtype", None)
+        elif self.dtype is not None and not isinstance(self.dtype, np.dtype):
+            object.__setattr__(self, "dtype", types.as_dtype(self.dtype))
+
+    @property
+    def ndim(self) -> int | None:
+        """The number of axes where it is known."""
+        return None if self.shape is None else len(self.shape)
+
+    @property
+    def static(self) -> bool:
+        """Whether shape and dtype are fully known."""
+        return self.shape is not None and None not in self.shape and self.dtype is not None
+
+    def open(self) -> "Spec":
+        """This Spec with UNKNOWN in place of None, the form that ``infer`` functions see."""
+        spec = object.__new__(Spec)
+        shape = UNKNOWN if self.shape is None else tuple(UNKNOWN if dim is None else dim for dim in self.shape)
+        object.__setattr__(spec, "shape", shape)
+        object.__setattr__(spec, "dtype", UNKNOWN if self.dtype is None else self.dtype)
+        object.__setattr__(spec, "layout", self.layout)
+        return spec
+
+    def __str__(self) -> str:
+        shape = "?" if self.shape is None else "x".join("?" if dim is None else str(dim) for dim in self.shape) or "scalar"
+        parts = [str(self.dtype or "?"), shape] + ([self.layout] if self.layout else [])
+        return " ".join(parts)
+
+
+class Args(_python_types.SimpleNamespace):
+    """Argument values by name, as ``infer``, ``draw`` and ``check`` see them."""
+
+
+@dataclass(frozen=True)
+class Param:
+    """One parameter of a declaration."""
+
+    name: str
+    role: Role
+    kind: Any
+    default: Any = REQUIRED
+    variadic: bool = False
+
+    @property
+    def required(self) -> bool:
+        """Whether the caller must give it."""
+        return self.default is REQUIRED and not self.variadic
+
+
+@dataclass(frozen=True)
+class Traits:
+    """How a step of this operator wants to be run; may depend on its static arguments.
+
+    ``ordered`` steps see the batches one after another; ``user_code`` may keep or change what it is given; ``pure`` ones
+    may be merged when equal and dropped when unused.
+    """
+
+    granularity: Literal["sample", "batch"] = "sample"
+    ordered: bool = False
+    pure: bool = True
+    user_code: bool = False
+
+
+class Node:
+    """Marks values that stand for a batch in a graph; graph.DataNode is the only subclass."""
+
+    __slots__ = ()
+
+
+# ----------------------------------------------------------------------------------------------------
+# Sources: operators that bring data into a pipeline
+
+@dataclass(frozen=True)
+class Request:
+    """What the executor tells a source about the batch it wants."""
+
+    batch_size: int
+    epoch: int
+    iteration: int
+    position: int
+
+
+@dataclass
+class Feed:
+    """One batch from a source: per output a dense array or a list of samples.
+
+    ``owned`` says that the arrays are fresh and nobody else's, so they may be handed on as they are. ``positions`` are the
+    samples' places in the epoch's global order; None counts on from the request's position.
+    """
+
+    size: int
+    outputs: "list[np.ndarray | list[np.ndarray]]"
+    owned: bool = False
+    positions: np.ndarray | None = None
+    source_info: Sequence[str] | None = None
+    layouts: Sequence[str | None] | None = None
+
+
+class Source(Protocol):
+    """What an operator declared with ``@source`` builds from its static arguments: asked for batches in order.
+
+    ``next`` raises StopIteration at the end of an epoch. A source that also has ``fetch(index) -> tuple of arrays`` gives
+    one output, the indices, and its samples are fetched by the threads of the pipeline.
+    """
+
+    def next(self, request: Request) -> Feed:
+        """The next batch."""
+        ...
+
+    def reset(self) -> None:
+        """Starts a new epoch."""
+        ...
+
+    def state(self) -> Any:
+        """What ``restore`` needs, as plain data."""
+        ...
+
+    def restore(self, state: Any) -> None:
+        """Goes to a saved state."""
+        ...
+
+
+# ----------------------------------------------------------------------------------------------------
+# Operators
+
+@dataclass(eq=False)
+class OpDef:
+    """A declared operator."""
+
+    name: str
+    body: Callable[..., Any]
+    params: tuple[Param, ...]
+    num_outputs: int
+    layouts: tuple[str, ...] = ()
+    sequences: bool = False
+    elementwise: bool = False
+    devices: tuple[str, ...] = ("cpu",)
+    no_effect: Mapping[str, str] = field(default_factory=dict)
+    examples: Sequence[Any] = ()
+    ops_name: str = ""
+    hidden: bool = False
+    takes_seed: bool = False
+    base_traits: Traits = field(default_factory=Traits)
+    factory: Callable[..., Source] | None = None
+    fetches: bool = False
+    infer_hook: Callable[..., Any] | None = None
+    draw_hook: Callable[..., Any] | None = None
+    check_hook: Callable[[Args], None] | None = None
+    outputs_hook: Callable[[Args], int] | None = None
+    traits_hook: Callable[[Args], Traits] | None = None
+    gpu_hook: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        self.inputs = tuple(p for p in self.params if p.role is Role.INPUT)
+        self.arguments = {p.name: p for p in self.params if p.role in (Role.ARG, Role.STATIC)}
+        self.drawn = tuple(p.name for p in self.params if p.role is Role.DRAWN)
+        self.wants = frozenset(p.name for p in self.params if p.role is Role.HIDDEN)
+        self.random = bool(self.drawn) or "key" in self.wants or self.takes_seed
+        self.min_inputs = sum(p.required for p in self.inputs)
+        self.max_inputs = 256 if any(p.variadic for p in self.inputs) else len(self.inputs)
+        self.ops_name = self.ops_name or "".join(part[:1].upper() + part[1:] for part in self.leaf.split("_"))
+        self.__name__ = self.leaf
+        self.__qualname__ = self.name
+        self.__doc__ = inspect.getdoc(self.body)
+        self.__module__ = "pipeflow.fn"
+        self.__signature__ = _signature(self)
+
+    @property
+    def leaf(self) -> str:
+        """The last part of the name."""
+        return self.name.rpartition(".")[2]
+
+    @property
+    def title(self) -> str:
+        """The name in messages."""
+        return f"fn.{self.name}"
+
+    # The rest of the declaration stands right beside the body.
+    def infer(self, hook: Callable[..., Any]) -> Callable[..., Any]:
+        """Declares ``(specs, args) -> Spec or tuple of Specs`` of the outputs."""
+        self.infer_hook = hook
+        return hook
+
+    def draw(self, hook: Callable[..., Any]) -> Callable[..., Any]:
+        """Declares ``(key, specs, args) -> dict`` with the values of the Drawn parameters."""
+        self.draw_hook = hook
+        return hook
+
+    def check(self, hook: Callable[[Args], None]) -> Callable[[Args], None]:
+        """Declares a check of the constant arguments that is made when the graph is built."""
+        self.check_hook = hook
+        return hook
+
+    def outputs(self, hook: Callable[[Args], int]) -> Callable[[Args], int]:
+        """Declares the number of outputs as a function of the static arguments."""
+        self.outputs_hook = hook
+        return hook
+
+    def traits(self, hook: Callable[[Args], Traits]) -> Callable[[Args], Traits]:
+        """Declares the traits as a function of the static arguments."""
+        self.traits_hook = hook
+        return hook
+
+    def gpu(self, hook: Callable[..., Any]) -> Callable[..., Any]:
+        """Declares the batched CUDA launch."""
+        self.gpu_hook = hook
+        self.devices = tuple(dict.fromkeys((*self.devices, "gpu")))
+        return hook
+
+    def traits_of(self, static: Mapping[str, Any]) -> Traits:
+        """The traits of a call with these static arguments."""
+        return self.traits_hook(self.known(static)) if self.traits_hook else self.base_traits
+
+    def outputs_of(self, static: Mapping[str, Any]) -> int:
+        """The number of outputs of a call with these static arguments."""
+        return self.outputs_hook(self.known(static)) if self.outputs_hook else self.num_outputs
+
+    def known(self, values: Mapping[str, Any]) -> Args:
+        """Arguments with their defaults filled in."""
+        return Args(**{name: values.get(name, param.default) for name, param in self.arguments.items()})
+
+    def specs(self, inputs: Sequence[Spec], values: Mapping[str, Any], count: int) -> tuple[Spec, ...]:
+        """The Specs of the outputs as far as they are known."""
+        unknown = (Spec(),) * count
+        if self.infer_hook is None:
+            return unknown
+        try:
+            result = self.infer_hook(tuple(spec.open() for spec in inputs), self.known(values))
+        except UnknownValue:
+            return unknown
+        if result is None:
+            return unknown
+        return (Spec(result.shape, result.dtype, result.layout),) if isinstance(result, Spec) else tuple(
+            Spec(spec.shape, spec.dtype, spec.layout) for spec in result
+        )
+
+    def __call__(self, *inputs: Any, **keywords: Any) -> Any:
+        return interpreter.get()(bind(self, inputs, keywords))
+
+    def __reduce__(self) -> Any:
+        return find, (self.name,)
+
+    def __repr__(self) -> str:
+        return f"<operator {self.title}{self.__signature__}>"
+
+
+registry: dict[str, OpDef] = {}
+
+
+def find(name: str) -> OpDef:
+    """The operator of a registry key."""
+    try:
+        return registry[name]
+    except KeyError:
+        raise UnknownArgument(f"there is no operator {name!r}{nearest(name, registry)}") from None
+
+
+def operator(
+    name: str,
+    *,
+    layouts: str = "",
+    sequences: bool = False,
+    elementwise: bool = False,
+    granularity: Literal["sample", "batch"] = "sample",
+    devices: Sequence[str] = ("cpu",),
+    no_effect: Mapping[str, str] | None = None,
+    examples: Sequence[Any] = (),
+    ops_name: str = "",
+    hidden: bool = False,
+    takes_seed: bool = False,
+    pure: bool = True,
+) -> Callable[[Callable[..., Any]], OpDef]:
+    """Declares an operator from its kernel for one sample; see the module's words."""
+
+    def declare(body: Callable[..., Any]) -> OpDef:
+        params, num_outputs = _read_signature(body)
+        op = OpDef(
+            name, body, params, num_outputs, tuple(layouts.split()), sequences, elementwise, tuple(devices),
+            no_effect or {}, examples, ops_name, hidden, takes_seed, Traits(granularity=granularity, pure=pure),
+        )  # fmt: skip
+        return _register(op)
+
+    return declare
+
+
+def source(
+    name: str,
+    *,
+    outputs: int = 1,
+    fetches: bool = False,
+    extra: Sequence[Param] = (),
+    build: Callable[..., Source] | None = None,
+    examples: Sequence[Any] = (),
+    no_effect: Mapping[str, str] | None = None,
+    ops_name: str = "",
+) -> Callable[[type], OpDef]:
+    """Declares a source operator from a class: the keywords of its constructor are the operator's static arguments.
+
+    ``extra`` adds arguments that ``build(cls, **arguments)`` takes for itself.
+    """
+
+    def declare(cls: type) -> OpDef:
+        params, _ = _read_signature(cls.__init__, method=True)
+        factory = (lambda **arguments: build(cls, **arguments)) if build is not None else cls
+        op = OpDef(
+            name, cls, (*params, *extra), outputs, examples=examples, no_effect=no_effect or {}, ops_name=ops_name,
+            takes_seed=True, base_traits=Traits("batch", ordered=True, pure=True), factory=factory, fetches=fetches,
+        )  # fmt: skip
+        return _register(op)
+
+    return declare
+
+
+def _register(op: OpDef) -> OpDef:
+    if op.name in registry and registry[op.name].body.__module__ != op.body.__module__:
+        raise ValueError(f"operator {op.name!r} is declared twice")
+    registry[op.name] = op
+    return op
+
+
+def _read_signature(body: Callable[..., Any], method: bool = False) -> tuple[tuple[Param, ...], int]:
+    hints = typing.get_type_hints(body, include_extras=True)
+    params = []
+    for position, item in enumerate(inspect.signature(body).parameters.values()):
+        if method and position == 0:
+            continue
+        role, kind = _read_annotation(hints.get(item.name, Any))
+        if item.name in HIDDEN and item.kind is item.KEYWORD_ONLY:
+            role = Role.HIDDEN
+        positional = item.kind in (item.POSITIONAL_ONLY, item.VAR_POSITIONAL)
+        if positional != (role is Role.INPUT):
+            raise TypeError(f"{body.__qualname__}: data (Sample) is positional-only, everything else keyword-only: {item}")
+        params.append(Param(item.name, role, kind, item.default, item.kind is item.VAR_POSITIONAL))
+    returned = hints.get("return", np.ndarray)
+    if returned is type(None):
+        return tuple(params), 0
+    return tuple(params), len(typing.get_args(returned)) if typing.get_origin(returned) is tuple else 1
+
+
+def _read_annotation(hint: Any) -> tuple[Role, Any]:
+    """The role and the kind of an annotation; ``X | None`` means X."""
+    if typing.get_origin(hint) in (typing.Union, _python_types.UnionType):
+        members = [member for member in typing.get_args(hint) if member is not type(None)]
+        if len(members) != 1:
+            return Role.STATIC, Any
+        return _read_annotation(members[0])
+    if typing.get_origin(hint) is Annotated:
+        base, *marks = typing.get_args(hint)
+        role = next((mark for mark in marks if isinstance(mark, Role)), Role.STATIC)
+        kind = next((mark for mark in marks if isinstance(mark, str)), None)
+        return role, kind if kind is not None else _read_annotation(base)[1]
+    return Role.STATIC, hint
+
+
+def _signature(op: OpDef) -> inspect.Signature:
+    """The signature users see: without the hidden and drawn parameters, with the universal ones."""
+    shown = []
+    for param in op.inputs:
+        kind = inspect.Parameter.VAR_POSITIONAL if param.variadic else inspect.Parameter.POSITIONAL_ONLY
+        default = REQUIRED if param.variadic else param.default
+        shown.append(inspect.Parameter(param.name, kind, default=default))
+    named = sorted(op.arguments.values(), key=lambda param: not param.required)
+    shown += [inspect.Parameter(p.name, inspect.Parameter.KEYWORD_ONLY, default=p.default) for p in named]
+    for name in universal(op):
+        shown.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None))
+    return inspect.Signature(shown)
+
+
+# ----------------------------------------------------------------------------------------------------
+# Binding a call to its declaration
+
+# Accepted everywhere; what is not in NO_EFFECT has a test of its effect.
+UNIVERSAL = ("name", "device", "preserve", "bytes_per_sample_hint")
+NO_EFFECT = {
+    "cuda_stream": "there is no CUDA stream on the CPU; the GPU backend makes its own",
+    "use_copy_kernel": "the copy to the GPU always goes through one pinned staging block",
+}
+
+
+def universal(op: OpDef) -> tuple[str, ...]:
+    """The arguments every operator has, and ``seed`` where it means something."""
+    return (*UNIVERSAL, "seed") if op.random else UNIVERSAL
+
+
+@dataclass
+class Call:
+    """A checked call of an operator: its inputs, its constants, its per-sample arguments and the universal ones."""
+
+    op: OpDef
+    inputs: tuple[Any, ...]
+    constants: dict[str, Any]
+    nodes: dict[str, Any]
+    name: str | None = None
+    device: str | None = None
+    seed: int | None = None
+    preserve: bool = False
+    hint: tuple[int, ...] = ()
+    key: int | None = None
+    origin: Origin | None = None
+
+
+def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
+    """Checks a call against the declaration; all bad arguments are reported at once."""
+    call = Call(op, (), {}, {}, origin=user_origin())
+    problems: list[Exception] = []
+    given = list(inputs)
+    while given and given[-1] is None and len(given) > op.min_inputs:
+        given.pop()
+    if not op.min_inputs <= len(given) <= op.max_inputs:
+        expected = str(op.min_inputs) if op.min_inputs == op.max_inputs else f"from {op.min_inputs} to {op.max_inputs}"
+        problems.append(ValueError(f"expects {expected} inputs, but received {len(given)}"))
+    call.inputs = tuple(given)
+    allowed = universal(op)
+    for name, param in op.arguments.items():
+        if name not in keywords:
+            if param.required:
+                problems.append(TypeError(f"argument {name!r} is required ({describe_kind(param)})"))
+            continue
+        value = keywords[name]
+        if value is None and param.default is None:
+            continue
+        per_sample = isinstance(value, (Node, TensorListCPU))
+        if per_sample and param.role is not Role.ARG:
+            problems.append(TypeError(f"argument {name!r} must be a constant: it cannot vary from sample to sample"))
+        elif per_sample:
+            call.nodes[name] = value
+        else:
+            try:
+                call.constants[name] = convert(param.kind, value)
+            except (TypeError, ValueError) as error:
+                kind = TypeError if isinstance(error, TypeError) else ValueError
+                problems.append(kind(f"argument {name!r}: {error}"))
+    for name, value in keywords.items():
+        if name in op.arguments:
+            continue
+        if name in allowed:
+            try:
+                _bind_universal(call, name, value)
+            except (TypeError, ValueError) as error:
+                problems.append(type(error)(f"argument {name!r}: {error}"))
+        elif name in ("key", "rng") and op.random:
+            call.key = value.value if isinstance(value, seeds.Key) else _key_from(value)
+        elif name not in op.no_effect and name not in NO_EFFECT:
+            near = nearest(name, [*op.arguments, *allowed])
+            problems.append(UnknownArgument(f'Argument "{name}" is not defined for operator "{op.ops_name}"{near}'))
+    if not problems and op.check_hook is not None:
+        values = {**call.constants, **dict.fromkeys(call.nodes, UNKNOWN)}
+        try:
+            op.check_hook(op.known(values))
+        except UnknownValue:
+            pass
+        except (TypeError, ValueError) as error:
+            problems.append(error)
+    if problems:
+        raise _all_problems(call, problems)
+    return call
+
+
+def _key_from(value: Any) -> int:
+    if isinstance(value, np.random.Generator):
+        return int(value.integers(0, 1 << 64, dtype=np.uint64))
+    return _operator.index(value) & ((1 << 64) - 1)
+
+
+def _bind_universal(call: Call, name: str, value: Any) -> None:
+    if value is None:
+        return
+    if name == "name":
+        call.name = convert(str, value)
+    elif name == "device":
+        if value not in ("cpu", "gpu", "mixed"):
+            raise ValueError(f"must be 'cpu', 'gpu' or 'mixed', got {value!r}")
+        call.device = value
+    elif name == "preserve":
+        call.preserve = convert(bool, value)
+    elif name == "seed":
+        seed = convert(int, value)
+        call.seed = None if seed < 0 else seed
+    else:
+        hint = convert("ints", value)
+        if any(size < 0 for size in hint):
+            raise ValueError(f"must not be negative, got {value!r}")
+        call.hint = hint
+
+
+def _all_problems(call: Call, problems: Sequence[Exception]) -> Exception:
+    first, others = problems[0], problems[1:]
+    error = type(first)(f"{call.op.title}: {first}")
+    notes = [f"also: {problem}" for problem in others]
+    notes.append(f"signature: {call.op.title}{call.op.__signature__}")
+    if call.origin is not None:
+        notes.append(call.origin.describe())
+    add_notes(error, notes)
+    return error
+
+
+def describe_kind(param: Param) -> str:
+    """What a parameter accepts, in words."""
+    words = {
+        "ints": "an integer or a list of integers", "floats": "a number or a list of numbers", "dtype": "a type",
+        "layout": "a layout string", bool: "a bool", int: "an integer", float: "a number", str: "a string",
+    }  # fmt: skip
+    if typing.get_origin(param.kind) is Literal:
+        text = " or ".join(repr(choice) for choice in typing.get_args(param.kind))
+    else:
+        text = words.get(param.kind) or getattr(param.kind, "__name__", str(param.kind))
+    return text + (", or one value per sample" if param.role is Role.ARG else "")
+
+
+def convert(kind: Any, value: Any) -> Any:
+    """A constant argument in the form its kernel wants; TypeError or ValueError says what is accepted."""
+    if isinstance(value, np.ndarray) and value.ndim == 0 or isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, types.ScalarConstant):
+        value = value.value
+    if kind is bool:
+        if isinstance(value, bool) or (isinstance(value, int) and value in (0, 1)):
+            return bool(value)
+        raise TypeError(f"must be a bool, got {type(value).__name__} {value!r}")
+    if kind is int:
+        return _integer(value)
+    if kind is float:
+        return _number(value)
+    if kind == "ints":
+        return tuple(_integer(item) for item in _sequence(value, "an integer or a list of integers"))
+    if kind == "floats":
+        return tuple(_number(item) for item in _sequence(value, "a number or a list of numbers"))
+    if kind is str:
+        if isinstance(value, str):
+            return value
+        raise TypeError(f"must be a string, got {type(value).__name__} {value!r}")
+    if kind == "dtype":
+        return types.as_dtype(value)
+    if kind == "layout":
+        return types.check_layout(value)
+    if typing.get_origin(kind) is Literal:
+        choices = typing.get_args(kind)
+        if value not in choices:
+            raise ValueError(f"must be {' or '.join(map(repr, choices))}, got {value!r}")
+        return value
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        try:
+            return kind(value)
+        except ValueError:
+            names = ", ".join(repr(member) for member in kind)
+            raise ValueError(f"must be one of {names}, got {value!r}") from None
+    if (kind is Callable or typing.get_origin(kind) is Callable) and not callable(value):
+        raise TypeError(f"must be callable, got {type(value).__name__} {value!r}")
+    return value
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+        raise TypeError(f"must be an integer, got {type(value).__name__} {value!r}")
+    return _operator.index(value)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, (bool, str)) or not hasattr(type(value), "__float__") and not hasattr(type(value), "__index__"):
+        raise TypeError(f"float() argument must be a number, not {type(value).__name__} {value!r}")
+    return float(value)
+
+
+def _sequence(value: Any, accepted: str) -> list[Any]:
+    if isinstance(value, np.ndarray):
+        return value.ravel().tolist()
+    if isinstance(value, (list, tuple, range)):
+        return [inner for item in value for inner in (_sequence(item, accepted) if isinstance(item, (list, tuple)) else [item])]
+    if isinstance(value, (str, bytes)) or isinstance(value, Iterable):
+        raise TypeError(f"must be {accepted}, got {type(value).__name__} {value!r}")
+    return [value]
+
+
+def from_sample(kind: Any, array: Any) -> Any:
+    """A per-sample argument, a small array, in the form its kernel wants."""
+    if kind == "ints":
+        return tuple(int(item) for item in np.ravel(array).tolist())
+    if kind == "floats":
+        return tuple(float(item) for item in np.ravel(array).tolist())
+    if kind in (bool, int, float) or isinstance(kind, type) and issubclass(kind, enum.Enum):
+        if np.size(array) != 1:
+            raise ValueError(f"must be one number per sample, got shape {np.shape(array)}")
+        number = array.item() if isinstance(array, (np.ndarray, np.generic)) else array
+        return kind(number)
+    return array
+
+
+# ----------------------------------------------------------------------------------------------------
+# Running one sample
+
+Allocate = Callable[[int, tuple[int, ...], np.dtype], np.ndarray]
+
+
+class Kernel:
+    """One step of a plan made ready to run on samples: constants bound, shapes cached.
+
+    ``kernel(inputs, layouts, per_sample, key, allocate)`` returns the tuple of outputs; ``allocate(output, shape,
+    dtype)`` gives the memory of an output.
+    """
+
+    def __init__(self, op: OpDef, constants: Mapping[str, Any], count: int, static: Sequence[Spec] | None = None) -> None:
+        self.op = op
+        self.count = count
+        defaults = {name: param.default for name, param in op.arguments.items() if not param.required}
+        self.constants = {**defaults, **constants}
+        self._kinds = {name: param.kind for name, param in op.arguments.items()}
+        self._wants_out = "out" in op.wants
+        self._wants_layouts = "layouts" in op.wants
+        self._wants_key = "key" in op.wants
+        self._fixed = tuple(static) if static and all(spec.static for spec in static) else None
+        self._cache: dict[Any, tuple[Spec, ...]] = {}
+        self._layouts: dict[Any, tuple[str, ...]] = {}
+
+    def __call__(
+        self, inputs: Sequence[np.ndarray], layouts: Sequence[str], per_sample: Mapping[str, Any], key: int | None,
+        allocate: Allocate,
+    ) -> tuple[np.ndarray, ...]:  # fmt: skip
+        op = self.op
+        arguments = self.constants
+        if per_sample or op.drawn:
+            arguments = dict(arguments)
+            for name, value in per_sample.items():
+                try:
+                    arguments[name] = from_sample(self._kinds[name], value)
+                except (TypeError, ValueError) as error:
+                    raise type(error)(f"argument {name!r}: {error}") from None
+        if op.layouts:
+            layouts = self.accepted_layouts(layouts, tuple([x.ndim for x in inputs]))
+        if op.draw_hook is not None:
+            specs = self._specs(inputs, layouts)
+            arguments.update(op.draw_hook(seeds.Key(key or 0), specs, Args(**arguments)))  # type: ignore[union-attr]
+        hidden: dict[str, Any] = {}
+        if self._wants_out:
+            hidden["out"] = self._out(inputs, layouts, arguments, bool(per_sample or op.drawn), allocate)
+        if self._wants_layouts:
+            hidden["layouts"] = tuple(layouts)
+        if self._wants_key:
+            hidden["key"] = seeds.Key(key or 0)
+        result = op.body(*inputs, **arguments, **hidden)
+        if self.count == 1 and type(result) is np.ndarray:
+            return (result,)
+        return self._as_outputs(result)
+
+    def output_layouts(self, inputs: Sequence[np.ndarray], layouts: Sequence[str], per_sample: Mapping[str, Any]) -> list[str | None]:
+        """The layouts of the outputs for these inputs; None where the declaration does not say."""
+        values = {**self.constants, **{name: from_sample(self._kinds[name], value) for name, value in per_sample.items()}}
+        if self.op.layouts:
+            layouts = self.accepted_layouts(layouts, tuple(x.ndim for x in inputs))
+        return [spec.layout for spec in self.op.specs(self._specs(inputs, layouts), values, self.count)]
+
+    def accepted_layouts(self, layouts: Sequence[str], ndims: tuple[int, ...]) -> tuple[str, ...]:
+        """The layouts as the kernel sees them: a missing one becomes the first declared one with that number of axes."""
+        signature = (tuple(layouts), ndims)
+        known = self._layouts.get(signature)
+        if known is None:
+            known = self._layouts[signature] = check_layouts(self.op, layouts, ndims)
+        return known
+
+    def _specs(self, inputs: Sequence[np.ndarray], layouts: Sequence[str]) -> tuple[Spec, ...]:
+        return tuple([Spec(x.shape, x.dtype, layout) for x, layout in zip(inputs, layouts, strict=True)])
+
+    def _out(
+        self, inputs: Sequence[np.ndarray], layouts: Sequence[str], arguments: Mapping[str, Any], varying: bool, allocate: Allocate
+    ) -> Any:
+        specs = self._fixed
+        if specs is None:
+            signature = None if varying else (tuple([(x.shape, x.dtype) for x in inputs]), tuple(layouts))
+            specs = self._cache.get(signature) if signature is not None else None
+            if specs is None:
+                specs = self.op.specs(self._specs(inputs, layouts), arguments, self.count)
+                if signature is not None and len(self._cache) < 256:
+                    self._cache[signature] = specs
+        if all(spec.static for spec in specs):
+            if self.count == 1:
+                return allocate(0, specs[0].shape, specs[0].dtype)
+            return tuple(allocate(index, spec.shape, spec.dtype) for index, spec in enumerate(specs))
+        if self.count == 1:
+            return lambda shape, dtype: allocate(0, tuple(shape), np.dtype(dtype))
+        return tuple(
+            lambda shape, dtype, index=index: allocate(index, tuple(shape), np.dtype(dtype)) for index in range(self.count)
+        )
+
+    def _as_outputs(self, result: Any) -> tuple[np.ndarray, ...]:
+        if self.count == 1:
+            return (np.asarray(result),)
+        if self.count == 0:
+            return ()
+        outputs = tuple(np.asarray(item) for item in result)
+        assert len(outputs) == self.count, f"{self.op.title} returned {len(outputs)} outputs instead of {self.count}"
+        return outputs
+
+
+def check_layouts(op: OpDef, layouts: Sequence[str | None], ndims: Sequence[int]) -> tuple[str, ...]:
+    """Checks the inputs' layouts against the declared ones; a missing layout becomes the first that fits."""
+    fitting = []
+    for position, (layout, ndim) in enumerate(zip(layouts, ndims, strict=True)):
+        if position and not layout:
+            fitting.append("")  # further inputs (masks, matrices) follow rules of their own
+            continue
+        allowed = [known for known in op.layouts if len(known) == ndim]
+        if layout:
+            if layout not in op.layouts and position == 0:
+                raise ValueError(f"layout {layout!r} of the input is not one of {', '.join(op.layouts)}")
+            fitting.append(layout)
+        elif not allowed:
+            raise ValueError(
+                f"The number of dimensions {ndim} does not match any of the allowed layouts: {', '.join(op.layouts)}"
+            )
+        else:
+            fitting.append(allowed[0])
+    return tuple(fitting)
+
+
+# ----------------------------------------------------------------------------------------------------
+# The eager call
+
+class ReportedArray(np.ndarray):
+    """The result of an eager random operator; ``key`` repeats it."""
+
+    key: int | None = None
+
+
+def eager(call: Call) -> Any:
+    """Runs a call at once in the caller's thread: an array is one sample, a list or TensorListCPU a batch."""
+    op = call.op
+    if any(isinstance(value, Node) for value in (*call.inputs, *call.nodes.values())):
+        raise RuntimeError(f"{op.title}: a DataNode can be used only while its pipeline is being defined")
+    if call.device not in (None, "cpu"):
+        raise ValueError(f"{op.title}: the eager call runs on the CPU, got device={call.device!r}")
+    if op.factory is not None:
+        raise RuntimeError(f"{op.title} is a source and works only inside a pipeline definition")
+    batched = [x for x in (*call.inputs, *call.nodes.values()) if isinstance(x, (TensorListCPU, list))]
+    size = len(batched[0]) if batched else 1
+    inputs = [x if isinstance(x, TensorListCPU) else TensorListCPU(x if isinstance(x, list) else [x] * size) for x in call.inputs]
+    for batch in (*inputs, *call.nodes.values()):
+        if len(batch) != size:
+            raise ValueError(f"{op.title}: the inputs have {count_of(len(batch), 'sample')} and {size}")
+    drawn = op.random and call.key is None
+    if op.random and call.key is None:
+        call.key = seeds.system_seed() if call.seed is None else call.seed
+    try:
+        outputs, layouts = run_batch(call, inputs, size)
+    except Exception as error:
+        add_notes(error, [f"in {op.title}", *([call.origin.describe()] if call.origin else [])])
+        raise
+    results: list[Any] = []
+    for values, layout in zip(outputs, layouts, strict=True):
+        if batched:
+            batch = TensorListCPU(values, layout or "")
+            batch.key = call.key if drawn else None
+            results.append(batch)
+        else:
+            results.append(_reported(values[0], call.key) if drawn else values[0])
+    if not results:
+        return None
+    return results[0] if len(results) == 1 else results
+
+
+def _reported(array: np.ndarray, key: int | None) -> np.ndarray:
+    result = array.view(ReportedArray)
+    result.key = key
+    return result
+
+
+def run_batch(call: Call, inputs: Sequence[TensorListCPU], size: int) -> tuple[list[list[np.ndarray]], list[str | None]]:
+    """Infer, draw and body over the samples of a batch, one after another."""
+    op = call.op
+    count = op.outputs_of(call.constants)
+    keys = seeds.sample_keys(call.key or 0, np.arange(size)).tolist() if op.random else [None] * size
+    layouts = [batch.layout() for batch in inputs]
+    if op.traits_of(call.constants).granularity == "batch":
+        return run_whole(op, call.constants, call.nodes, inputs, layouts, keys, count)
+    kernel = Kernel(op, call.constants, count)
+    columns: list[list[np.ndarray]] = [[] for _ in range(count)]
+    found: list[str | None] = [""] * count
+    for index in range(size):
+        samples = [as_sample(batch.at(index)) for batch in inputs]
+        per_sample = {name: batch.at(index) for name, batch in call.nodes.items()}
+        outputs = kernel(samples, layouts, per_sample, keys[index], lambda _, shape, dtype: np.empty(shape, dtype))
+        for column, output in zip(columns, outputs, strict=True):
+            column.append(output)
+        if index == 0:
+            found = kernel.output_layouts(samples, layouts, per_sample)
+    return columns, found
+
+
+def run_whole(
+    op: OpDef, constants: Mapping[str, Any], nodes: Mapping[str, Any], inputs: Sequence[Any], layouts: Sequence[str],
+    keys: Sequence[Any], count: int,
+) -> tuple[list[list[np.ndarray]], list[str | None]]:  # fmt: skip
+    """One call of a batch-granular body."""
+    defaults = {name: param.default for name, param in op.arguments.items() if not param.required}
+    arguments = {**defaults, **constants}
+    for name, batch in nodes.items():
+        kind = op.arguments[name].kind
+        arguments[name] = [from_sample(kind, sample) for sample in batch.samples()]
+    hidden = {"layouts": tuple(layouts), "key": [seeds.Key(key or 0) for key in keys]}
+    result = op.body(*[batch.samples() for batch in inputs], **arguments, **{name: hidden[name] for name in op.wants if name in hidden})
+    columns = [list(result)] if count == 1 else [list(values) for values in result or ()]
+    samples = [batch.samples()[0] for batch in inputs if len(batch)]
+    specs = [Spec(x.shape, x.dtype, layout) for x, layout in zip(samples, layouts, strict=False)]
+    return columns, [spec.layout for spec in op.specs(specs, {**constants, **dict.fromkeys(nodes, UNKNOWN)}, count)]
+
+
+interpreter: ContextVar[Callable[[Call], Any]] = ContextVar("pipeflow_interpreter", default=eager)

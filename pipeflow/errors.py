@@ -1,0 +1,94 @@
+"""How pipeflow speaks of mistakes: exception types, notes, and the user's file and line.
+
+An exception from user code keeps its object and type and gains notes (PEP 678). Our own checks raise the built-in type
+DALI raises or a subclass of it, so that ported code keeps catching it.
+"""
+
+import difflib
+import linecache
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+class UnknownArgument(KeyError, TypeError):
+    """An operator was given an argument it does not have."""
+
+    def __str__(self) -> str:  # KeyError would print the repr of the message
+        return str(self.args[0]) if self.args else ""
+
+
+class OutOfRange(IndexError, RuntimeError):
+    """An index lies outside its axis or batch."""
+
+
+class RaggedBatch(ValueError, RuntimeError):
+    """A batch of samples of different shapes was asked for as one array."""
+
+
+class InvalidState(RuntimeError):
+    """An object was used at a moment when it cannot be: a call out of order, a closed or running pipeline, after fork."""
+
+
+class NestedStructure(TypeError, ValueError):
+    """A list or tuple stands where a batch is wanted."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The place in the user's code where an operator was called."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+    def describe(self) -> str:
+        """``called at train.py:42:  images = fn.crop(...)``"""
+        text = linecache.getline(self.file, self.line).strip()
+        return f"called at {self.file}:{self.line}:  {text}" if text else f"called at {self.file}:{self.line}"
+
+
+def user_origin() -> Origin | None:
+    """The innermost caller that is not part of this package."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back  # type: ignore[assignment]
+    if frame is None:
+        return None
+    return Origin(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def add_notes(error: BaseException, notes: Iterable[str]) -> None:
+    """Attaches notes once: an exception object raised twice does not grow."""
+    present = set(getattr(error, "__notes__", ()))
+    for note in notes:
+        if note not in present:
+            error.add_note(note)
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str:
+    """`` (did you mean 'x'?)`` or nothing."""
+    match = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.6)
+    return f" (did you mean {match[0]!r}?)" if match else ""
+
+
+def function_name(function: object) -> str:
+    """A readable name of any callable, with the place where it is defined."""
+    inner = function
+    while hasattr(inner, "func") and not hasattr(inner, "__code__"):
+        inner = inner.func  # functools.partial
+    inner = getattr(inner, "__func__", inner)
+    name = getattr(inner, "__qualname__", None) or type(function).__qualname__
+    code = getattr(inner, "__code__", None)
+    return f"{name} ({code.co_filename}:{code.co_firstlineno})" if code else name
+
+
+def count_of(number: int, noun: str) -> str:
+    """``1 sample``, ``2 samples``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

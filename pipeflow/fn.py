@@ -1,0 +1,25 @@
+"""The functional API: ``fn.flip(images)``, ``fn.random.uniform()``; every operator of the registry by its name."""
+
+import sys
+import types as _python_types
+
+import pipeflow.operators  # noqa: F401  (fills the registry)
+from pipeflow.declare import registry as _registry
+
+
+def _fill() -> None:
+    """Puts each operator into the namespace its dotted name says; namespaces are modules, so they can be imported."""
+    for name, op in _registry.items():
+        *folders, leaf = name.split(".")
+        place = sys.modules[__name__]
+        for folder in folders:
+            if not hasattr(place, folder):
+                module = _python_types.ModuleType(f"{place.__name__}.{folder}", f"Operators fn.{folder}.*")
+                sys.modules[module.__name__] = module
+                setattr(place, folder, module)
+            place = getattr(place, folder)
+        if not op.hidden:
+            setattr(place, leaf, op)
+
+
+_fill()

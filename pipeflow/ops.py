@@ -1,0 +1,42 @@
+"""The class API: ``ops.Flip(horizontal=1)(images)``; arguments at construction, data and per-sample arguments at the call."""
+
+import sys
+import types as _python_types
+from typing import Any
+
+import pipeflow.operators  # noqa: F401  (fills the registry)
+from pipeflow.declare import OpDef
+from pipeflow.declare import registry as _registry
+
+
+class Operator:
+    """An operator with some of its arguments already given."""
+
+    op: OpDef
+
+    def __init__(self, **arguments: Any) -> None:
+        self._arguments = arguments
+
+    def __call__(self, *inputs: Any, **arguments: Any) -> Any:
+        return self.op(*inputs, **{**self._arguments, **arguments})
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self._arguments.items())
+        return f"ops.{type(self).__qualname__}({given})"
+
+
+def _fill() -> None:
+    for name, op in _registry.items():
+        place = sys.modules[__name__]
+        for folder in name.split(".")[:-1]:
+            if not hasattr(place, folder):
+                module = _python_types.ModuleType(f"{place.__name__}.{folder}", f"Operators ops.{folder}.*")
+                sys.modules[module.__name__] = module
+                setattr(place, folder, module)
+            place = getattr(place, folder)
+        if not op.hidden:
+            attributes = {"op": op, "__doc__": op.__doc__, "__module__": place.__name__}
+            setattr(place, op.ops_name, type(op.ops_name, (Operator,), attributes))
+
+
+_fill()
