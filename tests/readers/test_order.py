@@ -23,10 +23,16 @@ def one_epoch(order, epoch=0):
 CONTIGUOUS = [
     ({}, "contiguous shards, the next one every epoch", "345678901234"),
     ({"stick_to_shard": True}, "contiguous shards, the same one every epoch", "345345345345"),
-    ({"pad_last_batch": True},
-     "contiguous shards, the next one every epoch, last batch padded", "345567890122"),
-    ({"pad_last_batch": True, "stick_to_shard": True},
-     "contiguous shards, the same one every epoch, last batch padded", "345534553455"),
+    (
+        {"pad_last_batch": True},
+        "contiguous shards, the next one every epoch, last batch padded",
+        "345567890122",
+    ),
+    (
+        {"pad_last_batch": True, "stick_to_shard": True},
+        "contiguous shards, the same one every epoch, last batch padded",
+        "345534553455",
+    ),
 ]
 
 
@@ -39,14 +45,21 @@ def test_which_unshuffled_order_each_set_of_arguments_gives(arguments, kind, exp
     assert "".join(map(str, stream(12, size=10, shard_id=1, num_shards=3, **arguments))) == expected
 
 
-@pytest.mark.parametrize(("arguments", "kind"), [
-    ({"random_shuffle": True}, "one permutation of the epoch, position p to shard p mod n"),
-    ({"shuffle_after_epoch": True}, "one permutation of the epoch, position p to shard p mod n"),
-    ({"random_shuffle": True, "pad_last_batch": True},
-     "one permutation of the epoch, position p to shard p mod n, last batch padded"),
-    ({"random_shuffle": True, "stick_to_shard": True},
-     "contiguous shards, shuffled within, the same one every epoch"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [
+        ({"random_shuffle": True}, "one permutation of the epoch, position p to shard p mod n"),
+        ({"shuffle_after_epoch": True}, "one permutation of the epoch, position p to shard p mod n"),
+        (
+            {"random_shuffle": True, "pad_last_batch": True},
+            "one permutation of the epoch, position p to shard p mod n, last batch padded",
+        ),
+        (
+            {"random_shuffle": True, "stick_to_shard": True},
+            "contiguous shards, shuffled within, the same one every epoch",
+        ),
+    ],
+)
 def test_which_shuffled_order_each_set_of_arguments_gives(arguments, kind):
     """Shuffled readers share one permutation of the epoch; stick_to_shard shuffles within a fixed shard."""
     order = Order(size=10, shard_id=1, num_shards=3, seed=7, **arguments)
@@ -59,15 +72,24 @@ def test_which_shuffled_order_each_set_of_arguments_gives(arguments, kind):
         assert sorted(one_epoch(order).index.tolist()) == [3, 4, 5]
 
 
-@pytest.mark.parametrize(("shuffle", "stick", "pad", "num_shards"),
-                         list(product([False, True], [False, True], [False, True], [1, 2, 3, 7])))
+@pytest.mark.parametrize(
+    ("shuffle", "stick", "pad", "num_shards"),
+    list(product([False, True], [False, True], [False, True], [1, 2, 3, 7])),
+)
 def test_shards_together_hand_out_every_sample_once_per_epoch(shuffle, stick, pad, num_shards):
     """Over all shards, each epoch has every index and every position exactly once, padding aside."""
     for epoch in range(num_shards + 1):
         indices, positions = [], []
         for shard in range(num_shards):
-            order = Order(size=23, shard_id=shard, num_shards=num_shards, random_shuffle=shuffle,
-                          stick_to_shard=stick, pad_last_batch=pad, seed=5)
+            order = Order(
+                size=23,
+                shard_id=shard,
+                num_shards=num_shards,
+                random_shuffle=shuffle,
+                stick_to_shard=stick,
+                pad_last_batch=pad,
+                seed=5,
+            )
             picks = order.picks(epoch, np.arange(order.length(epoch, 4)))
             indices += picks.index[~picks.padding].tolist()
             positions += picks.position[~picks.padding].tolist()
@@ -78,8 +100,11 @@ def test_shards_together_hand_out_every_sample_once_per_epoch(shuffle, stick, pa
 
 def test_shuffled_epochs_differ_from_each_other_and_by_seed():
     """Each epoch and each seed has its own permutation, and the same seed gives the same one again."""
-    orders = {(seed, epoch): tuple(one_epoch(Order(size=50, random_shuffle=True, seed=seed), epoch).index)
-              for seed in (1, 2) for epoch in (0, 1, 2)}
+    orders = {
+        (seed, epoch): tuple(one_epoch(Order(size=50, random_shuffle=True, seed=seed), epoch).index)
+        for seed in (1, 2)
+        for epoch in (0, 1, 2)
+    }
     assert len(set(orders.values())) == 6
     assert orders[1, 0] == tuple(one_epoch(Order(size=50, random_shuffle=True, seed=1)).index)
 
@@ -121,8 +146,10 @@ def test_a_billion_samples_need_no_memory():
     assert ((picks.index >= 0) & (picks.index < 10**12)).all()
 
 
-CASES = [{"random_shuffle": shuffle, "stick_to_shard": stick, "pad_last_batch": pad}
-         for shuffle, stick, pad in product([False, True], repeat=3)]
+CASES = [
+    {"random_shuffle": shuffle, "stick_to_shard": stick, "pad_last_batch": pad}
+    for shuffle, stick, pad in product([False, True], repeat=3)
+]
 
 
 @pytest.mark.parametrize("arguments", CASES)
@@ -136,7 +163,7 @@ def test_seek_goes_where_walking_goes(arguments, num_shards):
         sampler.seek(count)
         picks = sampler.take(10)
         for got, expected in zip(picks, walked, strict=True):
-            assert got.tolist() == expected[count:count + 10].tolist()
+            assert got.tolist() == expected[count : count + 10].tolist()
 
 
 @pytest.mark.parametrize("arguments", CASES)
@@ -160,8 +187,10 @@ def restored_copy(sampler):
 @pytest.mark.parametrize(("before", "after"), [(4, 2), (2, 4), (3, 5), (4, 1), (1, 6)])
 def test_another_number_of_shards_takes_up_a_shuffled_epoch(before, after):
     """Shards saved after equally many picks are continued by any number of shards, nothing lost or twice."""
-    samplers = [Sampler(Order(size=60, shard_id=k, num_shards=before, random_shuffle=True, seed=1), 2)
-                for k in range(before)]
+    samplers = [
+        Sampler(Order(size=60, shard_id=k, num_shards=before, random_shuffle=True, seed=1), 2)
+        for k in range(before)
+    ]
     seen = [index for sampler in samplers for index in sampler.take(6).index.tolist()]
     state = samplers[0].state()
     for shard in range(after):
@@ -201,7 +230,11 @@ def test_take_may_stop_at_the_end_of_the_epoch():
     """With stop_at_epoch_end the last batch is short and the next one starts the next epoch."""
     sampler = Sampler(Order(size=10), 4)
     assert [sampler.take(stop_at_epoch_end=True).index.tolist() for _ in range(4)] == [
-        [0, 1, 2, 3], [4, 5, 6, 7], [8, 9], [0, 1, 2, 3]]
+        [0, 1, 2, 3],
+        [4, 5, 6, 7],
+        [8, 9],
+        [0, 1, 2, 3],
+    ]
 
 
 def test_next_epoch_skips_the_rest_but_never_a_whole_epoch():
@@ -224,15 +257,24 @@ def test_padding_is_marked_and_repeats_the_last_sample():
     assert isinstance(picks, Picks)
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    ({"size": 0}, "found no samples"),
-    ({"size": 5, "num_shards": 0}, "num_shards must be at least 1, not 0"),
-    ({"size": 5, "num_shards": 3, "shard_id": 3}, r"shard_id must be in 0..2 \(num_shards - 1\), not 3"),
-    ({"size": 5, "num_shards": 3, "shard_id": -1}, "not -1"),
-    ({"size": 5, "num_shards": 6}, "num_shards=6 is more than the 5 samples"),
-    ({"size": 5, "shuffle_after_epoch": True, "random_shuffle": True}, "random_shuffle cannot both be true"),
-    ({"size": 5, "shuffle_after_epoch": True, "stick_to_shard": True}, "stick_to_shard cannot both be true"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"size": 0}, "found no samples"),
+        ({"size": 5, "num_shards": 0}, "num_shards must be at least 1, not 0"),
+        ({"size": 5, "num_shards": 3, "shard_id": 3}, r"shard_id must be in 0..2 \(num_shards - 1\), not 3"),
+        ({"size": 5, "num_shards": 3, "shard_id": -1}, "not -1"),
+        ({"size": 5, "num_shards": 6}, "num_shards=6 is more than the 5 samples"),
+        (
+            {"size": 5, "shuffle_after_epoch": True, "random_shuffle": True},
+            "random_shuffle cannot both be true",
+        ),
+        (
+            {"size": 5, "shuffle_after_epoch": True, "stick_to_shard": True},
+            "stick_to_shard cannot both be true",
+        ),
+    ],
+)
 def test_impossible_orders_are_refused(arguments, message):
     """Arguments that no order fits are refused when the order is made, with the values and what to do."""
     with pytest.raises(ValueError, match=message):

@@ -1,0 +1,233 @@
+"""What the benchmarks share: sides in processes of their own, measured in turn, and tables with verdicts.
+
+A *side* is one library doing the work of a *case*. Every side, ours too, runs in its own process and its own
+environment and stays alive through a case; the parent asks each for one repetition in turn, so that a
+disturbance of the machine hits all sides alike. A repetition answers with named seconds; what is printed are
+medians over the repetitions. Sides that are not installed are named as missing, never silently dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+ENVIRONMENTS = Path(os.environ.get("PIPEFLOW_ENVIRONMENTS", ROOT / ".venvs"))
+
+# Libraries bring thread pools of their own; a figure "with one thread" is one only when these are held down.
+ONE_THREAD_EACH = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "NUMBA_NUM_THREADS": "1",
+    "OPENCV_FOR_THREADS_NUM": "1",
+    "TF_NUM_INTRAOP_THREADS": "1",
+}
+
+Measures = dict[str, float]
+Prepare = Callable[[str], Callable[[], Measures]]
+
+
+@dataclass
+class Side:
+    """One library: the Python it lives in, and how to prepare a case there (None: it has no such case)."""
+
+    name: str
+    prepare: Prepare
+    environment: str | None = None  # a folder of .venvs/; None: the Python that runs the benchmark
+    variables: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def python(self) -> Path:
+        if self.environment is None:
+            return Path(sys.executable)
+        return ENVIRONMENTS / self.environment / "bin" / "python"
+
+    @property
+    def installed(self) -> bool:
+        return self.python.exists()
+
+
+class Worker:
+    """A side's process: one JSON line asks, one answers."""
+
+    def __init__(self, side: Side, script: str, settings: dict[str, Any]) -> None:
+        environment = {**os.environ, **ONE_THREAD_EACH, **side.variables, "PYTHONPATH": str(ROOT)}
+        self.name = side.name
+        self.process = subprocess.Popen(
+            [side.python, script, "--side", side.name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            text=True,
+        )
+        self.ask({"settings": settings})
+
+    def ask(self, message: dict[str, Any]) -> Any:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(message) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"the {self.name} side ended with status {self.process.wait()} on {message}")
+        return json.loads(line)
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(timeout=60)
+
+
+def serve(side: Side, settings: dict[str, Any]) -> None:
+    """The loop of a side's process; what the library prints goes to stderr, the answers alone to stdout."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    repetition = None
+    for line in sys.stdin:
+        message = json.loads(line)
+        answer: Any = None
+        if "settings" in message:
+            settings.update(message["settings"])
+        elif "case" in message:
+            repetition = None  # the pipelines of the last case end before the next ones are built
+            repetition = side.prepare(message["case"])
+            answer = repetition is not None
+        else:
+            assert repetition is not None
+            answer = repetition()
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+def machine() -> dict[str, Any]:
+    """A reading of the machine, so that figures of different days can be told apart."""
+    model = platform.processor() or "unknown"
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        pass
+    return {
+        "cpu": model,
+        "cores": len(os.sched_getaffinity(0)),
+        "load before": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        "system": platform.platform(),
+    }
+
+
+def measure(
+    script: str,
+    sides: Sequence[Side],
+    cases: Iterable[str],
+    settings: dict[str, Any],
+    repetitions: int = 7,
+) -> dict[str, dict[str, list[Measures]]]:
+    """{case: {side: measures of every repetition}}; the sides take turns within a case."""
+    present = [side for side in sides if side.installed]
+    for side in sides:
+        if side not in present:
+            print(f"not installed, left out: {side.name} (make bench sets it up in {side.python.parents[1]})")
+    workers = [Worker(side, script, settings) for side in present]
+    results: dict[str, dict[str, list[Measures]]] = {}
+    try:
+        for case in cases:
+            ready = [worker for worker in workers if worker.ask({"case": case})]
+            rows: dict[str, list[Measures]] = {worker.name: [] for worker in ready}
+            for worker in ready:
+                worker.ask({"run": case})  # warm-up: compiles, fills queues and caches
+            for _ in range(repetitions):
+                for worker in ready:
+                    rows[worker.name].append(worker.ask({"run": case}))
+            results[case] = rows
+    finally:
+        for worker in workers:
+            worker.close()
+    return results
+
+
+def median(rows: list[Measures], value: Callable[[Measures], float]) -> float:
+    return statistics.median(value(row) for row in rows)
+
+
+def spread(rows: list[Measures], value: Callable[[Measures], float]) -> tuple[float, float, float]:
+    """(median, smallest, largest)"""
+    values = [value(row) for row in rows]
+    return statistics.median(values), min(values), max(values)
+
+
+def table(title: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Prints a table, numbers to the right."""
+    cells = [[f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
+    widths = [max(len(line[i]) for line in [list(header), *cells]) for i in range(len(header))]
+    print(f"\n{title}")
+    for line in [list(header), ["-" * width for width in widths], *cells]:
+        print(
+            "  ".join(
+                [line[0].ljust(widths[0])] + [c.rjust(w) for c, w in zip(line[1:], widths[1:])]
+            ).rstrip()
+        )
+
+
+@dataclass
+class Target:
+    """A figure to reach: `reached` is compared with `limit` in the direction of `at_most`."""
+
+    what: str
+    reached: float
+    limit: float
+    at_most: bool = True
+
+    @property
+    def met(self) -> bool:
+        return self.reached <= self.limit if self.at_most else self.reached >= self.limit
+
+
+def verdicts(targets: Sequence[Target]) -> None:
+    table(
+        "Figures to reach",
+        ["figure", "reached", "aim", ""],
+        [
+            (t.what, t.reached, f"{'<=' if t.at_most else '>='} {t.limit:g}", "met" if t.met else "MISSED")
+            for t in targets
+        ],
+    )
+
+
+def save(name: str, reading: dict[str, Any], results: object, targets: Sequence[Target] = ()) -> None:
+    """Writes benchmarks/results/NAME.json."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    content = {
+        "machine": reading,
+        "results": results,
+        "targets": [{"what": t.what, "reached": t.reached, "limit": t.limit, "met": t.met} for t in targets],
+    }
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps(content, indent=1))
+    print(f"\nwritten: {path.relative_to(ROOT)}")
+
+
+def start(sides: Sequence[Side], settings: dict[str, Any]) -> bool:
+    """True in the parent. In a side's process it serves until the parent hangs up, and returns False."""
+    if "--side" not in sys.argv:
+        return True
+    name = sys.argv[sys.argv.index("--side") + 1]
+    serve(next(side for side in sides if side.name == name), settings)
+    return False
+
+
+def header(question: str) -> dict[str, Any]:
+    reading = machine()
+    print(question)
+    print(", ".join(f"{name}: {value}" for name, value in reading.items()))
+    return reading

@@ -1,0 +1,100 @@
+"""Every Python block of the pages runs, prints what the page says it prints, and every link leads somewhere.
+
+A page is one namespace, run from top to bottom in a temporary directory; set-up that readers need not see
+stands in an HTML comment. `<!-- no-run: reason -->` before a block has it compiled only, and
+`<!-- raises: ValueError -->` expects that error. A block fenced as `output` after a Python block is what that
+block prints, or the error it ends with; `...` in it stands for anything.
+"""
+
+import contextlib
+import doctest
+import io
+import re
+import traceback
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+FENCE = re.compile(r"^```(?P<language>python|output)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+MARK = re.compile(r"<!-- (no-run|raises): (.+?) -->\s*\Z")
+LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
+
+
+class Block(NamedTuple):
+    language: str
+    code: str
+    line: int
+    mark: str
+    detail: str
+
+
+def blocks_of(text):
+    for fence in FENCE.finditer(text):
+        before = text[: fence.start()]
+        mark = MARK.search(before)
+        line = before.count("\n") + 1
+        yield Block(fence["language"], fence["code"], line, *(mark.groups() if mark else ("", "")))
+
+
+def run(block, page, namespace):
+    """What a block printed, with the error it ended with where it is marked to raise."""
+    # Blank lines put the code where it stands in the page, so that messages quote the page's own lines.
+    code = compile("\n" * block.line + block.code, str(ROOT / page), "exec", dont_inherit=True)
+    printed = io.StringIO()
+    if block.mark == "no-run":
+        return ""
+    with contextlib.redirect_stdout(printed):
+        if block.mark != "raises":
+            exec(code, namespace)
+        else:
+            with pytest.raises(BaseException) as caught:
+                exec(code, namespace)
+            assert type(caught.value).__name__ == block.detail, f"{page}:{block.line}: {caught.value!r}"
+            print("".join(traceback.format_exception_only(caught.value)), end="")
+    return printed.getvalue().replace(f"{ROOT}/", "")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_code_of_a_page_runs_and_prints_what_the_page_says(page, tmp_path, monkeypatch):
+    """What a reader copies from a page works, and what the page shows is what comes out."""
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "page"}
+    printed = ""
+    check = doctest.OutputChecker().check_output
+    for block in blocks_of((ROOT / page).read_text()):
+        if block.language == "python":
+            printed = run(block, page, namespace)
+        else:
+            same = check(block.code, printed, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+            assert same, (
+                f"{page}:{block.line} shows\n{block.code}\nbut the block before it printed\n{printed}"
+            )
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_inside_the_project_leads_to_a_file(page):
+    """Pages, pictures and sources that a page names exist."""
+    missing = [
+        link
+        for link in LINK.findall((ROOT / page).read_text())
+        if not (ROOT / page).parent.joinpath(link).exists()
+    ]
+    assert not missing
+
+
+def test_the_page_runner_sees_marks_output_and_errors():
+    """The reader of pages itself: a hidden block, an output that differs, an expected error, a block not run."""
+    text = (
+        "<!--\n```python\nx = 2\n```\n-->\n```python\nprint(x + 1)\n```\n```output\n3\n```\n"
+        "<!-- raises: ZeroDivisionError -->\n```python\n1 / 0\n```\n"
+        "<!-- no-run: needs a GPU -->\n```python\nimport nothing\n```\n"
+    )
+    hidden, shown, output, raising, still = blocks_of(text)
+    namespace = {}
+    assert run(hidden, "page", namespace) == ""
+    assert run(shown, "page", namespace) == output.code
+    assert run(raising, "page", namespace) == "ZeroDivisionError: division by zero\n"
+    assert run(still, "page", namespace) == ""
