@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal, Protocol, TypeVar
 import numpy as np
 
 from pipeflow import seeds, types
-from pipeflow.errors import Origin, UnknownArgument, add_notes, count_of, nearest, user_origin
+from pipeflow.errors import Origin, UnknownArgument, UnsupportedType, add_notes, count_of, nearest, user_origin
 from pipeflow.tensors import TensorListCPU, as_sample
 
 # ----------------------------------------------------------------------------------------------------
@@ -233,8 +233,9 @@ class OpDef:
     sequences: bool = False
     elementwise: bool = False
     devices: tuple[str, ...] = ("cpu",)
+    dtypes: frozenset[np.dtype] = types.NUMBERS
     no_effect: Mapping[str, str] = field(default_factory=dict)
-    examples: Sequence[Any] = ()
+    examples: Sequence[str] = ()
     ops_name: str = ""
     hidden: bool = False
     takes_seed: bool = False
@@ -320,6 +321,8 @@ class OpDef:
     def specs(self, inputs: Sequence[Spec], values: Mapping[str, Any], count: int) -> tuple[Spec, ...]:
         """The Specs of the outputs as far as they are known."""
         unknown = (Spec(),) * count
+        if inputs and inputs[0].dtype is not None:
+            self.check_dtype(inputs[0].dtype)
         if self.infer_hook is None:
             return unknown
         try:
@@ -331,6 +334,12 @@ class OpDef:
         return (Spec(result.shape, result.dtype, result.layout),) if isinstance(result, Spec) else tuple(
             Spec(spec.shape, spec.dtype, spec.layout) for spec in result
         )
+
+    def check_dtype(self, dtype: np.dtype) -> None:
+        """Refuses a type of the first input that the operator is not declared for."""
+        if dtype not in self.dtypes and dtype.kind != "O":
+            names = ", ".join(str(known) for known in types.in_order(self.dtypes))
+            raise UnsupportedType(f"the operator does not take {dtype}; it takes {names}")
 
     def __call__(self, *inputs: Any, **keywords: Any) -> Any:
         return interpreter.get()(bind(self, inputs, keywords))
@@ -361,20 +370,27 @@ def operator(
     elementwise: bool = False,
     granularity: Literal["sample", "batch"] = "sample",
     devices: Sequence[str] = ("cpu",),
+    dtypes: str = "number",
     no_effect: Mapping[str, str] | None = None,
-    examples: Sequence[Any] = (),
+    examples: Sequence[str] = (),
     ops_name: str = "",
     hidden: bool = False,
     takes_seed: bool = False,
     pure: bool = True,
 ) -> Callable[[Callable[..., Any]], OpDef]:
-    """Declares an operator from its kernel for one sample; see the module's words."""
+    """Declares an operator from its kernel for one sample; see the module's words.
+
+    ``dtypes`` says what the first input may be: names ("uint8 float32") or groups ("number" is everything, "integer",
+    "float", "bool"). ``examples`` are calls written as in a pipeline, over the named arrays of ``tools/example_data.py``:
+    ``"fn.flip(image, vertical=True)"``; the page, the support table and the tests of every operator run them. Without
+    any, one is made from the declaration where no argument is required.
+    """
 
     def declare(body: Callable[..., Any]) -> OpDef:
         params, num_outputs = _read_signature(body)
         op = OpDef(
             name, body, params, num_outputs, tuple(layouts.split()), sequences, elementwise, tuple(devices),
-            no_effect or {}, examples, ops_name, hidden, takes_seed, Traits(granularity=granularity, pure=pure),
+            types.dtypes_of(dtypes), no_effect or {}, examples, ops_name, hidden, takes_seed, Traits(granularity=granularity, pure=pure),
         )  # fmt: skip
         return _register(op)
 
@@ -388,7 +404,7 @@ def source(
     fetches: bool = False,
     extra: Sequence[Param] = (),
     build: Callable[..., Source] | None = None,
-    examples: Sequence[Any] = (),
+    examples: Sequence[str] = (),
     no_effect: Mapping[str, str] | None = None,
     ops_name: str = "",
 ) -> Callable[[type], OpDef]:
@@ -715,6 +731,8 @@ class Kernel:
     ) -> tuple[np.ndarray, ...]:  # fmt: skip
         op = self.op
         arguments = self.constants
+        if inputs and inputs[0].dtype not in op.dtypes:
+            op.check_dtype(inputs[0].dtype)
         if per_sample or op.drawn:
             arguments = dict(arguments)
             for name, value in per_sample.items():

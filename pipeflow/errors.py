@@ -21,6 +21,10 @@ class UnknownArgument(KeyError, TypeError):
         return str(self.args[0]) if self.args else ""
 
 
+class UnsupportedType(TypeError, RuntimeError):
+    """An operator was given data of a type it is not declared for."""
+
+
 class OutOfRange(IndexError, RuntimeError):
     """An index lies outside its axis or batch."""
 

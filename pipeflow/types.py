@@ -83,6 +83,24 @@ _NUMPY = {
 _TO_NUMPY = {kind: np.dtype(scalar) for kind, scalar in _NUMPY.items()}
 _FROM_NUMPY = {dtype: kind for kind, dtype in _TO_NUMPY.items()}
 
+# Every type of numbers, BOOL included; STRING is not one of them.
+NUMBERS = frozenset(dtype for dtype in _FROM_NUMPY if dtype.kind != "O")
+_GROUPS = {"number": "buif", "integer": "ui", "float": "f", "bool": "b"}
+
+
+def dtypes_of(words: str) -> frozenset[np.dtype]:
+    """The types meant by names and groups: ``"uint8 float"``; groups are number (everything), integer, float, bool."""
+    chosen: set[np.dtype] = set()
+    for word in words.split():
+        kinds = _GROUPS.get(word)
+        chosen |= {np.dtype(word)} if kinds is None else {dtype for dtype in NUMBERS if dtype.kind in kinds}
+    return frozenset(chosen)
+
+
+def in_order(dtypes: frozenset[np.dtype]) -> list[np.dtype]:
+    """Types in the order of DALI's ids."""
+    return sorted(dtypes, key=_FROM_NUMPY.__getitem__)
+
 
 def to_numpy_type(kind: "DALIDataType | int") -> type:
     """The NumPy scalar type of a DALI type."""
