@@ -23,7 +23,7 @@ import numpy as np
 
 from pipeflow import seeds, types
 from pipeflow.errors import Origin, UnknownArgument, UnsupportedType, add_notes, count_of, nearest, user_origin
-from pipeflow.tensors import TensorListCPU, as_sample
+from pipeflow.tensors import Collector, Take, TensorListCPU, as_sample
 
 # ----------------------------------------------------------------------------------------------------
 # The vocabulary of annotations
@@ -50,7 +50,7 @@ Floats = Annotated[tuple[float, ...], "floats"]
 DType = Annotated[np.dtype, "dtype"]
 Layout = Annotated[str, "layout"]
 
-HIDDEN = frozenset({"out", "layouts", "key"})
+HIDDEN = frozenset({"out", "layouts", "key", "source"})
 REQUIRED = inspect.Parameter.empty
 
 
@@ -218,6 +218,31 @@ class Source(Protocol):
         ...
 
 
+class BatchCall:
+    """What an operator that works on whole batches is told beside its inputs and arguments.
+
+    ``take(nbytes)`` gives memory that belongs to the batch; ``current`` is the sample that is being worked on, so that an
+    exception can be blamed on it (-1: on none).
+    """
+
+    __slots__ = ("current", "hints", "keys", "layouts", "size", "sources", "take")
+
+    def __init__(
+        self, size: int, keys: Any, layouts: Sequence[str], take: Take, hints: Sequence[int] = (), sources: Any = None
+    ) -> None:
+        self.size = size
+        self.keys = keys
+        self.layouts = layouts
+        self.take = take
+        self.hints = hints
+        self.sources = sources
+        self.current = -1
+
+    def collector(self, output: int) -> Collector:
+        """Gathers the samples of one output into memory of the batch."""
+        return Collector(self.size, self.take, self.hints[output] if output < len(self.hints) else 0)
+
+
 # ----------------------------------------------------------------------------------------------------
 # Operators
 
@@ -247,6 +272,8 @@ class OpDef:
     check_hook: Callable[[Args], None] | None = None
     outputs_hook: Callable[[Args], int] | None = None
     traits_hook: Callable[[Args], Traits] | None = None
+    batch_hook: Callable[..., Any] | None = None
+    list_hook: Callable[[Args], bool] | None = None
     gpu_hook: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
@@ -300,6 +327,16 @@ class OpDef:
         self.traits_hook = hook
         return hook
 
+    def batch(self, hook: Callable[..., Any]) -> Callable[..., Any]:
+        """Declares the body for whole batches: inputs as dense arrays or lists, and a BatchCall as ``batch``."""
+        self.batch_hook = hook
+        return hook
+
+    def returns_list(self, hook: Callable[[Args], bool]) -> Callable[[Args], bool]:
+        """Declares when a single output comes in a list."""
+        self.list_hook = hook
+        return hook
+
     def gpu(self, hook: Callable[..., Any]) -> Callable[..., Any]:
         """Declares the batched CUDA launch."""
         self.gpu_hook = hook
@@ -313,6 +350,12 @@ class OpDef:
     def outputs_of(self, static: Mapping[str, Any]) -> int:
         """The number of outputs of a call with these static arguments."""
         return self.outputs_hook(self.known(static)) if self.outputs_hook else self.num_outputs
+
+    def pack(self, outputs: Sequence[Any], static: Mapping[str, Any]) -> Any:
+        """The outputs as a call returns them: nothing, one, or a list."""
+        if len(outputs) == 1 and not (self.list_hook is not None and self.list_hook(self.known(static))):
+            return outputs[0]
+        return list(outputs) or None
 
     def known(self, values: Mapping[str, Any]) -> Args:
         """Arguments with their defaults filled in."""
@@ -721,13 +764,14 @@ class Kernel:
         self._wants_out = "out" in op.wants
         self._wants_layouts = "layouts" in op.wants
         self._wants_key = "key" in op.wants
+        self._wants_source = "source" in op.wants
         self._fixed = tuple(static) if static and all(spec.static for spec in static) else None
         self._cache: dict[Any, tuple[Spec, ...]] = {}
         self._layouts: dict[Any, tuple[str, ...]] = {}
 
     def __call__(
         self, inputs: Sequence[np.ndarray], layouts: Sequence[str], per_sample: Mapping[str, Any], key: int | None,
-        allocate: Allocate,
+        allocate: Allocate, source: str = "",
     ) -> tuple[np.ndarray, ...]:  # fmt: skip
         op = self.op
         arguments = self.constants
@@ -746,6 +790,8 @@ class Kernel:
             specs = self._specs(inputs, layouts)
             arguments.update(op.draw_hook(seeds.Key(key or 0), specs, Args(**arguments)))  # type: ignore[union-attr]
         hidden: dict[str, Any] = {}
+        if self._wants_source:
+            hidden["source"] = source
         if self._wants_out:
             hidden["out"] = self._out(inputs, layouts, arguments, bool(per_sample or op.drawn), allocate)
         if self._wants_layouts:
@@ -867,9 +913,7 @@ def eager(call: Call) -> Any:
             results.append(batch)
         else:
             results.append(_reported(values[0], call.key) if drawn else values[0])
-    if not results:
-        return None
-    return results[0] if len(results) == 1 else results
+    return op.pack(results, call.constants)
 
 
 def _reported(array: np.ndarray, key: int | None) -> np.ndarray:
@@ -878,21 +922,35 @@ def _reported(array: np.ndarray, key: int | None) -> np.ndarray:
     return result
 
 
-def run_batch(call: Call, inputs: Sequence[TensorListCPU], size: int) -> tuple[list[list[np.ndarray]], list[str | None]]:
+def _fresh(_output: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    return np.empty(shape, dtype)
+
+
+def _fresh_bytes(nbytes: int) -> np.ndarray:
+    return np.empty(nbytes, np.uint8)
+
+
+def run_batch(call: Call, inputs: Sequence[TensorListCPU], size: int) -> tuple[list[Any], list[str | None]]:
     """Infer, draw and body over the samples of a batch, one after another."""
     op = call.op
     count = op.outputs_of(call.constants)
     keys = seeds.sample_keys(call.key or 0, np.arange(size)).tolist() if op.random else [None] * size
     layouts = [batch.layout() for batch in inputs]
     if op.traits_of(call.constants).granularity == "batch":
-        return run_whole(op, call.constants, call.nodes, inputs, layouts, keys, count)
+        nodes = {name: batch.samples() for name, batch in call.nodes.items()}
+        context = BatchCall(size, keys, layouts, _fresh_bytes, call.hint, inputs[0].source_info() if inputs else [""] * size)
+        columns = run_whole(op, call.constants, nodes, [batch.samples() for batch in inputs], context, count)
+        specs = [Spec(batch.at(0).shape, batch.at(0).dtype, batch.layout()) for batch in inputs if len(batch)]
+        found = [spec.layout for spec in op.specs(specs, {**call.constants, **dict.fromkeys(nodes, UNKNOWN)}, count)]
+        return columns, found
     kernel = Kernel(op, call.constants, count)
-    columns: list[list[np.ndarray]] = [[] for _ in range(count)]
-    found: list[str | None] = [""] * count
+    columns = [[] for _ in range(count)]
+    found = [""] * count
     for index in range(size):
         samples = [as_sample(batch.at(index)) for batch in inputs]
         per_sample = {name: batch.at(index) for name, batch in call.nodes.items()}
-        outputs = kernel(samples, layouts, per_sample, keys[index], lambda _, shape, dtype: np.empty(shape, dtype))
+        where = inputs[0].source_info(index) if inputs else ""
+        outputs = kernel(samples, layouts, per_sample, keys[index], _fresh, where)
         for column, output in zip(columns, outputs, strict=True):
             column.append(output)
         if index == 0:
@@ -901,21 +959,23 @@ def run_batch(call: Call, inputs: Sequence[TensorListCPU], size: int) -> tuple[l
 
 
 def run_whole(
-    op: OpDef, constants: Mapping[str, Any], nodes: Mapping[str, Any], inputs: Sequence[Any], layouts: Sequence[str],
-    keys: Sequence[Any], count: int,
-) -> tuple[list[list[np.ndarray]], list[str | None]]:  # fmt: skip
-    """One call of a batch-granular body."""
+    op: OpDef, constants: Mapping[str, Any], nodes: Mapping[str, Sequence[Any]], inputs: Sequence[Any], batch: BatchCall, count: int
+) -> list[Any]:
+    """One call of an operator on a whole batch; an entry an output, each a dense array or a list of samples."""
     defaults = {name: param.default for name, param in op.arguments.items() if not param.required}
     arguments = {**defaults, **constants}
-    for name, batch in nodes.items():
+    for name, samples in nodes.items():
         kind = op.arguments[name].kind
-        arguments[name] = [from_sample(kind, sample) for sample in batch.samples()]
-    hidden = {"layouts": tuple(layouts), "key": [seeds.Key(key or 0) for key in keys]}
-    result = op.body(*[batch.samples() for batch in inputs], **arguments, **{name: hidden[name] for name in op.wants if name in hidden})
-    columns = [list(result)] if count == 1 else [list(values) for values in result or ()]
-    samples = [batch.samples()[0] for batch in inputs if len(batch)]
-    specs = [Spec(x.shape, x.dtype, layout) for x, layout in zip(samples, layouts, strict=False)]
-    return columns, [spec.layout for spec in op.specs(specs, {**constants, **dict.fromkeys(nodes, UNKNOWN)}, count)]
+        arguments[name] = [from_sample(kind, sample) for sample in samples]
+    if op.batch_hook is not None:
+        return list(op.batch_hook(*inputs, **arguments, batch=batch))
+    if "key" in op.wants:
+        arguments["key"] = [seeds.Key(key) for key in batch.keys]
+    if "layouts" in op.wants:
+        arguments["layouts"] = tuple(batch.layouts)
+    result = op.body(*[list(samples) for samples in inputs], **arguments)
+    outputs = [result] if count == 1 else list(result or ())
+    return [list(values) if not isinstance(values, np.ndarray) else values for values in outputs]
 
 
 interpreter: ContextVar[Callable[[Call], Any]] = ContextVar("pipeflow_interpreter", default=eager)

@@ -45,14 +45,11 @@ def node_key(seed: int, name: str) -> int:
     return mix((seed & _MASK) ^ mix(int.from_bytes(digest, "little")))
 
 
-def epoch_key(key: int, epoch: int) -> int:
-    """The key of one operator in one epoch."""
-    return mix(key ^ mix((epoch + 1) * GOLDEN & _MASK))
-
-
-def sample_keys(key: int, positions: np.ndarray) -> np.ndarray:
-    """The keys of samples (uint64) from the operator's epoch key and the samples' positions."""
-    return mix_array(_U(key) ^ mix_array(positions.astype(np.uint64) * _U(GOLDEN) + _U(GOLDEN)))
+def sample_keys(key: int, positions: np.ndarray, epochs: "int | np.ndarray" = 0) -> np.ndarray:
+    """The keys (uint64) of samples at one operator, from their positions and their epoch (or epochs)."""
+    where = mix_array(positions.astype(np.uint64) * _U(GOLDEN) + _U(GOLDEN))
+    when = mix_array(np.atleast_1d(np.asarray(epochs, np.uint64)) * _U(_M2) + _U(_M1))
+    return mix_array(mix_array(_U(key) ^ where) ^ when)
 
 
 def _counters(count: int, start: int = 0) -> np.ndarray:
@@ -82,11 +79,12 @@ class Key:
 
     __slots__ = ("value",)
 
-    def __init__(self, value: int) -> None:
-        self.value = int(value)
+    def __init__(self, value: Any) -> None:
+        # one key as a Python integer, or in a column call an array of keys
+        self.value: Any = value
 
     def __repr__(self) -> str:
-        return f"Key({self.value:#018x})"
+        return f"Key({self.value!r})"
 
     def bits(self, index: int) -> int:
         """64 random bits number ``index``."""

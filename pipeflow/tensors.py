@@ -6,7 +6,7 @@ when the last array that refers to it is gone.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -477,3 +477,83 @@ def _check_uniform(samples: Sequence[np.ndarray]) -> None:
             )
 
 
+
+
+Take = Callable[[int], np.ndarray]
+
+
+class Collector:
+    """Gathers the results of one output over a batch: each is copied once, at once, into memory of the batch.
+
+    All results share one slab while it lasts: equal shapes come out as one dense array, others as views one after
+    another. ``take(nbytes)`` gives fresh memory; ``hint`` is the expected size of a sample in bytes, with which a slab
+    is big enough from the start whatever the shapes.
+    """
+
+    __slots__ = ("_offset", "_slab", "_table", "_take", "dense", "hint", "size")
+
+    def __init__(self, size: int, take: Take, hint: int = 0) -> None:
+        self.size = size
+        self.hint = hint
+        self.dense: np.ndarray | None = None
+        self._take = take
+        self._slab: np.ndarray | None = None
+        self._offset = 0
+        self._table: list[np.ndarray] = []
+
+    def start(self, first: np.ndarray) -> np.ndarray:
+        """Memory for the whole batch if all samples look like the first: an array (samples, *shape)."""
+        shape = (self.size, *first.shape)
+        if first.dtype == object:
+            self.dense = np.empty(shape, object)
+        else:
+            self._slab = self._take(self.size * max(first.nbytes, self.hint))
+            self.dense = self._slab[: self.size * first.nbytes].view(first.dtype).reshape(shape)
+        return self.dense
+
+    def spill(self, count: int) -> None:
+        """Goes over to samples of different shapes; the first ``count`` are already written."""
+        assert self.dense is not None
+        self._table = [self.dense[index, ...] for index in range(count)]
+        self._offset = count * (self.dense.nbytes // max(self.size, 1))
+        self.dense = None
+
+    def put(self, sample: np.ndarray) -> None:
+        """Appends one sample after a spill."""
+        if sample.dtype == object:
+            self._table.append(sample.copy())
+            return
+        start = -(-self._offset // 64) * 64
+        if self._slab is None or start + sample.nbytes > len(self._slab):
+            left = self.size - len(self._table)
+            self._slab, start = self._take(left * max(sample.nbytes + 64, self.hint)), 0
+        place = self._slab[start : start + sample.nbytes].view(sample.dtype).reshape(sample.shape)
+        np.copyto(place, sample)
+        self._offset = start + sample.nbytes
+        self._table.append(place)
+
+    def values(self) -> "np.ndarray | list[np.ndarray]":
+        """What was gathered: a dense array or a list of samples."""
+        return self.dense if self.dense is not None else self._table
+
+    def gather(self, samples: Sequence[np.ndarray]) -> "np.ndarray | list[np.ndarray]":
+        """Copies samples that are all there."""
+        if not samples:
+            return []
+        dense = self.start(samples[0])
+        shape = samples[0].shape
+        for index, sample in enumerate(samples):
+            if sample.shape != shape:
+                self.spill(index)
+                for rest in samples[index:]:
+                    self.put(rest)
+                break
+            dense[index] = sample
+        return self.values()
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """A view that cannot be written through."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -219,3 +219,25 @@ def check_layout(layout: Any, what: str = "layout") -> str:
     if not isinstance(layout, str):
         raise TypeError(f"{what} must be a string such as 'HWC', got {type(layout).__name__} {layout!r}")
     return str(layout)
+
+
+def saturate(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Numbers in another type as DALI converts them: rounded half away from zero, limited to the type's range."""
+    if array.dtype == dtype:
+        return array
+    if dtype.kind == "b":
+        return array != 0
+    if dtype.kind == "f":
+        return array.astype(dtype)
+    limits = np.iinfo(dtype)
+    if array.dtype.kind == "f":
+        rounded = np.copysign(np.floor(np.abs(array) + 0.5), array)
+        inside = np.clip(np.nan_to_num(rounded, nan=0.0), float(limits.min), float(limits.max))
+        # float(max) of 64-bit types is one above the type's maximum: those are set by hand
+        result = np.where(inside >= float(limits.max), 0.0, inside).astype(dtype)
+        return np.where(inside >= float(limits.max), dtype.type(limits.max), result)
+    if array.dtype.kind == "b":
+        return array.astype(dtype)
+    source = np.iinfo(array.dtype)
+    low, high = max(limits.min, source.min), min(limits.max, source.max)
+    return np.clip(array, array.dtype.type(low), array.dtype.type(high)).astype(dtype)

@@ -1,0 +1,386 @@
+"""fn.external_source: data from the user's callable, iterable or ``feed_input``."""
+
+import inspect
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from pipeflow import types
+from pipeflow.declare import Args, Feed, Request, Spec, source
+from pipeflow.errors import function_name
+from pipeflow.tensors import TensorCPU, TensorListCPU, as_sample
+
+Cycle = Literal["no", "quiet", "raise", False, True]
+
+
+@source("external_source")
+class ExternalSource:
+    """Data from outside: a callable, an iterable, a generator function, or (without ``source``) from ``feed_input``.
+
+    A callable for samples (``batch=False``) may take a SampleInfo, one for batches the iteration number or, with
+    ``batch_info=True``, a BatchInfo. It returns an array, or one per output with ``num_outputs``.
+    """
+
+    def __init__(
+        self,
+        *,
+        source: Any = None,
+        num_outputs: int | None = None,
+        batch: bool | None = None,
+        cycle: Cycle | None = None,
+        dtype: Any = None,
+        ndim: Any = None,
+        layout: Any = None,
+        repeat_last: bool = False,
+        batch_info: bool = False,
+        no_copy: bool = False,
+        blocking: bool = False,
+        parallel: bool = False,
+        prefetch_queue_depth: int = 1,
+    ) -> None:
+        self.count = 1 if num_outputs is None else num_outputs
+        self.single = num_outputs is None
+        self.per_sample = batch is False
+        self.no_copy = no_copy
+        self.dtypes = [None if item is None else types.as_dtype(item) for item in _per_output(dtype, self.count)]
+        self.ndims = _per_output(ndim, self.count)
+        self.layouts = _per_output(layout, self.count)
+        self.fed = _FedInput(repeat_last, blocking) if source is None else None
+        self.callback = None if source is None else _Callback(source, self.per_sample, batch_info, cycle)
+
+    @property
+    def name_of_source(self) -> str:
+        """The user's callable or iterable, for messages."""
+        return function_name(self.callback.source) if self.callback else "feed_input"
+
+    def ready(self) -> bool:
+        """Whether a batch can be had at once; without a callable that depends on what was fed."""
+        return self.fed is None or self.fed.ready()
+
+    def feed(self, data: Any, layout: str | None) -> None:
+        """Queues one batch (a copy of it, unless ``no_copy``)."""
+        if self.fed is None:
+            raise RuntimeError(f"this external_source has a source ({self.name_of_source}) and cannot be fed as well")
+        if layout is None and isinstance(data, (TensorListCPU, TensorCPU)):
+            layout = data.layout()
+        values, size = self._batch_of(data, 0)
+        if not self.no_copy:
+            values = values.copy() if isinstance(values, np.ndarray) else [sample.copy() for sample in values]
+        feed = Feed(size, [values], owned=not self.no_copy, layouts=[layout if layout is not None else self.layouts[0]])
+        self._check(feed)
+        self.fed.put(feed)
+
+    def next(self, request: Request) -> Feed:
+        """The next batch."""
+        if self.fed is not None:
+            return self.fed.get()
+        assert self.callback is not None
+        if self.per_sample:
+            rows = self.callback.samples(request)
+            outputs: list[Any] = [[] for _ in range(self.count)]
+            for row in rows:
+                for column, value in zip(outputs, self._split(row, "sample")):
+                    column.append(self._sample(value))
+            feed = Feed(len(outputs[0]) if outputs else 0, outputs)
+        else:
+            parts = self._split(self.callback.batch(request), "batch")
+            batches = [self._batch_of(part, output) for output, part in enumerate(parts)]
+            sizes = {size for _, size in batches}
+            if len(sizes) != 1:
+                raise RuntimeError(
+                    f"the source {self.name_of_source} returned outputs with different batch sizes: "
+                    f"{[size for _, size in batches]}"
+                )
+            layouts = [part.layout() if isinstance(part, TensorListCPU) else None for part in parts]
+            feed = Feed(sizes.pop(), [values for values, _ in batches])
+            feed.layouts = [found or declared for found, declared in zip(layouts, self.layouts)]
+        if feed.size > request.batch_size:
+            raise RuntimeError(
+                "The external source callback returned an unexpected batch size. "
+                f"Expected batch_size <= {request.batch_size}, actual: {feed.size}"
+            )
+        if feed.layouts is None:
+            feed.layouts = self.layouts
+        self._check(feed)
+        return feed
+
+    def reset(self) -> None:
+        """Starts a new epoch."""
+        if self.callback is not None:
+            self.callback.reset()
+
+    def state(self) -> Any:
+        """What ``restore`` needs; a callable that is told the iteration has no state of its own."""
+        return None if self.callback is None else self.callback.state()
+
+    def restore(self, state: Any) -> None:
+        """Goes to a saved state."""
+        if self.callback is not None:
+            self.callback.restore(state)
+
+    def _split(self, value: Any, what: str) -> Sequence[Any]:
+        if self.single:
+            return (value,)
+        if not isinstance(value, (tuple, list)):
+            raise TypeError(
+                f"the source {self.name_of_source} must return a tuple or list of {self.count} outputs for each {what}, "
+                f"got {type(value).__name__}"
+            )
+        if len(value) != self.count:
+            raise IndexError(
+                f"the source {self.name_of_source} returned {len(value)} outputs for a {what}, num_outputs is {self.count}"
+            )
+        return value
+
+    def _sample(self, value: Any) -> np.ndarray:
+        if value is None or isinstance(value, dict):
+            raise RuntimeError(f"the source {self.name_of_source} returned {value!r} instead of an array")
+        array = as_sample(value)
+        if array.dtype.kind in "US":
+            return array.astype(object)
+        if array.dtype == object and not isinstance(value, (str, bytes)):
+            raise RuntimeError(f"the source {self.name_of_source} returned {type(value).__name__}, which is not an array")
+        return array
+
+    def _batch_of(self, value: Any, output: int) -> tuple[Any, int]:
+        """A batch as a dense array or a list of samples."""
+        if isinstance(value, TensorListCPU):
+            values: Any = value.as_array() if value.is_dense_tensor() and len(value) else value.samples()
+            return values, len(value)
+        if isinstance(value, (list, tuple)):
+            return [self._sample(item) for item in value], len(value)
+        if value is None or isinstance(value, (str, bytes, dict, int, float)):
+            raise RuntimeError(
+                f"output {output} of the source {self.name_of_source} is {type(value).__name__} {value!r}: "
+                "a batch is a list of arrays or an array whose first axis is the batch"
+            )
+        array = self._sample(value)
+        if array.ndim == 0:
+            raise RuntimeError(
+                f"output {output} of the source {self.name_of_source} is a single number: a batch is a list of arrays or an "
+                "array whose first axis is the batch (batch=False is for sources of single samples)"
+            )
+        return array, len(array)
+
+    def _check(self, feed: Feed) -> None:
+        """The declared and the mutual types and numbers of axes."""
+        layouts = feed.layouts or [None] * self.count
+        for output, values in enumerate(feed.outputs):
+            dense = isinstance(values, np.ndarray)
+            if not dense and not values:
+                continue
+            first = values if dense else values[0]
+            dtype, ndim = first.dtype, first.ndim - dense
+            types.as_dtype(dtype)
+            if not dense:
+                for index, sample in enumerate(values):
+                    if sample.dtype is not dtype and sample.dtype != dtype:
+                        raise RuntimeError(
+                            f"the samples of a batch must have the same type: sample 0 is {dtype} and sample {index} is "
+                            f"{sample.dtype} (output {output} of {self.name_of_source})"
+                        )
+                    if sample.ndim != ndim:
+                        raise RuntimeError(
+                            "All tensors in a batch must have the same number of dimensions: sample 0 has "
+                            f"{ndim} and sample {index} has {sample.ndim} (output {output} of {self.name_of_source})"
+                        )
+            wanted, axes, layout = self.dtypes[output], self.ndims[output], layouts[output]
+            if wanted is not None and dtype != wanted:
+                raise RuntimeError(f"ExternalSource expected data of type {wanted} and got: {dtype}")
+            if axes is not None and ndim != axes:
+                raise RuntimeError(f"ExternalSource expected data with {axes} dimensions and got {ndim} dimensions.")
+            if layout and len(layout) != ndim:
+                raise RuntimeError(f"The layout '{layout}' cannot describe {ndim}-dimensional data")
+            declared = self.layouts[output]
+            if declared and layout and layout != declared:
+                raise RuntimeError(f"ExternalSource expected data with layout '{declared}' and got '{layout}'")
+
+
+ExternalSource.outputs(lambda args: 1 if args.num_outputs is None else args.num_outputs)
+ExternalSource.returns_list(lambda args: args.num_outputs is not None)
+
+
+@ExternalSource.check
+def _(args: Args) -> None:
+    if args.num_outputs is not None and args.num_outputs < 1:
+        raise ValueError(f"num_outputs must be at least 1, got {args.num_outputs}")
+    if args.source is None:
+        if args.cycle is not None:
+            raise ValueError("cycle needs a source")
+    else:
+        _Callback(args.source, args.batch is False, args.batch_info, args.cycle)
+    count = 1 if args.num_outputs is None else args.num_outputs
+    for name in ("dtype", "ndim", "layout"):
+        _per_output(getattr(args, name), count, name)
+
+
+def _per_output(value: Any, count: int, name: str = "") -> list[Any]:
+    if isinstance(value, (list, tuple)):
+        if len(value) > count:
+            raise ValueError(f"{name or 'the list'} has {len(value)} entries for {count} outputs")
+        return [*value, *[None] * (count - len(value))]
+    return [value] * count
+
+
+@ExternalSource.infer
+def _(_specs: Any, args: Any) -> Any:
+    from_declared = zip(*[_per_output(getattr(args, name), 1 if args.num_outputs is None else args.num_outputs) for name in ("dtype", "ndim", "layout")])
+    return tuple(_declared_spec(dtype, ndim, layout) for dtype, ndim, layout in from_declared)
+
+
+class _FedInput:
+    """Batches given by the user, first in first out."""
+
+    def __init__(self, repeat_last: bool, blocking: bool) -> None:
+        self._repeat_last = repeat_last
+        self._blocking = blocking
+        self._queue: deque[Feed] = deque()
+        self._last: Feed | None = None
+        self._arrived = threading.Condition()
+
+    def ready(self) -> bool:
+        return bool(self._queue) or (self._repeat_last and self._last is not None)
+
+    def put(self, feed: Feed) -> None:
+        with self._arrived:
+            self._queue.append(feed)
+            self._arrived.notify()
+
+    def get(self) -> Feed:
+        with self._arrived:
+            while self._blocking and not self.ready():
+                self._arrived.wait()
+            if self._queue:
+                self._last = self._queue.popleft()
+            elif not (self._repeat_last and self._last is not None):
+                raise RuntimeError("no data was fed to this external_source: call feed_input() before run(), or give it a source")
+            assert self._last is not None
+            return self._last if not self._repeat_last else _shared(self._last)
+
+
+def _shared(feed: Feed) -> Feed:
+    """A batch that may be handed out again is not the pipeline's to change."""
+    return Feed(feed.size, feed.outputs, False, feed.positions, feed.source_info, feed.layouts)
+
+
+class _Callback:
+    """One way to ask every kind of source: callables of 0 or 1 argument, iterables, generator functions."""
+
+    def __init__(self, source: Any, per_sample: bool, batch_info: bool, cycle: Any) -> None:
+        self.source = source
+        self.per_sample = per_sample
+        self.batch_info = batch_info
+        self.cycle = {None: "no", False: "no", True: "quiet"}.get(cycle, cycle)
+        self._iterator: Iterator[Any] | None = None
+        self._exhausted = False
+        self._taken = 0
+        self._restartable: Callable[[], Iterator[Any]] | None = None
+        if inspect.isgeneratorfunction(source) and not _parameters(source):
+            self._restartable = source
+        elif callable(source) and not isinstance(source, (list, tuple)):
+            number = len(_parameters(source))
+            if number > 1:
+                raise TypeError(
+                    "The `source` callable must accept either 0 or 1 positional arguments to indicate whether it accepts the "
+                    f"batch or sample indexing information; {function_name(source)} takes {number}"
+                )
+            if cycle is not None:
+                raise ValueError("cycle is for iterables and generator functions; a callable decides itself when it ends")
+            self._takes_info = number == 1
+            return
+        elif hasattr(source, "__iter__") and not isinstance(source, (str, bytes, dict)):
+            if iter(source) is source and self.cycle in ("quiet", "raise"):
+                raise TypeError(
+                    "Cannot cycle through a generator or iterator: pass the generator function itself, or a list, as `source`"
+                )
+            self._restartable = source.__iter__
+        else:
+            raise TypeError(f"The `source` must be callable, iterable or a parameterless generator function, got {source!r}")
+
+    def batch(self, request: Request) -> Any:
+        if self._restartable is not None:
+            return self._advance()
+        if not self._takes_info:
+            return self._call()
+        info = types.BatchInfo(request.iteration, request.epoch) if self.batch_info else request.iteration
+        return self._call(info)
+
+    def samples(self, request: Request) -> list[Any]:
+        """The samples of a batch; the last one of an epoch may be shorter."""
+        rows: list[Any] = []
+        if self._exhausted:
+            raise StopIteration
+        for index in range(request.batch_size):
+            try:
+                if self._restartable is not None:
+                    rows.append(self._advance())
+                elif self._takes_info:
+                    rows.append(self._call(types.SampleInfo(request.position + index, index, request.iteration, request.epoch)))
+                else:
+                    rows.append(self._call())
+            except StopIteration:
+                if not rows:
+                    raise
+                self._exhausted = True
+                break
+        return rows
+
+    def _call(self, *info: Any) -> Any:
+        return self.source(*info)
+
+    def _advance(self) -> Any:
+        assert self._restartable is not None
+        if self._iterator is None:
+            self._iterator, self._taken = self._restartable(), 0
+        try:
+            value = next(self._iterator)
+        except StopIteration:
+            if self.cycle != "quiet" or not self._taken:
+                raise
+            self._iterator, self._taken = self._restartable(), 0
+            value = next(self._iterator)
+        self._taken += 1
+        return value
+
+    def reset(self) -> None:
+        self._exhausted = False
+        if self.cycle == "raise":
+            self._iterator = None
+
+    def state(self) -> Any:
+        getter = getattr(self.source, "get_state", None)
+        if getter is not None:
+            return {"source": getter()}
+        return {"taken": self._taken, "exhausted": self._exhausted} if self._restartable is not None else None
+
+    def restore(self, state: Any) -> None:
+        if state is None:
+            return
+        if "source" in state:
+            self.source.set_state(state["source"])
+            return
+        assert self._restartable is not None
+        self._iterator, self._taken = None, 0
+        for _ in range(state["taken"]):
+            self._advance()
+        self._exhausted = state["exhausted"]
+
+
+def _parameters(source: Any) -> list[str]:
+    """The positional parameters that must or may be given."""
+    try:
+        signature = inspect.signature(source)
+    except (TypeError, ValueError):
+        return []
+    positional = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    required = [p.name for p in positional if p.default is p.empty]
+    return required or [p.name for p in positional[:1] if p.default is p.empty]
+
+
+def _declared_spec(dtype: Any, ndim: int | None, layout: str | None) -> Any:
+    from_layout = len(layout) if layout else None
+    axes = ndim if ndim is not None else from_layout
+    return Spec(None if axes is None else (None,) * axes, dtype, layout)

@@ -1,0 +1,256 @@
+"""Arithmetic, comparison, bitwise and mathematical operators with DALI's type promotion.
+
+They are what ``a + b`` on DataNodes and the functions of ``pipeflow.math`` record. All are elementwise: one body serves
+single samples and whole columns. Promotion: bool < integers < floats; integers of different signs meet in the next wider
+signed type; an integer and a float give the float; Python numbers are BOOL, INT32 and FLOAT.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import UNKNOWN, OpDef, Out, Sample, Spec, operator
+
+BOOL, FLOAT = np.dtype(bool), np.dtype(np.float32)
+
+
+def promote(left: np.dtype, right: np.dtype) -> np.dtype:
+    """The type in which two operands meet."""
+    if left == right:
+        return left
+    kinds = {left.kind, right.kind}
+    if "b" in kinds:
+        return right if left.kind == "b" else left
+    if "f" in kinds:
+        if left.kind == right.kind:
+            return max(left, right, key=lambda dtype: dtype.itemsize)
+        return left if left.kind == "f" else right
+    if left.kind == right.kind:
+        return max(left, right, key=lambda dtype: dtype.itemsize)
+    unsigned, signed = (left, right) if left.kind == "u" else (right, left)
+    if unsigned.itemsize < signed.itemsize:
+        return signed
+    return np.dtype(f"i{min(8, 2 * unsigned.itemsize)}")
+
+
+def broadcast(*shapes: Any) -> Any:
+    """NumPy's broadcasting on shapes whose dimensions may be unknown."""
+    if any(shape is UNKNOWN for shape in shapes):
+        return UNKNOWN
+    ndim = max(len(shape) for shape in shapes)
+    result: list[Any] = []
+    for axis in range(-ndim, 0):
+        dims = [shape[axis] for shape in shapes if len(shape) >= -axis]
+        known = {dim for dim in dims if dim is not UNKNOWN and dim != 1}
+        if len(known) > 1:
+            listed = ", ".join("x".join(map(str, shape)) or "scalar" for shape in shapes)
+            raise RuntimeError(f"Can't broadcast shapes: {listed}")
+        result.append(known.pop() if known else (UNKNOWN if UNKNOWN in dims else 1))
+    return tuple(result)
+
+
+def _layout(specs: tuple[Spec, ...]) -> str | None:
+    """The layout of the operand with the most axes; operands without a layout follow."""
+    known = [spec for spec in specs if spec.layout]
+    if not known:
+        return None if any(spec.layout is None for spec in specs) else ""
+    return max(known, key=lambda spec: len(spec.layout or "")).layout
+
+
+def _common(specs: tuple[Spec, ...]) -> Any:
+    dtype = specs[0].dtype
+    for spec in specs[1:]:
+        dtype = UNKNOWN if dtype is UNKNOWN or spec.dtype is UNKNOWN else promote(dtype, spec.dtype)
+    return dtype
+
+
+def _declare(
+    name: str, arity: int, compute: Callable[..., Any], result: Callable[[Any], Any], summary: str,
+    accepts: Callable[[np.dtype], bool] = lambda dtype: dtype.kind in "buif", complaint: str = "",
+) -> OpDef:  # fmt: skip
+    """One elementwise operator: ``compute(arrays in the common type, out)`` and the dtype of its result."""
+
+    def run(inputs: tuple[np.ndarray, ...], out: Any) -> np.ndarray:
+        common = _common(tuple(Spec(x.shape, x.dtype) for x in inputs))
+        return compute(*[x if x.dtype == common else x.astype(common) for x in inputs], out)
+
+    if arity == 1:
+        def body(x: Sample, /, *, out: Out) -> Sample:
+            return run((x,), out)
+    elif arity == 2:
+        def body(left: Sample, right: Sample, /, *, out: Out) -> Sample:  # type: ignore[misc]
+            return run((left, right), out)
+    else:
+        def body(value: Sample, low: Sample, high: Sample, /, *, out: Out) -> Sample:  # type: ignore[misc]
+            return run((value, low, high), out)
+
+    body.__doc__ = summary
+    op = operator(f"math.{name}", elementwise=True, hidden=True)(body)
+
+    @op.infer
+    def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
+        dtype = _common(specs)
+        if dtype is not UNKNOWN:
+            if not accepts(dtype):
+                raise RuntimeError(f"{complaint or 'the operator does not take'} {dtype}")
+            dtype = result(dtype)
+        return Spec(broadcast(*[spec.shape for spec in specs]), dtype, _layout(specs))
+
+    return op
+
+
+def _ufunc(ufunc: Callable[..., Any]) -> Callable[..., Any]:
+    def compute(*arrays_and_out: Any) -> np.ndarray:
+        *arrays, out = arrays_and_out
+        with np.errstate(all="ignore"):
+            ufunc(*arrays, out=out, casting="unsafe")
+        return out
+
+    return compute
+
+
+def _in_float(ufunc: Callable[..., Any]) -> Callable[..., Any]:
+    """Mathematical functions of integers are computed in FLOAT."""
+
+    def compute(*arrays_and_out: Any) -> np.ndarray:
+        *arrays, out = arrays_and_out
+        wide = np.float64 if out.dtype == np.float64 else np.float32
+        with np.errstate(all="ignore"):
+            np.copyto(out, ufunc(*[x.astype(wide, copy=False) for x in arrays]), casting="unsafe")
+        return out
+
+    return compute
+
+
+def _truediv(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        np.true_divide(left.astype(out.dtype, copy=False), right.astype(out.dtype, copy=False), out=out)
+    return out
+
+
+def _refuse_zero(right: np.ndarray) -> None:
+    if not np.all(right):
+        raise ValueError("Integer division by zero.")
+
+
+def _floordiv(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """As in C: integers are truncated towards zero, floats are divided."""
+    if left.dtype.kind == "f":
+        return _truediv(left, right, out)
+    _refuse_zero(right)
+    with np.errstate(all="ignore"):
+        np.floor_divide(left - np.fmod(left, right), right, out=out, casting="unsafe")
+    return out
+
+
+def _mod(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> np.ndarray:
+    if left.dtype.kind != "f":
+        _refuse_zero(right)
+    with np.errstate(all="ignore"):
+        np.fmod(left, right, out=out, casting="unsafe")
+    return out
+
+
+def _power(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """An integer to a negative power is 0."""
+    with np.errstate(all="ignore"):
+        if left.dtype.kind != "i":
+            np.power(left, right, out=out, casting="unsafe")
+        else:
+            powers = np.power(left, np.maximum(right, 0))
+            np.copyto(out, np.where(right < 0, 0, powers), casting="unsafe")
+    return out
+
+
+
+def _clamp(value: np.ndarray, low: np.ndarray, high: np.ndarray, out: np.ndarray) -> np.ndarray:
+    np.minimum(np.maximum(value, low), high, out=out, casting="unsafe")
+    return out
+
+
+def _negative(x: np.ndarray, out: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        np.subtract(x.dtype.type(0), x, out=out, casting="unsafe")
+    if x.dtype.kind == "f":
+        np.negative(x, out=out)
+    return out
+
+
+def _positive(x: np.ndarray, out: np.ndarray) -> np.ndarray:
+    np.copyto(out, x)
+    return out
+
+
+def _absolute(x: np.ndarray, out: np.ndarray) -> np.ndarray:
+    if x.dtype.kind in "bu":
+        np.copyto(out, x)
+    else:
+        np.absolute(x, out=out)
+    return out
+
+
+def same(dtype: np.dtype) -> np.dtype:
+    """The result has the type of the operands."""
+    return dtype
+
+
+def to_bool(_dtype: np.dtype) -> np.dtype:
+    """The result is BOOL."""
+    return BOOL
+
+
+def to_float(dtype: np.dtype) -> np.dtype:
+    """The result is FLOAT, or the operands' own floating type."""
+    return dtype if dtype.kind == "f" else FLOAT
+
+
+_NOT_BOOL = {"accepts": lambda dtype: dtype.kind in "uif", "complaint": "Input to an arithmetic operator cannot be"}
+_INTEGRAL = {"accepts": lambda dtype: dtype.kind in "bui", "complaint": "Inputs to a bitwise operator must be of integral type, got"}
+
+_declare("add", 2, _ufunc(np.add), same, "``left + right``; integers wrap around.", **_NOT_BOOL)
+_declare("sub", 2, _ufunc(np.subtract), same, "``left - right``; integers wrap around.", **_NOT_BOOL)
+_declare("mul", 2, _ufunc(np.multiply), same, "``left * right``; integers wrap around.")
+_declare("div", 2, _truediv, to_float, "``left / right``; integers give FLOAT.", **_NOT_BOOL)
+_declare("fdiv", 2, _floordiv, same, "``left // right``; as in C, integers are truncated and floats divided.", **_NOT_BOOL)
+_declare("mod", 2, _mod, same, "``left % right``; as in C, the sign is that of the left side.", **_NOT_BOOL)
+_declare("pow", 2, _power, same, "``base ** exponent``; an integer to a negative power is 0.", **_NOT_BOOL)
+_declare("fpow", 2, _in_float(np.power), to_float, "``base ** exponent`` in floating point.")
+_declare("minus", 1, _negative, same, "``-x``; unsigned integers wrap around.", **_NOT_BOOL)
+_declare("plus", 1, _positive, same, "``+x``.")
+_declare("bitand", 2, _ufunc(np.bitwise_and), same, "``left & right``, elementwise.", **_INTEGRAL)
+_declare("bitor", 2, _ufunc(np.bitwise_or), same, "``left | right``, elementwise.", **_INTEGRAL)
+_declare("bitxor", 2, _ufunc(np.bitwise_xor), same, "``left ^ right``, elementwise.", **_INTEGRAL)
+_declare("shl", 2, _ufunc(np.left_shift), same, "``left << right``.", accepts=lambda d: d.kind in "ui", complaint=_INTEGRAL["complaint"])
+_declare("shr", 2, _ufunc(np.right_shift), same, "``left >> right``.", accepts=lambda d: d.kind in "ui", complaint=_INTEGRAL["complaint"])
+_declare("bitnot", 1, _ufunc(np.invert), same, "``~x``.", **_INTEGRAL)
+_declare("min", 2, _ufunc(np.minimum), same, "The smaller of two values.")
+_declare("max", 2, _ufunc(np.maximum), same, "The larger of two values.")
+_declare("clamp", 3, _clamp, same, "The value limited to low ... high.")
+_declare("abs", 1, _absolute, same, "The absolute value in the same type.")
+_declare("fabs", 1, _in_float(np.absolute), to_float, "The absolute value in floating point.")
+_declare("atan2", 2, _in_float(np.arctan2), to_float, "The angle of the point (right, left).")
+_declare("rsqrt", 1, _in_float(lambda x: 1 / np.sqrt(x)), to_float, "One divided by the square root.")
+for _name, _function in {
+    "sqrt": np.sqrt, "cbrt": np.cbrt, "exp": np.exp, "log": np.log, "log2": np.log2, "log10": np.log10,
+    "floor": np.floor, "ceil": np.ceil, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin,
+    "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh,
+    "acosh": np.arccosh, "atanh": np.arctanh,
+}.items():  # fmt: skip
+    _declare(_name, 1, _in_float(_function), to_float, f"{_name} of each element; integers give FLOAT.")
+
+
+def _compare(ufunc: Callable[..., Any]) -> Callable[..., Any]:
+    def compute(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> np.ndarray:
+        ufunc(left, right, out=out)
+        return out
+
+    return compute
+
+
+for _name, _symbol, _function in (
+    ("eq", "==", np.equal), ("ne", "!=", np.not_equal), ("lt", "<", np.less), ("le", "<=", np.less_equal),
+    ("gt", ">", np.greater), ("ge", ">=", np.greater_equal),
+):  # fmt: skip
+    _declare(_name, 2, _compare(_function), to_bool, f"``left {_symbol} right``, elementwise.")
+

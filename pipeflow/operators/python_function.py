@@ -1,0 +1,317 @@
+"""fn.python_function: the user's own code as an operator, at production speed.
+
+The function gets NumPy arrays, one sample at a time or the whole batch, and its results are checked and copied once, at
+once, into the batch: so it may reuse its own buffers. Everything here is shared by the whole family of operators that
+call user code: how it is called, how results are checked, how mistakes are reported.
+"""
+
+import inspect
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from pipeflow import seeds, types
+from pipeflow.declare import BatchCall, Sample, Spec, Traits, operator
+from pipeflow.errors import count_of, function_name
+from pipeflow.tensors import TensorCPU, TensorListCPU, as_sample
+
+_thread = threading.local()
+
+
+def thread_generator(key: seeds.Key) -> np.random.Generator:
+    """This thread's generator, set to the key; valid until the next call."""
+    keyed = getattr(_thread, "keyed", None)
+    if keyed is None:
+        keyed = _thread.keyed = seeds.KeyedGenerator()
+    return keyed.rekey(seeds.generator_states(np.array([key.value], np.uint64))[0])
+
+
+def wants_rng(function: Callable[..., Any]) -> bool:
+    """Whether the function has a parameter ``rng``, to be filled with the sample's own random generator."""
+    try:
+        parameter = inspect.signature(function).parameters.get("rng")
+    except (TypeError, ValueError):  # builtins and some callables of C have no signature
+        return False
+    return parameter is not None and parameter.kind is not parameter.POSITIONAL_ONLY
+
+
+def result_array(value: Any, function: Callable[..., Any], output: int) -> np.ndarray:
+    """One result as an array, or an error that says what came back."""
+    if isinstance(value, np.ndarray) and value.dtype in _SUPPORTED:
+        return value
+    if value is None:
+        raise TypeError(f"{_named(function, output)} returned None instead of an array")
+    if hasattr(value, "__cuda_array_interface__"):
+        raise TypeError(f"{_named(function, output)} returned {_shown(value)} on the GPU in a CPU operator")
+    try:
+        array = as_sample(value)
+    except (TypeError, ValueError, BufferError) as error:
+        raise TypeError(f"{_named(function, output)} returned {_shown(value)}, which is not an array: {error}") from error
+    if array.dtype == object and not isinstance(value, (str, bytes)):
+        raise TypeError(f"{_named(function, output)} returned {_shown(value)}, which is not an array of numbers")
+    if array.dtype.kind in "US":
+        return array.astype(object)
+    try:
+        return array.astype(types.as_dtype(array.dtype), copy=False)
+    except TypeError as error:
+        raise TypeError(f"{_named(function, output)} returned {_shown(value)}: {error}") from None
+
+
+_SUPPORTED = frozenset(types.as_dtype(kind) for kind in types.DALIDataType if kind not in (types.NO_TYPE, types.STRING))
+
+
+def _named(function: Callable[..., Any], output: int) -> str:
+    return f"output {output} of {function_name(function)}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype} {value.shape}"
+    text = repr(value)
+    return f"{type(value).__name__} {text[:60]}{'...' if len(text) > 60 else ''}"
+
+
+def split_outputs(result: Any, function: Callable[..., Any], num_outputs: int) -> Sequence[Any]:
+    """The results of one call, one entry an output."""
+    if num_outputs == 0:
+        if result is not None:
+            raise TypeError(
+                f"{function_name(function)} is declared with num_outputs=0 and returned {_shown(result)}; "
+                "return nothing, or declare the outputs"
+            )
+        return ()
+    if num_outputs == 1:
+        lone = isinstance(result, (tuple, list)) and len(result) == 1 and not isinstance(result[0], (int, float))
+        if isinstance(result, tuple) and len(result) != 1:
+            raise ValueError(f"{function_name(function)} returned {count_of(len(result), 'output')}, declared is num_outputs=1")
+        return (result[0],) if lone or isinstance(result, tuple) else (result,)
+    if not isinstance(result, (tuple, list)):
+        raise TypeError(
+            f"{function_name(function)} is declared with num_outputs={num_outputs} and must return a tuple or list of "
+            f"{num_outputs}, got {_shown(result)}"
+        )
+    if len(result) != num_outputs:
+        raise ValueError(
+            f"{function_name(function)} returned {count_of(len(result), 'output')}, declared is num_outputs={num_outputs}"
+        )
+    return result
+
+
+def check_like_first(array: np.ndarray, first: np.ndarray, function: Callable[..., Any], output: int, sample: int) -> None:
+    """One batch has one type and one number of axes."""
+    if array.dtype != first.dtype:
+        raise TypeError(
+            f"{_named(function, output)} has different types in one batch: {first.dtype} for the first sample and "
+            f"{array.dtype} for sample {sample}"
+        )
+    if array.ndim != first.ndim:
+        raise ValueError(
+            f"{_named(function, output)} has different numbers of axes in one batch: {first.shape} for the first sample "
+            f"and {array.shape} for sample {sample}"
+        )
+
+
+def iterate(values: Any) -> Iterable[np.ndarray]:
+    """The samples of an input; of a dense array these are views made on the way."""
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype != object:
+        return [values[index, ...] for index in range(len(values))]  # plain iteration would give NumPy scalars
+    return values
+
+
+class SampleCalls:
+    """Calls a function for each sample of a batch, in order, and gathers what it returns."""
+
+    def __init__(self, function: Callable[..., Any], num_outputs: int, rng: bool) -> None:
+        self.function = function
+        self.num_outputs = num_outputs
+        self.rng = rng
+        self._generator = seeds.KeyedGenerator() if rng else None
+
+    def __call__(self, inputs: Sequence[Any], batch: BatchCall) -> list[Any]:
+        rows = zip(*map(iterate, inputs)) if inputs else ((),) * batch.size
+        if self.rng:
+            return self._collect(self._with_rng(rows, batch.keys), batch)
+        if self.num_outputs == 1 and len(inputs) == 1:
+            return [self._one_to_one(iterate(inputs[0]), batch)]
+        function = self.function
+        return self._collect((function(*row) for row in rows), batch)
+
+    def _with_rng(self, rows: Iterable[Any], keys: np.ndarray) -> Iterable[Any]:
+        assert self._generator is not None
+        function, rekey = self.function, self._generator.rekey
+        for row, state in zip(rows, seeds.generator_states(keys)):
+            yield function(*row, rng=rekey(state))
+
+    def _one_to_one(self, samples: Iterable[np.ndarray], batch: BatchCall) -> Any:
+        """The common case, written so that a tiny function costs a fraction of a microsecond beyond itself."""
+        function = self.function
+        ndarray = np.ndarray
+        collector = batch.collector(0)
+        iterator = iter(samples)
+        batch.current = 0
+        if batch.size == 0:
+            return []
+        first = self._checked(function(next(iterator)))
+        dense = collector.start(first)
+        dense[0] = first
+        dtype, shape = first.dtype, first.shape
+        index = 1
+        try:
+            for sample in iterator:
+                result = function(sample)
+                if type(result) is not ndarray or result.dtype is not dtype or result.shape != shape:
+                    # an equal dtype may be another object, and results may be anything
+                    result = self._checked(result)
+                    check_like_first(result, first, function, 0, index)
+                    if result.shape != shape or collector.dense is None:
+                        if collector.dense is not None:
+                            collector.spill(index)
+                        collector.put(result)
+                        index += 1
+                        shape = None  # from here on every sample takes this branch
+                        continue
+                dense[index] = result
+                index += 1
+        except BaseException:
+            batch.current = index
+            raise
+        return collector.values()
+
+    def _checked(self, result: Any) -> np.ndarray:
+        return result_array(split_outputs(result, self.function, 1)[0], self.function, 0)
+
+    def _collect(self, results: Iterable[Any], batch: BatchCall) -> list[Any]:
+        collectors = [batch.collector(output) for output in range(self.num_outputs)]
+        firsts: list[np.ndarray] = []
+        batch.current = 0
+        for index, result in enumerate(results):
+            batch.current = index
+            values = split_outputs(result, self.function, self.num_outputs)
+            for output, (value, collector) in enumerate(zip(values, collectors)):
+                array = result_array(value, self.function, output)
+                if index == 0:
+                    firsts.append(array)
+                    collector.start(array)[0] = array
+                    continue
+                first = firsts[output]
+                if array.dtype is not first.dtype or array.ndim != first.ndim:
+                    check_like_first(array, first, self.function, output, index)
+                if collector.dense is not None and array.shape == first.shape:
+                    collector.dense[index] = array
+                    continue
+                if collector.dense is not None:
+                    collector.spill(index)
+                collector.put(array)
+            batch.current = index + 1  # the next call is the one that may fail
+        batch.current = -1
+        return [collector.values() if batch.size else [] for collector in collectors]
+
+
+def call_batch(
+    function: Callable[..., Any], num_outputs: int, inputs: Sequence[Any], batch: BatchCall, rng: bool
+) -> list[Any]:
+    """Calls a function once for the whole batch: lists of arrays in, one entry an output out."""
+    named = {"rng": [seeds.Key(key) for key in batch.keys]} if rng else {}
+    result = function(*[list(iterate(values)) for values in inputs], **named)
+    if num_outputs == 1:
+        outputs: Sequence[Any] = (result,)
+        lone = isinstance(result, (tuple, list)) and len(result) == 1 and batch.size != 1
+        if lone and not isinstance(result[0], (int, float)):
+            outputs = result
+    else:
+        outputs = split_outputs(result, function, num_outputs)
+    return [gather_output(value, function, output, batch) for output, value in enumerate(outputs)]
+
+
+def gather_output(value: Any, function: Callable[..., Any], output: int, batch: BatchCall) -> Any:
+    """One output of a batch function: a list of samples, an array whose first axis is the batch, or a batch."""
+    size = batch.size
+    if isinstance(value, TensorListCPU):
+        samples = value.samples()
+    elif isinstance(value, (list, tuple)):
+        samples = [result_array(item, function, output) for item in value]
+    elif value is None:
+        raise TypeError(f"{_named(function, output)} returned None instead of a batch")
+    else:
+        whole = value.array if isinstance(value, TensorCPU) else result_array(value, function, output)
+        if whole.ndim == 0:
+            raise TypeError(f"{_named(function, output)} returned {_shown(value)} instead of a list or array of {size} samples")
+        samples = [whole[index, ...] for index in range(len(whole))] if len(whole) != size else whole  # type: ignore[assignment]
+    if len(samples) != size:
+        raise ValueError(f"{_named(function, output)} has {count_of(len(samples), 'sample')} in a batch of {size}")
+    if isinstance(samples, np.ndarray):
+        if samples.dtype == object or not size:
+            return samples.copy()
+        dense = batch.collector(output).start(samples[0, ...])
+        np.copyto(dense, samples)
+        return dense
+    for index, sample in enumerate(samples[1:], 1):
+        if sample.dtype is not samples[0].dtype or sample.ndim != samples[0].ndim:
+            check_like_first(sample, samples[0], function, output, index)
+    return batch.collector(output).gather(samples)
+
+
+@operator("python_function", takes_seed=True, pure=False)
+def python_function(
+    *inputs: Sample, function: Callable[..., Any], num_outputs: int = 1, batch_processing: bool = False,
+    output_layouts: Any = None, parallel: Literal["serial", "threads"] = "serial", key: Any,
+) -> Sample:  # fmt: skip
+    """Calls a Python function with NumPy arrays, for each sample or (``batch_processing``) once for the batch.
+
+    The function returns an array, or a tuple of ``num_outputs`` arrays; with ``num_outputs=0`` nothing. A parameter named
+    ``rng`` receives a NumPy generator keyed to the sample. Calls are made one after another in the order of the samples;
+    ``parallel="threads"`` is for functions that may run side by side.
+    """
+    del output_layouts, batch_processing, parallel
+    named = {"rng": thread_generator(key)} if wants_rng(function) else {}
+    values = split_outputs(function(*inputs, **named), function, num_outputs)
+    arrays = tuple(result_array(value, function, output) for output, value in enumerate(values))
+    return arrays[0] if num_outputs == 1 else arrays  # type: ignore[return-value]
+
+
+@python_function.batch
+def _(*inputs: Any, function: Callable[..., Any], num_outputs: int, batch_processing: bool, batch: BatchCall, **_: Any) -> list[Any]:
+    rng = wants_rng(function)
+    if batch_processing:
+        return call_batch(function, num_outputs, inputs, batch, rng)
+    return SampleCalls(function, num_outputs, rng)(inputs, batch)
+
+
+@python_function.outputs
+def _(args: Any) -> int:
+    return args.num_outputs
+
+
+@python_function.traits
+def _(args: Any) -> Traits:
+    if args.parallel == "threads" and not args.batch_processing:
+        return Traits("sample", pure=False, user_code=True)
+    return Traits("batch", ordered=args.parallel == "serial", pure=False, user_code=True)
+
+
+@python_function.check
+def _(args: Any) -> None:
+    if args.num_outputs < 0 or args.num_outputs > 256:
+        raise ValueError(f"num_outputs must lie between 0 and 256, got {args.num_outputs}")
+    layouts(args)
+
+
+def layouts(args: Any) -> list[str]:
+    """The layouts of all outputs: one string is for every output, a list may be shorter than ``num_outputs``."""
+    given = args.output_layouts
+    if given is None:
+        return [""] * args.num_outputs
+    if isinstance(given, str):
+        return [given] * args.num_outputs
+    if not isinstance(given, (list, tuple)):
+        raise TypeError(f"output_layouts must be a string or a list of strings, got {type(given).__name__} {given!r}")
+    if len(given) > args.num_outputs:
+        raise ValueError(f"output_layouts has {len(given)} entries for {count_of(args.num_outputs, 'output')}")
+    return [types.check_layout(layout, "an entry of output_layouts") for layout in given] + [""] * (args.num_outputs - len(given))
+
+
+@python_function.infer
+def _(_specs: tuple[Spec, ...], args: Any) -> tuple[Spec, ...]:
+    return tuple(Spec(None, None, layout) for layout in layouts(args))

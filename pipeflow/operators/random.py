@@ -1,0 +1,202 @@
+"""Random numbers: uniform, normal, coin_flip, choice, beta.
+
+Every number is a function of the sample's key (seeds.py). The bodies take one key or a column of keys, so that scalars
+for a whole batch are drawn in one call.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from pipeflow import seeds
+from pipeflow.declare import UNKNOWN, Arg, DType, Floats, Ints, OpDef, Sample, Spec, operator
+from pipeflow.types import saturate
+
+FLOAT, INT32 = np.dtype(np.float32), np.dtype(np.int32)
+
+
+def _shape(shape: Any, like: np.ndarray | None) -> tuple[int, ...]:
+    """The shape of one sample: given, or that of the shape-like input, or a scalar."""
+    if shape is None:
+        return () if like is None else like.shape
+    if any(extent < 0 for extent in shape):
+        raise RuntimeError(f"shape {tuple(shape)} has a negative extent")
+    return tuple(shape)
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    size = 1
+    for extent in shape:
+        size *= extent
+    return size
+
+
+def _aligned(argument: Any, shape: tuple[int, ...], key: seeds.Key) -> Any:
+    """A number, or in a column call one number a sample, ready to be combined with (samples, *shape)."""
+    if not isinstance(argument, np.ndarray) or not isinstance(key.value, np.ndarray):
+        return argument
+    return argument.reshape((-1,) + (1,) * len(shape))
+
+
+def _drawn(numbers: np.ndarray, shape: tuple[int, ...], key: seeds.Key) -> np.ndarray:
+    return numbers.reshape(np.shape(key.value) + shape)
+
+
+def _infer_shape(specs: tuple[Spec, ...], args: Any, position: int = 0) -> Any:
+    if args.shape is not None:
+        return args.shape
+    return specs[position].shape if len(specs) > position else ()
+
+
+def _infer_as(default: np.dtype) -> Any:
+    def infer(specs: tuple[Spec, ...], args: Any) -> Spec:
+        shape = _infer_shape(specs, args)
+        return Spec(shape if shape is UNKNOWN else tuple(shape), args.dtype or default, "")
+
+    return infer
+
+
+def _no_bool(op: OpDef) -> None:
+    @op.check
+    def _(args: Any) -> None:
+        if args.dtype is not None and args.dtype is not UNKNOWN and args.dtype.kind in "bO":
+            raise RuntimeError(f"dtype {args.dtype} is not supported; use a number type")
+
+
+@operator("random.uniform", elementwise=True, examples=["fn.random.uniform(range=(0.0, 1.0), shape=(3, 2))"])
+def uniform(
+    shape_like: Sample | None = None, /, *, range: Arg[Floats] = (-1.0, 1.0), values: Arg[Floats] = None,
+    dtype: DType | None = None, shape: Arg[Ints] = None, key: Any,
+) -> Sample:  # fmt: skip
+    """Uniformly distributed numbers in ``[low, high)``, or one of ``values``; integer types are rounded."""
+    extents = _shape(shape, shape_like)
+    unit = _drawn(seeds.unit(key.value, _size(extents)), extents, key)
+    wanted = FLOAT if dtype is None else dtype
+    if values is not None:
+        table = np.asarray(values, np.float64)
+        if table.size == 0:
+            raise RuntimeError("values must not be empty")
+        if table.ndim == 1:
+            return saturate(table[(unit * len(table)).astype(np.int64)], wanted)
+        index = (unit * table.shape[1]).astype(np.int64)
+        return saturate(np.take_along_axis(table, index.reshape(len(table), -1), 1).reshape(unit.shape), wanted)
+    low, high = _ends(range)
+    if np.any(np.asarray(low) >= high):
+        raise RuntimeError(f"Invalid range [{low}, {high}): the end must be greater than the start")
+    numbers = _aligned(low, extents, key) + unit * (_aligned(high, extents, key) - _aligned(low, extents, key))
+    if wanted.kind == "f":
+        # rounding to the output type must not reach the excluded end
+        top = _aligned(np.nextafter(np.asarray(high, wanted), np.asarray(low, wanted)), extents, key)
+        return np.minimum(numbers.astype(wanted), top).astype(wanted)
+    return saturate(numbers, wanted)
+
+
+def _ends(limits: Any) -> tuple[Any, Any]:
+    if isinstance(limits, np.ndarray):
+        if limits.shape[-1:] != (2,):
+            raise RuntimeError(f"range must be two numbers per sample, got shape {limits.shape[1:]}")
+        return limits[..., 0].astype(np.float64), limits[..., 1].astype(np.float64)
+    if len(limits) != 2:
+        raise RuntimeError(f"range must be two numbers (low, high), got {tuple(limits)}")
+    return limits
+
+
+uniform.infer(_infer_as(FLOAT))
+_no_bool(uniform)
+
+
+@operator("random.normal", elementwise=True)
+def normal(
+    shape_like: Sample | None = None, /, *, mean: Arg[float] = 0.0, stddev: Arg[float] = 1.0,
+    dtype: DType | None = None, shape: Arg[Ints] = None, key: Any,
+) -> Sample:  # fmt: skip
+    """Normally distributed numbers; integer types are rounded and limited to their range."""
+    extents = _shape(shape, shape_like)
+    numbers = _drawn(seeds.standard_normal(key.value, _size(extents)), extents, key)
+    scaled = numbers * _aligned(stddev, extents, key) + _aligned(mean, extents, key)
+    return saturate(scaled, FLOAT if dtype is None else dtype)
+
+
+normal.infer(_infer_as(FLOAT))
+_no_bool(normal)
+
+
+@operator("random.coin_flip", elementwise=True)
+def coin_flip(
+    shape_like: Sample | None = None, /, *, probability: Arg[float] = 0.5, dtype: DType | None = None,
+    shape: Arg[Ints] = None, key: Any,
+) -> Sample:  # fmt: skip
+    """1 with the given probability, else 0."""
+    if np.any((np.asarray(probability) < 0) | (np.asarray(probability) > 1)):
+        raise ValueError(f"probability must lie between 0 and 1, got {probability}")
+    extents = _shape(shape, shape_like)
+    unit = _drawn(seeds.unit(key.value, _size(extents)), extents, key)
+    return (unit < _aligned(probability, extents, key)).astype(INT32 if dtype is None else dtype)
+
+
+coin_flip.infer(_infer_as(INT32))
+
+
+@operator("random.choice", examples=["fn.random.choice(np.int32(5), shape=(4,))"])
+def choice(
+    a: Sample, shape_like: Sample | None = None, /, *, p: Arg[Floats] = None, shape: Arg[Ints] = None, key: Any
+) -> Sample:
+    """One of the elements along the first axis of ``a``, or of ``range(a)`` when ``a`` is one integer."""
+    extents = _shape(shape, shape_like)
+    if a.ndim == 0 and (a.dtype.kind not in "ui" or a <= 0):
+        raise RuntimeError(f"a single number to choose from must be a positive integer, got {a}")
+    size = int(a) if a.ndim == 0 else len(a)
+    if size == 0:
+        raise RuntimeError("there is nothing to choose from: the input is empty")
+    unit = key.units(_size(extents)).reshape(extents)
+    if p is None:
+        index = np.minimum((unit * size).astype(np.int64), size - 1)
+    else:
+        index = _weighted(np.asarray(p, np.float64), size, unit)
+    if a.ndim == 0:
+        return index.astype(a.dtype)
+    return a[index]
+
+
+def _weighted(weights: np.ndarray, size: int, unit: np.ndarray) -> np.ndarray:
+    if weights.size != size:
+        raise RuntimeError(f"p has {weights.size} probabilities for {size} elements")
+    if np.any(weights < 0):
+        raise RuntimeError(f"probabilities must not be negative, got {weights.min()}")
+    total = float(weights.sum())
+    if abs(total - 1.0) > 1e-4:
+        raise RuntimeError(f"Sum of probabilities must be 1.0, but got {total:g}")
+    ends = np.cumsum(weights / total)
+    # an element of probability 0 must never come out, not even by rounding at the upper end
+    last = int(np.flatnonzero(weights)[-1])
+    return np.minimum(np.searchsorted(ends, unit, side="right"), last)
+
+
+@choice.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    picked, extents = specs[0], _infer_shape(specs, args, 1)
+    if extents is UNKNOWN or picked.shape is UNKNOWN:
+        return Spec(None, picked.dtype, None)
+    return Spec((*extents, *picked.shape[1:]), picked.dtype, "" if not picked.layout else None)
+
+
+@operator("random.beta")
+def beta(
+    shape_like: Sample | None = None, /, *, alpha: Arg[float] = 1.0, beta: Arg[float] = 1.0,
+    dtype: DType | None = None, shape: Arg[Ints] = None, key: Any,
+) -> Sample:  # fmt: skip
+    """Numbers in [0, 1] of the beta distribution."""
+    for name, value in (("alpha", alpha), ("beta", beta)):
+        if not value > 0:
+            raise RuntimeError(f"{name} must be positive, got {value:g}")
+    numbers = key.generator().beta(alpha, beta, _shape(shape, shape_like))
+    return np.asarray(numbers).astype(FLOAT if dtype is None else dtype)
+
+
+beta.infer(_infer_as(FLOAT))
+
+
+@beta.check
+def _(args: Any) -> None:
+    if args.dtype is not None and args.dtype.kind != "f":
+        raise RuntimeError(f"dtype {args.dtype} is not supported; use FLOAT or FLOAT64")

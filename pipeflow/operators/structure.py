@@ -1,0 +1,168 @@
+"""Operators that the language of DataNodes needs: constants, indexing, shape(), properties, merging of branches."""
+
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import UNKNOWN, DType, Layout, Out, Sample, Spec, operator
+from pipeflow.errors import OutOfRange
+
+
+@operator("_constant", hidden=True)
+def constant(*, value: Any, layout: Layout = "") -> Sample:
+    """The same value for every sample."""
+    del layout
+    return value
+
+
+@constant.infer
+def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
+    return Spec(args.value.shape, args.value.dtype, args.layout)
+
+
+@operator("copy")
+def copy(data: Sample, /, *, out: Out) -> Sample:
+    """Copies the data; with ``device="gpu"`` to the GPU."""
+    np.copyto(out, data)
+    return out
+
+
+@copy.infer
+def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
+    return specs[0]
+
+
+@operator("_transfer", hidden=True, devices=("cpu", "gpu"))
+def transfer(data: Sample, /) -> Sample:
+    """Moves data between CPU and GPU memory: what ``.gpu()`` and ``.cpu()`` record."""
+    return data
+
+
+@transfer.infer
+def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
+    return specs[0]
+
+
+@operator("_merge", hidden=True)
+def merge(true_side: Sample, false_side: Sample, predicate: Sample, /) -> Sample:
+    """The sample of the branch that this sample took; never a copy."""
+    return true_side if predicate else false_side
+
+
+@merge.infer
+def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
+    left, right = specs[0], specs[1]
+    dtype = left.dtype if right.dtype is UNKNOWN or left.dtype == right.dtype else UNKNOWN
+    if left.shape is UNKNOWN or right.shape is UNKNOWN or len(left.shape) != len(right.shape):
+        shape: Any = UNKNOWN
+    else:
+        shape = tuple(a if b is not UNKNOWN and a is not UNKNOWN and a == b else UNKNOWN for a, b in zip(left.shape, right.shape))
+    return Spec(shape, dtype, left.layout or right.layout)
+
+
+@operator("shapes")
+def shapes(data: Sample, /, *, dtype: DType = np.dtype(np.int64)) -> Sample:
+    """The extents of each sample."""
+    return np.array(data.shape, dtype)
+
+
+@shapes.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    return Spec(UNKNOWN if specs[0].shape is UNKNOWN else (len(specs[0].shape),), args.dtype, "")
+
+
+@operator("get_property")
+def get_property(data: Sample, /, *, key: str, layouts: Any, source: Any) -> Sample:
+    """A property of each sample, "layout" or "source_info", as the bytes of its text."""
+    del data
+    text = layouts[0] if key == "layout" else source
+    return np.frombuffer(text.encode(), np.uint8)
+
+
+@get_property.check
+def _(args: Any) -> None:
+    if args.key not in ("layout", "source_info"):
+        raise RuntimeError(f"unsupported property key: {args.key}; there are 'layout' and 'source_info'")
+
+
+@get_property.infer
+def _(_specs: tuple[Spec, ...], _args: Any) -> Spec:
+    return Spec((UNKNOWN,), np.uint8, "")
+
+
+@operator("_subscript", hidden=True)
+def subscript(data: Sample, /, *indices: Sample, plan: Any, layouts: Any) -> Sample:
+    """``data[...]``: a view. ``plan`` has an entry per written index.
+
+    ("at", i), ("range", lo, hi, step), ("new", name) or ("all",); a bound that is a DataNode is written as ("node", k) and
+    stands for further input number k.
+    """
+    index: list[Any] = []
+    axis = 0
+    for entry in plan:
+        if entry[0] == "new":
+            index.append(None)
+            continue
+        if axis >= data.ndim:
+            raise OutOfRange(f"too many indices: the data has {data.ndim} axes and {_axes(plan)} are indexed")
+        if entry[0] == "at":
+            position = _bound(entry[1], indices)
+            if not -data.shape[axis] <= position < data.shape[axis]:
+                raise OutOfRange(f"Index {position} is out of bounds for axis {axis} of extent {data.shape[axis]}")
+            index.append(position)
+        elif entry[0] == "range":
+            lo, hi, step = (_bound(bound, indices) for bound in entry[1:])
+            if step == 0:
+                raise ValueError("the step of a slice must not be 0")
+            index.append(slice(lo, hi, step))
+        else:
+            index.append(slice(None))
+        axis += 1
+    return data[(*index, ...)]
+
+
+def _axes(plan: Any) -> int:
+    return sum(entry[0] != "new" for entry in plan)
+
+
+def _bound(bound: Any, indices: tuple[np.ndarray, ...]) -> Any:
+    if not isinstance(bound, tuple):
+        return bound
+    value = indices[bound[1]]
+    if value.size != 1 or value.dtype.kind not in "ui":
+        raise TypeError(f"an index must be one integer per sample, got {value.dtype} of shape {value.shape}")
+    return int(value.item())
+
+
+@subscript.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    data = specs[0]
+    if data.shape is UNKNOWN:
+        return Spec(None, data.dtype, None if data.layout is None else "" if not data.layout else None)
+    shape: list[Any] = []
+    layout: list[str] = []
+    axis = 0
+    for entry in args.plan:
+        if entry[0] == "new":
+            shape.append(1)
+            layout.append(entry[1] or "?")
+            continue
+        if axis >= len(data.shape):
+            raise OutOfRange(f"too many indices: the data has {len(data.shape)} axes and {_axes(args.plan)} are indexed")
+        extent = data.shape[axis]
+        letter = data.layout[axis] if data.layout else "?"
+        if entry[0] == "range":
+            known = extent is not UNKNOWN and not any(isinstance(bound, tuple) for bound in entry[1:])
+            shape.append(len(range(*slice(*entry[1:]).indices(extent))) if known else UNKNOWN)
+            layout.append(letter)
+        elif entry[0] == "all":
+            shape.append(extent)
+            layout.append(letter)
+        elif extent is not UNKNOWN and isinstance(entry[1], int) and not -extent <= entry[1] < extent:
+            raise OutOfRange(f"Index {entry[1]} is out of bounds for axis {axis} of extent {extent}")
+        axis += 1
+    shape += data.shape[axis:]
+    if data.layout is None:
+        return Spec(tuple(shape), data.dtype, None)
+    letters = "".join(layout) + (data.layout[axis:] if data.layout else "?" * (len(data.shape) - axis))
+    return Spec(tuple(shape), data.dtype, "" if "?" in letters else letters)
