@@ -172,11 +172,7 @@ def table(title: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -
     widths = [max(len(line[i]) for line in [list(header), *cells]) for i in range(len(header))]
     print(f"\n{title}")
     for line in [list(header), ["-" * width for width in widths], *cells]:
-        print(
-            "  ".join(
-                [line[0].ljust(widths[0])] + [c.rjust(w) for c, w in zip(line[1:], widths[1:])]
-            ).rstrip()
-        )
+        print("  ".join([line[0].ljust(widths[0])] + [c.rjust(w) for c, w in zip(line[1:], widths[1:])]).rstrip())
 
 
 @dataclass

@@ -39,9 +39,9 @@ CASES = {
 def prepare_with(library: str):
     def prepare(name: str):
         fn = importlib.import_module(f"{library}.fn")
-        pipe = importlib.import_module(library).pipeline_def(
-            batch_size=BATCH, num_threads=1, device_id=None, seed=1
-        )(lambda: fn.external_source(**CASES[name]))()
+        pipe = importlib.import_module(library).pipeline_def(batch_size=BATCH, num_threads=1, device_id=None, seed=1)(
+            lambda: fn.external_source(**CASES[name])
+        )()
         pipe.build()
 
         def repetition() -> Measures:

@@ -79,9 +79,7 @@ def main() -> int:
         ["case", "side", "median"],
         [(*k, v) for k, v in costs.items()],
     )
-    targets = [
-        Target(f"{case}: ms", value, 50.0) for (case, side), value in costs.items() if side == "pipeflow"
-    ]
+    targets = [Target(f"{case}: ms", value, 50.0) for (case, side), value in costs.items() if side == "pipeflow"]
     verdicts(targets)
     save("first_batch", reading, results, targets)
     return 0

@@ -76,9 +76,7 @@ def ragged_images() -> list[np.ndarray]:
 
 
 class Case:
-    def __init__(
-        self, function, data=tiny_arrays, batch=BATCH, batches=100, threads=1, ours_only=False, **arguments
-    ):
+    def __init__(self, function, data=tiny_arrays, batch=BATCH, batches=100, threads=1, ours_only=False, **arguments):
         self.function, self.data, self.batch, self.batches, self.threads = (
             function,
             data,
@@ -160,9 +158,7 @@ def wrong_dtype_passes(library) -> bool:
     try:
         pipe.run()
     except Exception as error:  # the type differs between the libraries; what counts is that it is refused
-        print(
-            f"{library} refuses the 200th result: {type(error).__name__}: {str(error)[:150]}", file=sys.stderr
-        )
+        print(f"{library} refuses the 200th result: {type(error).__name__}: {str(error)[:150]}", file=sys.stderr)
         return False
     return True
 
@@ -265,9 +261,7 @@ def main() -> int:
         Target("tiny, takes rng: us", cost("tiny, takes rng"), 2.5),
     ]
     if "dali" in results["releases the GIL 2 ms, 2 threads"]:
-        ratio = cost("releases the GIL 2 ms, 2 threads", "dali") / cost(
-            "releases the GIL 2 ms, 2 threads, parallel"
-        )
+        ratio = cost("releases the GIL 2 ms, 2 threads", "dali") / cost("releases the GIL 2 ms, 2 threads, parallel")
         targets.append(Target("releases the GIL, 2 threads: times DALI", ratio, 1.8, at_most=False))
     verdicts(targets)
     save("python_function_cost", reading, results, targets)

@@ -482,7 +482,7 @@ def _read_signature(body: Callable[..., Any], method: bool = False) -> tuple[tup
         if method and position == 0:
             continue
         role, kind = _read_annotation(hints.get(item.name, Any))
-        if item.name in HIDDEN and item.kind is item.KEYWORD_ONLY:
+        if item.name in HIDDEN and item.kind is item.KEYWORD_ONLY and kind is Any:  # get_property has a `key: str`
             role = Role.HIDDEN
         positional = item.kind in (item.POSITIONAL_ONLY, item.VAR_POSITIONAL)
         if positional != (role is Role.INPUT):

@@ -14,9 +14,7 @@ faulthandler.enable()
 
 
 def pytest_addoption(parser):
-    parser.addoption(
-        "--order-seed", type=int, default=1, help="seed of the order of the tests; 0: as in the files"
-    )
+    parser.addoption("--order-seed", type=int, default=1, help="seed of the order of the tests; 0: as in the files")
     parser.addoption("--mutants", type=int, default=200, help="broken files per format in the fuzz tests")
 
 

@@ -34,9 +34,7 @@ def test_groups_and_names_of_types_are_told_apart():
 def test_an_undeclared_type_is_refused_with_the_declared_ones(only_floats):
     """The message names the type that came and those that may come; DALI's RuntimeError catches it, too."""
     assert np.array_equal(only_floats(np.ones(2, np.uint8)), [2, 2])
-    with pytest.raises(
-        errors.UnsupportedType, match="does not take int32; it takes uint8, float16, float32, float64"
-    ):
+    with pytest.raises(errors.UnsupportedType, match="does not take int32; it takes uint8, float16, float32, float64"):
         only_floats(np.ones(2, np.int32))
     assert issubclass(errors.UnsupportedType, RuntimeError)
     with pytest.raises(TypeError, match="does not take int32"):

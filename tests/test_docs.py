@@ -76,18 +76,14 @@ def test_the_code_of_a_page_runs_and_prints_what_the_page_says(page, tmp_path, m
             printed = run(block, page, namespace)
         else:
             same = check(block.code, printed, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
-            assert same, (
-                f"{page}:{block.line} shows\n{block.code}\nbut the block before it printed\n{printed}"
-            )
+            assert same, f"{page}:{block.line} shows\n{block.code}\nbut the block before it printed\n{printed}"
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_link_inside_the_project_leads_to_a_file(page):
     """Pages, pictures and sources that a page names exist."""
     missing = [
-        link
-        for link in LINK.findall((ROOT / page).read_text())
-        if not (ROOT / page).parent.joinpath(link).exists()
+        link for link in LINK.findall((ROOT / page).read_text()) if not (ROOT / page).parent.joinpath(link).exists()
     ]
     assert not missing
 

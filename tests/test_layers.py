@@ -198,9 +198,7 @@ def test_compiling_neither_allocates_nor_opens_files():
     """plan.py makes no array, opens nothing and knows no device: the same Graph gives an equal Plan."""
     forbidden = {"open", "np.empty", "np.zeros", "np.ones", "np.full", "np.memmap", "np.load"}
     files = [x for x in FILES if x == "pipeflow/plan.py"]
-    found = [
-        f"{file}:{line} calls {name}" for file in files for name, line in calls_of(file) if name in forbidden
-    ]
+    found = [f"{file}:{line} calls {name}" for file in files for name, line in calls_of(file) if name in forbidden]
     found += [
         f"{file}:{line} imports {module}"
         for file in files
@@ -214,7 +212,5 @@ def test_importing_pipeflow_loads_no_heavy_library():
     """`import pipeflow` leaves Numba, CuPy, the codecs and every framework unloaded."""
     program = f"import sys, pipeflow; print([x for x in {HEAVY} if x in sys.modules])"
     command = [sys.executable, "-c", program]
-    result = subprocess.run(
-        command, capture_output=True, text=True, cwd=PACKAGE.parent, check=True, timeout=50
-    )
+    result = subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE.parent, check=True, timeout=50)
     assert result.stdout.strip() == "[]"

@@ -16,7 +16,10 @@ from pipeflow.tensors import TensorCPU, TensorListCPU, as_sample
 Cycle = Literal["no", "quiet", "raise", False, True]
 
 
-@source("external_source")
+@source(
+    "external_source",
+    examples=["fn.external_source(lambda sample: np.full(3, sample.idx_in_epoch), batch=False)"],
+)
 class ExternalSource:
     """Data from outside: a callable, an iterable, a generator function, or (without ``source``) from ``feed_input``.
 

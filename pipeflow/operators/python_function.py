@@ -253,7 +253,12 @@ def gather_output(value: Any, function: Callable[..., Any], output: int, batch: 
     return batch.collector(output).gather(samples)
 
 
-@operator("python_function", takes_seed=True, pure=False)
+@operator(
+    "python_function",
+    examples=["fn.python_function(image, function=lambda x: x[::-1])"],
+    takes_seed=True,
+    pure=False,
+)
 def python_function(
     *inputs: Sample, function: Callable[..., Any], num_outputs: int = 1, batch_processing: bool = False,
     output_layouts: Any = None, parallel: Literal["serial", "threads"] = "serial", key: Any,

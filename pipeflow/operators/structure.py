@@ -71,7 +71,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec(UNKNOWN if specs[0].shape is UNKNOWN else (len(specs[0].shape),), args.dtype, "")
 
 
-@operator("get_property")
+@operator("get_property", examples=['fn.get_property(image, key="layout")'])
 def get_property(data: Sample, /, *, key: str, layouts: Any, source: Any) -> Sample:
     """A property of each sample, "layout" or "source_info", as the bytes of its text."""
     del data

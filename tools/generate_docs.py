@@ -1,0 +1,173 @@
+"""Writes docs/operators/*.md and docs/support.md from the declarations of the operators."""
+
+import enum
+import inspect
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import example_data
+
+from pipeflow import declare, fn, types
+from pipeflow.declare import NO_EFFECT, REQUIRED, OpDef, Param, describe_kind, registry
+
+DOCS = Path(fn.__file__).parents[1] / "docs"
+MARK = "<!-- Generated from the declarations by tools/generate_docs.py: run `make docs` to renew it. -->\n"
+SET_UP = """<!-- The arrays of the examples.
+```python
+from example_data import *
+from pipeflow import fn, types
+```
+-->
+"""
+
+UNIVERSAL = {
+    "name": "the name of the node: in messages, in the key of its random numbers, and as a named input",
+    "device": "where the operator runs: `cpu`, `gpu` or `mixed` (CPU in, GPU out)",
+    "preserve": "keeps the node in the graph though nothing uses its output",
+    "bytes_per_sample_hint": "the expected size of an output sample, one number or one for each output; with a "
+    "sufficient hint nothing is allocated after the first batches",
+    "seed": "an own seed for the random numbers of this node, instead of one derived from the pipeline's",
+}
+
+
+def public() -> list[OpDef]:
+    """The operators that users see, by name."""
+    return sorted((op for op in registry.values() if not op.hidden), key=lambda op: op.name)
+
+
+def examples(op: OpDef) -> list[str]:
+    """The declared examples, or one made from the declaration where no argument is required."""
+    if op.examples or op.factory is not None or any(p.required for p in op.arguments.values()):
+        return list(op.examples)
+    first = next((example_data.BY_LAYOUT[x] for x in op.layouts if x in example_data.BY_LAYOUT), "array")
+    return [f"fn.{op.name}({', '.join([first] * op.min_inputs)})"]
+
+
+def subject(op: OpDef) -> str:
+    """The page an operator stands on: the file that declares it."""
+    return op.body.__module__.removeprefix("pipeflow.operators.").partition(".")[0]
+
+
+def as_default(param: Param) -> str:
+    if param.default is REQUIRED:
+        return "**required**"
+    if isinstance(param.default, enum.Enum) or param.default is None:
+        return "" if param.default is None else f"`{param.default}`"
+    if isinstance(param.default, tuple):
+        return f"`{list(param.default)}`"
+    return f"`{param.default!r}`"
+
+
+def arguments(op: OpDef) -> str:
+    if not op.arguments:
+        return ""
+    lines = ["| argument | accepts | default |", "|---|---|---|"]
+    for param in sorted(op.arguments.values(), key=lambda p: (not p.required, p.name)):
+        kind = describe_kind(param).replace("|", "\\|")
+        lines.append(f"| `{param.name}` | {kind} | {as_default(param)} |")
+    return "\n".join(lines) + "\n"
+
+
+def facts(op: OpDef) -> str:
+    """What the declaration says beyond the arguments."""
+    several = {0: "no output", 1: "one output"}.get(op.num_outputs, f"{op.num_outputs} outputs")
+    outputs = "as many outputs as its arguments say" if op.outputs_hook else several
+    inputs = str(op.min_inputs) if op.min_inputs == op.max_inputs else f"{op.min_inputs} to {op.max_inputs}"
+    kinds = "input" if inputs == "1" else "inputs"
+    lines = [f"- {'no' if inputs == '0' else inputs} {kinds}, {outputs}; runs on {', '.join(op.devices)}"]
+    if op.inputs and op.dtypes != types.NUMBERS:
+        lines.append(f"- types of the first input: {', '.join(map(str, types.in_order(op.dtypes)))}")
+    if op.layouts:
+        sequences = "; any of them with a leading F, a sequence, too" if op.sequences else ""
+        lines.append(f"- layouts: {', '.join(op.layouts)}{sequences}")
+    if op.random:
+        lines.append("- random: takes `seed`; every sample's numbers depend on the seed, the node and its position")
+    lines += [f"- `{name}` is accepted without effect: {reason}" for name, reason in op.no_effect.items()]
+    return "\n".join(lines) + "\n"
+
+
+def section(op: OpDef) -> str:
+    inputs = [p.name if p.required else f"[{p.name}]" for p in op.inputs]
+    title = f"## fn.{op.name}\n\n`fn.{op.name}({', '.join(inputs)}{', ' if inputs and op.arguments else ''}"
+    named = [p.name + ("" if p.default is REQUIRED else "=...") for p in op.arguments.values() if p.required]
+    title += ", ".join([*named, *(["..."] if len(named) < len(op.arguments) else [])]) + ")`"
+    shown = "\n".join(examples(op))
+    code = f"```python\n{shown}\n```\n" if shown else ""
+    if op.factory is not None and shown:
+        code = f"<!-- no-run: a source needs a pipeline and files -->\n{code}"
+    return "\n".join(filter(None, [title + "\n", (op.__doc__ or "") + "\n", facts(op), arguments(op), code]))
+
+
+def page(name: str, operators: list[OpDef]) -> str:
+    module = next(iter(operators)).body.__module__
+    words = inspect.getdoc(sys.modules[module]) or name
+    set_up = SET_UP if any(op.factory is None for op in operators) else ""
+    return f"{MARK}\n# {name.replace('_', ' ').capitalize()}\n\n{words}\n\n{set_up}\n" + "\n".join(
+        section(op) for op in operators
+    )
+
+
+def index(pages: dict[str, list[OpDef]]) -> str:
+    lines = [MARK, "# Operators\n", "Every operator can be called three ways: as `fn.name(...)` inside a pipeline"]
+    lines[-1] += " definition, as `ops.Name(...)(...)`, and at once on arrays. These arguments belong to all of them:\n"
+    lines += ["| argument | meaning |", "|---|---|"]
+    lines += [f"| `{name}` | {UNIVERSAL[name]} |" for name in (*declare.UNIVERSAL, "seed")]
+    lines += [f"| `{name}` | accepted without effect: {reason} |" for name, reason in NO_EFFECT.items()]
+    lines += ["\n`seed` is there for random operators only.\n", "| page | operators |", "|---|---|"]
+    for name, operators in sorted(pages.items()):
+        links = ", ".join(f"[{op.name}]({name}.md#fn{op.name.replace('.', '')})" for op in operators)
+        lines.append(f"| [{name}]({name}.md) | {links} |")
+    lines.append("\nThe examples use these samples (`tools/example_data.py`):\n")
+    lines += ["| name | type | shape |", "|---|---|---|"]
+    for name, value in sorted(example_data.arrays().items()):
+        lines.append(f"| `{name}` | {value.dtype} | {' x '.join(map(str, value.shape)) or 'a number'} |")
+    return "\n".join(lines) + "\n"
+
+
+def dtype_columns(op: OpDef) -> str:
+    if not op.inputs:
+        return "no input"
+    if op.dtypes == types.NUMBERS:
+        return "all"
+    return " ".join(map(str, types.in_order(op.dtypes)))
+
+
+def support() -> str:
+    lines = [
+        MARK,
+        "# What runs where\n",
+        "The types are those the first input may have; `all` is every number type and bool.\n",
+        "| operator | cpu | gpu | mixed | types | layouts | sequences | random |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for op in public():
+        devices = " | ".join("yes" if device in op.devices else "" for device in ("cpu", "gpu", "mixed"))
+        flags = f"{'yes' if op.sequences else ''} | {'yes' if op.random else ''}"
+        layouts = " ".join(op.layouts) or ("any" if op.inputs else "")
+        link = f"[{op.name}](operators/{subject(op)}.md#fn{op.name.replace('.', '')})"
+        lines.append(f"| {link} | {devices} | {dtype_columns(op)} | {layouts} | {flags} |")
+    return "\n".join(lines) + "\n"
+
+
+def pages() -> dict[str, str]:
+    """The text of every generated page by its path under docs/."""
+    subjects: dict[str, list[OpDef]] = defaultdict(list)
+    for op in public():
+        subjects[subject(op)].append(op)
+    written = {f"operators/{name}.md": page(name, operators) for name, operators in subjects.items()}
+    return {**written, "operators/README.md": index(subjects), "support.md": support()}
+
+
+def main() -> None:
+    new = pages()
+    for old in (DOCS / "operators").glob("*.md"):
+        if f"operators/{old.name}" not in new:
+            old.unlink()
+    for path, text in new.items():
+        (DOCS / path).parent.mkdir(parents=True, exist_ok=True)
+        (DOCS / path).write_text(text)
+
+
+if __name__ == "__main__":
+    main()
