@@ -1,0 +1,107 @@
+"""Number conversion as DALI does it: rounding half away from zero, saturating, and what is not zero is
+true."""
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+from .jit import kernel, plain
+from .simd import from_half, to_half
+
+
+def convert(value, array):
+    """The number as the element type of the array (inside kernels)."""
+    raise NotImplementedError("convert is for compiled code; use cast")
+
+
+@overload(convert, inline="always")
+def _convert(value, array):
+    target = array.dtype
+    if isinstance(target, types.Boolean):
+        return lambda value, array: value != 0
+    if isinstance(target, types.Float):
+        kind = np.float32 if target.bitwidth == 32 else np.float64
+        return lambda value, array: kind(value)
+    number = getattr(np, str(target))
+    low, high = int(np.iinfo(number).min), int(np.iinfo(number).max)
+    if isinstance(value, types.Boolean):
+        return lambda value, array: number(value)
+    if isinstance(value, types.Integer):
+        # Comparing in the source's own type: int64 against uint64 bounds would go through float64.
+        source = getattr(np, str(value))
+        least, most = max(low, int(np.iinfo(source).min)), min(high, int(np.iinfo(source).max))
+        least_value, most_value = source(least), source(most)
+
+        def integer(value, array):
+            return number(min(max(value, least_value), most_value))
+
+        return integer
+    if target.bitwidth <= 16:
+        narrow = np.float32 if value.bitwidth == 32 else np.float64
+        half, bottom, top = narrow(0.5), narrow(low), narrow(high)
+        if low == 0:
+            # Below zero everything saturates, so half up and half away are the same.
+            return lambda value, array: number(np.int32(min(max(value + half, bottom), top)))
+
+        def signed(value, array):
+            return number(np.int32(min(max(value + np.copysign(half, value), bottom), top)))
+
+        return signed
+    bottom64, top64 = np.float64(low), np.float64(high)
+    ceiling = number(high)
+    floor_value = number(low)
+
+    def wide(value, array):
+        # The largest 64-bit integers have no float64 of their own: compare first, convert only what fits.
+        exact = np.float64(value)
+        rounded = np.trunc(exact + np.copysign(np.float64(0.49999999999999994), exact))
+        if rounded >= top64:
+            return ceiling
+        if rounded <= bottom64:
+            return floor_value
+        return number(rounded)
+
+    return wide
+
+
+@kernel
+def cast_flat(source, out):
+    for i in range(source.size):
+        out[i] = convert(source[i], out)
+
+
+@kernel
+def to_half_flat(source, out):
+    for i in range(source.size):
+        out[i] = to_half(np.float32(source[i]))
+
+
+@kernel
+def from_half_flat(source, out):
+    for i in range(source.size):
+        out[i] = from_half(source[i])
+
+
+def cast(source: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Converts every element; `out` has the shape of the source and is C-contiguous."""
+    if source.dtype == out.dtype:
+        out[...] = source
+        return out
+    flat, target = plain(source).reshape(-1), out.reshape(-1)
+    if source.dtype == np.float16:
+        wide = target if out.dtype == np.float32 else np.empty(flat.size, np.float32)
+        from_half_flat(flat.view(np.uint16), wide)
+        if wide is not target:
+            cast_flat(wide, target)
+    elif out.dtype == np.float16:
+        to_half_flat(flat, target.view(np.uint16))
+    else:
+        cast_flat(flat, target)
+    return out
+
+
+def as_type(source: np.ndarray, dtype: np.dtype | type) -> np.ndarray:
+    """The array in another element type; the array itself where the type is the same."""
+    if source.dtype == dtype:
+        return source
+    return cast(source, np.empty(source.shape, dtype))

@@ -1,0 +1,59 @@
+"""Colour: a matrix over the three channels of each pixel, and a line over every value."""
+
+import numpy as np
+
+from .casting import as_type, cast, convert
+from .jit import kernel, plain
+from .simd import mix_row, weigh_row
+
+FAST = {np.dtype(np.uint8), np.dtype(np.float32)}
+
+
+@kernel
+def mix(source, matrix, offset, out, pixels):
+    """Three channels to three: out = matrix @ pixel + offset."""
+    mix_row(source, matrix, offset, out, pixels)
+
+
+@kernel
+def weigh(source, weights, offset, out, pixels):
+    """Three channels to one: the weighted sum of a pixel plus an offset."""
+    weigh_row(source, weights, np.float32(offset), out, pixels)
+
+
+@kernel
+def line(source, factor, offset, out):
+    """out = source * factor + offset, elementwise."""
+    a, b = np.float32(factor), np.float32(offset)
+    for i in range(source.size):
+        out[i] = convert(np.float32(source[i]) * a + b, out)
+
+
+@kernel
+def line_wide(source, factor, offset, out):
+    """The same in float64, for types that float32 does not hold."""
+    for i in range(source.size):
+        out[i] = convert(np.float64(source[i]) * factor + offset, out)
+
+
+def linear_colors(source: np.ndarray, matrix: np.ndarray, offset: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Applies a 3 x 3 matrix (or one row of three weights) and an offset to pixels (..., 3) of any type."""
+    image = source if source.dtype in FAST else as_type(source, np.dtype(np.float32))
+    target = out if out.dtype in FAST else np.empty(out.shape, np.float32)
+    flat, pixels = plain(image).reshape(-1), image.size // 3
+    weights, shift = np.ascontiguousarray(matrix, np.float32), np.ascontiguousarray(offset, np.float32)
+    if weights.size == 3:
+        weigh(flat, weights.reshape(3), shift.reshape(-1)[0], target.reshape(-1), pixels)
+    else:
+        mix(flat, weights.reshape(9), shift, target.reshape(-1), pixels)
+    return out if target is out else cast(target, out)
+
+
+def linear_values(source: np.ndarray, factor: float, offset: float, out: np.ndarray) -> np.ndarray:
+    """out = source * factor + offset for every value, rounded and saturated to the output's type."""
+    if source.dtype == np.float16:
+        source = as_type(source, np.dtype(np.float32))
+    target = np.empty(out.shape, np.float32) if out.dtype == np.float16 else out
+    wide = any(a.dtype.itemsize > 2 and a.dtype != np.float32 for a in (source, target))
+    (line_wide if wide else line)(plain(source).reshape(-1), float(factor), float(offset), target.reshape(-1))
+    return out if target is out else cast(target, out)

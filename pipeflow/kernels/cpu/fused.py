@@ -1,0 +1,91 @@
+"""Resize, crop, mirror, normalise and convert in one pass over the image.
+
+The steps are those of the separate kernels, in the same order and with the same roundings: only the 8-bit
+image between them is never written. Four output rows at a time stay in the first cache.
+"""
+
+import numpy as np
+
+from .casting import as_type
+from .jit import kernel, plain
+from .normalize import bits
+from .resample import BAND, ROWS, Taps, extent, four_rows
+from .simd import normalize_row, split_row
+
+
+@kernel
+def resample_to_planes(source, y, x, mean, scale, shift, rounding, out, height, width):
+    """Interleaved three-channel rows (H, W * 3), resampled, to three normalised planes."""
+    low, high = extent(x[0], x[1])
+    tall = np.zeros((ROWS, source.shape[1] + BAND), np.float32)
+    wide = np.empty((ROWS, width * 3 + BAND), np.float32)
+    flat = wide.reshape(wide.size)
+    for first in range(0, height, ROWS):
+        last = min(first + ROWS, height)
+        four_rows(source, 3, first, last, y, x, low * 3, high * 3, tall, wide)
+        for r in range(last - first):
+            split_row(
+                flat,
+                r * wide.shape[1],
+                mean,
+                scale,
+                np.float32(shift),
+                rounding,
+                False,
+                out,
+                (first + r) * width,
+                height * width,
+                width,
+            )
+
+
+@kernel
+def resample_to_rows(source, y, x, mean, scale, shift, rounding, out, height, width):
+    """The same to interleaved rows; mean and scale are given for every element of a row."""
+    low, high = extent(x[0], x[1])
+    tall = np.zeros((ROWS, source.shape[1] + BAND), np.float32)
+    wide = np.empty((ROWS, width * 3 + BAND), np.float32)
+    flat = wide.reshape(wide.size)
+    for first in range(0, height, ROWS):
+        last = min(first + ROWS, height)
+        four_rows(source, 3, first, last, y, x, low * 3, high * 3, tall, wide)
+        for r in range(last - first):
+            normalize_row(
+                flat,
+                r * wide.shape[1],
+                mean,
+                scale,
+                np.float32(shift),
+                rounding,
+                out,
+                (first + r) * width * 3,
+                width * 3,
+            )
+
+
+def resample_normalize(
+    source: np.ndarray,
+    y: Taps,
+    x: Taps,
+    mean: np.ndarray,
+    scale: np.ndarray,
+    shift: float,
+    rounding: bool,
+    out: np.ndarray,
+    channel_first: bool,
+) -> np.ndarray:
+    """One three-channel image (H, W, 3) through both tap tables into `out`, (3, h, w) or (h, w, 3).
+
+    A mirrored image has its horizontal table reversed. `rounding` says that the separate resize would have
+    made bytes.
+    """
+    height, width = out.shape[1:] if channel_first else out.shape[:2]
+    if source.dtype not in (np.uint8, np.float32):
+        source = as_type(source, np.dtype(np.float32))
+    rows = plain(source).reshape(source.shape[0], source.shape[1] * 3)
+    if channel_first:
+        resample_to_planes(rows, y, x, mean, scale, shift, rounding, bits(out), height, width)
+    else:
+        tiled = np.tile(mean, width), np.tile(scale, width)
+        resample_to_rows(rows, y, x, *tiled, shift, rounding, bits(out), height, width)
+    return out

@@ -1,0 +1,140 @@
+"""Cropping, mirroring and normalising in one pass: (x - mean) * scale + shift, then the output type.
+
+The mean is subtracted before the product, as DALI does, so that float32 results equal its own.
+"""
+
+import numpy as np
+
+from .casting import as_type, cast
+from .jit import kernel, plain
+from .simd import normalize_row, split_row
+
+FAST_OUT = {np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.uint8), np.dtype(np.int8)}
+FAST_IN = {np.dtype(np.uint8), np.dtype(np.float32)}
+
+
+@kernel
+def to_planes(source, offset, stride, mean, scale, shift, mirror, out, plane, height, width):
+    """A window of an interleaved three-channel image to three normalised planes."""
+    for i in range(height):
+        split_row(
+            source,
+            offset + i * stride,
+            mean,
+            scale,
+            np.float32(shift),
+            False,
+            mirror,
+            out,
+            i * width,
+            plane,
+            width,
+        )
+
+
+@kernel
+def mirror_row(source, pixel, out):
+    """Pixels of one row from last to first."""
+    if pixel == 3:
+        for x in range(source.size // 3):
+            a, b = np.uint64(3 * x), np.uint64(source.size - 3 - 3 * x)
+            out[a] = source[b]
+            out[a + np.uint64(1)] = source[b + np.uint64(1)]
+            out[a + np.uint64(2)] = source[b + np.uint64(2)]
+    elif pixel == 1:
+        for x in range(source.size):
+            out[x] = source[source.size - 1 - x]
+    else:
+        for x in range(source.size // pixel):
+            for c in range(pixel):
+                out[x * pixel + c] = source[source.size - (x + 1) * pixel + c]
+
+
+@kernel
+def mirror_rows(source, pixel, upside_down, sideways, out):
+    """Rows (H, W * pixel) from bottom to top, from right to left, or both."""
+    height = source.shape[0]
+    for i in range(height):
+        row = source[height - 1 - i if upside_down else i]
+        if sideways:
+            mirror_row(row, pixel, out[i])
+        else:
+            out[i, :] = row
+
+
+@kernel
+def to_rows(source, offset, stride, pixel, mean, scale, shift, mirror, out, height, width):
+    """A window of rows to normalised rows; mean and scale are given for every element of a row."""
+    size = width * pixel
+    turned = np.empty(size, source.dtype)
+    for i in range(height):
+        begin = offset + i * stride
+        if mirror:
+            mirror_row(source[begin : begin + size], pixel, turned)
+            normalize_row(turned, 0, mean, scale, np.float32(shift), False, out, i * size, size)
+        else:
+            normalize_row(source, begin, mean, scale, np.float32(shift), False, out, i * size, size)
+
+
+def bits(array: np.ndarray) -> np.ndarray:
+    """The flat array as the kernels store it: half precision as its bits."""
+    flat = array.reshape(-1)
+    return flat.view(np.uint16) if flat.dtype == np.float16 else flat
+
+
+def normalize_window(
+    source: np.ndarray,
+    channel_first: bool,
+    top: int,
+    left: int,
+    mirror: bool,
+    mean: np.ndarray,
+    scale: np.ndarray,
+    shift: float,
+    out: np.ndarray,
+    out_channel_first: bool,
+) -> np.ndarray:
+    """The window of `out`'s size at (top, left) of one image, mirrored and normalised; it lies inside the
+    image.
+
+    `mean` and `scale` are float32, one a channel; `out` may have more channels than the image: they are left
+    alone.
+    """
+    if channel_first:
+        channels, image_height, image_width = source.shape
+    else:
+        image_height, image_width, channels = source.shape
+    height, width = out.shape[1:] if out_channel_first else out.shape[:2]
+    exact = out.shape[0 if out_channel_first else 2] == channels
+    if source.dtype in FAST_IN and out.dtype in FAST_OUT and out.flags.c_contiguous:
+        flat, target = plain(source).reshape(-1), bits(out)
+        if not channel_first and out_channel_first and channels == 3:
+            offset, stride = (top * image_width + left) * 3, image_width * 3
+            to_planes(flat, offset, stride, mean, scale, shift, mirror, target, height * width, height, width)
+            return out
+        if channel_first and out_channel_first:
+            for c in range(channels):
+                offset = (c * image_height + top) * image_width + left
+                row_mean, row_scale = np.full(width, mean[c]), np.full(width, scale[c])
+                part = target[c * height * width :]
+                to_rows(flat, offset, image_width, 1, row_mean, row_scale, shift, mirror, part, height, width)
+            return out
+        if not channel_first and exact and (channels == 1 or not out_channel_first):
+            offset, stride = (top * image_width + left) * channels, image_width * channels
+            row_mean, row_scale = np.tile(mean, width), np.tile(scale, width)
+            to_rows(flat, offset, stride, channels, row_mean, row_scale, shift, mirror, target, height, width)
+            return out
+    image = source.transpose(1, 2, 0) if channel_first else source
+    window = image[top : top + height, left : left + width]
+    if mirror:
+        window = window[:, ::-1]
+    values = (as_type(np.ascontiguousarray(window), np.dtype(np.float32)) - mean) * scale
+    if shift:
+        values += np.float32(shift)
+    result = values.transpose(2, 0, 1) if out_channel_first else values
+    target_view = out[:channels] if out_channel_first else out[:, :, :channels]
+    if exact and out.flags.c_contiguous:
+        cast(np.ascontiguousarray(result), out)
+    else:
+        target_view[...] = as_type(np.ascontiguousarray(result), out.dtype)
+    return out

@@ -1,0 +1,370 @@
+"""Separable resampling: resize, and what is built from it.
+
+A pixel's centre lies at its index plus one half. Each output pixel is a weighted sum of input pixels along
+every axis (`taps`, computed in float64); the rows of the sum are blended first (`blend`), then the columns,
+in float32; rounding happens once, at the end. Pixels outside the image are its border pixels; pixels outside
+a region of interest are the image's own.
+"""
+
+import math
+
+import numpy as np
+
+from .casting import as_type, cast, convert
+from .jit import kernel, plain
+from .simd import LANES as BAND
+from .simd import band_taps, pixel_taps, weighted_rows
+
+NEAREST, LINEAR, CUBIC, LANCZOS3, TRIANGULAR, GAUSSIAN = range(6)
+ROWS = 4  # output rows of one horizontal pass: four accumulators share one broadcast weight
+LANES = 4  # channels side by side in one register
+taps_of_2, taps_of_3, taps_of_4, taps_of_5, taps_of_6 = (pixel_taps(ROWS, LANES, n) for n in range(2, 7))
+taps_of_many = pixel_taps(ROWS, LANES)
+
+
+@kernel
+def filter_weight(kind, x):
+    """The filter at distance x from its centre, in units of its own scale."""
+    x = abs(x)
+    if kind == CUBIC:
+        if x < 1:
+            return (1.5 * x - 2.5) * x * x + 1
+        return ((-0.5 * x + 2.5) * x - 4) * x + 2 if x < 2 else 0.0
+    if kind == LANCZOS3:
+        if x < 1e-8:
+            return 1.0
+        angle = math.pi * x
+        return 3 * math.sin(angle) * math.sin(angle / 3) / (angle * angle) if x < 3 else 0.0
+    if kind == GAUSSIAN:
+        return math.exp(-4 * x * x) if x < 1 else 0.0
+    return max(0.0, 1 - x)
+
+
+@kernel
+def taps(size, low, high, full, first, count, kind, antialias):
+    """First input pixel and weights of outputs `first` to `first + count` of a grid of `full`.
+
+    The grid covers [low, high) of an axis of `size` pixels; high below low mirrors. Weights of pixels beyond
+    the border are added to the border pixel's. Every output has the same number of taps, so that the loops
+    over them are predictable.
+    """
+    scale = (high - low) / full
+    widen = abs(scale) if antialias and abs(scale) > 1 else 1.0
+    radius = widen * (3.0 if kind == LANCZOS3 else 2.0 if kind == CUBIC else 1.0)
+    starts = np.empty(count, np.int64)
+    width = 1
+    for i in range(count):
+        centre = low + (first + i + 0.5) * scale - 0.5
+        if kind == NEAREST:
+            starts[i] = min(max(math.floor(centre + 0.5), 0), size - 1)
+        else:
+            begin, end = math.floor(centre - radius) + 1, math.ceil(centre + radius)
+            width = max(width, min(end, size) - max(begin, 0))
+    width = min(width, size)
+    weights = np.zeros((count, width), np.float32)
+    if kind == NEAREST:
+        weights[:] = 1
+        return starts, weights
+    exact = np.empty(width, np.float64)
+    for i in range(count):
+        centre = low + (first + i + 0.5) * scale - 0.5
+        begin, end = math.floor(centre - radius) + 1, math.ceil(centre + radius)
+        start = min(max(begin, 0), size - width)
+        total = 0.0
+        exact[:] = 0
+        for p in range(begin, end):
+            weight = filter_weight(kind, (p - centre) / widen)
+            exact[min(max(p, 0), size - 1) - start] += weight
+            total += weight
+        starts[i] = start
+        for k in range(width):
+            weights[i, k] = exact[k] / total
+    return starts, weights
+
+
+@kernel
+def bands(starts, weights):
+    """The weights of `BAND` neighbouring outputs as one dense block a band: first input, taps, weights."""
+    number = (starts.size + BAND - 1) // BAND
+    begin = np.empty(number, np.int64)
+    taps = np.empty(number, np.int64)
+    widest = 1
+    for b in range(number):
+        low, high = starts[b * BAND], 0
+        for o in range(b * BAND, min((b + 1) * BAND, starts.size)):
+            low = min(low, starts[o])
+            high = max(high, starts[o] + weights.shape[1])
+        begin[b] = low
+        taps[b] = high - low
+        widest = max(widest, high - low)
+    dense = np.zeros((number, widest, BAND), np.float32)
+    for o in range(starts.size):
+        b = o // BAND
+        for k in range(weights.shape[1]):
+            dense[b, starts[o] - begin[b] + k, o - b * BAND] = weights[o, k]
+    return begin, taps, dense
+
+
+@kernel
+def four_rows(source, pixel, first, last, y, x, low, high, tall, wide):
+    """Output rows first to last (at most `ROWS`) into `wide`, still float32 and interleaved.
+
+    Only elements low to high of the source's rows are read.
+    """
+    y_starts, y_weights = y
+    x_starts, x_weights = x
+    count, columns = x_weights.shape[1], x_starts.size
+    stride, tall_stride, wide_stride = source.shape[1], tall.shape[1], wide.shape[1]
+    flat, heights, widths = (
+        source.reshape(source.size),
+        y_weights.reshape(y_weights.size),
+        x_weights.reshape(x_weights.size),
+    )
+    t, w = tall.reshape(tall.size), wide.reshape(wide.size)
+    tall_count = y_weights.shape[1]
+    for r in range(last - first):
+        o = first + r
+        weighted_rows(
+            flat,
+            y_starts[o] * stride + low,
+            stride,
+            heights,
+            o * tall_count,
+            tall_count,
+            t,
+            r * tall_stride + low,
+            high - low,
+        )
+    # Four lanes overhang a pixel of fewer channels; the next pixel, written after, repairs that.
+    if count == 2 and pixel <= LANES:
+        for o in range(columns):
+            taps_of_2(
+                t,
+                x_starts[o] * pixel,
+                tall_stride,
+                pixel,
+                widths,
+                o * count,
+                count,
+                w,
+                o * pixel,
+                wide_stride,
+            )
+    elif count == 3 and pixel <= LANES:
+        for o in range(columns):
+            taps_of_3(
+                t,
+                x_starts[o] * pixel,
+                tall_stride,
+                pixel,
+                widths,
+                o * count,
+                count,
+                w,
+                o * pixel,
+                wide_stride,
+            )
+    elif count == 4 and pixel <= LANES:
+        for o in range(columns):
+            taps_of_4(
+                t,
+                x_starts[o] * pixel,
+                tall_stride,
+                pixel,
+                widths,
+                o * count,
+                count,
+                w,
+                o * pixel,
+                wide_stride,
+            )
+    elif count == 5 and pixel <= LANES:
+        for o in range(columns):
+            taps_of_5(
+                t,
+                x_starts[o] * pixel,
+                tall_stride,
+                pixel,
+                widths,
+                o * count,
+                count,
+                w,
+                o * pixel,
+                wide_stride,
+            )
+    elif count == 6 and pixel <= LANES:
+        for o in range(columns):
+            taps_of_6(
+                t,
+                x_starts[o] * pixel,
+                tall_stride,
+                pixel,
+                widths,
+                o * count,
+                count,
+                w,
+                o * pixel,
+                wide_stride,
+            )
+    else:
+        for o in range(columns):
+            for c in range(0, pixel, LANES):
+                a, b = x_starts[o] * pixel + c, o * pixel + c
+                taps_of_many(t, a, tall_stride, pixel, widths, o * count, count, w, b, wide_stride)
+
+
+@kernel
+def extent(starts, weights):
+    """First and last + 1 input pixel that any output reads."""
+    low, high = starts[0], starts[0]
+    for i in range(starts.size):
+        low = min(low, starts[i])
+        high = max(high, starts[i])
+    return low, high + weights.shape[1]
+
+
+@kernel
+def resample(source, pixel, y, x, out):
+    """Image of rows (H, W * pixel) to rows (h, w * pixel) with the taps of both axes."""
+    low, high = extent(x[0], x[1])
+    # Four lanes overhang the last pixel: the zeros there meet no weight of the pixels that are kept.
+    tall = np.zeros((ROWS, source.shape[1] + BAND), np.float32)
+    wide = np.empty((ROWS, out.shape[1] + BAND), np.float32)
+    for first in range(0, out.shape[0], ROWS):
+        last = min(first + ROWS, out.shape[0])
+        four_rows(source, pixel, first, last, y, x, low * pixel, high * pixel, tall, wide)
+        for r in range(last - first):
+            row, values = out[first + r], wide[r]
+            for j in range(out.shape[1]):
+                row[j] = convert(values[j], row)
+
+
+@kernel
+def resample_plane(source, y, x, out):
+    """One channel (H, W) to (h, w) with the taps of both axes."""
+    low, high = extent(x[0], x[1])
+    begin, taps, dense = bands(x[0], x[1])
+    block = dense.shape[1] * BAND
+    weights, flat = dense.reshape(dense.size), source.reshape(source.size)
+    heights, count = y[1].reshape(y[1].size), y[1].shape[1]
+    tall = np.zeros(source.shape[1] + BAND, np.float32)
+    wide = np.empty(out.shape[1] + BAND, np.float32)
+    for i in range(out.shape[0]):
+        start = y[0][i] * source.shape[1] + low
+        weighted_rows(flat, start, source.shape[1], heights, i * count, count, tall, low, high - low)
+        for b in range(begin.size):
+            band_taps(tall, begin[b], weights, b * block, taps[b], wide, b * BAND)
+        row = out[i]
+        for j in range(out.shape[1]):
+            row[j] = convert(wide[j], row)
+
+
+@kernel
+def resample_slices(source, z, out):
+    """The outermost axis alone: slices (D, elements) to slices (d, elements), float32."""
+    starts, weights = z
+    flat, target, heights = source.reshape(source.size), out.reshape(out.size), weights.reshape(weights.size)
+    size, count = source.shape[1], weights.shape[1]
+    for i in range(out.shape[0]):
+        weighted_rows(flat, starts[i] * size, size, heights, i * count, count, target, i * size, size)
+
+
+@kernel
+def pick(source, rows, columns, out):
+    """Nearest neighbour: pixels (H, W, C) at the given rows and columns, elements of any kind."""
+    pixel = source.shape[2]
+    for i in range(rows.size):
+        line, target = source[rows[i]], out[i]
+        if pixel == 3:
+            for j in range(columns.size):
+                p = np.uint64(columns[j])
+                target[j, 0] = line[p, 0]
+                target[j, 1] = line[p, 1]
+                target[j, 2] = line[p, 2]
+        elif pixel == 1:
+            for j in range(columns.size):
+                target[j, 0] = line[np.uint64(columns[j]), 0]
+        else:
+            for j in range(columns.size):
+                p = np.uint64(columns[j])
+                for c in range(pixel):
+                    target[j, c] = line[p, c]
+
+
+RAW = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
+Taps = tuple[np.ndarray, np.ndarray]
+
+
+def axis_taps(
+    size: int,
+    low: float,
+    high: float,
+    full: int,
+    kind: int,
+    antialias: bool,
+    first: int = 0,
+    count: int = -1,
+    mirror: bool = False,
+) -> Taps:
+    """Taps of one axis, in the order of the outputs; `first` and `count` choose a window of the output
+    grid."""
+    table = taps(size, float(low), float(high), full, first, full if count < 0 else count, kind, antialias)
+    if mirror:
+        return table[0][::-1].copy(), table[1][::-1].copy()
+    return table
+
+
+def resample_image(source: np.ndarray, y: Taps, x: Taps, out: np.ndarray) -> None:
+    """One image (H, W, C) to (h, w, C) in any element types."""
+    pixel = source.shape[2]
+    if source.dtype == out.dtype and y[1].shape[1] == 1 and x[1].shape[1] == 1:
+        raw = RAW[source.dtype.itemsize]
+        pick(plain(source).view(raw), y[0], x[0], out.view(raw))
+        return
+    if (source.dtype, out.dtype) not in TUNED:
+        wide = np.empty(out.shape, np.float32)
+        resample_image(as_type(source, np.dtype(np.float32)), y, x, wide)
+        cast(wide, out)
+        return
+    height, width = source.shape[:2]
+    if pixel == 1:
+        resample_plane(plain(source).reshape(height, width), y, x, out.reshape(out.shape[:2]))
+        return
+    resample(
+        plain(source).reshape(height, width * pixel),
+        pixel,
+        y,
+        x,
+        out.reshape(out.shape[0], out.shape[1] * pixel),
+    )
+
+
+TUNED = {
+    (np.dtype(a), np.dtype(b))
+    for a, b in ((np.uint8, np.uint8), (np.uint8, np.float32), (np.float32, np.float32))
+}
+
+
+def resample_any(source: np.ndarray, first_axis: int, tables: list[Taps], out: np.ndarray) -> np.ndarray:
+    """Resamples two or three neighbouring axes from `first_axis` on; those before are counted through,
+    those after are channels."""
+    spatial = len(tables)
+    outer = math.prod(source.shape[:first_axis])
+    pixel = math.prod(source.shape[first_axis + spatial :])
+    given = source.shape[first_axis : first_axis + spatial]
+    wanted = out.shape[first_axis : first_axis + spatial]
+    flat = plain(source).reshape(outer, *given, pixel)
+    target = out.reshape(outer, *wanted, pixel)
+    if not (source.size and out.size):
+        raise ValueError(f"cannot resample an image of shape {source.shape} to {out.shape}: it has no pixels")
+    for image, result in zip(flat, target, strict=True):
+        if spatial == 2:
+            resample_image(image, tables[0], tables[1], result)
+            continue
+        deep = np.empty((wanted[0], *given[1:], pixel), np.float32)
+        resample_slices(
+            as_type(image, np.dtype(np.float32)).reshape(given[0], -1), tables[0], deep.reshape(wanted[0], -1)
+        )
+        for slice_in, slice_out in zip(deep, result, strict=True):
+            resample_image(slice_in, tables[1], tables[2], slice_out)
+    return out

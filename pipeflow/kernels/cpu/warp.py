@@ -1,0 +1,178 @@
+"""Affine warps: every output pixel looks up its place in the input.
+
+Pixel centres lie at index + 0.5. Beyond the border lies the fill value, which takes part in the
+interpolation, or, with `clamped`, the border pixel.
+"""
+
+import numpy as np
+
+from .casting import as_type, cast, convert
+from .jit import kernel, plain
+from .simd import bilinear_pixel, weighted_rows
+
+FAST = {np.dtype(np.uint8), np.dtype(np.float32)}
+
+
+@kernel
+def border_pixel(source, p, q, u, v, fill, clamped, line, at):
+    """Blends four neighbours of which some may lie outside the image."""
+    height, width, channels = source.shape
+    one = np.float32(1)
+    for k in range(channels):
+        total = np.float32(0)
+        for dy in range(2):
+            for dx in range(2):
+                xx, yy = p + dx, q + dy
+                if clamped:
+                    xx, yy = min(max(xx, 0), width - 1), min(max(yy, 0), height - 1)
+                inside = xx >= 0 and yy >= 0 and xx < width and yy < height
+                value = np.float32(source[yy, xx, k]) if inside else np.float32(fill[k])
+                total += (u if dx else one - u) * (v if dy else one - v) * value
+        line[at + k] = total
+
+
+@kernel
+def warp_linear(source, matrix, fill, clamped, out):
+    """Bilinear; source (H, W, C), out (h, w, C); matrix maps (x, y) of an output pixel to the input."""
+    height, width, channels = source.shape
+    flat, target = source.reshape(source.size), out.reshape(out.size)
+    stride, size = width * channels, out.shape[1] * channels
+    a, d = np.float32(matrix[0, 0]), np.float32(matrix[1, 0])
+    half = np.float32(0.5)
+    # Blends of four channels overhang a pixel of fewer: the line has room, and the next pixel repairs the
+    # rest.
+    line = np.empty(size + 16, np.float32)
+    unit = np.ones(1, np.float32)
+    last_x, last_y = np.float32(width + 1), np.float32(height + 1)
+    room = width - 1 - (4 * ((channels + 3) // 4) + channels - 1) // channels
+    for i in range(out.shape[0]):
+        x0 = np.float32(matrix[0, 1] * (i + 0.5) + matrix[0, 2])
+        y0 = np.float32(matrix[1, 1] * (i + 0.5) + matrix[1, 2])
+        for j in range(out.shape[1]):
+            # Far outside, where the conversion to an integer would overflow, everything is fill or border
+            # anyway.
+            x = min(max(a * (np.float32(j) + half) + x0 - half, np.float32(-2)), last_x)
+            y = min(max(d * (np.float32(j) + half) + y0 - half, np.float32(-2)), last_y)
+            left, top = np.floor(x), np.floor(y)
+            p, q = np.int64(left), np.int64(top)
+            if p >= 0 and q >= 0 and p <= room and q < height - 1:
+                for k in range(0, channels, 4):
+                    bilinear_pixel(
+                        flat,
+                        q * stride + p * channels + k,
+                        channels,
+                        stride,
+                        x - left,
+                        y - top,
+                        line,
+                        j * channels + k,
+                    )
+            elif not clamped and (p < -1 or q < -1 or p >= width or q >= height):
+                for k in range(channels):
+                    line[j * channels + k] = fill[k]
+            else:
+                border_pixel(source, p, q, x - left, y - top, fill, clamped, line, j * channels)
+        weighted_rows(line, 0, 0, unit, 0, 1, target, i * size, size)
+
+
+@kernel
+def warp_nearest(source, matrix, fill, clamped, out):
+    """Nearest neighbour; elements are copied as they are."""
+    height, width, channels = source.shape
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            x = matrix[0, 0] * (j + 0.5) + (matrix[0, 1] * (i + 0.5) + matrix[0, 2])
+            y = matrix[1, 0] * (j + 0.5) + (matrix[1, 1] * (i + 0.5) + matrix[1, 2])
+            p = np.int64(np.floor(min(max(x, -1.0), width + 1.0)))
+            q = np.int64(np.floor(min(max(y, -1.0), height + 1.0)))
+            if clamped:
+                p, q = min(max(p, 0), width - 1), min(max(q, 0), height - 1)
+            if p >= 0 and q >= 0 and p < width and q < height:
+                for k in range(channels):
+                    out[i, j, k] = source[q, p, k]
+            else:
+                for k in range(channels):
+                    out[i, j, k] = fill[k]
+
+
+@kernel
+def warp_volume(source, matrix, fill, clamped, nearest, out):
+    """Volumes (D, H, W, C); matrix maps (x, y, z)."""
+    depth, height, width, channels = source.shape
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            for k in range(out.shape[2]):
+                place = np.empty(3)
+                for axis in range(3):
+                    place[axis] = (
+                        matrix[axis, 0] * (k + 0.5)
+                        + matrix[axis, 1] * (j + 0.5)
+                        + matrix[axis, 2] * (i + 0.5)
+                        + matrix[axis, 3]
+                    )
+                if not nearest:
+                    place -= 0.5
+                x = min(max(place[0], -2.0), width + 1.0)
+                y = min(max(place[1], -2.0), height + 1.0)
+                z = min(max(place[2], -2.0), depth + 1.0)
+                p, q, r = np.int64(np.floor(x)), np.int64(np.floor(y)), np.int64(np.floor(z))
+                u, v, w = x - p, y - q, z - r
+                reach = 1 if nearest else 2
+                for c in range(channels):
+                    total = 0.0
+                    for dz in range(reach):
+                        for dy in range(reach):
+                            for dx in range(reach):
+                                xx, yy, zz = p + dx, q + dy, r + dz
+                                if clamped:
+                                    xx = min(max(xx, 0), width - 1)
+                                    yy = min(max(yy, 0), height - 1)
+                                    zz = min(max(zz, 0), depth - 1)
+                                value = np.float64(fill[c])
+                                if (
+                                    xx >= 0
+                                    and yy >= 0
+                                    and zz >= 0
+                                    and xx < width
+                                    and yy < height
+                                    and zz < depth
+                                ):
+                                    value = np.float64(source[zz, yy, xx, c])
+                                weight = 1.0
+                                if not nearest:
+                                    weight = (
+                                        (u if dx else 1 - u) * (v if dy else 1 - v) * (w if dz else 1 - w)
+                                    )
+                                total += weight * value
+                    out[i, j, k, c] = convert(np.float32(total), out)
+
+
+def warp(
+    source: np.ndarray,
+    matrix: np.ndarray,
+    fill: float | tuple[float, ...] | None,
+    nearest: bool,
+    out: np.ndarray,
+) -> np.ndarray:
+    """An image (H, W, C) or volume (D, H, W, C) through the matrix that maps output to input coordinates."""
+    channels = source.shape[-1]
+    matrix = np.ascontiguousarray(matrix, np.float64)
+    if nearest and source.dtype == out.dtype and source.ndim == 3:
+        values = (
+            np.zeros(channels) if fill is None else np.broadcast_to(np.asarray(fill, np.float64), (channels,))
+        )
+        exact = as_type(np.ascontiguousarray(values), source.dtype)
+        if source.dtype == np.float16:
+            source, out, exact = source.view(np.uint16), out.view(np.uint16), exact.view(np.uint16)
+        warp_nearest(plain(source), matrix, exact, fill is None, out)
+        return out
+    image = source if source.dtype in FAST else as_type(source, np.dtype(np.float32))
+    target = out if out.dtype in FAST else np.empty(out.shape, np.float32)
+    values = np.zeros(channels, np.float32)
+    if fill is not None:
+        values[:] = fill
+    if source.ndim == 3:
+        (warp_nearest if nearest else warp_linear)(plain(image), matrix, values, fill is None, target)
+    else:
+        warp_volume(plain(image), matrix, values, fill is None, nearest, target)
+    return out if target is out else cast(target, out)
