@@ -368,6 +368,21 @@ class OpDef:
             self.check_dtype(inputs[0].dtype)
         if self.infer_hook is None:
             return unknown
+        if inputs and self.layouts:
+            fitting = self.fitting(inputs)
+            if fitting is None:
+                return unknown
+            inputs = fitting
+            if self.frames_of(inputs[0].layout or ""):
+                frames = inputs[0].shape[0]
+                inner = [Spec(x.shape[1:], x.dtype, x.layout[1:]) if (x.layout or "")[:1] == "F" else x for x in inputs]
+                return tuple(
+                    Spec(
+                        None if spec.shape is None else (frames, *spec.shape), spec.dtype,
+                        "F" + spec.layout if spec.layout else spec.layout,
+                    )
+                    for spec in self.specs(inner, values, count)
+                )  # fmt: skip
         try:
             result = self.infer_hook(tuple(spec.open() for spec in inputs), self.known(values))
         except UnknownValue:
@@ -377,6 +392,17 @@ class OpDef:
         return (Spec(result.shape, result.dtype, result.layout),) if isinstance(result, Spec) else tuple(
             Spec(spec.shape, spec.dtype, spec.layout) for spec in result
         )
+
+    def frames_of(self, layout: str) -> bool:
+        """Whether this is a sequence whose frames the machinery passes to the body one by one."""
+        return self.sequences and layout[:1] == "F" and layout[1:] in self.layouts
+
+    def fitting(self, inputs: Sequence[Spec]) -> list[Spec] | None:
+        """The inputs with the layouts that the body will see; None while they cannot be told."""
+        if inputs[0].layout is None or inputs[0].ndim is None:
+            return None
+        layouts = check_layouts(self, [x.layout for x in inputs], [x.ndim or 0 for x in inputs])
+        return [Spec(x.shape, x.dtype, layout) for x, layout in zip(inputs, layouts, strict=True)]
 
     def check_dtype(self, dtype: np.dtype) -> None:
         """Refuses a type of the first input that the operator is not declared for."""
@@ -752,12 +778,17 @@ class Kernel:
     """One step of a plan made ready to run on samples: constants bound, shapes cached.
 
     ``kernel(inputs, layouts, per_sample, key, allocate)`` returns the tuple of outputs; ``allocate(output, shape,
-    dtype)`` gives the memory of an output.
+    dtype)`` gives the memory of an output. ``per_frame`` names the arguments whose first axis counts the frames of a
+    sequence (their layout starts with F).
     """
 
-    def __init__(self, op: OpDef, constants: Mapping[str, Any], count: int, static: Sequence[Spec] | None = None) -> None:
+    def __init__(
+        self, op: OpDef, constants: Mapping[str, Any], count: int, static: Sequence[Spec] | None = None,
+        per_frame: Iterable[str] = (),
+    ) -> None:  # fmt: skip
         self.op = op
         self.count = count
+        self.per_frame = frozenset(per_frame)
         defaults = {name: param.default for name, param in op.arguments.items() if not param.required}
         self.constants = {**defaults, **constants}
         self._kinds = {name: param.kind for name, param in op.arguments.items()}
@@ -765,7 +796,9 @@ class Kernel:
         self._wants_layouts = "layouts" in op.wants
         self._wants_key = "key" in op.wants
         self._wants_source = "source" in op.wants
-        self._fixed = tuple(static) if static and all(spec.static for spec in static) else None
+        # the Specs of a sequence are those of the whole; its kernel works on frames
+        fixed = bool(static) and not op.sequences and all(spec.static for spec in static or ())
+        self._fixed = tuple(static or ()) if fixed else None
         self._cache: dict[Any, tuple[Spec, ...]] = {}
         self._layouts: dict[Any, tuple[str, ...]] = {}
 
@@ -774,9 +807,53 @@ class Kernel:
         allocate: Allocate, source: str = "",
     ) -> tuple[np.ndarray, ...]:  # fmt: skip
         op = self.op
-        arguments = self.constants
         if inputs and inputs[0].dtype not in op.dtypes:
             op.check_dtype(inputs[0].dtype)
+        if op.layouts:
+            layouts = self.accepted_layouts(layouts, tuple([x.ndim for x in inputs]))
+            if op.frames_of(layouts[0]):
+                return self._over_frames(inputs, layouts, per_sample, key, allocate, source)
+        return self._one(inputs, layouts, per_sample, key, allocate, source)
+
+    def _over_frames(
+        self, inputs: Sequence[np.ndarray], layouts: Sequence[str], per_sample: Mapping[str, Any], key: int | None,
+        allocate: Allocate, source: str,
+    ) -> tuple[np.ndarray, ...]:  # fmt: skip
+        """Runs a sequence frame by frame into one block; arguments marked by ``fn.per_frame`` change from frame to frame."""
+        count = len(inputs[0])
+        for name in self.per_frame & per_sample.keys():
+            if len(per_sample[name]) != count:
+                given = count_of(len(per_sample[name]), "value")
+                raise ValueError(f"argument {name!r} has {given} for a sequence of {count_of(count, 'frame')}")
+        if not count:
+            raise ValueError(f"{self.op.title}: the sequence has no frames")
+        inner = [layout[1:] if layout[:1] == "F" else layout for layout in layouts]
+        blocks: list[np.ndarray] = []
+        for frame in range(count):
+            images = [x[frame] if layout[:1] == "F" else x for x, layout in zip(inputs, layouts, strict=True)]
+            values = {name: value[frame] if name in self.per_frame else value for name, value in per_sample.items()}
+
+            def place(output: int, shape: tuple[int, ...], dtype: np.dtype, frame: int = frame) -> np.ndarray:
+                if blocks and blocks[output].shape[1:] == shape and blocks[output].dtype == dtype:
+                    return blocks[output][frame]
+                return np.empty(shape, dtype)
+
+            results = self._one(images, inner, values, key, place, source)
+            if not blocks:
+                blocks = [allocate(i, (count, *x.shape), x.dtype) for i, x in enumerate(results)]
+            for block, result in zip(blocks, results, strict=True):
+                if block.shape[1:] != result.shape:
+                    raise ValueError(f"frame {frame} has shape {result.shape}, the first one {block.shape[1:]}")
+                if not np.may_share_memory(block[frame], result):
+                    block[frame] = result
+        return tuple(blocks)
+
+    def _one(
+        self, inputs: Sequence[np.ndarray], layouts: Sequence[str], per_sample: Mapping[str, Any], key: int | None,
+        allocate: Allocate, source: str,
+    ) -> tuple[np.ndarray, ...]:  # fmt: skip
+        op = self.op
+        arguments = self.constants
         if per_sample or op.drawn:
             arguments = dict(arguments)
             for name, value in per_sample.items():
@@ -784,8 +861,6 @@ class Kernel:
                     arguments[name] = from_sample(self._kinds[name], value)
                 except (TypeError, ValueError) as error:
                     raise type(error)(f"argument {name!r}: {error}") from None
-        if op.layouts:
-            layouts = self.accepted_layouts(layouts, tuple([x.ndim for x in inputs]))
         if op.draw_hook is not None:
             specs = self._specs(inputs, layouts)
             arguments.update(op.draw_hook(seeds.Key(key or 0), specs, Args(**arguments)))  # type: ignore[union-attr]
@@ -805,7 +880,8 @@ class Kernel:
 
     def output_layouts(self, inputs: Sequence[np.ndarray], layouts: Sequence[str], per_sample: Mapping[str, Any]) -> list[str | None]:
         """The layouts of the outputs for these inputs; None where the declaration does not say."""
-        values = {**self.constants, **{name: from_sample(self._kinds[name], value) for name, value in per_sample.items()}}
+        first = {name: value[0] if name in self.per_frame and len(value) else value for name, value in per_sample.items()}
+        values = {**self.constants, **{name: from_sample(self._kinds[name], value) for name, value in first.items()}}
         if self.op.layouts:
             layouts = self.accepted_layouts(layouts, tuple(x.ndim for x in inputs))
         return [spec.layout for spec in self.op.specs(self._specs(inputs, layouts), values, self.count)]
@@ -943,7 +1019,8 @@ def run_batch(call: Call, inputs: Sequence[TensorListCPU], size: int) -> tuple[l
         specs = [Spec(batch.at(0).shape, batch.at(0).dtype, batch.layout()) for batch in inputs if len(batch)]
         found = [spec.layout for spec in op.specs(specs, {**call.constants, **dict.fromkeys(nodes, UNKNOWN)}, count)]
         return columns, found
-    kernel = Kernel(op, call.constants, count)
+    per_frame = [name for name, batch in call.nodes.items() if batch.layout()[:1] == "F"]
+    kernel = Kernel(op, call.constants, count, per_frame=per_frame)
     columns = [[] for _ in range(count)]
     found = [""] * count
     for index in range(size):

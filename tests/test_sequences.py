@@ -1,0 +1,56 @@
+"""Sequences and per-frame arguments: one place runs any operator frame by frame."""
+
+import numpy as np
+import pytest
+
+from pipeflow.declare import Arg, Out, Sample, operator, registry
+from pipeflow.tensors import TensorListCPU
+
+
+@pytest.fixture
+def shift():
+    """An operator on single images that is declared for sequences."""
+
+    @operator("_test_shift", layouts="HWC FHWC CHW DHWC FDHWC", sequences=True, hidden=True)
+    def shift(image: Sample, /, *, by: Arg[float] = 1.0, out: Out, layouts) -> Sample:
+        """Adds a number."""
+        assert layouts[0] in ("HWC", "CHW", "DHWC")
+        out[...] = image + by
+        return out
+
+    shift.infer(lambda specs, args: specs[0])
+    yield shift
+    del registry["_test_shift"]
+
+
+def test_every_frame_goes_through_the_body(shift):
+    """A sequence gives the frames' own results in one block with the sequence's layout."""
+    clip = np.arange(24, dtype=np.float32).reshape(2, 2, 2, 3)
+    result = shift(TensorListCPU([clip], "FHWC"))
+    assert result.layout() == "FHWC"
+    assert (result.at(0) == clip + 1).all()
+
+
+def test_per_frame_arguments_change_from_frame_to_frame(shift):
+    """An argument whose layout starts with F has one value a frame; a plain one holds for all frames."""
+    clip = np.zeros((3, 2, 2, 1), np.float32)
+    steps = TensorListCPU([np.array([1.0, 5.0, 9.0], np.float32)], "F")
+    result = shift(TensorListCPU([clip], "FHWC"), by=steps)
+    assert result.at(0)[:, 0, 0, 0].tolist() == [1, 5, 9]
+    same = shift(TensorListCPU([clip], "FHWC"), by=TensorListCPU([np.float32(4)]))
+    assert (same.at(0) == 4).all()
+
+
+def test_a_wrong_number_of_values_is_named(shift):
+    """The message tells both counts."""
+    clip = np.zeros((3, 2, 2, 1), np.float32)
+    steps = TensorListCPU([np.array([1.0, 5.0], np.float32)], "F")
+    with pytest.raises(ValueError, match="argument 'by' has 2 values for a sequence of 3 frames"):
+        shift(TensorListCPU([clip], "FHWC"), by=steps)
+
+
+def test_volumes_are_no_sequences(shift):
+    """A layout without F goes to the body whole; the first declared layout is taken when none is given."""
+    volume = np.zeros((2, 2, 2, 1), np.float32)
+    assert shift(TensorListCPU([volume], "DHWC")).layout() == "DHWC"
+    assert shift(TensorListCPU([volume])).layout() == "FHWC"
