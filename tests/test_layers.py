@@ -65,7 +65,7 @@ THIRD_PARTY = {
     "soundfile": ("pipeflow/kernels/cpu/",),
     "soxr": ("pipeflow/kernels/cpu/",),
     "scipy": ("pipeflow/kernels/cpu/",),
-    "cloudpickle": (),
+    "cloudpickle": ("pipeflow/executor/workers/functions.py",),
     "tqdm": (),
 }
 

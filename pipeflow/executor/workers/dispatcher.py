@@ -1,0 +1,472 @@
+"""The one thread that owns the workers of a pool.
+
+All state of the workers belongs to it: callers only append tickets to a queue and ring its bell, so a KeyboardInterrupt
+in a caller cannot leave a message half sent, and nothing here needs a lock. It keeps a second chunk waiting at each
+worker while chunks are short, because between two chunks this thread may have to wait for the interpreter.
+"""
+
+import itertools
+import mmap
+import os
+import selectors
+import socket
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import astuple, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pipeflow.errors import InvalidState
+from pipeflow.executor.workers import zygote
+from pipeflow.executor.workers.channel import Channel
+from pipeflow.executor.workers.exceptions import FunctionTimeout, WorkerDied
+from pipeflow.executor.workers.segments import Packed, Recycler, Segment, create_descriptor, reserve
+from pipeflow.executor.workers.worker import (
+    IDLE,
+    LOAD,
+    LOADING,
+    RUN,
+    STACK_SIGNAL,
+    STATUS_SIZE,
+    STOP,
+    Chunk,
+    Done,
+    Task,
+)
+
+_SHORT_CHUNK = 20_000_000  # nanoseconds; a second chunk waits at the worker while chunks take less
+_GRACE = 1.0  # seconds for a worker to finish its chunk when the pool closes
+_STACK_WAIT = 0.5
+_LIBRARY = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+@dataclass
+class Registered:
+    """A task with its pickle in shared memory; None when the workers inherit the function itself."""
+
+    task: Task
+    descriptor: int | None
+    timeout: float | None
+    nanoseconds: float = 0.0  # running mean of a chunk's time
+    input_bytes: int = 0
+    result_bytes: int = 0  # largest result so far: the next output segment starts with this size
+
+
+@dataclass(eq=False)
+class Job:
+    """A chunk on its way; `finished` is set when either `error` or the results are there."""
+
+    number: int
+    registered: Registered
+    input: Segment
+    samples: Packed
+    on_done: Callable[[], Any] | None
+    finished: threading.Event = field(default_factory=threading.Event)
+    error: BaseException | None = None
+    error_sample: int | None = None
+    content: Packed | None = None
+    flat: np.ndarray | None = None
+    output: Segment | None = None
+    cancelled: bool = False
+
+
+class _Worker:
+    """This side of one worker process."""
+
+    def __init__(self, launcher: zygote.Launcher) -> None:
+        here, there = socket.socketpair()
+        self.channel = Channel(here)
+        parent_end, self._life = os.pipe()
+        self.stack = create_descriptor("pipeflow-stack")
+        status = create_descriptor("pipeflow-status")
+        try:
+            reserve(status, 0, STATUS_SIZE)
+            self.status = memoryview(mmap.mmap(status, STATUS_SIZE)).cast("q")
+            self.status[0] = IDLE
+            self.oom_kills = zygote.oom_kills()
+            self.process = launcher.launch((there.fileno(), parent_end, self.stack, status))
+        except BaseException:
+            os.close(self._life)
+            os.close(self.stack)
+            here.close()
+            raise
+        finally:
+            os.close(status)
+            os.close(parent_end)
+            there.close()
+        self._finalizer = weakref.finalize(self, _close_all, self.channel, self.process, [self._life, self.stack])
+        self._finalizer.atexit = False
+        self.jobs: deque[Job] = deque()
+        self.known: set[int] = set()
+        self.gone: list[int] = []
+        self.answered = False
+
+    def stack_text(self) -> str:
+        """The Python stack the worker left behind, without the lines of this package."""
+        text = os.pread(self.stack, 1 << 16, 0).decode(errors="replace")
+        return "\n".join(line for line in text.splitlines() if f'File "{_LIBRARY}' not in line)
+
+    def running(self) -> tuple[Job | None, int | None]:
+        """The chunk it works on and the sample in it."""
+        job = self.jobs[0] if self.jobs else None
+        return job, self.status[1] if job is not None and self.status[0] == job.number else None
+
+    def close(self) -> None:
+        self._finalizer()
+
+
+def _close_all(channel: Channel, process: zygote.Process, descriptors: list[int]) -> None:
+    channel.close()
+    process.close()
+    _close_descriptors(descriptors)
+
+
+def _close_descriptors(descriptors: list[int]) -> None:
+    while descriptors:
+        os.close(descriptors.pop())
+
+
+class Dispatcher(threading.Thread):
+    """Runs the workers; `queue`, `registry` and `ring` are all that other threads touch."""
+
+    def __init__(self, num_workers: int, start_method: str) -> None:
+        super().__init__(name="pipeflow worker dispatcher", daemon=True)
+        self.num_workers = num_workers
+        self.start_method = start_method
+        self.queue: deque[Job] = deque()
+        self.registry: dict[int, Registered] = {}
+        self.loads: deque[Registered] = deque()
+        self.outputs = Recycler(itertools.count(2, 2))
+        self.inputs = Recycler(itertools.count(1, 2))
+        self.closing = False
+        self.broken: BaseException | None = None
+        self.has_room = True  # False while no worker can take another chunk: then nobody needs to ring
+        self.replaced = 0
+        self.workers: list[_Worker | None] = [None] * num_workers
+        self.launcher: zygote.Launcher | None = None
+        self._bell, self._ringer = os.pipe()
+        os.set_blocking(self._bell, False)
+        os.set_blocking(self._ringer, False)
+        # not closed before nobody can ring any more: the number may be another file's by then
+        weakref.finalize(self, _close_descriptors, [self._bell, self._ringer]).atexit = False
+        self._selector: selectors.BaseSelector | None = None
+        _LIVE.add(self)
+
+    # --- what other threads call ---
+
+    def ring(self) -> None:
+        """Wakes the thread."""
+        with suppress(BlockingIOError):
+            os.write(self._ringer, b"!")
+
+    def prepare(self, inherited: dict[int, Callable[..., Any]]) -> None:
+        """Makes the launcher before this thread starts: "fork" needs a process with a single thread."""
+        self.launcher = zygote.make_launcher(self.start_method, inherited)
+
+    def abandon(self) -> None:
+        """In a forked child: closes every descriptor whose other side must see this process's parent end."""
+        self.closing = True
+        self.broken = InvalidState("this worker pool belongs to the process that was forked")
+        for worker in self.workers:
+            if worker is not None:
+                worker.close()
+        if self.launcher is not None:
+            self.launcher.abandon()
+
+    # --- the thread ---
+
+    def run(self) -> None:
+        try:
+            self._selector = selectors.DefaultSelector()
+            self._selector.register(self._bell, selectors.EVENT_READ, self._answer_bell)
+            for slot in range(self.num_workers):
+                self._fill(slot)
+            while not self.closing:
+                self._hand_out()
+                patience = 0 if self.queue and self.has_room else self._patience()
+                for key, _ in self._selector.select(patience):
+                    key.data()
+                self._end_hung_workers()
+        except BaseException as error:
+            self.broken = error
+        finally:
+            self._shut_down()
+
+    def _answer_bell(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._bell, 4096)
+        while self.loads:
+            registered = self.loads.popleft()
+            for worker in self.workers:
+                if worker is not None:
+                    self._load(worker, registered)
+
+    def _fill(self, slot: int) -> None:
+        """Puts a new worker into a slot and gives it all functions."""
+        assert self.launcher is not None
+        assert self._selector is not None
+        worker = _Worker(self.launcher)
+        self.workers[slot] = worker
+        self._selector.register(worker.channel, selectors.EVENT_READ, lambda: self._listen(slot, worker))
+        if worker.process.descriptor is not None:
+            self._selector.register(worker.process.descriptor, selectors.EVENT_READ, lambda: self._bury(slot, worker))
+        for registered in list(self.registry.values()):
+            self._load(worker, registered)
+
+    def _load(self, worker: _Worker, registered: Registered) -> None:
+        if -registered.task.number in worker.known:
+            return
+        worker.known.add(-registered.task.number)
+        descriptors = () if registered.descriptor is None else (registered.descriptor,)
+        with suppress(OSError):  # a worker that is gone: its end is noticed by its descriptor
+            worker.channel.send((LOAD, *astuple(registered.task)), descriptors)
+
+    def _hand_out(self) -> None:
+        """Sends waiting chunks to the workers with the fewest."""
+        while self.queue:
+            job = self.queue[0]
+            if job.cancelled:
+                self.queue.popleft()
+                self._finish(job, InvalidState("this chunk was cancelled"))
+                continue
+            # With a limit nothing waits behind a chunk that may be ended together with its worker.
+            short = job.registered.nanoseconds < _SHORT_CHUNK and job.registered.timeout is None
+            depth = 2 if short else 1
+            slot = min(range(self.num_workers), key=self._load_of)
+            worker = self.workers[slot]
+            if worker is None:
+                self._fill(slot)
+                continue
+            if len(worker.jobs) >= depth:
+                self.has_room = False
+                return
+            self.queue.popleft()
+            try:
+                self._send(worker, job)
+            except (MemoryError, OSError) as error:
+                self.inputs.give_back(job.input)
+                self._finish(job, error)
+        self.has_room = True  # the queue is looked at once more after this, for a job that came in between
+
+    def _load_of(self, slot: int) -> int:
+        worker = self.workers[slot]
+        return -1 if worker is None else len(worker.jobs)
+
+    def _send(self, worker: _Worker, job: Job) -> None:
+        job.output = self.outputs.take(job.registered.result_bytes)
+        self._load(worker, job.registered)
+        new = [x for x in (job.input, job.output) if x.number not in worker.known]
+        worker.known.update(x.number for x in new)
+        chunk = Chunk(
+            ticket=job.number,
+            task=job.registered.task.number,
+            samples=tuple(job.samples),
+            input=job.input.number,
+            input_size=job.input.size,
+            output=job.output.number,
+            output_size=job.output.size,
+            new=tuple(x.number for x in new),
+            gone=tuple(worker.gone),
+        )
+        worker.gone.clear()
+        worker.jobs.append(job)
+        with suppress(OSError):  # as in _load
+            worker.channel.send((RUN, *chunk), tuple(x.descriptor for x in new))
+
+    def _listen(self, slot: int, worker: _Worker) -> None:
+        if self.workers[slot] is not worker:
+            return  # it was buried by another event of the same round
+        messages = worker.channel.receive()
+        if messages is None:
+            self._bury(slot, worker)
+            return
+        for message, _ in messages:
+            self._complete(worker, Done._make(message))
+
+    def _complete(self, worker: _Worker, done: Done) -> None:
+        job = worker.jobs.popleft()
+        assert job.number == done.ticket
+        assert job.output is not None
+        worker.answered = True
+        registered = job.registered
+        registered.nanoseconds += (done.nanoseconds - registered.nanoseconds) * (0.3 if registered.nanoseconds else 1)
+        job.output.remap(done.output_size)
+        registered.result_bytes = max(registered.result_bytes, done.output_size)
+        job.flat = job.output.lease(self.outputs.free)
+        job.content = Packed._make(done.content)
+        if done.input_kept:
+            for other in self.workers:
+                if other is not None and job.input.number in other.known:
+                    other.known.discard(job.input.number)
+                    other.gone.append(job.input.number)
+            job.input.close()
+        else:
+            self.inputs.give_back(job.input)
+        self._finish(job, None)
+
+    def _finish(self, job: Job, error: BaseException | None) -> None:
+        job.error = error
+        job.finished.set()
+        if job.on_done is not None:
+            job.on_done()
+
+    # --- death and delay ---
+
+    def _patience(self) -> float | None:
+        """How long to wait for events: until the next running sample may be overdue."""
+        limits = [x for x in (self._time_left(worker) for worker in self.workers) if x is not None]
+        return max(0.001, min(limits)) if limits else None
+
+    def _time_left(self, worker: _Worker | None) -> float | None:
+        if worker is None or not worker.jobs or worker.jobs[0].registered.timeout is None:
+            return None
+        job, sample = worker.running()
+        timeout = worker.jobs[0].registered.timeout
+        if job is None or sample is None:
+            return timeout
+        return timeout - (time.monotonic_ns() - worker.status[2]) / 1e9
+
+    def _end_hung_workers(self) -> None:
+        """Ends the workers whose running call is overdue, after asking for the stack."""
+        for slot, worker in enumerate(self.workers):
+            left = self._time_left(worker)
+            if worker is not None and left is not None and left <= 0:
+                sample = worker.status[1]
+                worker.process.kill(STACK_SIGNAL)
+                stack = self._wait_for_stack(worker)
+                worker.process.kill()
+                worker.status[0], worker.status[1] = worker.jobs[0].number, sample  # the signal may have let it go on
+                self._bury(slot, worker, stack)
+
+    def _wait_for_stack(self, worker: _Worker) -> str:
+        """The stack that a worker writes on the signal, complete when it has stopped growing."""
+        end = time.monotonic() + _STACK_WAIT
+        length = 0
+        while time.monotonic() < end:
+            size = os.fstat(worker.stack).st_size
+            if size and size == length:
+                break
+            length = size
+            time.sleep(0.005)
+        return worker.stack_text()
+
+    def _bury(self, slot: int, worker: _Worker, hung: str | None = None) -> None:
+        """Takes leave of a worker that ended: one chunk fails, those behind it go to others, a new worker comes."""
+        assert self._selector is not None
+        if self.workers[slot] is not worker:
+            return
+        if hung is None:
+            self._take_last_messages(worker)
+        if not worker.process.ended(0.2):  # it only closed its socket, or there are no process descriptors here
+            worker.process.kill()
+        status = worker.process.exit_status(2.0)
+        self._selector.unregister(worker.channel)
+        if worker.process.descriptor is not None:
+            self._selector.unregister(worker.process.descriptor)
+        job, sample = worker.running()
+        waiting = list(worker.jobs)
+        if sample is None and worker.answered and worker.status[0] != LOADING:
+            job = None  # it ended between two chunks; one that never finished anything is not trusted that far
+        if job is not None:
+            waiting.remove(job)
+            error = self._obituary(worker, job, sample, status, hung)
+            job.error_sample = sample
+        for other in reversed(waiting):
+            self._take_back_output(other)
+            self.queue.appendleft(other)
+        useless = not worker.answered and job is None
+        self.workers[slot] = None
+        worker.close()
+        if not self.closing and not useless:  # one that ended before doing anything is replaced when there is work
+            self.replaced += 1
+            self._fill(slot)
+        if job is not None:
+            self._take_back_output(job)
+            self.inputs.give_back(job.input)
+            self._finish(job, error)
+
+    def _take_last_messages(self, worker: _Worker) -> None:
+        """What a worker said before it ended still counts."""
+        worker.channel.socket.setblocking(False)
+        with suppress(OSError):
+            while (messages := worker.channel.receive()) is not None:
+                for message, _ in messages:
+                    self._complete(worker, Done._make(message))
+
+    def _take_back_output(self, job: Job) -> None:
+        if job.output is not None:
+            job.output.remap(os.fstat(job.output.descriptor).st_size)  # the worker may have made it grow
+            self.outputs.give_back(job.output)
+            job.output = None
+
+    def _obituary(
+        self, worker: _Worker, job: Job, sample: int | None, status: int | None, hung: str | None
+    ) -> BaseException:
+        task = job.registered.task
+        error: BaseException
+        if hung is not None:
+            error = FunctionTimeout(
+                f"{task.name} did not return within {job.registered.timeout:g} s; its worker process "
+                f"{worker.process.pid} was ended and replaced"
+            )
+            stack = hung
+        else:
+            doing = f"while it loaded {task.name}" if worker.status[0] == LOADING else f"in {task.name}"
+            how = zygote.how_it_ended(status, worker.oom_kills)
+            error = WorkerDied(f"worker process {worker.process.pid} ended {doing}: {how}; it has been replaced")
+            stack = worker.stack_text()
+        if stack.strip():
+            error.add_note(f"the worker's Python stack:\n{stack.rstrip()}")
+        return error
+
+    # --- the end ---
+
+    def _shut_down(self) -> None:
+        """Lets the workers finish what they do for a moment, ends them, and fails what still waits."""
+        reason = self.broken or InvalidState("the worker pool was closed while this chunk waited")
+        workers = [x for x in self.workers if x is not None]
+        for worker in workers:
+            with suppress(OSError):
+                worker.channel.send((STOP,))
+        end = time.monotonic() + _GRACE
+        for worker in workers:
+            if not worker.process.ended(max(0.0, end - time.monotonic())):
+                worker.process.kill()
+                worker.process.exit_status(2.0)
+            waiting = list(worker.jobs)
+            worker.close()
+            for job in waiting:
+                self._finish(job, reason)
+        self.workers = [None] * self.num_workers
+        if self.launcher is not None:
+            self.launcher.close()
+        self.closing = True
+        while self.queue:
+            self._finish(self.queue.popleft(), reason)
+        for registered in self.registry.values():
+            if registered.descriptor is not None:
+                os.close(registered.descriptor)
+        self.registry.clear()
+        self.inputs.close()
+        self.outputs.close()
+        if self._selector is not None:
+            self._selector.close()
+
+
+_LIVE: "weakref.WeakSet[Dispatcher]" = weakref.WeakSet()
+
+
+def _in_forked_child() -> None:
+    """A child that the user forks must not hold the ends whose closing tells workers that this process is gone."""
+    for dispatcher in list(_LIVE):
+        dispatcher.abandon()
+    _LIVE.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_forked_child)

@@ -1,0 +1,112 @@
+"""Functions by value: how user functions reach a worker, and the name of what keeps one from travelling."""
+
+import functools
+import inspect
+import pickle
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pipeflow.errors import function_name
+
+try:
+    import cloudpickle
+except ModuleNotFoundError:
+    cloudpickle = None
+
+LARGE = 16 << 20  # a pickled function beyond this is more likely a mistake than a wish
+_DEPTH = 3
+
+
+def require_cloudpickle() -> None:
+    """Says what to install where functions cannot be sent by value."""
+    if cloudpickle is None:
+        raise ModuleNotFoundError(
+            'worker processes need cloudpickle, which is not installed: pip install "pipeflow[processes]"',
+            name="cloudpickle",
+        )
+
+
+def dumps_value(value: Any) -> bytes:
+    """Pickles data; classes and functions of the user's script go by value, for no worker ever imports that script."""
+    try:
+        data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    except Exception:
+        if cloudpickle is None:
+            raise
+        return cloudpickle.dumps(value)
+    return cloudpickle.dumps(value) if b"__main__" in data and cloudpickle is not None else data
+
+
+def dumps_function(function: Callable[..., Any]) -> bytes:
+    """Pickles a callable by value; a TypeError names the variable or attribute that cannot be pickled."""
+    require_cloudpickle()
+    try:
+        data = cloudpickle.dumps(function)
+    except Exception as error:
+        culprit = find_culprit(function)
+        raise TypeError(
+            f"{function_name(function)} cannot be sent to a worker process because of "
+            f"{culprit or 'something it refers to'}: {error}. Create it inside the function, pass it in as data, "
+            'or use parallel="threads"'
+        ) from error
+    if len(data) > LARGE:
+        name, size = _largest(function)
+        warnings.warn(
+            f"{function_name(function)} is {len(data) >> 20} MiB when sent to a worker process"
+            + (f", {size >> 20} MiB of it for {name}" if name else "")
+            + "; load large data inside the function, or pass it in as an input",
+            stacklevel=3,
+        )
+    return data
+
+
+def find_culprit(value: Any) -> str:
+    """The path to the part of a callable that does not pickle, like ``global 'pool' (Pool)``; or an empty text."""
+    return _search(value, _DEPTH, {id(value)})
+
+
+def _search(value: Any, depth: int, seen: set[int]) -> str:
+    for label, part in _parts(value):
+        if id(part) in seen or _pickles(part):
+            continue
+        deeper = _search(part, depth - 1, seen | {id(part)}) if depth else ""
+        return f"{label} ({type(part).__name__})" + (f", in it {deeper}" if deeper else "")
+    return ""
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """What a callable or object refers to, each with the words for it."""
+    if isinstance(value, functools.partial):
+        yield "the function of the partial", value.func
+        yield from ((f"argument {i} of the partial", x) for i, x in enumerate(value.args))
+        yield from ((f"argument {k!r} of the partial", x) for k, x in value.keywords.items())
+        return
+    owner = getattr(value, "__self__", None)
+    if owner is not None and not inspect.ismodule(owner):
+        yield "its object", owner
+    inner = getattr(value, "__func__", value)
+    if inspect.isfunction(inner):
+        captured = inspect.getclosurevars(inner)
+        yield from ((f"closure variable {k!r}", x) for k, x in captured.nonlocals.items())
+        yield from ((f"global {k!r}", x) for k, x in captured.globals.items())
+        yield from ((f"default {x!r}", x) for x in inner.__defaults__ or ())
+    if isinstance(value, list | tuple):
+        yield from ((f"item {i}", x) for i, x in enumerate(value))
+    elif isinstance(value, dict):
+        yield from ((f"item {k!r}", x) for k, x in value.items())
+    elif not inspect.ismodule(value) and not inspect.isclass(value):
+        yield from ((f"attribute {k!r}", x) for k, x in getattr(value, "__dict__", {}).items())
+
+
+def _pickles(value: Any) -> bool:
+    try:
+        cloudpickle.dumps(value)
+    except Exception:
+        return False
+    return True
+
+
+def _largest(value: Any) -> tuple[str, int]:
+    sizes = [(label, len(cloudpickle.dumps(part))) for label, part in _parts(value)]
+    return max(sizes, key=lambda entry: entry[1], default=("", 0))

@@ -1,0 +1,255 @@
+"""Shared memory without a name: segments that grow, leases on them, and the codec for chunks of samples.
+
+A segment is anonymous memory (a memfd on Linux; elsewhere a file unlinked at birth) known by its descriptor alone, so
+no ending of any process leaves anything behind and the size of /dev/shm does not matter. Pages are reserved before they
+are written. A segment only grows, by a second mapping of the same pages, so arrays made before stay valid. Fresh pages
+cost 80 times as much as warm ones, hence segments are used again: arrays are handed out on a lease
+(`pipeflow.tensors`), whose end gives the segment back.
+"""
+
+import errno
+import fcntl
+import mmap
+import os
+import pickle
+import tempfile
+import weakref
+from collections import deque
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pipeflow.executor.workers.functions import dumps_value
+from pipeflow.tensors import Block, Lease
+
+HAS_MEMFD = hasattr(os, "memfd_create")
+FIRST_SIZE = 1 << 16
+_ALIGNMENT = 64
+_NESTED = frozenset((np.ndarray, tuple, list))
+_SPILL = 1 << 14  # tables beyond this size travel in the segment instead of in the message
+
+
+def create_descriptor(label: str) -> int:
+    """Anonymous memory of size zero that can be passed to other processes."""
+    if HAS_MEMFD:
+        return os.memfd_create(label, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def available_memory() -> int | None:
+    """Bytes that can be reserved now: what the kernel or a cgroup's limit leaves; None where nobody says."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    free = next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")), None)
+    limits = [x for x in (free, *map(_room_in_cgroup, _cgroup_folders())) if x is not None]
+    return min(limits, default=None)
+
+
+def _cgroup_folders() -> Iterable[Path]:
+    """Where the memory limits of this process stand: both versions of cgroups, inside a container or outside."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers in ("", "memory"):
+            root = Path("/sys/fs/cgroup", controllers)
+            yield root
+            if path != "/":
+                yield root / path.lstrip("/")
+
+
+def _room_in_cgroup(folder: Path) -> int | None:
+    for limit, usage in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
+        try:
+            most = int((folder / limit).read_text())
+            statistics = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+            cached = int(statistics.get("total_inactive_file", statistics.get("inactive_file", 0)))
+            return max(0, most - int((folder / usage).read_text()) + cached)
+        except (OSError, ValueError):  # no such file here, or "max": no limit
+            continue
+    return None
+
+
+def reserve(descriptor: int, start: int, end: int) -> None:
+    """Makes the bytes from start to end real, so that writing them cannot fail, or says how many were needed."""
+    needed = end - start
+    available = available_memory()
+    text = f"worker processes need {needed} more bytes of shared memory ({end} in one block)"
+    if available is not None and needed > available:
+        raise MemoryError(f"{text}, and {available} are available: use smaller chunks or batches, or fewer workers")
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(descriptor, start, needed)
+        else:
+            for at in range(start, end, 1 << 20):
+                os.pwrite(descriptor, bytes(min(1 << 20, end - at)), at)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.ENOMEM, errno.EFBIG):
+            raise
+        raise MemoryError(f"{text}, which the system refuses: {error.strerror}") from error
+
+
+class Segment:
+    """A block of shared memory known by its number in both processes and by its descriptor."""
+
+    def __init__(self, number: int, descriptor: int | None = None, size: int = FIRST_SIZE) -> None:
+        self.number = number
+        if descriptor is None:
+            self.descriptor = create_descriptor("pipeflow")
+            self._finalizer = weakref.finalize(self, os.close, self.descriptor)
+            reserve(self.descriptor, 0, size)
+            if HAS_MEMFD:  # nobody can shorten it under a mapping
+                fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+        else:
+            self.descriptor = descriptor
+            self._finalizer = weakref.finalize(self, os.close, descriptor)
+        self._finalizer.atexit = False
+        self.size = 0
+        self.remap(size)
+
+    def remap(self, size: int) -> None:
+        """Maps the segment at its new size, if it grew; older mappings live as long as arrays in them."""
+        if size > self.size:
+            self.size = size
+            self.map = mmap.mmap(self.descriptor, size)
+            self.flat = np.frombuffer(self.map, np.uint8)
+            self.address: int = self.flat.__array_interface__["data"][0]
+
+    def ensure(self, size: int) -> None:
+        """Grows the segment to at least `size` bytes; the other side learns the new size from the next message."""
+        if size > self.size:
+            page = mmap.PAGESIZE
+            size = -(-max(size, self.size * 3 // 2) // page) * page
+            reserve(self.descriptor, self.size, size)
+            self.remap(size)
+
+    def lease(self, home: "deque[Block]") -> np.ndarray:
+        """All its bytes as an array; when that and everything made from it is gone, `home` gets the segment back."""
+        return np.asarray(Lease(Block("shared", self.size, self.address, (self, self.map)), home))
+
+    def close(self) -> None:
+        """Closes the descriptor; mappings and arrays stay valid."""
+        self._finalizer()
+
+
+class Packed(NamedTuple):
+    """A table of values in a segment: its pickle, or where in the segment the pickle lies."""
+
+    table: bytes | None
+    start: int
+    length: int
+
+
+class Writer:
+    """Lays values into a segment from its beginning; arrays as they are, all else by pickle.
+
+    An entry of the table is `(offset, dtype, shape)` for an array, `(is_tuple, entries)` for a tuple or list with
+    arrays in it, and `(value,)` for anything else.
+    """
+
+    def __init__(self, segment: Segment) -> None:
+        self.segment = segment
+        self.end = 0
+        self._placed: dict[int, tuple[np.ndarray, tuple[Any, ...]]] = {}
+
+    def place(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
+        """An array inside the segment for the caller to fill; `put` of this very object then copies nothing."""
+        dtype = np.dtype(dtype)
+        if dtype.hasobject:
+            raise TypeError(f"an array of dtype {dtype} holds Python objects and cannot lie in shared memory")
+        shape = tuple(int(x) for x in shape)
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        offset = self._take(size)
+        array: np.ndarray = np.ndarray(shape, dtype, self.segment.flat, offset)
+        self._placed[id(array)] = (array, (offset, _name_of(dtype), shape))
+        return array
+
+    def put(self, value: Any) -> tuple[Any, ...]:
+        """The entry of a value after laying it down."""
+        kind = type(value)
+        if kind is np.ndarray:
+            if self._placed and id(value) in self._placed:
+                return self._placed[id(value)][1]
+            dtype = value.dtype
+            if dtype.hasobject:
+                return (value,)
+            shape = value.shape
+            offset = self._take(value.nbytes)
+            np.ndarray(shape, dtype, self.segment.flat, offset)[...] = value
+            return offset, _name_of(dtype), shape
+        if (kind is tuple or kind is list) and not _NESTED.isdisjoint(map(type, value)):
+            return kind is tuple, [self.put(x) for x in value]
+        return (value,)
+
+    def pack(self, content: Any) -> Packed:
+        """Pickles a table; a long one goes into the segment too, so that messages stay short."""
+        data = dumps_value(content)
+        if len(data) <= _SPILL:
+            return Packed(data, 0, 0)
+        start = self._take(len(data))
+        self.segment.flat[start : start + len(data)] = np.frombuffer(data, np.uint8)
+        return Packed(None, start, len(data))
+
+    def _take(self, size: int) -> int:
+        start = self.end
+        end = start + size
+        if end > self.segment.size:
+            self.segment.ensure(end)
+        self.end = (end + _ALIGNMENT - 1) & -_ALIGNMENT
+        return min(start, self.segment.size)
+
+
+def unpack(packed: Packed, segment: Segment) -> Any:
+    """The table that `Writer.pack` wrote."""
+    if packed.table is not None:
+        return pickle.loads(packed.table)
+    return pickle.loads(memoryview(segment.map)[packed.start : packed.start + packed.length])
+
+
+def read(entry: tuple[Any, ...], flat: np.ndarray) -> Any:
+    """The value of an entry: arrays are views of `flat`, and read-only where it is."""
+    if len(entry) == 3:
+        return np.ndarray(entry[2], entry[1], flat, entry[0])
+    if len(entry) == 1:
+        return entry[0]
+    values = [read(x, flat) for x in entry[1]]
+    return tuple(values) if entry[0] else values
+
+
+def _name_of(dtype: np.dtype) -> Any:
+    """The short name of a dtype where there is one that says everything, else the dtype itself."""
+    return dtype.str if dtype.isbuiltin == 1 or dtype.kind in "SUmM" else dtype
+
+
+class Recycler:
+    """Free segments of one kind; taking and giving back are safe on any thread and inside finalisers."""
+
+    def __init__(self, numbers: Iterable[int]) -> None:
+        self._numbers = iter(numbers)
+        self.free: deque[Block] = deque()
+        self.made: weakref.WeakSet[Segment] = weakref.WeakSet()
+
+    def give_back(self, segment: Segment) -> None:
+        self.free.append(Block("shared", segment.size, segment.address, (segment, segment.map)))
+
+    def take(self, size: int = 0) -> Segment:
+        """The segment that was given back last, whose pages are warm; a new one when there is none."""
+        try:
+            segment: Segment = self.free.pop().owner[0]
+        except IndexError:
+            segment = Segment(next(self._numbers), size=max(size, FIRST_SIZE))
+            self.made.add(segment)
+        segment.ensure(size)
+        return segment
+
+    def close(self) -> None:
+        """Frees what nobody uses; what is still leased goes when its lease ends."""
+        while self.free:
+            self.free.pop().owner[0].close()

@@ -1,0 +1,273 @@
+"""The loop inside a worker: takes chunks of samples from its socket, calls functions, lays the results into shared
+memory.
+
+It shows what it is doing on a status page it shares with the parent, so that the parent can say which sample killed or
+holds it.
+"""
+
+import ctypes
+import faulthandler
+import fcntl
+import gc
+import io
+import mmap
+import os
+import pickle
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pipeflow.executor.workers.channel import Channel
+from pipeflow.executor.workers.exceptions import PackedException, pack_exception
+from pipeflow.executor.workers.segments import Packed, Segment, Writer, read, unpack
+from pipeflow.tensors import Block
+
+# Read by BLAS libraries, OpenMP, Numba and OpenCV when they load: there are several workers, so each has one thread.
+THREAD_LIMITS = dict.fromkeys(
+    (
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "BLIS_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+        "NUMBA_NUM_THREADS",
+        "OPENCV_FOR_THREADS_NUM",
+    ),
+    "1",
+)
+
+# Asks for the Python stack. A real-time signal where there are such, because programs use SIGUSR1 for themselves.
+STACK_SIGNAL: int = signal.SIGRTMAX - 1 if hasattr(signal, "SIGRTMAX") else signal.SIGUSR1
+
+RUN, LOAD, STOP = range(3)  # first field of a message to a worker
+IDLE, LOADING = -1, -2  # on the status page in place of a ticket
+STATUS_SIZE = mmap.PAGESIZE
+CONNECTION_LOST = 71  # exit code of a worker whose function closed its socket
+
+
+@dataclass(frozen=True)
+class Task:
+    """A function as the workers know it."""
+
+    number: int
+    name: str
+    whole_chunk: bool = False
+    writable: bool = False
+    keep_going: bool = False
+
+
+class Chunk(NamedTuple):
+    """The order to run a task on the samples that lie in a segment, and to put the results into another."""
+
+    ticket: int
+    task: int
+    samples: tuple[Any, ...]  # a Packed
+    input: int
+    input_size: int
+    output: int
+    output_size: int
+    new: tuple[int, ...]  # numbers of the segments whose descriptors come with this message
+    gone: tuple[int, ...]  # numbers of segments that will not be used again
+
+
+class Done(NamedTuple):
+    """What became of a chunk; `content` holds the entries of the results in order, and the failures by sample."""
+
+    ticket: int
+    content: tuple[Any, ...]  # a Packed
+    output_size: int
+    input_kept: bool  # the function still refers to its input: the segment must not be used again
+    nanoseconds: int
+
+
+@dataclass
+class _Loaded:
+    task: Task
+    function: Callable[..., Any] | None
+    broken: PackedException | None = None
+
+
+def main(descriptors: list[int], inherited: dict[int, Callable[..., Any]]) -> None:
+    """Runs a worker until its parent says stop or is gone; never returns to what it was forked from."""
+    code = 1
+    try:
+        connection, parent, stack, status = descriptors
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        end_with_parent(parent)
+        faulthandler.enable(file=stack)
+        faulthandler.register(STACK_SIGNAL, file=stack, all_threads=True, chain=False)
+        reseed()
+        limit_threads()
+        _Worker(connection, status, inherited).run()
+        code = 0
+    except BaseException:
+        traceback.print_exc()  # a mistake of this package: user code's exceptions are results
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):
+                stream.flush()
+        os._exit(code)
+
+
+def end_with_parent(descriptor: int) -> None:
+    """Ends this process when the last write end of a pipe, which only the parent holds, is gone.
+
+    The kernel does it by a signal, so it works while C code holds the GIL. The owner belongs to the open file, so each
+    worker needs a pipe of its own.
+    """
+    if not hasattr(fcntl, "F_SETSIG"):
+        threading.Thread(target=_wait_for_end, args=(descriptor,), daemon=True, name="pipeflow parent watch").start()
+        return
+    os.set_blocking(descriptor, False)
+    fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_ASYNC)
+    with suppress(BlockingIOError):
+        if os.read(descriptor, 1) == b"":  # it ended before the signal was set
+            os._exit(1)
+
+
+def _wait_for_end(descriptor: int) -> None:
+    os.read(descriptor, 1)
+    os._exit(1)
+
+
+def limit_threads() -> None:
+    """One thread for the numerical libraries that are loaded already; others read the environment when they load."""
+    os.environ.update(THREAD_LIMITS)
+    if "cv2" in sys.modules:
+        sys.modules["cv2"].setNumThreads(1)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+    for setter in _blas_setters():
+        setter(1)
+
+
+def _blas_setters() -> Iterator[Callable[[int], Any]]:
+    """The functions that set the number of threads in each OpenBLAS of this process."""
+    with suppress(OSError):
+        maps = Path("/proc/self/maps").read_text().splitlines()
+        files = {line.split(maxsplit=5)[-1] for line in maps if "openblas" in line}
+        for library in map(ctypes.CDLL, files):
+            for prefix in ("scipy_", ""):
+                for suffix in ("64_", ""):
+                    setter = getattr(library, f"{prefix}openblas_set_num_threads{suffix}", None)
+                    if setter is not None:
+                        yield setter
+
+
+def reseed() -> None:
+    """Gives this worker a global NumPy generator of its own: forked copies would all draw the same numbers."""
+    if "numpy.random" in sys.modules:
+        np.random.seed()
+
+
+class _Worker:
+    def __init__(self, connection: int, status: int, inherited: dict[int, Callable[..., Any]]) -> None:
+        self.channel = Channel(socket.socket(fileno=connection))
+        self.status = memoryview(mmap.mmap(status, STATUS_SIZE)).cast("q")
+        os.close(status)
+        self.status[0] = IDLE
+        self.segments: dict[int, Segment] = {}
+        self.tasks: dict[int, _Loaded] = {}
+        self.inherited = inherited
+
+    def run(self) -> None:
+        with self.channel.socket:
+            self.serve()
+
+    def serve(self) -> None:
+        while True:
+            messages = self.channel.receive()
+            if messages is None:
+                return
+            for message, descriptors in messages:
+                if message[0] == RUN:
+                    self.run_chunk(Chunk._make(message[1:]), descriptors)
+                elif message[0] == LOAD:
+                    self.load(Task(*message[1:]), descriptors)
+                else:
+                    return
+
+    def load(self, task: Task, descriptors: list[int]) -> None:
+        """Makes a function ready; a failure is kept and reported by each chunk that wants the function."""
+        self.status[0], self.status[4] = LOADING, task.number
+        try:
+            if descriptors:
+                with io.FileIO(descriptors[0]) as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
+                    function = pickle.loads(data)
+            else:
+                function = self.inherited[task.number]
+            limit_threads()
+            self.tasks[task.number] = _Loaded(task, function)
+        except BaseException as error:
+            error.add_note(f"while the worker process loaded {task.name}")
+            self.tasks[task.number] = _Loaded(task, None, pack_exception(error))
+        self.status[0] = IDLE
+
+    def run_chunk(self, chunk: Chunk, descriptors: list[int]) -> None:
+        began = time.monotonic_ns()
+        for number in chunk.gone:
+            if number in self.segments:
+                self.segments.pop(number).close()
+        for number, descriptor in zip(chunk.new, descriptors):
+            self.segments[number] = Segment(number, descriptor, os.fstat(descriptor).st_size)
+        source, target = self.segments[chunk.input], self.segments[chunk.output]
+        source.remap(chunk.input_size)
+        target.remap(chunk.output_size)
+        returned: deque[Block] = deque()
+        content = self.results(chunk, self.tasks[chunk.task], returned, Writer(target))
+        if not returned:
+            gc.collect(0)  # a reference cycle of the function may hold its input; any other holder keeps it for good
+        if not returned:
+            self.segments.pop(chunk.input).close()
+        elapsed = time.monotonic_ns() - began
+        try:
+            self.channel.send(Done(chunk.ticket, tuple(content), target.size, not returned, elapsed))
+        except OSError:
+            os._exit(CONNECTION_LOST)
+        self.status[0] = IDLE
+
+    def results(self, chunk: Chunk, loaded: _Loaded, returned: "deque[Block]", writer: Writer) -> Packed:
+        """Calls the function on every sample; its results and failures lie in the output segment afterwards."""
+        flat = self.segments[chunk.input].lease(returned)
+        if not loaded.task.writable:
+            flat.flags.writeable = False
+        samples = [read(entry, flat) for entry in unpack(Packed._make(chunk.samples), self.segments[chunk.input])]
+        del flat
+        entries: list[tuple[Any, ...] | None] = []
+        failures: list[tuple[int, PackedException | None]] = []
+        calls = [(samples,)] if loaded.task.whole_chunk else samples
+        for index, arguments in enumerate(calls):
+            self.status[1], self.status[2] = index, time.monotonic_ns()
+            self.status[0] = chunk.ticket
+            if loaded.function is None:
+                failures.append((index, loaded.broken))
+                break
+            try:
+                entries.append(writer.put(loaded.function(*arguments)))
+            except BaseException as error:
+                entries.append(None)
+                failures.append((index, pack_exception(error)))
+                if not loaded.task.keep_going:
+                    break
+        try:
+            return writer.pack((entries, failures))
+        except BaseException as error:
+            error.add_note("while the results were sent from the worker process")
+            writer.end = 0
+            return writer.pack(([], [(0, pack_exception(error))]))

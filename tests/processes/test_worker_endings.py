@@ -1,0 +1,449 @@
+"""How workers, pools and parents end: what is said, what is left behind, and that the work goes on."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+
+import numpy as np
+import psutil
+import pytest
+from process_helpers import (
+    alive,
+    descendants,
+    gone,
+    python,
+    shared_memory_files,
+    start,
+)
+
+from pipeflow.errors import InvalidState
+from pipeflow.executor.workers import segments, zygote
+from pipeflow.executor.workers.exceptions import FunctionTimeout, WorkerDied
+from pipeflow.executor.workers.pool import WorkerPool
+
+METHODS = ["forkserver", "spawn"]
+
+
+def hold_the_interpreter(seconds):
+    """C code that sleeps without releasing the GIL."""
+    ctypes.PyDLL(None).sleep(seconds)
+
+
+@pytest.fixture
+def pool():
+    with WorkerPool(2) as pool:
+        yield pool
+
+
+def crash(how):
+    if how == "segfault":
+        ctypes.string_at(0)
+    elif how == "exit":
+        os._exit(3)
+    elif how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif how == "term":
+        os.kill(os.getpid(), signal.SIGTERM)
+    elif how == "abort":
+        os.abort()
+    elif how == "sockets":
+        os.closerange(3, 200)
+    return np.arange(3)
+
+
+def test_a_function_that_closes_everything(pool):
+    """Closing all descriptors cuts the worker off: the error says so."""
+    with pytest.raises(WorkerDied, match="its connection was closed"):
+        pool.submit(pool.register(crash), [("sockets",)]).result()
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("segfault", "crashed with a segmentation fault"),
+        ("exit", r"left by os._exit\(3\)"),
+        ("kill", "killed from outside"),
+        ("term", r"asked to end \(SIGTERM\)"),
+        ("abort", "aborted"),
+    ],
+)
+def test_a_dead_worker_is_reported_in_words_and_replaced(pool, how, words):
+    """The chunk fails with how the worker ended and in which function; the pool has as many workers as before."""
+    handle = pool.register(crash)
+    pool.submit(handle, [("not",)] * 3).result()
+    ticket = pool.submit(handle, [("not",), (how,), ("not",)])
+    with pytest.raises(WorkerDied, match=rf"worker process \d+ ended in crash \(.*endings.py:\d+\): .*{words}"):
+        ticket.result()
+    assert ticket.failed_sample == 1
+    for _ in range(4):
+        assert pool.submit(handle, [("not",)]).result()[0].tolist() == [0, 1, 2]
+    assert len(pool.worker_pids()) == 2
+    assert pool.statistics()["replaced_workers"] == 1
+
+
+def test_a_segfault_brings_the_python_stack(pool):
+    """The note of a crash shows the user's file and function."""
+    with pytest.raises(WorkerDied) as info:
+        pool.submit(pool.register(crash), [("segfault",)]).result()
+    [note] = info.value.__notes__
+    assert "Segmentation fault" in note
+    assert "test_worker_endings.py" in note
+    assert "in crash" in note
+    assert "pipeflow/executor" not in note
+
+
+def test_only_the_chunk_that_killed_its_worker_fails(pool):
+    """Chunks that waited behind it run elsewhere, in order, and none is run twice."""
+    handle = pool.register(lambda x: os._exit(1) if x == 7 else np.array([x, os.getpid()]))
+    tickets = [pool.submit(handle, [(i,)]) for i in range(40)]
+    for i, ticket in enumerate(tickets):
+        if i == 7:
+            with pytest.raises(WorkerDied):
+                ticket.result()
+        else:
+            assert ticket.result()[0][0] == i
+
+
+def test_a_worker_killed_between_chunks_costs_nothing(pool):
+    """An idle worker that is killed is replaced without any error."""
+    identity = pool.register(lambda x: x)
+    pool.submit(identity, [(1,)]).result()
+    for pid in pool.worker_pids():
+        os.kill(pid, signal.SIGKILL)
+    assert [pool.submit(identity, [(i,)]).result() for i in range(6)] == [[i] for i in range(6)]
+
+
+def test_death_is_noticed_though_children_live_on(pool):
+    """A child that the function started keeps pipes open; the error comes at once all the same."""
+
+    def leave_a_child():
+        child = os.fork()
+        if not child:
+            time.sleep(20)
+            os._exit(0)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    began = time.monotonic()
+    with pytest.raises(WorkerDied):
+        pool.submit(pool.register(leave_a_child), [()]).result()
+    assert time.monotonic() - began < 10
+
+
+def test_a_crash_while_a_function_loads(pool):
+    """A function that kills every worker that unpickles it fails its chunks and does not start workers for ever."""
+
+    class Deadly:
+        def __reduce__(self):
+            return os._exit, (4,)
+
+        def __call__(self):
+            return 1
+
+    with pytest.raises(WorkerDied, match=r"while it loaded .*Deadly: .*os._exit\(4\)"):
+        pool.submit(pool.register(Deadly()), [()]).result()
+
+
+@pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
+def test_the_fork_server_may_die(start_method):
+    """Workers go on without their fork server, and a new one is started when a worker must be replaced."""
+    with WorkerPool(1, start_method) as pool:
+        handle = pool.register(crash)
+        pool.submit(handle, [("not",)]).result()
+        workers = set(pool.worker_pids())
+        for pid in set(descendants(os.getpid())) - workers:
+            os.kill(pid, signal.SIGKILL)
+        pool.submit(handle, [("not",)]).result()
+        with pytest.raises(WorkerDied):
+            pool.submit(handle, [("exit",)]).result()
+        assert pool.submit(handle, [("not",)]).result()[0].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "hang", [lambda x: time.sleep(100 * x), lambda x: hold_the_interpreter(100 * x)], ids=["python", "GIL"]
+)
+def test_a_function_that_hangs_is_named_and_its_worker_replaced(hang):
+    """After `timeout` the error names the function, the sample and the line; other chunks are not touched."""
+    with WorkerPool(2, timeout=0.3) as pool:
+        handle = pool.register(hang)
+        pool.submit(handle, [(0,)]).result()
+        ticket = pool.submit(handle, [(0,), (0,), (1,)])
+        others = [pool.submit(handle, [(0,)]) for _ in range(6)]
+        with pytest.raises(FunctionTimeout, match=r"<lambda> \(.*endings.py:\d+\) did not return within 0.3 s"):
+            ticket.result()
+        assert ticket.failed_sample == 2
+        assert "test_worker_endings.py" in ticket._job.error.__notes__[0]
+        for other in others:
+            other.result()
+
+
+def test_the_limit_is_for_one_call_not_for_a_chunk():
+    """Many short calls in one chunk may take longer together than `timeout`."""
+    with WorkerPool(1, timeout=0.4) as pool:
+        nap = pool.register(lambda: time.sleep(0.1))
+        assert pool.submit(nap, [()] * 8).result() == [None] * 8
+
+
+def test_closing_fails_what_waits_and_ends_everything():
+    """After close no process of the pool lives, waiting chunks raise and new ones are refused."""
+    before = set(descendants(os.getpid()))
+    pool = WorkerPool(2)
+    nap = pool.register(lambda: time.sleep(0.05))
+    tickets = [pool.submit(nap, [()]) for _ in range(50)]
+    tickets[0].result()
+    pool.close()
+    assert set(descendants(os.getpid())) <= before
+    with pytest.raises(InvalidState, match="closed"):
+        tickets[-1].result()
+    with pytest.raises(InvalidState, match="the worker pool is closed"):
+        pool.submit(nap, [()])
+    pool.close()
+
+
+def test_a_forgotten_pool_ends_by_itself():
+    """A pool that nothing refers to any more ends its workers."""
+    pool = WorkerPool(1)
+    pool.submit(pool.register(lambda: 1), [()]).result()
+    pids = pool.worker_pids()
+    del pool
+    assert not gone(pids)
+
+
+def test_fork_is_refused_once_there_are_threads():
+    """"fork" in a process with threads is an error that names them and what to do."""
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait, name="a thread of the program")
+    thread.start()
+    try:
+        pool = WorkerPool(1, "fork")
+        with pytest.raises(RuntimeError, match=r"runs .*a thread of the program.*start_py_workers.*forkserver"):
+            pool.start()
+    finally:
+        stop.set()
+        thread.join()
+
+
+FORK = """
+import threading, numpy as np, os
+from pipeflow.executor.workers.pool import WorkerPool
+lock = threading.Lock()
+with WorkerPool(2, "fork") as pool:
+    locked = pool.register(lambda x: (lock.acquire(), lock.release(), x + 1)[2])   # does not pickle: it is inherited
+    pool.start()
+    later = pool.register(lambda x: os._exit(1) if x < 0 else x * 2)
+    assert pool.submit(locked, [(np.arange(3),)]).result()[0].tolist() == [1, 2, 3]
+    try:
+        pool.submit(later, [(-1,)]).result()
+    except RuntimeError as error:
+        print(type(error).__name__)
+    assert pool.submit(later, [(4,)]).result() == [8]
+    assert pool.submit(locked, [(np.arange(3),)]).result()[0].tolist() == [1, 2, 3]
+print("done")
+"""
+
+
+def test_fork_passes_on_what_does_not_pickle_and_replaces_workers():
+    """Under "fork" functions registered before the start are inherited, also by later workers; warnings are errors."""
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", FORK], capture_output=True, text=True, timeout=30,
+        cwd=os.path.dirname(os.path.dirname(os.path.dirname(__file__))),
+    )  # fmt: skip
+    assert result.stdout.split() == ["WorkerDied", "done"], result.stderr
+    assert result.stderr == ""
+
+
+def test_a_forked_child_cannot_use_the_pool_and_does_not_keep_workers_alive(pool):
+    """A child gets a clear error; the parent's workers go on."""
+    identity = pool.register(lambda x: x)
+    pool.submit(identity, [(1,)]).result()
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if not child:
+        try:
+            pool.submit(identity, [(2,)])
+        except InvalidState as error:
+            os.write(writing, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    text = os.read(reading, 1000).decode()
+    os.close(reading)
+    os.waitpid(child, 0)
+    assert "was forked" in text
+    assert pool.submit(identity, [(3,)]).result() == [3]
+
+
+# --- the end of the parent -------------------------------------------------------------------------------------------
+
+PARENT = """
+import ctypes, os, sys, time, numpy as np, subprocess, signal
+from pipeflow.executor.workers.pool import WorkerPool
+method, doing, ending = sys.argv[1:]
+
+def work(x):
+    if doing == "python":
+        while True: pass
+    if doing == "GIL":
+        ctypes.PyDLL(None).sleep(100)
+    if doing == "children":
+        subprocess.Popen(["sleep", "5"])
+        if not os.fork():
+            time.sleep(5)
+            os._exit(0)
+    return x
+
+pool = WorkerPool(2, method)
+handle = pool.register(work)
+pool.start()
+ready = pool.register(lambda: os.getpid())
+for _ in range(8):
+    pool.submit(ready, [()]).result()
+tickets = [pool.submit(handle, [(np.zeros(100_000),)]) for _ in range(2)]
+if doing == "children":
+    [t.result() for t in tickets]
+    if not os.fork():          # a child of the program itself
+        time.sleep(5)
+        os._exit(0)
+time.sleep(0.1)
+print(*pool.worker_pids(), flush=True)
+if ending == "return":
+    sys.exit(0)
+if ending == "exception":
+    raise RuntimeError("on purpose")
+time.sleep(100)
+"""
+
+ENDINGS = [
+    ("forkserver", "GIL", "SIGKILL"), ("forkserver", "GIL", "SIGINT"), ("forkserver", "GIL", "SIGTERM"),
+    ("forkserver", "GIL", "return"), ("forkserver", "GIL", "exception"), ("forkserver", "GIL", "group SIGKILL"),
+    ("forkserver", "python", "SIGKILL"), ("forkserver", "idle", "SIGKILL"), ("forkserver", "children", "SIGKILL"),
+    ("forkserver", "idle", "group SIGINT"), ("forkserver", "idle", "group SIGTERM"), ("forkserver", "idle", "return"),
+    ("spawn", "GIL", "SIGKILL"), ("spawn", "children", "SIGKILL"), ("spawn", "idle", "group SIGINT"),
+    ("fork", "GIL", "SIGKILL"), ("fork", "GIL", "group SIGKILL"), ("fork", "idle", "return"),
+    ("fork", "children", "SIGKILL"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "doing", "ending"), ENDINGS)
+def test_nothing_outlives_the_parent(method, doing, ending):
+    """However the parent ends, its workers and its fork server end, and /dev/shm is as before."""
+    before = shared_memory_files()
+    parent = start(PARENT, method, doing, ending)
+    workers = [int(x) for x in parent.stdout.readline().split()]
+    assert len(workers) == 2
+    ours = [x for x in children(parent.pid) if "zygote" in " ".join(cmdline(x))]
+    if "SIG" in ending:
+        number = getattr(signal, ending.split()[-1])
+        if ending.startswith("group"):
+            os.killpg(parent.pid, number)
+        else:
+            os.kill(parent.pid, number)
+    parent.stdout.close()
+    parent.wait(20)
+    assert gone({*ours, *workers}, within=1.5) == []
+    assert shared_memory_files() == before
+    for pid in leftovers(parent.pid):
+        os.kill(pid, signal.SIGKILL)
+
+
+def children(pid):
+    return [child.pid for child in psutil.Process(pid).children()]
+
+
+def cmdline(pid):
+    try:
+        return psutil.Process(pid).cmdline()
+    except psutil.NoSuchProcess:
+        return []
+
+
+def leftovers(session):
+    """The children that the user's functions left on purpose."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if os.getsid(process.pid) == session and alive(process.pid):
+                found.append(process.pid)
+        except (ProcessLookupError, PermissionError):
+            continue
+    return found
+
+
+# --- scripts ---------------------------------------------------------------------------------------------------------
+
+SCRIPT = """
+import numpy as np
+from pipeflow.executor.workers.pool import WorkerPool
+
+class Scale:
+    factor = 3
+    def __call__(self, x):
+        return helper(x) * self.factor
+
+def helper(x):
+    return x + 1
+
+pool = WorkerPool(2)
+print(pool.submit(pool.register(Scale()), [(np.arange(3),)]).result()[0].tolist())
+"""
+
+
+def test_unguarded_scripts_work(tmp_path):
+    """A script without `if __name__ == "__main__"` runs once, in the parent, and needs no close."""
+    file = tmp_path / "script.py"
+    file.write_text(SCRIPT + "print('end')\n")
+    for _ in range(2):
+        result = python(None, script=str(file))
+        assert result.stdout.split("\n") == ["[3, 6, 9]", "end", ""], result.stderr
+        assert result.stderr == ""
+
+
+def test_scripts_from_standard_input_work():
+    """`python -` works: workers import nothing of the script, and do not read its standard input."""
+    result = python(None, script="-", stdin=SCRIPT)
+    assert result.stdout == "[3, 6, 9]\n", result.stderr
+
+
+def test_workers_have_one_thread_for_numerical_libraries():
+    """BLAS and OpenCV run on one thread in each worker, whether loaded before or after the function."""
+
+    def threads(x):
+        import cv2
+
+        x @ x
+        return cv2.getNumThreads(), len(os.listdir("/proc/self/task")), os.environ["OMP_NUM_THREADS"]
+
+    with WorkerPool(1) as pool:
+        [(opencv, native, variable)] = pool.submit(pool.register(threads), [(np.ones((300, 300)),)]).result()
+    assert (opencv, native, variable) == (1, 1, "1")
+
+
+def test_workers_draw_different_random_numbers():
+    """NumPy's global generator is seeded in every worker: forked copies do not repeat each other."""
+    with WorkerPool(2) as pool:
+        draw = pool.register(lambda: (time.sleep(0.02), os.getpid(), np.random.rand())[1:])
+        drawn = [pool.submit(draw, [()]).result()[0] for _ in range(2)]
+        tickets = [pool.submit(draw, [()]) for _ in range(8)]
+        drawn += [t.result()[0] for t in tickets]
+    assert len({value for _, value in drawn}) == len(drawn)
+
+
+def test_the_portable_ways(monkeypatch):
+    """Without memfd and process descriptors, as outside Linux, work, death and delay are still handled."""
+    monkeypatch.setattr(segments, "HAS_MEMFD", False)
+    monkeypatch.setattr(zygote, "HAS_PIDFD", False)
+    with WorkerPool(1, "spawn", timeout=1.0) as pool:
+        handle = pool.register(lambda x: os._exit(5) if x.size == 1 else np.concatenate([x] * 100))
+        for n in (10, 30_000):
+            assert pool.submit(handle, [(np.zeros(n),)]).result()[0].size == n * 100
+        with pytest.raises(WorkerDied, match=r"os._exit\(5\)"):
+            pool.submit(handle, [(np.zeros(1),)]).result()
+        assert pool.submit(handle, [(np.zeros(2),)]).result()[0].size == 200
+        with pytest.raises(FunctionTimeout):
+            pool.submit(pool.register(lambda: time.sleep(50)), [()]).result()
