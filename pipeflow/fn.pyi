@@ -14,6 +14,24 @@ from pipeflow.tensors import TensorListCPU
 # What goes in comes out: a node inside a pipeline definition, arrays at once everywhere else.
 Data = TypeVar("Data", DataNode, TensorListCPU, np.ndarray, list[Any])
 
+def audio_resample(
+    signal: Data,
+    /,
+    *,
+    scale: float | DataNode | None = None,
+    in_rate: float | DataNode | None = None,
+    out_rate: float | DataNode | None = None,
+    out_length: int | DataNode | None = None,
+    quality: float = 50.0,
+    dtype: DTypeLike | None = None,
+    antialias: bool = True,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length."""
+
 def copy(
     data: Data,
     /,
@@ -59,6 +77,81 @@ def get_property(
 ) -> Data:
     """A property of each sample, "layout" or "source_info", as the bytes of its text."""
 
+def mel_filter_bank(
+    spectrum: Data,
+    /,
+    *,
+    nfilter: int = 128,
+    sample_rate: float = 44100.0,
+    freq_low: float = 0.0,
+    freq_high: float = 0.0,
+    mel_formula: Literal['slaney', 'htk'] = 'slaney',
+    normalize: bool = True,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Weights the frequencies of a spectrogram into ``nfilter`` triangular bands, evenly spaced on the mel scale."""
+
+def mfcc(
+    spectrum: Data,
+    /,
+    *,
+    axis: int = 0,
+    dct_type: int = 2,
+    n_mfcc: int = 20,
+    normalize: bool = False,
+    lifter: float = 0.0,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """The first ``n_mfcc`` coefficients of the discrete cosine transform of types 1 to 4 along ``axis``."""
+
+def nonsilent_region(
+    signal: Data,
+    /,
+    *,
+    cutoff_db: float = -60.0,
+    window_length: int = 2048,
+    reference_power: float = 0.0,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> list[Data]:
+    """Finds where a one-dimensional signal is not silent: (begin, length), both INT32; length 0 if nowhere."""
+
+def power_spectrum(
+    signal: Data,
+    /,
+    *,
+    axis: int = -1,
+    nfft: int | None = None,
+    power: int = 2,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """The power of each frequency of the signal along ``axis``, nfft // 2 + 1 of them; with ``power=1`` the magnitude."""
+
+def preemphasis_filter(
+    signal: Data,
+    /,
+    *,
+    preemph_coeff: float | DataNode = 0.97,
+    border: Literal['clamp', 'zero', 'reflect'] = 'clamp',
+    dtype: DTypeLike = ...,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """y[t] = x[t] - preemph_coeff * x[t - 1], each channel on its own; time is the first axis."""
+
 def python_function(
     *inputs: DataNode | ArrayLike,
     function: Callable[..., Any],
@@ -85,6 +178,77 @@ def shapes(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
 ) -> Data:
     """The extents of each sample."""
+
+def spectrogram(
+    signal: Data,
+    /,
+    *,
+    nfft: int | None = None,
+    window_length: int = 512,
+    window_step: int = 256,
+    window_fn: float | Sequence[float] = (),
+    power: int = 2,
+    center_windows: bool = True,
+    reflect_padding: bool = True,
+    layout: Literal['ft', 'tf'] = 'ft',
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """The short-time power spectrum of a one-dimensional signal: nfft // 2 + 1 frequencies by frames."""
+
+def to_decibels(
+    magnitude: Data,
+    /,
+    *,
+    multiplier: float = 10.0,
+    reference: float = 0.0,
+    cutoff_db: float = -200.0,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """multiplier * log10(x / reference), and at least ``cutoff_db``."""
+
+class decoders:
+    @staticmethod
+    def audio(
+        encoded: Data,
+        /,
+        *,
+        sample_rate: float | DataNode = 0.0,
+        quality: float = 50.0,
+        downmix: bool = False,
+        dtype: DTypeLike = ...,
+        antialias: bool = True,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> list[Data]:
+        """Decodes a sound file to (samples, sampling rate): time by channels, or time alone with ``downmix``."""
+
+class experimental:
+    @staticmethod
+    def audio_resample(
+        signal: Data,
+        /,
+        *,
+        scale: float | DataNode | None = None,
+        in_rate: float | DataNode | None = None,
+        out_rate: float | DataNode | None = None,
+        out_length: int | DataNode | None = None,
+        quality: float = 50.0,
+        dtype: DTypeLike | None = None,
+        antialias: bool = True,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> Data:
+        """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length."""
 
 class random:
     @staticmethod

@@ -13,6 +13,26 @@ from pipeflow.graph import DataNode
 class Operator:
     op: OpDef
 
+class AudioResample(Operator):
+    """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length."""
+
+    def __init__(
+        self,
+        *,
+        scale: float | DataNode | None = None,
+        in_rate: float | DataNode | None = None,
+        out_rate: float | DataNode | None = None,
+        out_length: int | DataNode | None = None,
+        quality: float = 50.0,
+        dtype: DTypeLike | None = None,
+        antialias: bool = True,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
 class Copy(Operator):
     """Copies the data; with ``device="gpu"`` to the GPU."""
 
@@ -66,6 +86,91 @@ class GetProperty(Operator):
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
+class MelFilterBank(Operator):
+    """Weights the frequencies of a spectrogram into ``nfilter`` triangular bands, evenly spaced on the mel scale."""
+
+    def __init__(
+        self,
+        *,
+        nfilter: int = 128,
+        sample_rate: float = 44100.0,
+        freq_low: float = 0.0,
+        freq_high: float = 0.0,
+        mel_formula: Literal['slaney', 'htk'] = 'slaney',
+        normalize: bool = True,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, spectrum: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class Mfcc(Operator):
+    """The first ``n_mfcc`` coefficients of the discrete cosine transform of types 1 to 4 along ``axis``."""
+
+    def __init__(
+        self,
+        *,
+        axis: int = 0,
+        dct_type: int = 2,
+        n_mfcc: int = 20,
+        normalize: bool = False,
+        lifter: float = 0.0,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, spectrum: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class NonsilentRegion(Operator):
+    """Finds where a one-dimensional signal is not silent: (begin, length), both INT32; length 0 if nowhere."""
+
+    def __init__(
+        self,
+        *,
+        cutoff_db: float = -60.0,
+        window_length: int = 2048,
+        reference_power: float = 0.0,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> list[Any]: ...
+
+class PowerSpectrum(Operator):
+    """The power of each frequency of the signal along ``axis``, nfft // 2 + 1 of them; with ``power=1`` the magnitude."""
+
+    def __init__(
+        self,
+        *,
+        axis: int = -1,
+        nfft: int | None = None,
+        power: int = 2,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class PreemphasisFilter(Operator):
+    """y[t] = x[t] - preemph_coeff * x[t - 1], each channel on its own; time is the first axis."""
+
+    def __init__(
+        self,
+        *,
+        preemph_coeff: float | DataNode = 0.97,
+        border: Literal['clamp', 'zero', 'reflect'] = 'clamp',
+        dtype: DTypeLike = ...,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
 class PythonFunction(Operator):
     """Calls a Python function with NumPy arrays, for each sample or (``batch_processing``) once for the batch."""
 
@@ -98,6 +203,83 @@ class Shapes(Operator):
         bytes_per_sample_hint: int | Sequence[int] | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class Spectrogram(Operator):
+    """The short-time power spectrum of a one-dimensional signal: nfft // 2 + 1 frequencies by frames."""
+
+    def __init__(
+        self,
+        *,
+        nfft: int | None = None,
+        window_length: int = 512,
+        window_step: int = 256,
+        window_fn: float | Sequence[float] = (),
+        power: int = 2,
+        center_windows: bool = True,
+        reflect_padding: bool = True,
+        layout: Literal['ft', 'tf'] = 'ft',
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class ToDecibels(Operator):
+    """multiplier * log10(x / reference), and at least ``cutoff_db``."""
+
+    def __init__(
+        self,
+        *,
+        multiplier: float = 10.0,
+        reference: float = 0.0,
+        cutoff_db: float = -200.0,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, magnitude: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class decoders:
+    class Audio(Operator):
+        """Decodes a sound file to (samples, sampling rate): time by channels, or time alone with ``downmix``."""
+
+        def __init__(
+            self,
+            *,
+            sample_rate: float | DataNode = 0.0,
+            quality: float = 50.0,
+            downmix: bool = False,
+            dtype: DTypeLike = ...,
+            antialias: bool = True,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+        ) -> None: ...
+        def __call__(self, encoded: DataNode | ArrayLike, /, **arguments: Any) -> list[Any]: ...
+
+class experimental:
+    class AudioResample(Operator):
+        """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length."""
+
+        def __init__(
+            self,
+            *,
+            scale: float | DataNode | None = None,
+            in_rate: float | DataNode | None = None,
+            out_rate: float | DataNode | None = None,
+            out_length: int | DataNode | None = None,
+            quality: float = 50.0,
+            dtype: DTypeLike | None = None,
+            antialias: bool = True,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+        ) -> None: ...
+        def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class random:
     class Beta(Operator):

@@ -1,0 +1,85 @@
+"""Decoding compressed sound files through libsndfile: FLAC, Ogg Vorbis and Opus, MP3, AIFF and the rarer wav kinds."""
+
+import io
+from struct import unpack_from
+
+import numpy as np
+import soundfile
+from numpy.typing import NDArray
+
+from pipeflow.kernels.cpu.audio_wav import BrokenAudio
+
+# Memory is taken at once up to this many bytes of samples per byte of file. Sound announced to be longer is read
+# piece by piece, so that a header cannot ask for memory that its file does not fill.
+EXPANSION = 64
+PIECE = 1 << 16
+
+
+class _Bytes(io.BytesIO):
+    """Bytes as a file in which damaged offsets may seek before the beginning: a callback must not raise."""
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if whence == io.SEEK_SET:
+            return super().seek(max(offset, 0))
+        return super().seek(offset, whence)
+
+
+def check_complete(data: NDArray[np.uint8]) -> None:
+    """Raises BrokenAudio where a container says that bytes are missing; libsndfile would play what is left."""
+    head = data[:4].tobytes()
+    if head == b"FORM" and data.size >= 8:
+        announced = unpack_from(">I", data, 4)[0] + 8
+        if announced > data.size:
+            raise BrokenAudio(f"aiff: {announced} bytes are announced, the file has {data.size}: it is truncated")
+    elif head == b"OggS":
+        _check_pages(data)
+
+
+def _check_pages(data: NDArray[np.uint8]) -> None:
+    at, last = 0, False
+    while at < data.size and data[at : at + 4].tobytes() == b"OggS":
+        if at + 27 > data.size or at + 27 + int(data[at + 26]) > data.size:
+            break
+        segments = int(data[at + 26])
+        end = at + 27 + segments + int(data[at + 27 : at + 27 + segments].sum(dtype=np.int64))
+        if end > data.size:
+            break
+        last = bool(data[at + 5] & 4)
+        at = end
+    if at < data.size and data[at : at + 4].tobytes() == b"OggS"[: data.size - at]:
+        raise BrokenAudio(f"ogg: the file ends after {data.size} bytes inside a page: it is truncated")
+    if not last:
+        raise BrokenAudio(f"ogg: the last page, at byte {at}, is not marked as the end: the file is truncated")
+
+
+def decode(data: NDArray[np.uint8], dtype: str) -> tuple[NDArray, int]:
+    """Returns the samples, frames by channels, and their rate.
+
+    The samples have ``dtype`` (float32, int16 or int32), but are float32 where the file itself stores floats.
+    """
+    check_complete(data)
+    try:
+        with soundfile.SoundFile(_Bytes(data)) as file:
+            announced, channels, rate = file.frames, file.channels, file.samplerate
+            if file.subtype in ("FLOAT", "DOUBLE"):
+                dtype = "float32"  # libsndfile would cut floats to integers without scaling them
+            size = np.dtype(dtype).itemsize * channels
+            if announced * size <= EXPANSION * data.size:
+                samples = file.read(announced, dtype=dtype, always_2d=True)
+            else:
+                samples = _in_pieces(file, dtype, channels)
+    except soundfile.LibsndfileError as error:
+        raise BrokenAudio(f"the sound file cannot be decoded: {error.error_string}") from None
+    if len(samples) < announced:
+        raise BrokenAudio(
+            f"the header announces {announced} samples, {len(samples)} could be decoded: "
+            "the file is truncated or damaged"
+        )
+    return samples, rate
+
+
+def _in_pieces(file: soundfile.SoundFile, dtype: str, channels: int) -> NDArray:
+    pieces = [np.empty((0, channels), dtype)]
+    while len(piece := file.read(PIECE, dtype=dtype, always_2d=True)):
+        pieces.append(piece)
+    return np.concatenate(pieces)

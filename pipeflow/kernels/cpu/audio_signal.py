@@ -1,0 +1,161 @@
+"""Kernels on the signal itself: sample types, channels, preemphasis, finding where sound begins and ends."""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+# The running sum is rebuilt this often, so that rounding cannot pile up over a long recording.
+REBUILD = 8192
+
+
+def _full_scale(dtype: np.dtype) -> tuple[float, float]:
+    """The value that stands for 1 and the one that stands for silence, as DALI normalises integers."""
+    largest = float(np.iinfo(dtype).max)
+    return (largest, 0.0) if dtype.kind == "i" else (largest / 2, largest / 2)
+
+
+def normalised(samples: NDArray) -> Floats:
+    """The samples as float32: integers become -1...1, floats stay."""
+    if samples.dtype.kind == "f":
+        return np.ascontiguousarray(samples, np.float32)
+    scale, silence = _full_scale(samples.dtype)
+    wide = np.float64 if samples.dtype.itemsize > 2 else np.float32
+    return ((samples.astype(wide) - wide(silence)) * wide(1 / scale)).astype(np.float32)
+
+
+def store(samples: Floats, out: NDArray) -> None:
+    """Writes float32 in -1...1 in the type of ``out``, rounded and saturated."""
+    if out.dtype.kind == "f":
+        out[...] = samples
+        return
+    scale, silence = _full_scale(out.dtype)
+    saturate(samples.astype(np.float64) * scale + silence, out)
+
+
+def saturate(values: NDArray, out: NDArray) -> None:
+    """Writes numbers in the type of ``out``: to integers rounded half away from zero and saturated, NaN as 0."""
+    if out.dtype.kind == "f":
+        out[...] = values
+        return
+    limits = np.iinfo(out.dtype)
+    rounded = np.copysign(np.floor(np.abs(values.astype(np.float64)) + 0.5), values)
+    np.copyto(out, np.clip(np.nan_to_num(rounded), limits.min, limits.max), casting="unsafe")
+
+
+def decoded(stored: NDArray, out: Floats) -> None:
+    """Converts samples as a file stores them to float32: full scale is a power of two, as in every decoder."""
+    if stored.dtype.kind == "f":
+        out[...] = stored
+        return
+    full = float(1 << (8 * stored.dtype.itemsize - 1))
+    np.multiply(stored, np.float32(1 / full), out=out, dtype=np.float32, casting="unsafe")
+    if stored.dtype.kind == "u":
+        out -= np.float32(1)
+
+
+def shifted(stored: NDArray, out: NDArray) -> None:
+    """Converts integer samples as a file stores them to int16 or int32 by moving the bits."""
+    up = 8 * (out.dtype.itemsize - stored.dtype.itemsize)
+    values = stored.astype(np.int32)
+    if stored.dtype.kind == "u":
+        values -= 1 << (8 * stored.dtype.itemsize - 1)
+    np.copyto(out, values << up if up >= 0 else values >> -up, casting="unsafe")
+
+
+@njit(nogil=True, cache=True)
+def _mix(samples, out):
+    channels = samples.shape[1]
+    factor = np.float32(1 / channels)
+    for i in range(samples.shape[0]):
+        total = np.float32(0)
+        for channel in range(channels):
+            total += samples[i, channel]
+        out[i] = total * factor
+
+
+def downmix(samples: Floats) -> Floats:
+    """The mean of the channels of (time, channels)."""
+    if samples.shape[1] == 1:
+        return samples.reshape(-1)
+    mixed = np.empty(len(samples), np.float32)
+    _mix(samples, mixed)
+    return mixed
+
+
+@njit(nogil=True, cache=True)
+def _preemphasis(signal, coefficient, before, out):
+    for channel in range(signal.shape[1]):
+        out[0, channel] = signal[0, channel] - coefficient * before[channel]
+    for i in range(1, signal.shape[0]):
+        for channel in range(signal.shape[1]):
+            out[i, channel] = signal[i, channel] - coefficient * signal[i - 1, channel]
+
+
+@njit(nogil=True, cache=True)
+def _preemphasis_mono(signal, coefficient, before, out):
+    out[0] = signal[0] - coefficient * before
+    for i in range(1, signal.size):
+        out[i] = signal[i] - coefficient * signal[i - 1]
+
+
+def preemphasis(signal: Floats, out: Floats, coefficient: float, border: str) -> None:
+    """y[t] = x[t] - coefficient * x[t - 1], time along the first axis; ``border`` says what x[-1] is."""
+    if not signal.size:
+        return
+    before = {"clamp": signal[0], "reflect": signal[min(1, len(signal) - 1)], "zero": np.zeros_like(signal[0])}
+    factor = np.float32(coefficient)
+    if signal.size == len(signal):
+        flat = np.ascontiguousarray(signal).reshape(-1)
+        _preemphasis_mono(flat, factor, np.float32(before[border].item()), out.reshape(-1))
+    else:
+        wide = np.ascontiguousarray(signal).reshape(len(signal), -1)
+        first = np.ascontiguousarray(before[border], np.float32).reshape(-1)
+        _preemphasis(wide, factor, first, out.reshape(len(signal), -1))
+
+
+@njit(nogil=True, cache=True)
+def _mean_square(signal, window, out):
+    factor = 1.0 / window
+    total = 0.0
+    for i in range(signal.size):
+        if i % REBUILD == 0:
+            total = 0.0
+            for k in range(max(0, i - window + 1), i + 1):
+                total += np.float64(signal[k]) * np.float64(signal[k])
+        else:
+            gained = np.float64(signal[i]) * np.float64(signal[i])
+            lost = 0.0 if i < window else np.float64(signal[i - window]) * np.float64(signal[i - window])
+            total += gained - lost
+        out[i] = total * factor
+
+
+@njit(nogil=True, cache=True)
+def _span(power, threshold):
+    first, last = 0, power.size - 1
+    while first <= last and not power[first] >= threshold:
+        first += 1
+    while last >= first and not power[last] >= threshold:
+        last -= 1
+    return first, last
+
+
+def nonsilent_region(
+    signal: NDArray, *, cutoff_db: float, reference_power: float, window_length: int
+) -> tuple[int, int]:
+    """The begin and the length of the part whose short-time power reaches the cutoff.
+
+    ``reference_power`` 0 means the largest short-time power of the signal itself.
+    """
+    power = np.empty(signal.size, np.float64)
+    _mean_square(signal, window_length, power)
+    reference = reference_power if reference_power > 0 else float(power.max())
+    if not np.isfinite(power[-1]) or not np.isfinite(reference) or not np.isfinite(power).all():
+        where = int(np.flatnonzero(~np.isfinite(signal))[0])
+        raise ValueError(f"the signal has {signal[where]} at index {where}: its power is undefined")
+    first, last = _span(power, reference * 10 ** (cutoff_db / 10))
+    if first > last:
+        return 0, 0
+    begin = max(first - window_length + 1, 0)
+    return begin, last - begin + 1

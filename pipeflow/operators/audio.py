@@ -1,0 +1,503 @@
+"""Sound: decoding, resampling, preemphasis, spectrograms, mel bands, decibels, MFCC, finding silence.
+
+A signal is a one-dimensional sample, or time by channels. The kernels work on float32; integer signals are accepted
+where the operator has a meaning for them.
+"""
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import isfinite, prod
+from typing import Any, Literal
+
+import numpy as np
+
+from pipeflow.declare import UNKNOWN, Arg, Args, DType, Floats, OpDef, Out, Sample, Spec, operator
+from pipeflow.kernels import cpu as kernels
+
+FLOAT, INT32 = np.dtype(np.float32), np.dtype(np.int32)
+_STORED_AS = {np.dtype(np.int16): "int16", np.dtype(np.int32): "int32", FLOAT: "float32"}
+
+
+def _as_float(values: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(values, np.float32)
+
+
+def _check_quality(quality: Any) -> None:
+    if quality is not UNKNOWN and not 0 <= quality <= 100:
+        raise ValueError(f"quality must be from 0 to 100, got {quality}")
+
+
+def _check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}")
+
+
+def _check_positive(name: str, value: Any) -> None:
+    if value is not None and value is not UNKNOWN and not value > 0:
+        raise ValueError(f"{name} must be positive, got {value}")
+
+
+# ----------------------------------------------------------------------------------------------------
+# Files
+
+
+@operator("decoders.audio", dtypes="uint8", examples=["fn.decoders.audio(encoded_sound, downmix=True)"])
+def audio(
+    encoded: Sample, /, *, sample_rate: Arg[float] = 0.0, quality: float = 50.0, downmix: bool = False,
+    dtype: DType = FLOAT, antialias: bool = True, out: Out,
+) -> tuple[Sample, Sample]:  # fmt: skip
+    """Decodes a sound file to (samples, sampling rate): time by channels, or time alone with ``downmix``.
+
+    Uncompressed wav files are read directly; FLAC, Ogg Vorbis and Opus, MP3 and AIFF through libsndfile
+    (``pip install "pipeflow[audio]"``). ``dtype`` is FLOAT, INT16 or INT32; floats are in -1...1. With a
+    ``sample_rate`` above 0 the sound is resampled to it; ``fn.audio_resample`` tells what ``quality`` and ``antialias``
+    do. A truncated or damaged file is an error.
+    """
+    if encoded.ndim != 1:
+        raise ValueError(f"the encoded file must be one row of bytes, got shape {encoded.shape}")
+    if not isfinite(sample_rate) or sample_rate < 0:
+        raise ValueError(f"sample_rate must be positive, or 0 for the rate of the file, got {sample_rate}")
+    stored, rate = _stored(np.ascontiguousarray(encoded), dtype)
+    samples_out, rate_out = out
+    target = sample_rate or float(rate)
+    frames, channels = stored.shape
+    if target == rate and (channels == 1 or not downmix):
+        samples = samples_out((frames,) if downmix else stored.shape, dtype)
+        _convert(stored, samples.reshape(frames, channels))
+    else:
+        scale = kernels.audio_resample.simplest(Fraction(target) / rate)
+        length = kernels.audio_resample.output_length(frames, scale)
+        samples = samples_out((length,) if downmix else (length, channels), dtype)
+        sound = np.empty(stored.shape, np.float32)
+        kernels.audio_signal.decoded(stored, sound)
+        if downmix:
+            sound = kernels.audio_signal.downmix(sound)
+        if target != rate:
+            direct = samples if dtype == FLOAT else np.empty(samples.shape, np.float32)
+            kernels.audio_resample.resample(sound, direct, scale, quality=quality, antialias=antialias)
+            sound = direct
+        if sound is not samples:
+            kernels.audio_signal.store(sound, samples)
+    rate_array = rate_out((), FLOAT)
+    rate_array[...] = target
+    return samples, rate_array
+
+
+def _stored(encoded: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, int]:
+    """The samples as the file stores them, and their rate."""
+    wav = kernels.audio_wav.parse(encoded)
+    if wav is not None:
+        return kernels.audio_wav.samples(encoded, wav), wav.rate
+    return kernels.audio_files.decode(encoded, _STORED_AS[dtype])
+
+
+def _convert(stored: np.ndarray, samples: np.ndarray) -> None:
+    if samples.dtype == FLOAT:
+        kernels.audio_signal.decoded(stored, samples)
+    elif stored.dtype.kind == "f":
+        kernels.audio_signal.store(_as_float(stored), samples)
+    else:
+        kernels.audio_signal.shifted(stored, samples)
+
+
+@audio.infer
+def _(_specs: tuple[Spec, ...], args: Args) -> tuple[Spec, Spec]:
+    shape = (UNKNOWN,) if args.downmix else (UNKNOWN, UNKNOWN)
+    return Spec(shape, args.dtype, ""), Spec((), FLOAT, "")
+
+
+@audio.check
+def _(args: Args) -> None:
+    _check_quality(args.quality)
+    if args.dtype not in _STORED_AS:
+        raise ValueError(f"dtype must be FLOAT, INT16 or INT32, got {args.dtype}")
+
+
+# ----------------------------------------------------------------------------------------------------
+# Rates
+
+_RESAMPLED = "int8 uint8 int16 uint16 int32 uint32 float"
+
+
+def _audio_resample(
+    signal: Sample, /, *, scale: Arg[float] | None = None, in_rate: Arg[float] | None = None,
+    out_rate: Arg[float] | None = None, out_length: Arg[int] | None = None, quality: float = 50.0,
+    dtype: DType | None = None, antialias: bool = True, out: Out,
+) -> Sample:  # fmt: skip
+    """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length.
+
+    Give ``scale``, or ``in_rate`` and ``out_rate``, or ``out_length``. The filter is a sinc under a Hann window of 3
+    lobes (``quality`` 0), 16 (50) or 64 (100). Integers count as fractions of their full scale, also when ``dtype``
+    asks for another type. Going down, the filter removes what the new rate cannot hold; ``antialias=False`` leaves that
+    out, which is what DALI does.
+    """
+    if signal.ndim not in (1, 2):
+        raise ValueError(f"the signal must be time, or time by channels, got shape {signal.shape}")
+    factor = _factor(len(signal), scale, in_rate, out_rate, out_length)
+    if dtype in (None, signal.dtype) and factor == 1:
+        np.copyto(out, signal)
+        return out
+    sound = kernels.audio_signal.normalised(signal)
+    if out.dtype == FLOAT:
+        kernels.audio_resample.resample(sound, out, factor, quality=quality, antialias=antialias)
+        return out
+    direct = np.empty(out.shape, np.float32)
+    kernels.audio_resample.resample(sound, direct, factor, quality=quality, antialias=antialias)
+    kernels.audio_signal.store(direct, out)
+    return out
+
+
+def _factor(length: int, scale: Any, in_rate: Any, out_rate: Any, out_length: Any) -> Fraction | float:
+    """out_rate / in_rate, as exact as it can be told; ValueError if it is none."""
+    if out_length is not None:
+        if out_length < 0:
+            raise ValueError(f"out_length must not be negative, got {out_length}")
+        exact = Fraction(out_length, length) if length and out_length else Fraction(1)
+    elif scale is not None:
+        if not isfinite(scale) or scale <= 0:
+            raise ValueError(f"scale must be positive, got {scale}")
+        exact = Fraction(scale)
+    else:
+        for name, rate in (("in_rate", in_rate), ("out_rate", out_rate)):
+            if not isfinite(rate) or rate <= 0:
+                raise ValueError(f"{name} must be positive, got {rate}")
+        exact = Fraction(out_rate) / Fraction(in_rate)
+    return kernels.audio_resample.simplest(exact)
+
+
+def _infer_resampled(specs: tuple[Spec, ...], args: Args) -> Spec:
+    shape: Any = specs[0].shape
+    dtype = args.dtype or specs[0].dtype
+    if shape is UNKNOWN or not shape:
+        return Spec(shape, dtype, specs[0].layout)
+    given = (args.scale, args.in_rate, args.out_rate, args.out_length)
+    length: Any = UNKNOWN
+    if shape[0] is not UNKNOWN and not any(value is UNKNOWN for value in given):
+        factor = _factor(shape[0], *given)
+        length = kernels.audio_resample.output_length(shape[0], factor)
+        if args.out_length is not None:
+            length = args.out_length
+    return Spec((length, *shape[1:]), dtype, specs[0].layout)
+
+
+def _check_resampled(args: Args) -> None:
+    _check_quality(args.quality)
+    rates = args.in_rate is not None or args.out_rate is not None
+    ways = [args.scale is not None, args.out_length is not None, rates]
+    if sum(ways) != 1 or (args.in_rate is None) != (args.out_rate is None):
+        raise ValueError("give exactly one of: scale; in_rate and out_rate; out_length")
+    if args.dtype is not None and args.dtype.kind not in "iuf":
+        raise ValueError(f"dtype must be an integer or float type, got {args.dtype}")
+    constants = {name: getattr(args, name) for name in ("scale", "in_rate", "out_rate")}
+    for name, value in constants.items():
+        _check_positive(name, value)
+    if args.out_length is not None and args.out_length is not UNKNOWN and args.out_length < 0:
+        raise ValueError(f"out_length must not be negative, got {args.out_length}")
+
+
+def _declare_resample(name: str, **keywords: Any) -> OpDef:
+    declared = operator(name, dtypes=_RESAMPLED, **keywords)(_audio_resample)
+    declared.infer(_infer_resampled)
+    declared.check(_check_resampled)
+    return declared
+
+
+audio_resample = _declare_resample(
+    "audio_resample", examples=["fn.audio_resample(signal, in_rate=22050, out_rate=16000)"]
+)
+experimental_audio_resample = _declare_resample(
+    "experimental.audio_resample", examples=["fn.experimental.audio_resample(signal, scale=0.5)"]
+)
+
+
+# ----------------------------------------------------------------------------------------------------
+# The signal
+
+
+@operator("preemphasis_filter", dtypes="integer float", examples=["fn.preemphasis_filter(signal)"])
+def preemphasis_filter(
+    signal: Sample, /, *, preemph_coeff: Arg[float] = 0.97, border: Literal["clamp", "zero", "reflect"] = "clamp",
+    dtype: DType = FLOAT, out: Out,
+) -> Sample:  # fmt: skip
+    """y[t] = x[t] - preemph_coeff * x[t - 1], each channel on its own; time is the first axis.
+
+    ``border`` says what stands before the first value: the value itself, zero, or the second one.
+    """
+    if not isfinite(preemph_coeff):
+        raise ValueError(f"preemph_coeff must be a number, got {preemph_coeff}")
+    sound = _as_float(signal)
+    filtered = out if dtype == FLOAT else np.empty(signal.shape, np.float32)
+    if signal.ndim == 0:
+        sound, filtered = sound.reshape(1), filtered.reshape(1)
+    kernels.audio_signal.preemphasis(sound, filtered, preemph_coeff, border)
+    if dtype != FLOAT:
+        kernels.audio_signal.saturate(filtered.reshape(out.shape), out)
+    return out
+
+
+@preemphasis_filter.infer
+def _(specs: tuple[Spec, ...], args: Args) -> Spec:
+    return Spec(specs[0].shape, args.dtype, specs[0].layout)
+
+
+@preemphasis_filter.check
+def _(args: Args) -> None:
+    if args.dtype.kind not in "iuf":
+        raise ValueError(f"dtype must be an integer or float type, got {args.dtype}")
+
+
+@operator(
+    "nonsilent_region", dtypes="integer float",
+    no_effect={"reset_interval": "the running sum is kept in float64 and cannot drift"},
+    examples=["fn.nonsilent_region(signal, window_length=64)"],
+)  # fmt: skip
+def nonsilent_region(
+    signal: Sample, /, *, cutoff_db: float = -60.0, window_length: int = 2048, reference_power: float = 0.0, out: Out
+) -> tuple[Sample, Sample]:
+    """Finds where a one-dimensional signal is not silent: (begin, length), both INT32; length 0 if nowhere.
+
+    The short-time power over ``window_length`` samples is compared with ``cutoff_db`` below ``reference_power``, by
+    default the largest short-time power of the signal. A signal of zeros is then not silent anywhere, as in DALI: its
+    power equals its own maximum.
+    """
+    if signal.ndim != 1 and prod(signal.shape) != max(signal.shape, default=0):
+        raise ValueError(f"the signal must have one channel, got shape {signal.shape}")
+    found = (0, 0)
+    if signal.dtype == np.float16:
+        signal = signal.astype(np.float32)
+    if signal.size:
+        found = kernels.audio_signal.nonsilent_region(
+            np.ascontiguousarray(signal).reshape(-1),
+            cutoff_db=cutoff_db, reference_power=reference_power, window_length=window_length,
+        )  # fmt: skip
+    for array, value in zip(out, found):
+        array[...] = value
+    return out
+
+
+@nonsilent_region.infer
+def _(_specs: tuple[Spec, ...], _args: Args) -> tuple[Spec, Spec]:
+    return Spec((), INT32, ""), Spec((), INT32, "")
+
+
+@nonsilent_region.check
+def _(args: Args) -> None:
+    _check_positive("window_length", args.window_length)
+    if not args.reference_power >= 0:
+        value = args.reference_power
+        raise ValueError(f"reference_power must be positive, or 0 for the signal's own maximum, got {value}")
+
+
+# ----------------------------------------------------------------------------------------------------
+# Spectra
+
+
+@operator("power_spectrum", dtypes="float", examples=["fn.power_spectrum(signal)"])
+def power_spectrum(signal: Sample, /, *, axis: int = -1, nfft: int | None = None, power: int = 2) -> Sample:
+    """The power of each frequency of the signal along ``axis``, nfft // 2 + 1 of them; with ``power=1`` the magnitude.
+
+    The signal is cut or padded with zeros to ``nfft``, by default its own length.
+    """
+    if not -signal.ndim <= axis < signal.ndim:
+        raise ValueError(f"axis {axis} is out of range for shape {signal.shape}")
+    size = nfft or signal.shape[axis]
+    if not size:
+        raise ValueError("the spectrum of an empty signal is undefined")
+    return kernels.audio_spectrum.power_spectrum(signal, size, power, axis)
+
+
+@power_spectrum.infer
+def _(specs: tuple[Spec, ...], args: Args) -> Spec:
+    shape: Any = specs[0].shape
+    if shape is UNKNOWN or not -len(shape) <= args.axis < len(shape):
+        return Spec(UNKNOWN, FLOAT, specs[0].layout)
+    sizes = list(shape)
+    sizes[args.axis] = (sizes[args.axis] if args.nfft is None else args.nfft) // 2 + 1
+    return Spec(tuple(sizes), FLOAT, specs[0].layout)
+
+
+@power_spectrum.check
+def _(args: Args) -> None:
+    _check_choice("power", args.power, (1, 2))
+    _check_positive("nfft", args.nfft)
+
+
+@operator("spectrogram", dtypes="float", examples=["fn.spectrogram(signal, window_length=64, window_step=16)"])
+def spectrogram(
+    signal: Sample, /, *, nfft: int | None = None, window_length: int = 512, window_step: int = 256,
+    window_fn: Floats = (), power: int = 2, center_windows: bool = True, reflect_padding: bool = True,
+    layout: Literal["ft", "tf"] = "ft", out: Out,
+) -> Sample:  # fmt: skip
+    """The short-time power spectrum of a one-dimensional signal: nfft // 2 + 1 frequencies by frames.
+
+    Frame t is centred on sample t * window_step, and what lies outside the signal is its reflection, or zero
+    without ``reflect_padding``; without ``center_windows`` it begins there, and only whole frames count. ``window_fn``
+    are window_length factors, by default a Hann window; ``nfft`` is window_length unless given. ``power=1`` gives
+    magnitudes, ``layout="tf"`` frames by frequencies.
+    """
+    if signal.ndim > 1 and prod(signal.shape) != max(signal.shape):
+        raise ValueError(f"the signal must have one channel, got shape {signal.shape}: use downmix=True or pick one")
+    kernels.audio_spectrum.spectrogram(
+        _as_float(signal).reshape(-1), out, nfft=nfft or window_length,
+        window=window_fn or kernels.audio_spectrum.hann(window_length), window_step=window_step,
+        center=center_windows, reflect=reflect_padding, power=power, time_major=layout == "tf",
+    )  # fmt: skip
+    return out
+
+
+@spectrogram.infer
+def _(specs: tuple[Spec, ...], args: Args) -> Spec:
+    shape: Any = specs[0].shape
+    length = UNKNOWN if shape is UNKNOWN else prod(shape, start=1)
+    frames: Any = UNKNOWN
+    if length is not UNKNOWN:
+        frames = _frames(length, args.window_length, args.window_step, args.center_windows)
+    bins = (args.nfft or args.window_length) // 2 + 1
+    return Spec((bins, frames) if args.layout == "ft" else (frames, bins), FLOAT, args.layout)
+
+
+def _frames(length: int, window_length: int, window_step: int, center: bool) -> int:
+    if not length:
+        raise ValueError("the signal is empty: it has no spectrogram")
+    if center:
+        return length // window_step + 1
+    if length < window_length:
+        raise ValueError(
+            f"the signal has {length} samples, fewer than window_length {window_length}: "
+            "pad it, shorten the window, or use center_windows=True"
+        )
+    return (length - window_length) // window_step + 1
+
+
+@spectrogram.check
+def _(args: Args) -> None:
+    _check_positive("window_length", args.window_length)
+    _check_positive("window_step", args.window_step)
+    _check_positive("nfft", args.nfft)
+    _check_choice("power", args.power, (1, 2))
+    if args.nfft is not None and args.nfft < args.window_length:
+        raise ValueError(f"window_length {args.window_length} must not be larger than nfft {args.nfft}")
+    if args.window_fn and len(args.window_fn) != args.window_length:
+        raise ValueError(f"window_fn has {len(args.window_fn)} values and window_length is {args.window_length}")
+
+
+def _frequency_axis(layout: str, ndim: int) -> int:
+    """The axis of the frequencies: named f, else the last but one."""
+    if layout:
+        if "f" not in layout:
+            raise ValueError(f"the layout {layout!r} has no frequency axis f")
+        return layout.index("f")
+    return max(ndim - 2, 0)
+
+
+def _along(spec: Spec, axis_of: Callable[[str, int], int], size: Callable[[Any], Any]) -> Spec:
+    """The Spec with another extent along one axis."""
+    shape: Any = spec.shape
+    if shape is UNKNOWN:
+        return Spec(UNKNOWN, FLOAT, spec.layout)
+    axis = axis_of(spec.layout or "", len(shape))
+    return Spec((*shape[:axis], size(shape[axis]), *shape[axis + 1 :]), FLOAT, spec.layout)
+
+
+@operator("mel_filter_bank", dtypes="float", examples=["fn.mel_filter_bank(spectrogram, nfilter=8, sample_rate=16000)"])
+def mel_filter_bank(
+    spectrum: Sample, /, *, nfilter: int = 128, sample_rate: float = 44100.0, freq_low: float = 0.0,
+    freq_high: float = 0.0, mel_formula: Literal["slaney", "htk"] = "slaney", normalize: bool = True,
+    out: Out, layouts: Any,
+) -> Sample:  # fmt: skip
+    """Weights the frequencies of a spectrogram into ``nfilter`` triangular bands, evenly spaced on the mel scale.
+
+    The frequencies run along the axis named f, or the last but one, from 0 to half the ``sample_rate``; the bands
+    from ``freq_low`` to ``freq_high`` (0: half the rate). With ``normalize`` each filter has unit area. More bands than
+    there are frequencies leave some bands empty: they are 0.
+    """
+    if spectrum.ndim == 0:
+        raise ValueError("the spectrum must have at least one axis")
+    axis = _frequency_axis(layouts[0], spectrum.ndim)
+    bands = kernels.audio_spectrum.mel_bands(
+        spectrum.shape[axis], nfilter, sample_rate, freq_low, freq_high or sample_rate / 2, mel_formula, normalize
+    )
+    kernels.audio_spectrum.apply_bands(_as_float(spectrum), out, bands, axis)
+    return out
+
+
+@mel_filter_bank.infer
+def _(specs: tuple[Spec, ...], args: Args) -> Spec:
+    return _along(specs[0], _frequency_axis, lambda _: args.nfilter)
+
+
+@mel_filter_bank.check
+def _(args: Args) -> None:
+    _check_positive("nfilter", args.nfilter)
+    _check_positive("sample_rate", args.sample_rate)
+    high = args.freq_high or args.sample_rate / 2
+    if not 0 <= args.freq_low < high or not high <= args.sample_rate / 2:
+        raise ValueError(
+            f"the bands must lie between 0 and half the sample_rate: freq_low {args.freq_low}, "
+            f"freq_high {high}, sample_rate {args.sample_rate}"
+        )
+
+
+@operator("to_decibels", dtypes="float", examples=["fn.to_decibels(spectrogram, cutoff_db=-80.0)"])
+def to_decibels(
+    magnitude: Sample, /, *, multiplier: float = 10.0, reference: float = 0.0, cutoff_db: float = -200.0, out: Out
+) -> Sample:
+    """multiplier * log10(x / reference), and at least ``cutoff_db``.
+
+    Without a ``reference`` the largest x counts as one. What has no logarithm (zero, negative values, NaN)
+    becomes ``cutoff_db``, as in DALI.
+    """
+    kernels.audio_spectrum.to_decibels(
+        _as_float(magnitude), out, multiplier=multiplier, reference=reference, cutoff_db=cutoff_db
+    )
+    return out
+
+
+@to_decibels.infer
+def _(specs: tuple[Spec, ...], _args: Args) -> Spec:
+    return Spec(specs[0].shape, FLOAT, specs[0].layout)
+
+
+@to_decibels.check
+def _(args: Args) -> None:
+    _check_positive("multiplier", args.multiplier)
+    if not args.reference >= 0:
+        raise ValueError(f"reference must be positive, or 0 for the largest value, got {args.reference}")
+
+
+@operator("mfcc", dtypes="float", examples=["fn.mfcc(spectrogram, n_mfcc=4)"])
+def mfcc(
+    spectrum: Sample, /, *, axis: int = 0, dct_type: int = 2, n_mfcc: int = 20, normalize: bool = False,
+    lifter: float = 0.0, out: Out,
+) -> Sample:  # fmt: skip
+    """The first ``n_mfcc`` coefficients of the discrete cosine transform of types 1 to 4 along ``axis``.
+
+    Fewer where the axis is shorter. ``normalize`` makes the transform orthonormal (not for type 1). A ``lifter`` L
+    above 0 multiplies coefficient i by 1 + L / 2 * sin(pi * (i + 1) / L).
+    """
+    size = spectrum.shape[axis]
+    if dct_type == 1 and size == 1:
+        raise ValueError("the discrete cosine transform of type 1 needs more than one value along the axis")
+    kernels.audio_spectrum.mfcc(
+        _as_float(spectrum), out, axis=axis % spectrum.ndim, kind=dct_type, normalise=normalize, lifter=lifter
+    )
+    assert out.shape[axis] == min(n_mfcc, size)
+    return out
+
+
+@mfcc.infer
+def _(specs: tuple[Spec, ...], args: Args) -> Spec:
+    def position(_layout: str, ndim: int) -> int:
+        if not -ndim <= args.axis < ndim:
+            raise ValueError(f"axis {args.axis} is out of range for {ndim} dimensions")
+        return args.axis % ndim
+
+    return _along(specs[0], position, lambda size: UNKNOWN if size is UNKNOWN else min(size, args.n_mfcc))
+
+
+@mfcc.check
+def _(args: Args) -> None:
+    _check_choice("dct_type", args.dct_type, (1, 2, 3, 4))
+    _check_positive("n_mfcc", args.n_mfcc)
+    if args.normalize and args.dct_type == 1:
+        raise ValueError("normalize is not defined for dct_type 1")
