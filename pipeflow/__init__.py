@@ -1,0 +1,24 @@
+"""pipeflow: data-loading pipelines for machine learning, with the user's own Python at full speed.
+
+``pipeline_def`` turns a function over operators of ``fn`` into a Pipeline; ``fn.python_function`` puts Python functions in it.
+"""
+
+from pipeflow import data_node, fn, math, ops, tensors, types
+from pipeflow.graph import DataNode, newaxis
+from pipeflow.pipeline import Pipeline, do_not_convert, pipeline_def
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DataNode",
+    "Pipeline",
+    "data_node",
+    "do_not_convert",
+    "fn",
+    "math",
+    "newaxis",
+    "ops",
+    "pipeline_def",
+    "tensors",
+    "types",
+]

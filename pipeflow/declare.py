@@ -138,6 +138,7 @@ class Param:
     kind: Any
     default: Any = REQUIRED
     variadic: bool = False
+    positional: bool = False  # an argument, not data, that may also be given by position
 
     @property
     def required(self) -> bool:
@@ -176,6 +177,7 @@ class Request:
     epoch: int
     iteration: int
     position: int
+    key: int = 0  # the source's own randomness, for shuffling
 
 
 @dataclass
@@ -190,6 +192,7 @@ class Feed:
     outputs: "list[np.ndarray | list[np.ndarray]]"
     owned: bool = False
     positions: np.ndarray | None = None
+    epochs: "int | np.ndarray | None" = None
     source_info: Sequence[str] | None = None
     layouts: Sequence[str | None] | None = None
 
@@ -197,7 +200,8 @@ class Feed:
 class Source(Protocol):
     """What an operator declared with ``@source`` builds from its static arguments: asked for batches in order.
 
-    ``next`` raises StopIteration at the end of an epoch. A source that also has ``fetch(index) -> tuple of arrays`` gives
+    ``next`` raises StopIteration at the end of an epoch. One that may have nothing to give yet also has ``available() ->
+    number of batches``; a pipeline does not run ahead of it. A source that also has ``fetch(index) -> tuple of arrays`` gives
     one output, the indices, and its samples are fetched by the threads of the pipeline.
     """
 
@@ -279,6 +283,7 @@ class OpDef:
     def __post_init__(self) -> None:
         self.inputs = tuple(p for p in self.params if p.role is Role.INPUT)
         self.arguments = {p.name: p for p in self.params if p.role in (Role.ARG, Role.STATIC)}
+        self.positional = tuple(p.name for p in self.arguments.values() if p.positional)
         self.drawn = tuple(p.name for p in self.params if p.role is Role.DRAWN)
         self.wants = frozenset(p.name for p in self.params if p.role is Role.HIDDEN)
         self.random = bool(self.drawn) or "key" in self.wants or self.takes_seed
@@ -510,10 +515,10 @@ def _read_signature(body: Callable[..., Any], method: bool = False) -> tuple[tup
         role, kind = _read_annotation(hints.get(item.name, Any))
         if item.name in HIDDEN and item.kind is item.KEYWORD_ONLY and kind is Any:  # get_property has a `key: str`
             role = Role.HIDDEN
-        positional = item.kind in (item.POSITIONAL_ONLY, item.VAR_POSITIONAL)
-        if positional != (role is Role.INPUT):
-            raise TypeError(f"{body.__qualname__}: data (Sample) is positional-only, everything else keyword-only: {item}")
-        params.append(Param(item.name, role, kind, item.default, item.kind is item.VAR_POSITIONAL))
+        if (item.kind in (item.POSITIONAL_ONLY, item.VAR_POSITIONAL)) != (role is Role.INPUT):
+            raise TypeError(f"{body.__qualname__}: data (Sample) is positional-only, nothing else is: {item}")
+        variadic, positional = item.kind is item.VAR_POSITIONAL, item.kind is item.POSITIONAL_OR_KEYWORD
+        params.append(Param(item.name, role, kind, item.default, variadic, positional))
     returned = hints.get("return", np.ndarray)
     if returned is type(None):
         return tuple(params), 0
@@ -542,7 +547,9 @@ def _signature(op: OpDef) -> inspect.Signature:
         kind = inspect.Parameter.VAR_POSITIONAL if param.variadic else inspect.Parameter.POSITIONAL_ONLY
         default = REQUIRED if param.variadic else param.default
         shown.append(inspect.Parameter(param.name, kind, default=default))
-    named = sorted(op.arguments.values(), key=lambda param: not param.required)
+    named = [param for param in op.arguments.values() if param.positional]
+    shown += [inspect.Parameter(p.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=p.default) for p in named]
+    named = sorted((p for p in op.arguments.values() if not p.positional), key=lambda param: not param.required)
     shown += [inspect.Parameter(p.name, inspect.Parameter.KEYWORD_ONLY, default=p.default) for p in named]
     for name in universal(op):
         shown.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None))
@@ -587,6 +594,9 @@ def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
     call = Call(op, (), {}, {}, origin=user_origin())
     problems: list[Exception] = []
     given = list(inputs)
+    if op.positional and not op.inputs:
+        keywords = {**dict(zip(op.positional, given)), **keywords}
+        given = given[len(op.positional) :]
     while given and given[-1] is None and len(given) > op.min_inputs:
         given.pop()
     if not op.min_inputs <= len(given) <= op.max_inputs:

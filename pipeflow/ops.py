@@ -14,8 +14,10 @@ class Operator:
 
     op: OpDef
 
-    def __init__(self, **arguments: Any) -> None:
-        self._arguments = arguments
+    def __init__(self, *positional: Any, **arguments: Any) -> None:
+        if len(positional) > len(self.op.arguments):
+            raise TypeError(f"ops.{type(self).__name__} has {len(self.op.arguments)} arguments, got {len(positional)}")
+        self._arguments = {**dict(zip(self.op.arguments, positional)), **arguments}
 
     def __call__(self, *inputs: Any, **arguments: Any) -> Any:
         return self.op(*inputs, **{**self._arguments, **arguments})

@@ -241,3 +241,30 @@ def saturate(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     source = np.iinfo(array.dtype)
     low, high = max(limits.min, source.min), min(limits.max, source.max)
     return np.clip(array, array.dtype.type(low), array.dtype.type(high)).astype(dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayConstant:
+    """An array that is the same for every sample of a batch."""
+
+    value: np.ndarray
+    layout: str
+    device: str
+
+
+def Constant(  # noqa: N802  (DALI's name)
+    value: Any, dtype: Any = None, shape: Any = None, layout: str | None = None, device: str | None = None
+) -> "ScalarConstant | ArrayConstant":
+    """A constant for a graph: a number with a type, or an array (with ``shape``: filled with the number)."""
+    if device not in (None, "cpu", "gpu"):
+        raise ValueError(f"device must be 'cpu' or 'gpu', got {device!r}")
+    scalar = isinstance(value, (bool, int, float, np.generic)) and shape is None and layout is None and device is None
+    array = as_constant(value, dtype)
+    if scalar:
+        return ScalarConstant(array.item(), array.dtype)
+    if shape is not None:
+        extents = tuple(shape) if isinstance(shape, (list, tuple)) else (shape,)
+        array = np.full(extents, array, array.dtype) if array.size == 1 else array.reshape(extents)
+    if layout and len(layout) != array.ndim:
+        raise ValueError(f"layout {layout!r} has {len(layout)} axes and the constant has {array.ndim}")
+    return ArrayConstant(array, check_layout(layout), device or "cpu")

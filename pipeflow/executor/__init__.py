@@ -1,0 +1,25 @@
+"""Runs a Plan: threads, a ring of batches, and the memory between them.
+
+The contract. A difference between it and the code is a bug.
+
+1.  *Order.* Batches are delivered in the order in which they were scheduled. An ``ordered`` stage (sources, Python functions
+    called one after another) takes batch k only when every earlier batch has passed it.
+2.  *Work.* A thread takes the oldest work there is in the ring of batches: a chunk of samples of a sample stage, or a whole
+    batch of any other stage. It waits only when the ring has none, and wakes by notification: nothing polls or sleeps.
+3.  *Success.* ``take`` returns the outputs of the oldest batch. They are the caller's for as long as anything refers to them.
+4.  *An error in a step* is kept with its batch and sample; the other samples of that stage still run, the later stages of
+    that batch do not. ``take`` raises it in the batch's turn: that batch is consumed whole, prefetched ones are kept, and the
+    next ``take`` gives the next batch. Of several failing samples the first is reported. The exception is the original object.
+5.  *End of data.* The first StopIteration of a source ends the epoch: ``take`` raises StopIteration, again at every call,
+    until ``reset``. Batches scheduled after the end are dropped unrun.
+6.  *Reset* waits for the work in flight, drops what was not delivered, and starts the next epoch at position 0.
+7.  *A consumer that stops early* may just drop the executor: ``close`` (also called when the pipeline is collected and at
+    interpreter exit) lets running steps finish, starts no new ones and ends the threads.
+8.  *SIGINT* interrupts the caller's wait in ``take``; nothing is lost, a later ``take`` returns the same batch.
+9.  *After fork* the child has no threads: every call there is refused with InvalidState. The parent is not affected.
+10. *A step that calls back* into its own executor is refused with InvalidState, because it would wait for itself.
+"""
+
+from pipeflow.executor.ring import Executor, Options
+
+__all__ = ["Executor", "Options"]

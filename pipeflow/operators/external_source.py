@@ -4,6 +4,7 @@ import inspect
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -29,9 +30,9 @@ class ExternalSource:
 
     def __init__(
         self,
-        *,
         source: Any = None,
         num_outputs: int | None = None,
+        *,
         batch: bool | None = None,
         cycle: Cycle | None = None,
         dtype: Any = None,
@@ -59,9 +60,9 @@ class ExternalSource:
         """The user's callable or iterable, for messages."""
         return function_name(self.callback.source) if self.callback else "feed_input"
 
-    def ready(self) -> bool:
-        """Whether a batch can be had at once; without a callable that depends on what was fed."""
-        return self.fed is None or self.fed.ready()
+    def available(self) -> float:
+        """How many batches can be had at once; without a callable that depends on what was fed."""
+        return float("inf") if self.fed is None else self.fed.available()
 
     def feed(self, data: Any, layout: str | None) -> None:
         """Queues one batch (a copy of it, unless ``no_copy``)."""
@@ -109,6 +110,11 @@ class ExternalSource:
             feed.layouts = self.layouts
         self._check(feed)
         return feed
+
+    def close(self) -> None:
+        """Lets go of a thread that waits for data."""
+        if self.fed is not None:
+            self.fed.close()
 
     def reset(self) -> None:
         """Starts a new epoch."""
@@ -243,9 +249,15 @@ class _FedInput:
         self._queue: deque[Feed] = deque()
         self._last: Feed | None = None
         self._arrived = threading.Condition()
+        self._closed = False
 
-    def ready(self) -> bool:
-        return bool(self._queue) or (self._repeat_last and self._last is not None)
+    def close(self) -> None:
+        with self._arrived:
+            self._closed = True
+            self._arrived.notify_all()
+
+    def available(self) -> float:
+        return float("inf") if self._repeat_last and (self._last or self._queue) else len(self._queue)
 
     def put(self, feed: Feed) -> None:
         with self._arrived:
@@ -254,7 +266,7 @@ class _FedInput:
 
     def get(self) -> Feed:
         with self._arrived:
-            while self._blocking and not self.ready():
+            while self._blocking and not self.available() and not self._closed:
                 self._arrived.wait()
             if self._queue:
                 self._last = self._queue.popleft()
@@ -266,7 +278,7 @@ class _FedInput:
 
 def _shared(feed: Feed) -> Feed:
     """A batch that may be handed out again is not the pipeline's to change."""
-    return Feed(feed.size, feed.outputs, False, feed.positions, feed.source_info, feed.layouts)
+    return replace(feed, owned=False)
 
 
 class _Callback:

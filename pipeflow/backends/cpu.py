@@ -1,0 +1,109 @@
+"""Heap memory in size classes that is handed out again when nobody refers to it any more.
+
+A fresh page costs 80 times a warm one, so blocks are kept: a lease under the first array gives its block back. Small
+blocks are left to malloc, which is as fast.
+"""
+
+import threading
+from collections import deque
+
+import numpy as np
+
+from pipeflow.tensors import Block, Lease
+
+SMALL = 16 * 1024
+ALIGNMENT = 64
+
+
+def size_class(nbytes: int) -> int:
+    """The block size for a request: powers of two in four steps, so that at most a fifth is unused."""
+    if nbytes <= SMALL:
+        return SMALL
+    step = 1 << ((nbytes - 1).bit_length() - 3)
+    return -(-nbytes // step) * step
+
+
+class HeapPool:
+    """Memory for batches. ``take`` may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._free: dict[int, deque[Block]] = {}
+        self._lock = threading.Lock()
+        self.allocations = 0
+        self.reserved = 0
+
+    def take(self, nbytes: int) -> np.ndarray:
+        """``nbytes`` of memory as uint8; it is the caller's until the last array that refers to it is gone."""
+        if nbytes <= SMALL:
+            return np.empty(nbytes, np.uint8)
+        capacity = size_class(nbytes)
+        free = self._free.get(capacity)
+        if free is None:
+            with self._lock:
+                free = self._free.setdefault(capacity, deque())
+        try:
+            block = free.pop()
+        except IndexError:
+            block = self._allocate(capacity)
+        return np.asarray(Lease(block, free))[:nbytes]
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """An uninitialised array in pooled memory."""
+        if dtype == object:
+            return np.empty(shape, object)
+        count = 1
+        for extent in shape:
+            count *= extent
+        nbytes = count * dtype.itemsize
+        if nbytes <= SMALL:
+            return np.empty(shape, dtype)
+        return self.take(nbytes).view(dtype).reshape(shape)
+
+    def trim(self) -> int:
+        """Gives the blocks that nobody uses back to the system; tells how many bytes that were."""
+        freed = 0
+        for free in list(self._free.values()):
+            while free:
+                try:
+                    freed += free.pop().nbytes
+                except IndexError:
+                    break
+        with self._lock:
+            self.reserved -= freed
+        return freed
+
+    def _allocate(self, capacity: int) -> Block:
+        memory = np.empty(capacity + ALIGNMENT, np.uint8)
+        address = memory.__array_interface__["data"][0]
+        with self._lock:
+            self.allocations += 1
+            self.reserved += capacity
+        return Block("heap", capacity, -(-address // ALIGNMENT) * ALIGNMENT, memory)
+
+
+class Arena:
+    """Memory of one thread for what lies between two steps of a stage: overwritten with every sample, warm in cache."""
+
+    def __init__(self) -> None:
+        self._buffers: dict[int, np.ndarray] = {}
+        self._views: dict[tuple[int, tuple[int, ...], np.dtype], np.ndarray] = {}
+
+    def empty(self, slot: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """The memory of a slot as an array of this shape."""
+        view = self._views.get((slot, shape, dtype))
+        if view is not None:
+            return view
+        if dtype == object:
+            return np.empty(shape, object)
+        count = 1
+        for extent in shape:
+            count *= extent
+        nbytes = count * dtype.itemsize
+        buffer = self._buffers.get(slot)
+        if buffer is None or len(buffer) < nbytes:
+            buffer = self._buffers[slot] = np.empty(max(size_class(nbytes), 1), np.uint8)
+            self._views = {key: kept for key, kept in self._views.items() if key[0] != slot}
+        if len(self._views) > 512:  # images of ever new sizes must not make the table grow without end
+            self._views.clear()
+        view = self._views[(slot, shape, dtype)] = buffer[:nbytes].view(dtype).reshape(shape)
+        return view

@@ -1,0 +1,101 @@
+"""One batch on its way through the stages."""
+
+from typing import Any
+
+import numpy as np
+
+from pipeflow.errors import add_notes, count_of
+from pipeflow.plan import Plan, Step
+from pipeflow.tensors import TensorListCPU
+
+
+class BatchRun:
+    """The values of all slots of one batch, and how far it has come."""
+
+    __slots__ = (
+        "claimed", "cursor", "done", "ended", "epoch", "epochs", "error", "failures", "index", "iteration", "keys",
+        "layouts", "origins", "pending", "position_after", "positions", "size", "stage", "states", "values",
+    )  # fmt: skip
+
+    def __init__(self, index: int, slots: int) -> None:
+        self.index = index
+        self.epoch = 0
+        self.iteration = 0
+        self.size = 0
+        self.positions = np.empty(0, np.int64)
+        self.epochs: Any = 0
+        self.position_after = 0
+        self.values: list[Any] = [None] * slots
+        self.layouts: list[str | None] = [None] * slots
+        self.keys: dict[int, Any] = {}  # by the first output slot (or name) of a random step
+        self.origins: list[Any] = []  # per source: the source_info of the samples, or None
+        self.states: dict[str, Any] = {}
+        self.stage = 0
+        self.cursor = 0  # of a sample stage: the next sample that nobody has claimed
+        self.pending = 0  # samples claimed or not that are not finished
+        self.claimed = False
+        self.done = False
+        self.ended = False
+        self.error: BaseException | None = None
+        self.failures: dict[int, tuple[BaseException, Step]] = {}
+
+    def fail(self, error: BaseException, step: Step | None, sample: int = -1) -> None:
+        """Keeps an error for the batch's turn; of several samples the first one counts."""
+        if isinstance(error, StopIteration):
+            wrapped = RuntimeError(f"{step.title if step else 'a step'} raised StopIteration")
+            wrapped.__cause__ = error
+            error = wrapped
+        if step is not None:
+            add_notes(error, self._notes(step, sample))
+        if sample >= 0 and step is not None:
+            self.failures[sample] = (error, step)
+        else:
+            self.error = self.error or error
+
+    def _notes(self, step: Step, sample: int) -> list[str]:
+        where = step.place()[0]
+        if sample >= 0:
+            source = self.source_of(sample)
+            where += f", sample {sample} of batch {self.iteration}" + (f" (source: {source})" if source else "")
+        else:
+            where += f", batch {self.iteration} of {count_of(self.size, 'sample')}"
+        return [where, *([step.origin.describe()] if step.origin else [])]
+
+    def source_of(self, sample: int) -> str:
+        """The file or other origin of a sample, "" when it is not known."""
+        for known in self.origins:
+            if known is not None and sample < len(known):
+                return str(known[sample])
+        return ""
+
+    def failure(self) -> BaseException | None:
+        """The error to raise for this batch, if any."""
+        if self.error is not None or not self.failures:
+            return self.error
+        return self.failures[min(self.failures)][0]
+
+    def active(self, guard: tuple[tuple[int, bool], ...]) -> list[int] | None:
+        """The samples for which a guard holds, ascending; None when that is all of them."""
+        if not guard:
+            return None
+        return [index for index in range(self.size) if self.holds(guard, index)]
+
+    def holds(self, guard: tuple[tuple[int, bool], ...], sample: int) -> bool:
+        """Whether a guard holds for a sample."""
+        for slot, polarity in guard:
+            value = self.values[slot][sample]
+            if value is None or bool(value) is not polarity:
+                return False
+        return True
+
+    def outputs(self, plan: Plan) -> tuple[TensorListCPU, ...]:
+        """The results as the user gets them."""
+        results = []
+        for slot in plan.outputs:
+            values, spec = self.values[slot], plan.slots[slot].spec
+            if plan.slots[slot].storage == "constant":
+                values = np.array(values)  # the user may write into a batch
+            origin = plan.origins[slot]
+            info = self.origins[origin] if origin >= 0 and origin < len(self.origins) else None
+            results.append(TensorListCPU.from_parts(values, spec.dtype, spec.ndim, self.layouts[slot] or "", info))
+        return tuple(results)

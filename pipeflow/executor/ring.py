@@ -1,0 +1,419 @@
+"""The ring of batches in flight and the threads that work on it. The contract stands in this package's docstring."""
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipeflow.backends.cpu import Arena, HeapPool
+from pipeflow.declare import Request
+from pipeflow.errors import InvalidState, add_notes
+from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.device import DeviceStage, Runtime
+from pipeflow.executor.steps import ColumnStep, SampleStage, SourceStep, WholeStep
+from pipeflow.plan import Plan
+from pipeflow.tensors import TensorListCPU
+
+CLOSE_SECONDS = 5.0  # how long close() waits for a step that is running
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run a Plan; none of it changes results."""
+
+    batch_size: int
+    num_threads: int = 1
+    depth: int = 2
+    synchronous: bool = False
+    memory_stats: bool = False
+    affinity: bool = False
+
+
+@dataclass
+class Delivered:
+    """One batch as handed to the user."""
+
+    outputs: tuple[TensorListCPU, ...]
+    index: int
+    epoch: int
+    iteration: int
+    size: int
+    positions: np.ndarray
+    position_after: int
+    states: dict[str, Any]
+
+
+@dataclass
+class _Task:
+    batch: BatchRun
+    begin: int
+    end: int
+
+
+class Executor:
+    """Runs one Plan. ``schedule`` and ``take`` are for one thread at a time."""
+
+    def __init__(self, plan: Plan, options: Options, runtime: Runtime | None = None) -> None:
+        self.plan = plan
+        self.options = options
+        self.pool = HeapPool()
+        self.sources = [SourceStep(plan, step) for step in plan.stages[0].steps]
+        fetches: dict[str, Callable[[int], Any]] = {
+            item.step.name: item.source.fetch for item in self.sources if item.op.fetches  # type: ignore[attr-defined]
+        }  # fmt: skip
+        self.columns = [[ColumnStep(plan, step) for step in stage.columns] for stage in plan.stages]
+        self.stages: list[Any] = [None]
+        for stage in plan.stages[1:]:
+            if stage.kind == "sample":
+                self.stages.append(SampleStage(plan, stage, fetches))
+            elif stage.kind == "device":
+                self.stages.append(DeviceStage(plan, stage, runtime))
+            else:
+                self.stages.append(WholeStep(plan, stage.steps[0]))
+        self._constants = [(slot, plan.constant(value), plan.slots[slot].spec.layout) for slot, value in plan.constants]
+        self._lock = threading.Lock()
+        self._work = threading.Condition(self._lock)
+        self._finished = threading.Condition(self._lock)
+        self._ring: deque[BatchRun] = deque()
+        self._threads: list[threading.Thread] = []
+        self._arena = Arena()
+        self._process = os.getpid()
+        self._closing = False
+        self._ended = False
+        self._idle = 0
+        self._running = 0
+        self._scheduled = 0
+        self._inside = threading.local()
+        self.epoch = 0
+        self.iteration = 0
+        self.position = 0
+        self._sizes: dict[str, dict[str, Any]] = {}
+        self._began = {"epoch": 0, "iteration": 0, "position": 0, "states": {item.step.name: item.source.state() for item in self.sources}}
+
+    # What the owner calls.
+
+    @property
+    def in_flight(self) -> int:
+        """How many scheduled batches have not been taken."""
+        return len(self._ring)
+
+    def fill(self, ahead: int) -> None:
+        """Schedules batches until ``ahead`` are in flight; beyond the first only what the sources can give at once."""
+        self._check_usable()
+        with self._lock:
+            while len(self._ring) < ahead and not self._ended:
+                if self._ring and self._available() < 1:
+                    return
+                self._schedule()
+
+    def schedule(self) -> None:
+        """Schedules one more batch."""
+        self._check_usable()
+        with self._lock:
+            if not self._ended:
+                self._schedule()
+
+    def take(self) -> Delivered:
+        """The oldest batch: waits for it, or raises its error, or StopIteration at the end of the epoch."""
+        self._check_usable()
+        if not self._ring:
+            if self._ended:
+                raise StopIteration
+            raise InvalidState("there is no scheduled batch to take")
+        batch = self._ring[0]
+        if self.options.synchronous:
+            self._work_off(batch)
+        else:
+            with self._lock:
+                while not batch.done:
+                    self._finished.wait()
+        if batch.ended:
+            raise StopIteration
+        with self._lock:
+            self._ring.popleft()
+            self._work.notify()
+        error = batch.failure()
+        if error is not None:
+            raise error
+        if self.options.memory_stats:
+            self._measure(batch)
+        return Delivered(
+            batch.outputs(self.plan), batch.index, batch.epoch, batch.iteration, batch.size, batch.positions, batch.position_after, batch.states
+        )
+
+    def reset(self) -> None:
+        """Drops what was not delivered and starts the next epoch."""
+        self._check_usable()
+        with self._lock:
+            self._drop()
+            for item in self.sources:
+                item.source.reset()
+            self._ended = False
+            self.epoch += 1
+            self.iteration = self.position = 0
+
+    def close(self) -> None:
+        """Ends the threads; what is running is finished first, nothing new is started."""
+        if os.getpid() != self._process:
+            return
+        for item in self.sources:
+            if hasattr(item.source, "close"):
+                item.source.close()  # one that waits for data must not keep its thread
+        with self._lock:
+            self._closing = True
+            self._ring.clear()
+            self._work.notify_all()
+            self._finished.notify_all()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(CLOSE_SECONDS)
+        self._threads.clear()
+
+    def source(self, name: str) -> Any:
+        """The source object behind an operator's name, None if there is none."""
+        return next((item.source for item in self.sources if item.step.name == name), None)
+
+    def statistics(self) -> dict[str, Any]:
+        """Per operator the bytes of its outputs (with ``memory_stats``), and the state of the pool under "pool"."""
+        result: dict[str, Any] = {name: dict(sizes) for name, sizes in self._sizes.items()}
+        result["pool"] = {"allocations": self.pool.allocations, "reserved": self.pool.reserved}
+        return result
+
+    def _measure(self, batch: BatchRun) -> None:
+        for step in self.plan.steps():
+            totals, largest = [], []
+            for slot in step.outputs:
+                values = batch.values[slot]
+                if values is None:
+                    continue  # it lay in a thread's arena
+                sizes = [x.nbytes for x in values if x is not None] if isinstance(values, list) else [values.nbytes // max(len(values), 1)] * len(values)
+                totals.append(sum(sizes))
+                largest.append(max(sizes, default=0))
+            known = self._sizes.setdefault(step.name, {})
+            for key, sizes in (("real_memory_size", totals), ("reserved_memory_size", totals)):
+                known[key] = sizes
+            known["max_real_memory_size"] = [max(pair) for pair in zip(known.get("max_real_memory_size", largest), largest)]
+            known["max_reserved_memory_size"] = known["max_real_memory_size"]
+
+    def state(self, delivered: Delivered | None) -> dict[str, Any]:
+        """Where the pipeline stands after a delivered batch (None: where it began)."""
+        if delivered is None:
+            return dict(self._began)
+        return {
+            "epoch": delivered.epoch, "iteration": delivered.iteration + 1, "position": delivered.position_after,
+            "states": delivered.states,
+        }  # fmt: skip
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Goes to a saved state; nothing may have been scheduled."""
+        self.epoch, self.iteration, self.position = state["epoch"], state["iteration"], state["position"]
+        for item in self.sources:
+            item.source.restore(state["states"].get(item.step.name))
+        self._began = dict(state)
+
+    # Scheduling; all of it under the lock.
+
+    def _schedule(self) -> None:
+        batch = BatchRun(self._scheduled, len(self.plan.slots))
+        self._scheduled += 1
+        self._ring.append(batch)
+        if self.options.synchronous:
+            return
+        if not self._threads:
+            for number in range(self.options.num_threads):
+                thread = threading.Thread(target=self._serve, args=(number,), name=f"pipeflow-{number}", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+        self._work.notify()
+
+    def _available(self) -> float:
+        """How many batches the sources can give beyond those that are scheduled and not yet read."""
+        unread = sum(batch.stage == 0 for batch in self._ring)
+        can = [item.source.available() for item in self.sources if hasattr(item.source, "available")]
+        return min(can, default=float("inf")) - unread
+
+    def _claim(self) -> _Task | None:
+        """The oldest work that nobody has."""
+        passed = len(self.plan.stages)  # the stage that every earlier batch has reached
+        for batch in self._ring:
+            if batch.done:
+                continue
+            stage = self.plan.stages[batch.stage]
+            if stage.kind == "sample":
+                if batch.cursor < batch.size:
+                    left = batch.size - batch.cursor
+                    begin = batch.cursor
+                    batch.cursor += self.stages[batch.stage].chunk(left, self.options.num_threads)
+                    batch.cursor = min(batch.cursor, batch.size)
+                    return _Task(batch, begin, batch.cursor)
+            elif not batch.claimed and (not stage.ordered or passed > batch.stage):
+                batch.claimed = True
+                return _Task(batch, 0, 0)
+            passed = min(passed, batch.stage)
+        return None
+
+    def _drop(self) -> None:
+        """Empties the ring; waits for what is running, so that no source is used by two."""
+        self._ring.clear()
+        while self._running:
+            self._finished.wait()
+
+    # The threads.
+
+    def _serve(self, number: int) -> None:
+        self._inside.active = True
+        if self.options.affinity and hasattr(os, "sched_setaffinity"):
+            allowed = sorted(os.sched_getaffinity(0))
+            os.sched_setaffinity(0, {allowed[number % len(allowed)]})
+        arena = Arena()
+        while True:
+            with self._lock:
+                task = self._claim()
+                while task is None:
+                    if self._closing:
+                        return
+                    self._idle += 1
+                    self._work.wait()
+                    self._idle -= 1
+                    task = self._claim()
+                if self._closing:
+                    return
+                self._running += 1
+                if self._idle:
+                    self._work.notify()  # there may be more than one thread can do
+            self._perform(task, arena)
+            del task
+
+    def _work_off(self, batch: BatchRun) -> None:
+        """Runs the ring in the caller's thread until a batch is done."""
+        self._inside.active = True
+        try:
+            while not batch.done:
+                with self._lock:
+                    task = self._claim()
+                    self._running += 1
+                assert task is not None, "a batch that is not done has work"
+                self._perform(task, self._arena)
+        finally:
+            self._inside.active = False
+
+    def _perform(self, task: _Task, arena: Arena) -> None:
+        batch = task.batch
+        interrupted = None
+        stage = batch.stage
+        try:
+            if stage == 0:
+                self._read(batch)
+            elif self.plan.stages[stage].kind == "sample":
+                self.stages[stage].run(batch, task.begin, task.end, arena, self.pool)
+            else:
+                self.stages[stage].run(batch, self.pool)
+        except Exception as error:
+            step = self.plan.stages[stage].steps[0] if stage and self.plan.stages[stage].steps else None
+            batch.fail(error, step)
+        except BaseException as error:
+            # an interrupt in synchronous mode, or SystemExit out of user code: the batch is lost, the ring is not
+            batch.fail(error, None)
+            interrupted = error if self.options.synchronous else None
+        with self._lock:
+            batch.pending -= task.end - task.begin
+            finished = not batch.pending
+        if finished:
+            self._advance(batch)
+        with self._lock:
+            self._running -= 1
+            if batch.done or not self._running:
+                self._finished.notify_all()
+            elif self._idle:
+                self._work.notify()
+        if interrupted is not None:
+            raise interrupted
+
+    def _read(self, batch: BatchRun) -> None:
+        """The first stage: all sources give their batch, and the samples get their positions."""
+        batch.epoch, batch.iteration, batch.epochs = self.epoch, self.iteration, self.epoch
+        sizes = {}
+        try:
+            for item in self.sources:
+                request = Request(self.options.batch_size, self.epoch, self.iteration, self.position, item.step.key or 0)
+                try:
+                    sizes[item.step.name] = item.run(batch, request, self.pool)
+                except StopIteration:
+                    raise
+                except Exception as error:
+                    batch.fail(error, item.step)
+        except StopIteration:
+            with self._lock:
+                batch.ended = self._ended = True
+                while self._ring and self._ring[-1].index > batch.index:
+                    self._ring.pop()
+            return
+        self.iteration += 1
+        batch.size = next(iter(sizes.values())) if sizes else self.options.batch_size
+        if batch.error is None and len(set(sizes.values())) > 1:
+            listed = ", ".join(f"{name}: {size}" for name, size in sizes.items())
+            batch.fail(RuntimeError(f"the sources of a batch gave different numbers of samples ({listed})"), None)
+        if len(batch.positions) != batch.size:
+            batch.positions = np.arange(self.position, self.position + batch.size)
+        self.position += batch.size
+        batch.position_after = self.position
+        for slot, value, layout in self._constants:
+            batch.values[slot] = np.broadcast_to(value, (batch.size, *value.shape))
+            batch.layouts[slot] = layout or ""
+
+    def _advance(self, batch: BatchRun) -> None:
+        """Takes a batch that has finished a stage into the next one that has work for it."""
+        stage = batch.stage
+        try:
+            if stage and self.plan.stages[stage].kind == "sample":
+                self.stages[stage].finish(batch)
+            if stage == 0 and not batch.ended and batch.error is None:
+                self._compute_columns(batch, 0)
+            following = stage + 1
+            over = batch.ended or batch.error is not None or bool(batch.failures) or following == len(self.plan.stages)
+            if not over:
+                self._compute_columns(batch, following)
+                over = batch.error is not None
+            if not over and self.plan.stages[following].kind == "sample":
+                self.stages[following].enter(batch, self.pool)
+        except Exception as error:
+            batch.fail(error, None)
+            over = True
+        with self._lock:
+            if over:
+                batch.done = True
+                batch.stage = len(self.plan.stages)
+                self._work.notify_all()  # ordered stages of later batches may go on
+                return
+            batch.cursor = 0
+            batch.claimed = False
+            batch.pending = batch.size if self.plan.stages[following].kind == "sample" else 0
+            batch.stage = following
+            empty = self.plan.stages[following].kind == "sample" and not batch.size
+        if empty:
+            self._advance(batch)
+
+    def _compute_columns(self, batch: BatchRun, stage: int) -> None:
+        for item in self.columns[stage]:
+            try:
+                item.run(batch, self.pool)
+            except Exception as error:
+                batch.fail(error, item.step)
+                return
+
+    def _check_usable(self) -> None:
+        if os.getpid() != self._process:
+            raise InvalidState(
+                "this pipeline was built in another process: after fork its threads do not exist here. Build it in the child, "
+                "or start the child before the pipeline"
+            )
+        if self._closing:
+            raise InvalidState("the pipeline is closed")
+        if getattr(self._inside, "active", False):
+            error = InvalidState("a function of a pipeline cannot run that same pipeline: it would wait for itself")
+            add_notes(error, ["give the function what it needs as another input"])
+            raise error

@@ -1,0 +1,333 @@
+"""Steps made ready to run: per sample inside a stage, over a column, or over a whole batch."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow import declare, seeds
+from pipeflow.backends.cpu import Arena, HeapPool
+from pipeflow.declare import BatchCall, Kernel, OpDef, Source
+from pipeflow.executor.batch import BatchRun
+from pipeflow.plan import Plan, Stage, Step
+from pipeflow.tensors import read_only
+
+
+class BoundStep:
+    """A step with its operator, its constants and the properties of its slots at hand."""
+
+    def __init__(self, plan: Plan, step: Step) -> None:
+        self.step = step
+        self.op: OpDef = declare.find(step.op)
+        self.constants = {name: plan.constant(value) for name, value in step.constants}
+        self.count = len(step.outputs)
+        self.storages = tuple(plan.slots[slot].storage for slot in step.outputs)
+        self.seconds = 0.0
+        self.origin = max((plan.origins[slot] for slot in step.outputs), default=-1)
+        if self.origin < 0:
+            self.origin = max((plan.origins[slot] for slot in step.inputs), default=-1)
+
+    def batch_keys(self, batch: BatchRun) -> np.ndarray:
+        """The keys of all samples of a batch at this step."""
+        return seeds.sample_keys(self.step.key or 0, batch.positions, batch.epochs)
+
+    def sources(self, batch: BatchRun) -> Any:
+        """Where the samples come from, for operators that ask."""
+        known = batch.origins[self.origin] if 0 <= self.origin < len(batch.origins) else None
+        return known if known is not None else [""] * batch.size
+
+
+class ColumnStep(BoundStep):
+    """Computed for all samples in one call."""
+
+    def run(self, batch: BatchRun, pool: HeapPool) -> None:
+        step, op = self.step, self.op
+        inputs = [batch.values[slot] for slot in step.inputs]
+        axes = max((x.ndim for x in inputs), default=1)
+        inputs = [x.reshape(x.shape[:1] + (1,) * (axes - x.ndim) + x.shape[1:]) for x in inputs]
+        defaults = {name: param.default for name, param in op.arguments.items() if not param.required}
+        arguments = {**defaults, **self.constants}
+        for name, slot in step.nodes:
+            arguments[name] = batch.values[slot]
+        if "key" in op.wants:
+            arguments["key"] = seeds.Key(self.batch_keys(batch))
+        if "layouts" in op.wants:
+            arguments["layouts"] = tuple(batch.layouts[slot] or "" for slot in step.inputs)
+        if "out" in op.wants:
+            outs = tuple(pool.empty((batch.size, *spec.shape), spec.dtype) for spec in step.specs)
+            arguments["out"] = outs[0] if self.count == 1 else outs
+        result = op.body(*inputs, **arguments)
+        for slot, values, spec in zip(step.outputs, (result,) if self.count == 1 else result, step.specs):
+            batch.values[slot] = values
+            batch.layouts[slot] = spec.layout
+
+
+class SampleStep(BoundStep):
+    """Run for one sample after another, as a member of a stage."""
+
+    def __init__(self, plan: Plan, step: Step, inside: set[int], fetch: Callable[[int], Any] | None) -> None:
+        super().__init__(plan, step)
+        self.inputs = tuple((slot, slot in inside) for slot in step.inputs)
+        self.nodes = tuple((name, slot, slot in inside) for name, slot in step.nodes)
+        self.guard = tuple((slot, on, slot in inside) for slot, on in step.guard)
+        self.fetch = fetch
+        self.random = self.op.random and fetch is None
+        self.wants_source = "source" in self.op.wants
+        self.kernel = None if fetch is not None else Kernel(self.op, self.constants, self.count, step.specs)
+
+    def enter(self, batch: BatchRun, pool: HeapPool) -> None:
+        """Prepares the slots that this step fills."""
+        if self.random:
+            batch.keys[self.step.outputs[0] if self.step.outputs else -1] = self.batch_keys(batch).tolist()
+        for slot, storage, spec in zip(self.step.outputs, self.storages, self.step.specs):
+            if storage == "dense":
+                batch.values[slot] = pool.empty((batch.size, *spec.shape), spec.dtype)
+            elif storage == "table":
+                batch.values[slot] = [None] * batch.size
+            batch.layouts[slot] = spec.layout
+
+    def run(self, batch: BatchRun, sample: int, row: list[Any], place: "Placement") -> None:
+        """One sample; ``row`` holds what this stage has made of it so far."""
+        values = batch.values
+        for slot, polarity, inside in self.guard:
+            flag = row[slot] if inside else values[slot][sample]
+            if flag is None or bool(flag) is not polarity:
+                for output in self.step.outputs:
+                    row[output] = None
+                return
+        inputs = []
+        for slot, inside in self.inputs:
+            if inside:
+                inputs.append(row[slot])
+            else:
+                held = values[slot]
+                inputs.append(held[sample] if type(held) is list else held[sample, ...])
+        place.sample = sample
+        if self.fetch is not None:
+            outputs = self.fetch(int(inputs[0]))
+            if self.count == 1 and not isinstance(outputs, tuple):
+                outputs = (outputs,)
+        else:
+            if self.step.user_code:
+                inputs = [
+                    x if writable and x.flags.writeable else read_only(x) for x, writable in zip(inputs, self.step.writable)
+                ]
+            per_sample = {}
+            for name, slot, inside in self.nodes:
+                held = row[slot] if inside else values[slot]
+                per_sample[name] = held if inside else held[sample] if type(held) is list else held[sample, ...]
+            layouts = [batch.layouts[slot] or "" for slot in self.step.inputs]
+            key = batch.keys[self.step.outputs[0] if self.step.outputs else -1][sample] if self.random else None
+            source = str(self.sources(batch)[sample]) if self.wants_source else ""
+            assert self.kernel is not None
+            outputs = self.kernel(inputs, layouts, per_sample, key, place, source)
+            if self.count and batch.layouts[self.step.outputs[0]] is None:
+                found = self.kernel.output_layouts(inputs, layouts, per_sample)
+                for slot, layout in zip(self.step.outputs, found):
+                    batch.layouts[slot] = layout or ""
+        for slot, storage, result in zip(self.step.outputs, self.storages, outputs):
+            if storage == "dense":
+                if result is not place.given:  # steps with several outputs, or one that returned another array
+                    target = values[slot][sample, ...]
+                    if target.shape != result.shape:
+                        raise ValueError(f"the result has shape {result.shape} and {target.shape} was expected")
+                    np.copyto(target, result)
+                    result = target
+            elif storage == "table":
+                if self.step.copied:
+                    kept = place.pool.empty(result.shape, result.dtype)
+                    np.copyto(kept, result)
+                    result = kept
+                values[slot][sample] = result
+            row[slot] = result
+
+    def finish(self, batch: BatchRun) -> None:
+        """Checks at the stage's end that the samples of one batch are of one kind."""
+        if not (self.step.user_code or self.op.name == "_merge"):
+            return
+        for output, (slot, storage) in enumerate(zip(self.step.outputs, self.storages)):
+            if storage != "table":
+                continue
+            first = None
+            for sample, array in enumerate(batch.values[slot]):
+                if array is None:
+                    continue
+                if first is None:
+                    first = array
+                elif array.dtype != first.dtype or array.ndim != first.ndim:
+                    kind = TypeError if array.dtype != first.dtype else ValueError
+                    what = "has samples of different kinds in one batch"
+                    error = kind(f"output {output} {what}: {_kind(first)} for the first and {_kind(array)} for sample {sample}")
+                    batch.fail(error, self.step, sample)
+                    break
+
+
+def _kind(array: np.ndarray) -> str:
+    return f"{array.dtype} {array.shape}"
+
+
+class Placement:
+    """Gives a step of a stage the memory of its outputs: the batch's own, or the thread's arena."""
+
+    __slots__ = ("arena", "batch", "given", "pool", "sample", "slots", "storages")
+
+    def __init__(self, batch: BatchRun, step: BoundStep, arena: Arena, pool: HeapPool) -> None:
+        self.batch = batch
+        self.slots = step.step.outputs
+        self.storages = step.storages
+        self.arena = arena
+        self.pool = pool
+        self.sample = 0
+        self.given: Any = None
+
+    def __call__(self, output: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        storage = self.storages[output]
+        if storage == "arena":
+            return self.arena.empty(self.slots[output], shape, dtype)
+        if storage == "dense":
+            self.given = self.batch.values[self.slots[output]][self.sample, ...]
+            return self.given
+        return self.pool.empty(shape, dtype)
+
+
+class WholeStep(BoundStep):
+    """Run once for the whole batch."""
+
+    def run(self, batch: BatchRun, pool: HeapPool) -> None:
+        step = self.step
+        for slot, spec in zip(step.outputs, step.specs):
+            batch.layouts[slot] = spec.layout
+        active = batch.active(step.guard)
+        size = batch.size if active is None else len(active)
+        if size == 0:
+            for slot in step.outputs:
+                batch.values[slot] = [None] * batch.size
+            return
+        inputs = [self._input(batch.values[slot], active) for slot in step.inputs]
+        if step.user_code:
+            inputs = [_with_right(values, right) for values, right in zip(inputs, step.writable)]
+        nodes = {name: self._input(batch.values[slot], active) for name, slot in step.nodes}
+        keys: Any = self.batch_keys(batch) if self.op.random else None
+        if keys is not None and active is not None:
+            keys = keys[active]
+        layouts = [batch.layouts[slot] or "" for slot in step.inputs]
+        call = BatchCall(size, keys, layouts, pool.take, step.hint, self.sources(batch))
+        try:
+            outputs = declare.run_whole(self.op, self.constants, nodes, inputs, call, self.count)
+        except Exception as error:
+            if call.current >= 0:
+                batch.fail(error, step, call.current if active is None else active[call.current])
+            else:
+                batch.fail(error, step)
+            return
+        for slot, values in zip(step.outputs, outputs):
+            if active is not None:
+                scattered: list[Any] = [None] * batch.size
+                for index, value in zip(active, values):
+                    scattered[index] = np.asarray(value)
+                values = scattered
+            batch.values[slot] = values
+            if batch.layouts[slot] is None:
+                self._find_layouts(batch, inputs)
+
+    def _find_layouts(self, batch: BatchRun, inputs: Sequence[Any]) -> None:
+        specs = [
+            declare.Spec(values[0].shape, values[0].dtype, batch.layouts[slot])
+            for values, slot in zip(inputs, self.step.inputs) if len(values)
+        ]  # fmt: skip
+        found = self.op.specs(specs, {**self.constants, **dict.fromkeys(dict(self.step.nodes), declare.UNKNOWN)}, self.count)
+        for slot, spec in zip(self.step.outputs, found):
+            batch.layouts[slot] = spec.layout or ""
+
+    def _input(self, values: Any, active: list[int] | None) -> Any:
+        if active is None:
+            return values
+        return [values[index] if type(values) is list else values[index, ...] for index in active]
+
+
+def _with_right(values: Any, writable: bool) -> Any:
+    """The samples as user code may have them: to write, or to read only."""
+    if isinstance(values, np.ndarray):
+        return values if writable and values.flags.writeable else read_only(values)
+    return [x if writable and x.flags.writeable else read_only(x) for x in values]
+
+
+class SampleStage:
+    """A chain of steps that carries one sample after another from its beginning to its end."""
+
+    TARGET_SECONDS = 100e-6  # a chunk of samples is worth at least this much work
+
+    def __init__(self, plan: Plan, stage: Stage, fetches: dict[str, Callable[[int], Any]]) -> None:
+        inside = {slot for step in stage.steps for slot in step.outputs}
+        self.steps = [
+            SampleStep(plan, step, inside, fetches[step.name] if step.fetch else None) for step in stage.steps
+        ]
+        self.slots = len(plan.slots)
+        self._seconds_per_sample = 0.0
+
+    def chunk(self, left: int, threads: int) -> int:
+        """How many samples to claim at once: enough work for a claim, but no thread may wait for the last chunk."""
+        if not self._seconds_per_sample:
+            return 1
+        worth = int(self.TARGET_SECONDS / self._seconds_per_sample) + 1
+        return max(1, min(worth, -(-left // (2 * threads)) if threads > 1 else left))
+
+    def enter(self, batch: BatchRun, pool: HeapPool) -> None:
+        for step in self.steps:
+            step.enter(batch, pool)
+
+    def run(self, batch: BatchRun, begin: int, end: int, arena: Arena, pool: HeapPool) -> None:
+        started = time.perf_counter()
+        row: list[Any] = [None] * self.slots
+        members = [(step, Placement(batch, step, arena, pool)) for step in self.steps]
+        for sample in range(begin, end):
+            if batch.failures and sample in batch.failures:
+                continue
+            for step, place in members:
+                try:
+                    step.run(batch, sample, row, place)
+                except Exception as error:
+                    batch.fail(error, step.step, sample)
+                    break
+        taken = (time.perf_counter() - started) / (end - begin)
+        known = self._seconds_per_sample
+        self._seconds_per_sample = taken if not known else 0.8 * known + 0.2 * taken
+
+    def finish(self, batch: BatchRun) -> None:
+        for step in self.steps:
+            step.finish(batch)
+
+
+class SourceStep(BoundStep):
+    """Asks a source for its next batch."""
+
+    def __init__(self, plan: Plan, step: Step) -> None:
+        super().__init__(plan, step)
+        assert self.op.factory is not None
+        self.source: Source = self.op.factory(**self.constants)
+        self.no_copy = bool(self.constants.get("no_copy"))
+
+    def run(self, batch: BatchRun, request: declare.Request, pool: HeapPool) -> int:
+        """Fills the slots of this source; the size of its batch."""
+        feed = self.source.next(request)
+        for output, (slot, values) in enumerate(zip(self.step.outputs, feed.outputs)):
+            batch.values[slot] = values if feed.owned or self.no_copy else _copied(values, feed.size, pool)
+            declared = self.step.specs[output].layout if output < len(self.step.specs) else ""
+            found = feed.layouts[output] if feed.layouts else None
+            batch.layouts[slot] = found or declared or ""
+        batch.origins.append(feed.source_info)
+        if feed.positions is not None:
+            batch.positions = feed.positions
+        if feed.epochs is not None:
+            batch.epochs = feed.epochs
+        batch.states[self.step.name] = self.source.state()
+        return feed.size
+
+
+def _copied(values: Any, size: int, pool: HeapPool) -> Any:
+    if isinstance(values, np.ndarray):
+        copy = pool.empty(values.shape, values.dtype)
+        np.copyto(copy, values)
+        return copy
+    return declare.Collector(size, pool.take).gather(values)

@@ -1,0 +1,467 @@
+"""The recorded graph: GraphNodes, the DataNodes users hold, and the Recorder that makes them.
+
+While a pipeline is being defined the Recorder is the interpreter of operator calls: each call becomes one GraphNode. A
+Graph is plain data afterwards; plan.py compiles it.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pipeflow import declare, types
+from pipeflow.declare import Call, OpDef, Spec, registry
+from pipeflow.errors import InvalidState, NestedStructure, Origin, add_notes, user_origin
+from pipeflow.operators import math as _math  # noqa: F401  (what the operators of DataNode record)
+from pipeflow.operators import structure
+from pipeflow.tensors import TensorCPU, TensorListCPU
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Output ``index`` of the node with number ``node``."""
+
+    node: int
+    index: int
+
+
+Guard = tuple[tuple[Edge, bool], ...]
+
+
+@dataclass
+class GraphNode:
+    """One recorded call. ``guard`` says for which samples it runs: those where every predicate has its polarity."""
+
+    id: int
+    op: OpDef
+    inputs: tuple[Edge, ...]
+    constants: dict[str, Any]
+    nodes: dict[str, Edge]
+    count: int
+    name: str
+    random_name: str
+    device: str
+    seed: int | None
+    preserve: bool
+    hint: tuple[int, ...]
+    guard: Guard
+    specs: tuple[Spec, ...]
+    origin: Origin | None
+    weak: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass
+class Graph:
+    """All recorded nodes in recording order and the outputs of the pipeline."""
+
+    nodes: list[GraphNode] = field(default_factory=list)
+    outputs: list[Edge] = field(default_factory=list)
+
+    def spec(self, edge: Edge) -> Spec:
+        """What is known of an edge."""
+        return self.nodes[edge.node].specs[edge.index]
+
+
+# Everything whose use with a DataNode is arithmetic: the name of the operator that it records.
+_BINARY = {
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "fdiv", "mod": "mod", "pow": "pow",
+    "and": "bitand", "or": "bitor", "xor": "bitxor", "lshift": "shl", "rshift": "shr",
+}  # fmt: skip
+_COMPARE = {"eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}
+_UNARY = {"neg": "minus", "pos": "plus", "invert": "bitnot", "abs": "abs"}
+
+
+class DataNode(declare.Node):
+    """A batch that will exist when the pipeline runs: an output of an operator, to be used like an array."""
+
+    __slots__ = ("_node", "_recorder", "index")
+
+    __array_priority__ = 1000  # ndarray + DataNode is ours
+    __array_ufunc__ = None
+
+    def __init__(self, recorder: "Recorder", node: GraphNode, index: int) -> None:
+        self._recorder = recorder
+        self._node = node
+        self.index = index
+
+    @property
+    def edge(self) -> Edge:
+        """The edge of the graph that this stands for."""
+        return Edge(self._node.id, self.index)
+
+    @property
+    def spec(self) -> Spec:
+        """What is known of this batch while the pipeline is being defined."""
+        return self._node.specs[self.index]
+
+    @property
+    def name(self) -> str:
+        """A name that is unique within the pipeline."""
+        return self._node.name if self._node.count == 1 else f"{self._node.name}[{self.index}]"
+
+    @property
+    def device(self) -> str:
+        """Where the batch lies: "cpu" or "gpu"."""
+        return "gpu" if self._node.device in ("gpu", "mixed") else "cpu"
+
+    @property
+    def source(self) -> GraphNode:
+        """The recorded call that produces it."""
+        return self._node
+
+    @property
+    def guard(self) -> Guard:
+        """The condition under which a sample has this value."""
+        return self._node.guard
+
+    @property
+    def origin(self) -> Origin | None:
+        """The user's line that made it."""
+        return self._node.origin
+
+    @property
+    def dtype(self) -> types.DALIDataType | None:
+        """The element type where it is known already."""
+        return None if self.spec.dtype is None else types.to_dali_type(self.spec.dtype)
+
+    @property
+    def ndim(self) -> int | None:
+        """The number of axes where it is known already."""
+        return self.spec.ndim
+
+    @property
+    def layout(self) -> str | None:
+        """The layout where it is known already, "" for none."""
+        return self.spec.layout
+
+    def gpu(self) -> "DataNode":
+        """The same batch on the GPU."""
+        return self if self.device == "gpu" else structure.transfer(self, device="gpu")
+
+    def cpu(self) -> "DataNode":
+        """The same batch on the CPU."""
+        return self if self.device == "cpu" else structure.transfer(self, device="cpu")
+
+    def shape(self, *, dtype: Any = types.INT64, device: str = "cpu") -> "DataNode":
+        """The extents of each sample."""
+        return structure.shapes(self, dtype=dtype, device=device)
+
+    def property(self, key: str, *, device: str = "cpu") -> "DataNode":
+        """The property "layout" or "source_info" of each sample as bytes."""
+        return structure.get_property(self, key=key, device=device)
+
+    def source_info(self) -> "DataNode":
+        """Where each sample came from, as the bytes of its text."""
+        return structure.get_property(self, key="source_info")
+
+    def __getitem__(self, index: Any) -> "DataNode":
+        entries, nodes = _subscript_plan(index if isinstance(index, tuple) else (index,), self.spec.ndim)
+        named = next((entry[1] for entry in entries if entry[0] == "new" and entry[1]), None)
+        if named and self.spec.layout == "" and self.spec.ndim != 0:
+            raise ValueError(f"newaxis({named!r}) names an axis, and the input has no layout")
+        return structure.subscript(self, *nodes, plan=entries)
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            '"DataNode" was used in conditional context - it holds one value per sample and has no single truth value. '
+            "Use @pipeline_def(enable_conditionals=True) to let `if`, `and`, `or` and `not` act per sample, or select with `&` and `|`."
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError("a DataNode cannot be iterated over: its samples are known only when the pipeline runs")
+
+    def __len__(self) -> int:
+        raise TypeError("a DataNode has no length: the batch size is known only when the pipeline runs")
+
+    def __contains__(self, item: Any) -> bool:
+        raise TypeError("`in` cannot look into a DataNode: its values are known only when the pipeline runs")
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise TypeError(
+            "a DataNode is not an array: its values are known only when the pipeline runs. Use an operator of pipeflow.fn or "
+            "pipeflow.math, or fn.python_function to call NumPy code"
+        )
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"DataNode(name={self.name!r}, device={self.device!r}, {self.spec})"
+
+
+def _operand(value: Any) -> Any:
+    """The other side of an arithmetic expression as something an operator takes, or NotImplemented."""
+    if isinstance(value, (declare.Node, bool, int, float, np.ndarray, np.generic, types.ScalarConstant, types.ArrayConstant)):
+        return value
+    return NotImplemented
+
+
+def _unsupported(value: Any) -> TypeError:
+    return TypeError(
+        f"Argument to arithmetic operation not supported. Got {type(value).__name__}, expected a DataNode or a constant value "
+        "of type bool, int, float, NumPy array or types.Constant"
+    )
+
+
+def _install_operators() -> None:
+    def binary(op: OpDef, reflected: bool) -> Callable[[DataNode, Any], DataNode]:
+        def method(self: DataNode, other: Any) -> DataNode:
+            if _operand(other) is NotImplemented:
+                raise _unsupported(other)
+            return op(other, self) if reflected else op(self, other)
+
+        return method
+
+    def unary(op: OpDef) -> Callable[[DataNode], DataNode]:
+        return lambda self: op(self)
+
+    for python_name, name in {**_BINARY, **_COMPARE}.items():
+        setattr(DataNode, f"__{python_name}__", binary(registry[f"math.{name}"], False))
+    for python_name, name in _BINARY.items():
+        setattr(DataNode, f"__r{python_name}__", binary(registry[f"math.{name}"], True))
+    for python_name, name in _UNARY.items():
+        setattr(DataNode, f"__{python_name}__", unary(registry[f"math.{name}"]))
+
+
+_install_operators()
+
+
+class NewAxis:
+    """``pipeflow.newaxis`` in an index adds an axis; ``newaxis("F")`` also names it in the layout."""
+
+    def __init__(self, name: str | None = None) -> None:
+        self.name = name
+
+    def __call__(self, name: str | None = None) -> "NewAxis":
+        if name is not None and (not isinstance(name, str) or len(name) != 1):
+            raise ValueError(f"the name of an axis is one letter, got {name!r}")
+        return NewAxis(name)
+
+    def __repr__(self) -> str:
+        return "newaxis" if self.name is None else f"newaxis({self.name!r})"
+
+
+newaxis = NewAxis()
+
+
+def _subscript_plan(index: tuple[Any, ...], ndim: int | None) -> tuple[tuple[Any, ...], list[DataNode]]:
+    """What is written between the brackets as plain data, and the DataNodes among it."""
+    nodes: list[DataNode] = []
+
+    def bound(value: Any) -> Any:
+        if value is None or isinstance(value, int) and not isinstance(value, bool):
+            return value
+        if isinstance(value, DataNode):
+            nodes.append(value)
+            return ("node", len(nodes) - 1)
+        if isinstance(value, np.integer):
+            return int(value)
+        raise TypeError(f"an index must be an integer, a slice, newaxis, Ellipsis or a DataNode, got {type(value).__name__} {value!r}")
+
+    if sum(item is Ellipsis for item in index) > 1:
+        raise IndexError("an index can have only one Ellipsis")
+    entries: list[tuple[Any, ...]] = []
+    for position, item in enumerate(index):
+        if item is Ellipsis:
+            following = sum(not (other is None or isinstance(other, NewAxis)) for other in index[position + 1 :])
+            if following or any(other is None or isinstance(other, NewAxis) for other in index[position + 1 :]):
+                if ndim is None:
+                    raise NotImplementedError("Ellipsis before other indices needs to know the number of axes; give the source an ndim or layout")
+                done = sum(entry[0] != "new" for entry in entries)
+                entries += [("all",)] * (ndim - done - following)
+        elif item is None or isinstance(item, NewAxis):
+            entries.append(("new", getattr(item, "name", None)))
+        elif isinstance(item, slice):
+            if item == slice(None):
+                entries.append(("all",))
+            else:
+                if item.step == 0:
+                    raise ValueError("the step of a slice must not be 0")
+                entries.append(("range", bound(item.start), bound(item.stop), bound(item.step)))
+        else:
+            entries.append(("at", bound(item)))
+    return tuple(entries), nodes
+
+
+class Recorder:
+    """Makes a Graph out of operator calls; the interpreter while a pipeline is being defined."""
+
+    def __init__(self, owner: Any = None) -> None:
+        self.graph = Graph()
+        self.owner = owner
+        self._names: dict[str, GraphNode] = {}
+        self._made: dict[str, int] = {}
+        self._thread = threading.get_ident()
+        self.guard: Guard = ()
+
+    def __call__(self, call: Call) -> Any:
+        sets = [len(value) for value in call.inputs if _is_input_set(value)]
+        if not sets:
+            return self._record(call, call.inputs)
+        if len(set(sets)) != 1:
+            raise ValueError(f"{call.op.title}: the input sets have different lengths: {sets}")
+        made = dict(self._made)
+        results = []
+        for position in range(sets[0]):
+            self._made.update(made)  # all members of an input set draw the same random numbers
+            inputs = tuple(value[position] if _is_input_set(value) else value for value in call.inputs)
+            results.append(self._record(call, inputs, position))
+        return results
+
+    def _record(self, call: Call, inputs: Sequence[Any], member: int = 0) -> Any:
+        op = call.op
+        try:
+            edges = tuple(self.as_node(value, f"input `{index}`").edge for index, value in enumerate(inputs))
+            nodes = {name: self.as_node(value, f"argument {name!r}").edge for name, value in call.nodes.items()}
+            device = self._device(call, edges, nodes)
+            count = op.outputs_of(call.constants)
+            ordinal = self._made[op.name] = self._made.get(op.name, -1) + 1
+            name = call.name if call.name is not None else self._free_name(op, ordinal)
+            if call.name is not None and member:
+                name = f"{call.name}_{member}"
+            if name in self._names:
+                other = self._names[name].origin
+                raise RuntimeError(
+                    f"the name {name!r} is used for two operators" + (f"; the other one was {other.describe()}" if other else "")
+                )
+            specs = self._infer(op, edges, nodes, call, count)
+            node = GraphNode(
+                id=len(self.graph.nodes), op=op, inputs=edges, constants=dict(call.constants), nodes=nodes, count=count,
+                name=name, random_name=call.name or f"{op.name}#{ordinal}", device=device, seed=call.seed,
+                preserve=call.preserve, hint=call.hint, guard=self.guard_of(op, edges, nodes), specs=specs, origin=call.origin,
+            )  # fmt: skip
+        except Exception as error:
+            add_notes(error, [f"in {op.title}", *([call.origin.describe()] if call.origin else [])])
+            raise
+        self.graph.nodes.append(node)
+        self._names[name] = node
+        return op.pack([DataNode(self, node, index) for index in range(count)], call.constants)
+
+    def guard_of(self, op: OpDef, edges: Sequence[Edge], nodes: dict[str, Edge]) -> Guard:
+        """Operators without inputs run for the whole batch; all others where they are written."""
+        return self.guard if edges or nodes else ()
+
+    def _free_name(self, op: OpDef, ordinal: int) -> str:
+        name = f"{op.name}_{ordinal}"
+        while name in self._names:
+            name += "_"
+        return name
+
+    def _infer(self, op: OpDef, edges: Sequence[Edge], nodes: dict[str, Edge], call: Call, count: int) -> tuple[Spec, ...]:
+        specs = [self.graph.spec(edge) for edge in edges]
+        if op.layouts and specs:
+            first = specs[0]
+            if first.layout and first.ndim is not None:
+                declare.check_layouts(op, [first.layout], [first.ndim])
+            elif first.layout == "" and first.ndim is not None:
+                specs[0] = Spec(first.shape, first.dtype, declare.check_layouts(op, [""], [first.ndim])[0])
+        return op.specs(specs, {**call.constants, **dict.fromkeys(nodes, declare.UNKNOWN)}, count)
+
+    def _device(self, call: Call, edges: Sequence[Edge], nodes: dict[str, Edge]) -> str:
+        on_gpu = [self.graph.nodes[edge.node].device in ("gpu", "mixed") for edge in edges]
+        for name, edge in nodes.items():
+            if self.graph.nodes[edge.node].device != "cpu":
+                raise ValueError(f"argument {name!r} lies on the GPU; named arguments must be on the CPU: use .cpu()")
+        if call.op is structure.transfer:
+            return call.device or "cpu"
+        device = call.device or ("gpu" if any(on_gpu) else "cpu")
+        if device == "cpu" and any(on_gpu):
+            raise ValueError(f"a CPU operator cannot read input {on_gpu.index(True)}, which lies on the GPU: use .cpu()")
+        if device == "gpu" and not all(on_gpu):
+            raise ValueError(f"a GPU operator cannot read input {on_gpu.index(False)}, which lies on the CPU: use .gpu()")
+        if device not in call.op.devices and not (device == "gpu" and call.op.name == "copy"):
+            there = " and ".join(call.op.devices)
+            raise ValueError(f"{call.op.title} has no {device} implementation, only {there}")
+        return device
+
+    def as_node(self, value: Any, what: str = "value") -> DataNode:
+        """The value as a DataNode of this recording; constants become constant nodes."""
+        if isinstance(value, DataNode):
+            if value._recorder is not self:
+                raise InvalidState(f"{what} ({value.name}) belongs to another pipeline; a DataNode can be used only where it was made")
+            return value
+        if isinstance(value, (list, tuple)) and any(isinstance(item, declare.Node) for item in value):
+            raise NestedStructure(
+                f"{what} is a {type(value).__name__} that contains a DataNode; missing list/tuple expansion (*) is the likely cause"
+            )
+        if isinstance(value, (str, bytes)) or not _is_constant(value):
+            raise TypeError(
+                f"{what} must be a DataNode or convertible to a constant (a number or an array), got {type(value).__name__} {value!r:.60}"
+            )
+        return self.constant(value)
+
+    def constant(self, value: Any) -> DataNode:
+        """A node with the same value for every sample; what Python numbers in arithmetic become."""
+        layout = ""
+        if isinstance(value, types.ScalarConstant):
+            array = np.asarray(value.value, value.dtype)
+        elif isinstance(value, types.ArrayConstant):
+            array, layout = value.value, value.layout
+        elif isinstance(value, (TensorCPU, TensorListCPU)):
+            array, layout = np.array(value), value.layout()
+        elif isinstance(value, (bool, int, float)):
+            array = types.as_constant(value)
+        elif isinstance(value, (np.ndarray, np.generic)):
+            array = np.array(value)
+            types.as_dtype(array.dtype)
+        else:
+            array = types.as_constant(value)
+        array.flags.writeable = False
+        node = self._record(Call(structure.constant, (), {"value": array, "layout": layout}, {}, origin=user_origin()), ())
+        node.source.weak = type(value) in (bool, int, float)
+        return node
+
+
+def _is_input_set(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and bool(value) and all(isinstance(item, declare.Node) for item in value)
+
+
+def _is_constant(value: Any) -> bool:
+    if isinstance(value, (bool, int, float, np.ndarray, np.generic, TensorCPU, types.ScalarConstant, types.ArrayConstant)):
+        return True
+    return isinstance(value, (list, tuple)) and all(isinstance(item, (bool, int, float, np.generic)) for item in value)
+
+
+# The recording that is going on in this thread, if any.
+current: ContextVar[Recorder | None] = ContextVar("pipeflow_recorder", default=None)
+
+
+@contextmanager
+def recording(recorder: Recorder) -> Iterator[Recorder]:
+    """Makes ``recorder`` the interpreter of operator calls."""
+    token = current.set(recorder)
+    interpreter_token = declare.interpreter.set(recorder)
+    try:
+        yield recorder
+    finally:
+        declare.interpreter.reset(interpreter_token)
+        current.reset(token)
+
+
+def collect_outputs(recorder: Recorder, returned: Any) -> list[Edge]:
+    """The edges of what a pipeline definition returned."""
+    if returned is None:
+        raise NotImplementedError("the pipeline definition returned nothing: return the DataNodes that are its outputs")
+    flat = returned if isinstance(returned, (tuple, list)) else (returned,)
+    edges = []
+    for index, value in enumerate(flat):
+        if isinstance(value, (list, tuple)) and any(isinstance(item, (declare.Node, list, tuple)) for item in value):
+            raise NestedStructure(
+                f"Illegal pipeline output type. The output {index} contains a nested `DataNode`. "
+                "Missing list/tuple expansion (*) is the likely cause."
+            )
+        if not isinstance(value, declare.Node) and not _is_constant(value):
+            raise TypeError(
+                f"Illegal output type. The output {index} is a {type(value).__name__}. Allowed types are `DataNode` and types "
+                "convertible to `types.Constant` (numbers, lists of numbers and arrays)."
+            )
+        if isinstance(value, (np.ndarray, np.generic)):
+            value = types.ArrayConstant(types.as_constant(value), "", "cpu")
+        edges.append(recorder.as_node(value, f"output {index}").edge)
+    return edges

@@ -1,0 +1,614 @@
+"""Pipeline and @pipeline_def: how a graph is defined, built, run and asked about itself."""
+
+import functools
+import inspect
+import os
+import warnings
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow import plan as planning
+from pipeflow import saving, seeds, types
+from pipeflow.autograph_guard import do_not_convert
+from pipeflow.debug import DebugRun
+from pipeflow.errors import InvalidState, count_of, nearest
+from pipeflow.executor import Executor, Options
+from pipeflow.graph import DataNode, Graph, Recorder, collect_outputs, recording
+from pipeflow.tensors import TensorListCPU
+
+__all__ = ["Pipeline", "do_not_convert", "pipeline_def"]
+
+# Arguments of the constructor that are accepted and do nothing here, and why.
+NO_EFFECT = {
+    "default_cuda_stream_priority": "deprecated: the GPU backend makes its own two streams",
+    "max_streams": "deprecated: the GPU backend makes its own two streams",
+    "exec_dynamic": "there is one executor; it works like DALI's dynamic one",
+    "experimental_exec_dynamic": "deprecated name of exec_dynamic",
+    "stream_policy": "the GPU backend makes its own two streams",
+    "concurrency": "all stages of all batches in flight run side by side",
+    "py_callback_pickler": "functions travel to worker processes by cloudpickle",
+}
+_DEPRECATED = ("max_streams", "default_cuda_stream_priority", "experimental_exec_dynamic")
+
+
+class Pipeline:
+    """A graph of operators that gives batches: made by ``@pipeline_def``, by subclassing, or with ``with pipe:``."""
+
+    def __init__(
+        self,
+        batch_size: int | None = None,
+        num_threads: int | None = None,
+        device_id: int | None = None,
+        seed: int | None = None,
+        exec_pipelined: bool = True,
+        prefetch_queue_depth: "int | Mapping[str, int]" = 2,
+        exec_async: bool = True,
+        bytes_per_sample: int = 0,
+        set_affinity: bool = False,
+        max_streams: int | None = None,
+        default_cuda_stream_priority: int | None = None,
+        *,
+        enable_memory_stats: bool = False,
+        enable_checkpointing: bool = False,
+        checkpoint: "str | bytes | None" = None,
+        py_num_workers: int = 1,
+        py_start_method: str = "forkserver",
+        py_callback_pickler: Any = None,
+        output_dtype: Any = None,
+        output_ndim: Any = None,
+        output_layout: Any = None,
+        exec_dynamic: bool | None = None,
+        experimental_exec_dynamic: bool | None = None,
+        stream_policy: Any = None,
+        concurrency: Any = None,
+    ) -> None:
+        given = locals()
+        for name in _DEPRECATED:
+            if given[name] is not None:
+                warnings.warn(f"the argument {name} has no effect ({NO_EFFECT[name]})", DeprecationWarning, stacklevel=2)
+        if seed is not None and seed < 0:
+            warnings.warn("a negative seed means no seed; leave it out, or give None", stacklevel=2)
+            seed = None
+        self._batch_size = None if batch_size in (None, -1) else _positive("batch_size", batch_size)
+        self._num_threads = available_cpus() if num_threads in (None, -1) else _positive("num_threads", num_threads)
+        self._device_id = None if device_id in (None, types.CPU_ONLY_DEVICE_ID) else device_id
+        self._seed = seeds.system_seed() if seed is None else int(seed)
+        self._exec_pipelined = bool(exec_pipelined)
+        self._exec_async = bool(exec_async)
+        self._queue_sizes = _queue_sizes(prefetch_queue_depth)
+        self._separated = isinstance(prefetch_queue_depth, Mapping)
+        self._bytes_per_sample = bytes_per_sample
+        self._set_affinity = set_affinity
+        self._max_streams = max_streams
+        self._stream_priority = default_cuda_stream_priority
+        self._exec_dynamic = not self._separated if exec_dynamic is None else exec_dynamic
+        self._stream_policy = stream_policy
+        self._concurrency = concurrency
+        self._enable_memory_stats = enable_memory_stats
+        self._enable_checkpointing = enable_checkpointing
+        self._restored = checkpoint
+        self._py_num_workers = _positive("py_num_workers", py_num_workers)
+        self._py_start_method = py_start_method
+        self._expected = {"dtype": output_dtype, "ndim": output_ndim, "layout": output_layout}
+        self._recorder: Recorder | None = None
+        self._entered: list[Any] = []
+        self._graph: Graph | None = None
+        self._plan: planning.Plan | None = None
+        self._executor: Executor | None = None
+        self._debug: DebugRun | None = None
+        self._define: Callable[[], Any] | None = None
+        self._api = types.PipelineAPIType.BASIC
+        self._check_api = True
+        self._shared: list[Any] = []
+        self._last: Any = None
+        self._fed: dict[str, int] = {}
+
+    # Defining the graph.
+
+    def define_graph(self) -> Any:
+        """Returns the outputs; subclasses override it."""
+        raise NotImplementedError("define_graph() is not overridden and set_outputs() was not called")
+
+    def __enter__(self) -> "Pipeline":
+        Pipeline.push_current(self)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        Pipeline.pop_current()
+
+    @staticmethod
+    def push_current(pipeline: "Pipeline") -> None:
+        """Makes operator calls record into ``pipeline`` until ``pop_current``."""
+        context = recording(pipeline._open_recorder())
+        context.__enter__()
+        _current.append((pipeline, context))
+
+    @staticmethod
+    def pop_current() -> None:
+        """Ends the recording begun by the last ``push_current``."""
+        if not _current:
+            raise InvalidState("pop_current() without push_current()")
+        _, context = _current.pop()
+        context.__exit__(None, None, None)
+
+    @staticmethod
+    def current() -> "Pipeline | None":
+        """The pipeline that is being defined, if any."""
+        return _current[-1][0] if _current else None
+
+    def _open_recorder(self) -> Recorder:
+        if self._plan is not None:
+            raise InvalidState("the pipeline is built already: its graph cannot be changed")
+        if self._recorder is None:
+            self._recorder = Recorder(self)
+        return self._recorder
+
+    def set_outputs(self, *outputs: Any) -> None:
+        """Says what the pipeline gives; for pipelines defined with ``with pipe:``."""
+        recorder = self._open_recorder()
+        recorder.graph.outputs = collect_outputs(recorder, outputs)
+        self._graph = recorder.graph
+
+    def add_sink(self, edge: DataNode) -> None:
+        """Keeps a node alive that leads to no output."""
+        edge.source.preserve = True
+
+    def build(self) -> None:
+        """Records the graph, compiles it and gets everything ready to run. Done by the first run() if left out."""
+        if self._executor is not None or self._debug is not None:
+            return
+        if self._batch_size is None:
+            raise ValueError("batch_size is not set: give it to the pipeline's constructor or call")
+        if isinstance(self._define, _DebugDefinition):
+            self._debug = DebugRun(self._define.function, self._seed, self._batch_size)
+            return
+        graph = self._recorded()
+        if self._bytes_per_sample:
+            for node in graph.nodes:
+                node.hint = node.hint or (self._bytes_per_sample,) * node.count
+        self._plan = planning.compile(graph, self._seed)
+        self._check_declared(graph)
+        options = Options(
+            self._batch_size, self._num_threads, self._depth, not (self._exec_async and self._exec_pipelined),
+            self._enable_memory_stats, self._set_affinity,
+        )  # fmt: skip
+        self._executor = Executor(self._plan, options)
+        self._finalizer = weakref.finalize(self, self._executor.close)
+        if self._restored is not None:
+            self._executor.restore(saving.checkpoint_from_json(self._restored, self._plan))
+
+    def _recorded(self) -> Graph:
+        if self._graph is None:
+            recorder = self._open_recorder()
+            Pipeline.push_current(self)
+            try:
+                returned = self._define() if self._define is not None else self.define_graph()
+                recorder.graph.outputs = collect_outputs(recorder, returned)
+            finally:
+                Pipeline.pop_current()
+            self._graph = recorder.graph
+        return self._graph
+
+    def _check_declared(self, graph: Graph) -> None:
+        for name, expected in self._expected.items():
+            if isinstance(expected, (list, tuple)) and len(expected) != len(graph.outputs):
+                raise ValueError(f"output_{name} has {len(expected)} entries for {count_of(len(graph.outputs), 'output')}")
+
+    # Running.
+
+    def run(self, cuda_stream: Any = None, /, **pipeline_inputs: Any) -> tuple[TensorListCPU, ...]:
+        """The next batch, as a tuple of batches: one an output. Keywords feed external sources by their names."""
+        del cuda_stream  # the GPU backend hands over by event
+        self._use(types.PipelineAPIType.BASIC)
+        if pipeline_inputs:
+            if self._executor is not None and self._executor.in_flight:
+                raise InvalidState("named inputs belong to the batch that this run() returns, and earlier inputs are still in flight")
+            for name, data in pipeline_inputs.items():
+                self.feed_input(name, data)
+        self.build()
+        self.iter_setup()
+        if self._debug is not None:
+            return self._checked(self._debug.run())
+        assert self._executor is not None
+        self._executor.fill(1 if pipeline_inputs else self._depth)
+        return self._take()
+
+    def _take(self) -> tuple[TensorListCPU, ...]:
+        executor = self._executor
+        assert executor is not None
+        delivered = executor.take()
+        if self._exec_pipelined and self._exec_async and self._api is types.PipelineAPIType.BASIC:
+            executor.fill(self._depth - 1)
+        self._last = delivered
+        return self._checked(delivered.outputs)
+
+    def schedule_run(self) -> None:
+        """Starts one more batch without waiting for it."""
+        self._use(types.PipelineAPIType.SCHEDULED)
+        self.build()
+        self.iter_setup()
+        assert self._executor is not None, "a debug pipeline has no schedule"
+        self._executor.schedule()
+
+    def share_outputs(self) -> tuple[TensorListCPU, ...]:
+        """The oldest scheduled batch; call release_outputs() when done with it."""
+        self._use(types.PipelineAPIType.SCHEDULED)
+        outputs = self._take()
+        self._shared.append(outputs)
+        return outputs
+
+    def release_outputs(self) -> None:
+        """Gives back what share_outputs() returned. The batch stays valid as long as anything refers to it."""
+        self._use(types.PipelineAPIType.SCHEDULED)
+        if self._shared:
+            self._shared.pop(0)
+
+    def outputs(self) -> tuple[TensorListCPU, ...]:
+        """The oldest scheduled batch; what share_outputs() gave before is released."""
+        self._use(types.PipelineAPIType.SCHEDULED)
+        self._shared.clear()
+        return self._take()
+
+    def enable_api_check(self, enable: bool) -> None:
+        """Whether mixing run() with schedule_run()/outputs() is refused."""
+        self._check_api = enable
+
+    def _use(self, api: types.PipelineAPIType) -> None:
+        used = self._executor is not None and (self._executor.in_flight or self._last is not None)
+        if self._check_api and used and api is not self._api:
+            raise RuntimeError(
+                "Mixing pipeline API type. Currently used: "
+                f"{self._api.name}, but trying to use: {api.name}; call reset() in between"
+            )
+        self._api = api
+
+    def reset(self) -> None:
+        """Starts the next epoch: drops batches that were not delivered and rewinds the sources that can be."""
+        if self._executor is not None:
+            self._executor.reset()
+        if self._debug is not None:
+            self._debug.reset()
+        self._last = None
+        self._shared.clear()
+
+    def iter_setup(self) -> None:
+        """Called before each run; subclasses override it to feed inputs."""
+
+    def empty(self) -> bool:
+        """Whether no batch is scheduled."""
+        return self._executor is None or not self._executor.in_flight
+
+    def feed_input(self, data_node: "DataNode | str", data: Any, layout: str | None = None, cuda_stream: Any = None, use_copy_kernel: bool = False) -> None:
+        """Queues a batch for an external_source without a source: an array, a list of arrays, or a batch."""
+        del cuda_stream, use_copy_kernel  # see declare.NO_EFFECT
+        self.build()
+        name = data_node if isinstance(data_node, str) else data_node.source.name
+        if self._debug is not None:
+            self._debug.feed(name, data, layout)
+            return
+        assert self._executor is not None and self._graph is not None
+        source = self._executor.source(name)
+        if source is None:
+            names = [item.step.name for item in self._executor.sources]
+            raise RuntimeError(f"there is no input {name!r} in this pipeline{nearest(name, names)}; there are {names}")
+        if not hasattr(source, "feed"):
+            raise RuntimeError(f"{name!r} is not an external_source and cannot be fed")
+        source.feed(data, layout)
+
+    def input_feed_count(self, input_name: str) -> int:
+        """How many batches to feed before run() so that nothing waits: the prefetch depth at first, then one."""
+        self.build()
+        assert self._executor is not None
+        if self._executor.source(input_name) is None:
+            raise RuntimeError(f"there is no input {input_name!r} in this pipeline")
+        return 1 if self._last is not None or self._executor.in_flight else self._depth
+
+    def _checked(self, outputs: tuple[TensorListCPU, ...]) -> tuple[TensorListCPU, ...]:
+        """The outputs, compared with what output_dtype, output_ndim and output_layout promise."""
+        for index, batch in enumerate(outputs):
+            for name, actual in (("dtype", batch.dtype), ("ndim", batch.ndim), ("layout", batch.layout())):
+                expected = self._expected[name]
+                expected = expected[index] if isinstance(expected, (list, tuple)) else expected
+                if expected is None or (name == "ndim" and expected == -1) or not len(batch):
+                    continue
+                wanted = types.to_dali_type(expected) if name == "dtype" else expected
+                if wanted != actual:
+                    raise RuntimeError(f"Output {index} was declared with {name} {wanted!r} and has {actual!r}")
+        return outputs
+
+    # Questions.
+
+    def _built(self) -> Executor:
+        self.build()
+        if self._executor is None:
+            raise InvalidState("a debug pipeline has no executor to ask")
+        return self._executor
+
+    def reader_meta(self, name: str | None = None) -> dict[str, Any]:
+        """Sizes and sharding of one reader, or of all by name."""
+        metas = {
+            item.step.name: item.source.reader_meta() for item in self._built().sources if hasattr(item.source, "reader_meta")
+        }  # fmt: skip
+        if name is None:
+            return metas
+        if name not in metas:
+            raise RuntimeError(f"there is no reader {name!r} in this pipeline{nearest(name, metas)}; there are {list(metas)}")
+        return metas[name]
+
+    def epoch_size(self, name: str | None = None) -> Any:
+        """The number of samples in an epoch of one reader, or of all by name."""
+        if name is not None:
+            return self.reader_meta(name)["epoch_size_padded"]
+        return {reader: meta["epoch_size_padded"] for reader, meta in self.reader_meta().items()}
+
+    def executor_statistics(self) -> dict[str, Any]:
+        """Per operator: time and, with ``enable_memory_stats``, bytes of the outputs; and the state of the memory pool."""
+        return self._built().statistics()
+
+    def external_source_shm_statistics(self) -> dict[str, Any]:
+        """Shared memory of parallel external sources: capacities and sizes per worker."""
+        return {"capacities": [], "per_sample_capacities": []}
+
+    def start_py_workers(self) -> None:
+        """Starts the worker processes now instead of at the first run."""
+        self.build()
+
+    def output_dtype(self) -> list[Any]:
+        """The declared types of the outputs."""
+        return self._declared("dtype")
+
+    def output_ndim(self) -> list[Any]:
+        """The declared numbers of axes of the outputs."""
+        return self._declared("ndim")
+
+    def output_layout(self) -> list[Any]:
+        """The declared layouts of the outputs."""
+        return self._declared("layout")
+
+    def _declared(self, name: str) -> list[Any]:
+        expected = self._expected[name]
+        return list(expected) if isinstance(expected, (list, tuple)) else [expected] * self.num_outputs
+
+    def output_stream(self) -> None:
+        """The CUDA stream of the outputs; None on the CPU."""
+        return None
+
+    def checkpoint(self, filename: str | None = None) -> str:
+        """The state after the last delivered batch, as JSON; also written to ``filename``."""
+        if not self._enable_checkpointing:
+            raise RuntimeError("checkpointing is off: give the pipeline enable_checkpointing=True")
+        executor = self._built()
+        assert self._plan is not None
+        text = saving.checkpoint_to_json(self._plan, executor.state(self._last))
+        if filename is not None:
+            with open(filename, "w") as file:
+                file.write(text)
+        return text
+
+    def serialize(self, define_graph: Callable[[], Any] | None = None, filename: str | None = None, *, allow_pickle: bool = False) -> str:
+        """The graph and the settings as JSON. Python functions go by import path, by value only with ``allow_pickle``."""
+        if define_graph is not None:
+            self._define = define_graph
+        graph = self._recorded()
+        text = saving.graph_to_json(graph, self._settings(), allow_pickle)
+        if filename is not None:
+            with open(filename, "w") as file:
+                file.write(text)
+        return text
+
+    @classmethod
+    def deserialize(
+        cls, serialized_pipeline: "str | bytes | None" = None, filename: str | None = None, *, allow_pickle: bool = False, **overrides: Any
+    ) -> "Pipeline":
+        """The pipeline that ``serialize`` saved; keywords override its settings."""
+        if (serialized_pipeline is None) == (filename is None):
+            raise ValueError("give either the serialized pipeline or a file name")
+        if filename is not None:
+            with open(filename) as file:
+                serialized_pipeline = file.read()
+        assert serialized_pipeline is not None
+        settings = saving.settings_from_json(serialized_pipeline)
+        pipeline = cls(**{**settings, **overrides})
+        recorder = pipeline._open_recorder()
+        with recording(recorder):
+            pipeline._graph = saving.graph_from_json(serialized_pipeline, recorder, allow_pickle)
+        return pipeline
+
+    def deserialize_and_build(self, serialized_pipeline: "str | bytes") -> None:
+        """Takes the graph of a serialized pipeline and builds it."""
+        recorder = self._open_recorder()
+        with recording(recorder):
+            self._graph = saving.graph_from_json(serialized_pipeline, recorder, False)
+        self.build()
+
+    def save_graph_to_dot_file(self, filename: str, *, show_tensors: bool = False, use_colors: bool = False) -> None:
+        """Writes the graph in Graphviz's language."""
+        with open(filename, "w") as file:
+            file.write(saving.graph_to_dot(self._recorded(), show_tensors, use_colors))
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "batch_size": self._batch_size, "num_threads": self._num_threads, "device_id": self._device_id, "seed": self._seed,
+            "prefetch_queue_depth": self.prefetch_queue_depth, "exec_pipelined": self._exec_pipelined, "exec_async": self._exec_async,
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        if self._plan is None:
+            return f"Pipeline(batch_size={self._batch_size}, not built)"
+        return str(self._plan)
+
+    # Attributes.
+
+    @property
+    def _depth(self) -> int:
+        return self._queue_sizes[0] if self._exec_pipelined else 1
+
+    @property
+    def plan(self) -> planning.Plan:
+        """What the pipeline was compiled to; print it."""
+        self._built()
+        assert self._plan is not None
+        return self._plan
+
+    @property
+    def graph(self) -> Graph:
+        """The recorded graph."""
+        return self._recorded()
+
+    @property
+    def num_outputs(self) -> int:
+        """The number of outputs."""
+        return len(self._recorded().outputs)
+
+    @property
+    def is_restored_from_checkpoint(self) -> bool:
+        """Whether a checkpoint was given."""
+        return self._restored is not None
+
+    @property
+    def prefetch_queue_depth(self) -> Any:
+        """How many batches are prepared ahead."""
+        return {"cpu_size": self._queue_sizes[0], "gpu_size": self._queue_sizes[1]} if self._separated else self._queue_sizes[0]
+
+    @property
+    def exec_separated(self) -> bool:
+        """Whether the CPU and GPU queues have depths of their own."""
+        return self._separated
+
+    @property
+    def cpu_queue_size(self) -> int:
+        """The depth of the CPU queue."""
+        return self._queue_sizes[0]
+
+    @property
+    def gpu_queue_size(self) -> int:
+        """The depth of the GPU queue."""
+        return self._queue_sizes[1]
+
+
+def _plain_property(name: str, attribute: str, text: str) -> property:
+    def get(self: Pipeline) -> Any:
+        return getattr(self, attribute)
+
+    get.__name__, get.__doc__ = name, text
+    return property(get)
+
+
+for _name, _attribute, _text in (
+    ("batch_size", "_batch_size", "The largest number of samples in a batch."),
+    ("max_batch_size", "_batch_size", "The largest number of samples in a batch."),
+    ("num_threads", "_num_threads", "The number of threads that work on batches."),
+    ("device_id", "_device_id", "The GPU, None for none."),
+    ("seed", "_seed", "The seed, given or drawn."),
+    ("exec_pipelined", "_exec_pipelined", "Whether batches are prepared ahead."),
+    ("exec_async", "_exec_async", "Whether batches are prepared by other threads."),
+    ("exec_dynamic", "_exec_dynamic", NO_EFFECT["exec_dynamic"]),
+    ("set_affinity", "_set_affinity", "Whether each thread keeps to one processor."),
+    ("max_streams", "_max_streams", NO_EFFECT["max_streams"]),
+    ("default_cuda_stream_priority", "_stream_priority", NO_EFFECT["default_cuda_stream_priority"]),
+    ("enable_memory_stats", "_enable_memory_stats", "Whether executor_statistics() tells sizes."),
+    ("py_num_workers", "_py_num_workers", "The number of worker processes."),
+    ("py_start_method", "_py_start_method", "How worker processes are started."),
+    ("stream_policy", "_stream_policy", NO_EFFECT["stream_policy"]),
+    ("concurrency", "_concurrency", NO_EFFECT["concurrency"]),
+):
+    setattr(Pipeline, _name, _plain_property(_name, _attribute, _text))
+
+_current: list[tuple[Pipeline, Any]] = []
+
+
+def _positive(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__} {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}")
+    return int(value)
+
+
+def _queue_sizes(depth: "int | Mapping[str, int]") -> tuple[int, int]:
+    if isinstance(depth, Mapping):
+        if set(depth) != {"cpu_size", "gpu_size"}:
+            raise ValueError(f"prefetch_queue_depth must be an integer or {{'cpu_size': ..., 'gpu_size': ...}}, got {dict(depth)}")
+        return _positive("cpu_size", depth["cpu_size"]), _positive("gpu_size", depth["gpu_size"])
+    size = _positive("prefetch_queue_depth", depth)
+    return size, size
+
+
+def available_cpus() -> int:
+    """The processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _DebugDefinition:
+    """A graph function that is run anew for every batch."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self.function = function
+
+    def __call__(self) -> Any:
+        return self.function()
+
+
+def pipeline_def(
+    fn: Callable[..., Any] | None = None, *, enable_conditionals: bool = False, debug: bool = False, **pipeline_kwargs: Any
+) -> Any:
+    """Turns a function that returns DataNodes into one that returns a Pipeline.
+
+    Arguments of Pipeline may be given here and overridden at the call. ``debug=True`` runs the operators at once, in the
+    caller's stack, so that print and a debugger work.
+    """
+    _check_pipeline_arguments(pipeline_kwargs)
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Pipeline]:
+        signature = inspect.signature(function)
+        if any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
+            raise TypeError(
+                f"{function.__qualname__} takes **{list(signature.parameters)[-1]}: the arguments of a pipeline definition must "
+                "be named, so that they can be told from those of the pipeline"
+            )
+        if getattr(function, "_pipeflow_do_not_convert", False):
+            raise ValueError("Pipeline definition cannot be marked with @do_not_convert.")
+
+        @functools.wraps(function)
+        def create(*args: Any, **kwargs: Any) -> Pipeline:
+            own, settings = {}, dict(pipeline_kwargs)
+            debugging = settings.pop("debug", debug)
+            for name, value in kwargs.items():
+                if name in signature.parameters:
+                    own[name] = value
+                    if name in _ARGUMENTS:
+                        warnings.warn(
+                            f"the argument {name!r} is both one of the pipeline and of {function.__qualname__}; it goes to the function",
+                            stacklevel=2,
+                        )
+                elif name == "debug":
+                    debugging = value
+                else:
+                    settings[name] = value
+            _check_pipeline_arguments(settings, function)
+            pipeline = Pipeline(**settings)
+            bound = functools.partial(function, *args, **own)
+            pipeline._define = _DebugDefinition(bound) if debugging else bound
+            if not debugging:
+                pipeline._recorded()
+            return pipeline
+
+        create._is_pipeline_def = True  # type: ignore[attr-defined]
+        return create
+
+    if fn is None:
+        return decorate
+    return decorate(fn)
+
+
+_ARGUMENTS = frozenset(inspect.signature(Pipeline.__init__).parameters) - {"self"}
+
+
+def _check_pipeline_arguments(arguments: Mapping[str, Any], function: Callable[..., Any] | None = None) -> None:
+    for name in arguments:
+        if name not in _ARGUMENTS:
+            where = f"neither an argument of {function.__qualname__} nor" if function else "not"
+            raise TypeError(f"{name!r} is {where} one of a pipeline{nearest(name, _ARGUMENTS)}")
