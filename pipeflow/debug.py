@@ -85,7 +85,8 @@ class DebugRecorder(Recorder):
         self.plan = Plan(tuple(slots), (), (), tuple(origins))
         step = Step(
             op=node.op.name, name=node.name, inputs=tuple(self._slot(edge) for edge in node.inputs),
-            constants=tuple((name, External(name)) for name in node.constants), nodes=tuple((n, self._slot(e)) for n, e in node.nodes.items()),
+            constants=tuple((name, External(name)) for name in node.constants),
+            nodes=tuple((name, self._slot(edge)) for name, edge in node.nodes.items()),
             outputs=tuple(outputs), device=node.device, guard=tuple((self._slot(edge), on) for edge, on in node.guard),
             key=node_key(self.run.seed if node.seed is None else node.seed, node.random_name), specs=node.specs, hint=node.hint,
             origin=node.origin, user_code=False,
@@ -143,7 +144,9 @@ class DebugRecorder(Recorder):
                 self.batch.values[slot] = [row[position] if isinstance(row, tuple) else row for row in rows]
                 self.batch.layouts[slot] = node.specs[position].layout or ""
         if self.batch.size and size != self.batch.size:
-            raise RuntimeError(f"the sources of a batch gave different numbers of samples ({size} and {self.batch.size})")
+            raise RuntimeError(
+                f"the sources of a batch gave different numbers of samples ({size} and {self.batch.size})"
+            )
         self.batch.size = size
         if len(self.batch.positions) != size:
             self.batch.positions = np.arange(self.run.position, self.run.position + size)
@@ -190,7 +193,9 @@ class DebugRun:
         self.iteration += 1
         self.position += recorder.batch.size
         outputs = [recorder.value(node) for node in nodes]
-        return tuple(TensorListCPU([np.array(sample) for sample in batch.samples()], batch.layout()) for batch in outputs)
+        return tuple(
+            TensorListCPU([np.array(sample) for sample in batch.samples()], batch.layout()) for batch in outputs
+        )
 
     def reset(self) -> None:
         """Starts the next epoch."""
@@ -198,4 +203,3 @@ class DebugRun:
             item.source.reset()
         self.epoch += 1
         self.iteration = self.position = 0
-

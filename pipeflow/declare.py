@@ -69,7 +69,9 @@ class _Unknown:
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __rfloordiv__ = _same
     __truediv__ = __rtruediv__ = __mod__ = __rmod__ = __neg__ = __abs__ = __round__ = __pow__ = _same
-    __lt__ = __le__ = __gt__ = __ge__ = __int__ = __index__ = __float__ = __bool__ = __iter__ = __len__ = __getitem__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = __int__ = __index__ = __float__ = __bool__ = __iter__ = __len__ = (
+        __getitem__
+    ) = _refuse
 
     def __repr__(self) -> str:
         return "UNKNOWN"
@@ -120,7 +122,9 @@ class Spec:
         return spec
 
     def __str__(self) -> str:
-        shape = "?" if self.shape is None else "x".join("?" if dim is None else str(dim) for dim in self.shape) or "scalar"
+        shape = (
+            "?" if self.shape is None else "x".join("?" if dim is None else str(dim) for dim in self.shape) or "scalar"
+        )
         parts = [str(self.dtype or "?"), shape] + ([self.layout] if self.layout else [])
         return " ".join(parts)
 
@@ -168,6 +172,7 @@ class Node:
 
 # ----------------------------------------------------------------------------------------------------
 # Sources: operators that bring data into a pipeline
+
 
 @dataclass(frozen=True)
 class Request:
@@ -249,6 +254,7 @@ class BatchCall:
 
 # ----------------------------------------------------------------------------------------------------
 # Operators
+
 
 @dataclass(eq=False)
 class OpDef:
@@ -394,8 +400,10 @@ class OpDef:
             return unknown
         if result is None:
             return unknown
-        return (Spec(result.shape, result.dtype, result.layout),) if isinstance(result, Spec) else tuple(
-            Spec(spec.shape, spec.dtype, spec.layout) for spec in result
+        return (
+            (Spec(result.shape, result.dtype, result.layout),)
+            if isinstance(result, Spec)
+            else tuple(Spec(spec.shape, spec.dtype, spec.layout) for spec in result)
         )
 
     def frames_of(self, layout: str) -> bool:
@@ -464,7 +472,8 @@ def operator(
         params, num_outputs = _read_signature(body)
         op = OpDef(
             name, body, params, num_outputs, tuple(layouts.split()), sequences, elementwise, tuple(devices),
-            types.dtypes_of(dtypes), no_effect or {}, examples, ops_name, hidden, takes_seed, Traits(granularity=granularity, pure=pure),
+            types.dtypes_of(dtypes), no_effect or {}, examples, ops_name, hidden, takes_seed,
+            Traits(granularity=granularity, pure=pure),
         )  # fmt: skip
         return _register(op)
 
@@ -702,7 +711,7 @@ def describe_kind(param: Param) -> str:
 
 def convert(kind: Any, value: Any) -> Any:
     """A constant argument in the form its kernel wants; TypeError or ValueError says what is accepted."""
-    if isinstance(value, np.ndarray) and value.ndim == 0 or isinstance(value, np.generic):
+    if (isinstance(value, np.ndarray) and value.ndim == 0) or isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, types.ScalarConstant):
         value = value.value
@@ -749,7 +758,9 @@ def _integer(value: Any) -> int:
 
 
 def _number(value: Any) -> float:
-    if isinstance(value, (bool, str)) or not hasattr(type(value), "__float__") and not hasattr(type(value), "__index__"):
+    if isinstance(value, (bool, str)) or (
+        not hasattr(type(value), "__float__") and not hasattr(type(value), "__index__")
+    ):
         raise TypeError(f"float() argument must be a number, not {type(value).__name__} {value!r}")
     return float(value)
 
@@ -758,8 +769,12 @@ def _sequence(value: Any, accepted: str) -> list[Any]:
     if isinstance(value, np.ndarray):
         return value.ravel().tolist()
     if isinstance(value, (list, tuple, range)):
-        return [inner for item in value for inner in (_sequence(item, accepted) if isinstance(item, (list, tuple)) else [item])]
-    if isinstance(value, (str, bytes)) or isinstance(value, Iterable):
+        return [
+            inner
+            for item in value
+            for inner in (_sequence(item, accepted) if isinstance(item, (list, tuple)) else [item])
+        ]
+    if isinstance(value, Iterable):
         raise TypeError(f"must be {accepted}, got {type(value).__name__} {value!r}")
     return [value]
 
@@ -770,7 +785,7 @@ def from_sample(kind: Any, array: Any) -> Any:
         return tuple(int(item) for item in np.ravel(array).tolist())
     if kind == "floats":
         return tuple(float(item) for item in np.ravel(array).tolist())
-    if kind in (bool, int, float) or isinstance(kind, type) and issubclass(kind, enum.Enum):
+    if kind in (bool, int, float) or (isinstance(kind, type) and issubclass(kind, enum.Enum)):
         if np.size(array) != 1:
             raise ValueError(f"must be one number per sample, got shape {np.shape(array)}")
         number = array.item() if isinstance(array, (np.ndarray, np.generic)) else array
@@ -843,14 +858,16 @@ class Kernel:
             images = [x[frame] if layout[:1] == "F" else x for x, layout in zip(inputs, layouts, strict=True)]
             values = {name: value[frame] if name in self.per_frame else value for name, value in per_sample.items()}
 
-            def place(output: int, shape: tuple[int, ...], dtype: np.dtype, frame: int = frame) -> np.ndarray:
+            def place(
+                output: int, shape: tuple[int, ...], dtype: np.dtype, frame: int = frame, blocks: list[np.ndarray] = blocks
+            ) -> np.ndarray:
                 if blocks and blocks[output].shape[1:] == shape and blocks[output].dtype == dtype:
                     return blocks[output][frame]
                 return np.empty(shape, dtype)
 
             results = self._one(images, inner, values, key, place, source)
             if not blocks:
-                blocks = [allocate(i, (count, *x.shape), x.dtype) for i, x in enumerate(results)]
+                blocks += [allocate(i, (count, *x.shape), x.dtype) for i, x in enumerate(results)]
             for block, result in zip(blocks, results, strict=True):
                 if block.shape[1:] != result.shape:
                     raise ValueError(f"frame {frame} has shape {result.shape}, the first one {block.shape[1:]}")
@@ -888,9 +905,13 @@ class Kernel:
             return (result,)
         return self._as_outputs(result)
 
-    def output_layouts(self, inputs: Sequence[np.ndarray], layouts: Sequence[str], per_sample: Mapping[str, Any]) -> list[str | None]:
+    def output_layouts(
+        self, inputs: Sequence[np.ndarray], layouts: Sequence[str], per_sample: Mapping[str, Any]
+    ) -> list[str | None]:
         """The layouts of the outputs for these inputs; None where the declaration does not say."""
-        first = {name: value[0] if name in self.per_frame and len(value) else value for name, value in per_sample.items()}
+        first = {
+            name: value[0] if name in self.per_frame and len(value) else value for name, value in per_sample.items()
+        }
         values = {**self.constants, **{name: from_sample(self._kinds[name], value) for name, value in first.items()}}
         if self.op.layouts:
             layouts = self.accepted_layouts(layouts, tuple(x.ndim for x in inputs))
@@ -908,7 +929,12 @@ class Kernel:
         return tuple([Spec(x.shape, x.dtype, layout) for x, layout in zip(inputs, layouts, strict=True)])
 
     def _out(
-        self, inputs: Sequence[np.ndarray], layouts: Sequence[str], arguments: Mapping[str, Any], varying: bool, allocate: Allocate
+        self,
+        inputs: Sequence[np.ndarray],
+        layouts: Sequence[str],
+        arguments: Mapping[str, Any],
+        varying: bool,
+        allocate: Allocate,
     ) -> Any:
         specs = self._fixed
         if specs is None:
@@ -925,7 +951,8 @@ class Kernel:
         if self.count == 1:
             return lambda shape, dtype: allocate(0, tuple(shape), np.dtype(dtype))
         return tuple(
-            lambda shape, dtype, index=index: allocate(index, tuple(shape), np.dtype(dtype)) for index in range(self.count)
+            lambda shape, dtype, index=index: allocate(index, tuple(shape), np.dtype(dtype))
+            for index in range(self.count)
         )
 
     def _as_outputs(self, result: Any) -> tuple[np.ndarray, ...]:
@@ -962,6 +989,7 @@ def check_layouts(op: OpDef, layouts: Sequence[str | None], ndims: Sequence[int]
 # ----------------------------------------------------------------------------------------------------
 # The eager call
 
+
 class ReportedArray(np.ndarray):
     """The result of an eager random operator; ``key`` repeats it."""
 
@@ -979,7 +1007,10 @@ def eager(call: Call) -> Any:
         raise RuntimeError(f"{op.title} is a source and works only inside a pipeline definition")
     batched = [x for x in (*call.inputs, *call.nodes.values()) if isinstance(x, (TensorListCPU, list))]
     size = len(batched[0]) if batched else 1
-    inputs = [x if isinstance(x, TensorListCPU) else TensorListCPU(x if isinstance(x, list) else [x] * size) for x in call.inputs]
+    inputs = [
+        x if isinstance(x, TensorListCPU) else TensorListCPU(x if isinstance(x, list) else [x] * size)
+        for x in call.inputs
+    ]
     for batch in (*inputs, *call.nodes.values()):
         if len(batch) != size:
             raise ValueError(f"{op.title}: the inputs have {count_of(len(batch), 'sample')} and {size}")
@@ -1024,7 +1055,9 @@ def run_batch(call: Call, inputs: Sequence[TensorListCPU], size: int) -> tuple[l
     layouts = [batch.layout() for batch in inputs]
     if op.traits_of(call.constants).granularity == "batch":
         nodes = {name: batch.samples() for name, batch in call.nodes.items()}
-        context = BatchCall(size, keys, layouts, _fresh_bytes, call.hint, inputs[0].source_info() if inputs else [""] * size)
+        context = BatchCall(
+            size, keys, layouts, _fresh_bytes, call.hint, inputs[0].source_info() if inputs else [""] * size
+        )
         columns = run_whole(op, call.constants, nodes, [batch.samples() for batch in inputs], context, count)
         specs = [Spec(batch.at(0).shape, batch.at(0).dtype, batch.layout()) for batch in inputs if len(batch)]
         found = [spec.layout for spec in op.specs(specs, {**call.constants, **dict.fromkeys(nodes, UNKNOWN)}, count)]
@@ -1046,7 +1079,12 @@ def run_batch(call: Call, inputs: Sequence[TensorListCPU], size: int) -> tuple[l
 
 
 def run_whole(
-    op: OpDef, constants: Mapping[str, Any], nodes: Mapping[str, Sequence[Any]], inputs: Sequence[Any], batch: BatchCall, count: int
+    op: OpDef,
+    constants: Mapping[str, Any],
+    nodes: Mapping[str, Sequence[Any]],
+    inputs: Sequence[Any],
+    batch: BatchCall,
+    count: int,
 ) -> list[Any]:
     """One call of an operator on a whole batch; an entry an output, each a dense array or a list of samples."""
     defaults = {name: param.default for name, param in op.arguments.items() if not param.required}

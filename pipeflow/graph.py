@@ -171,7 +171,8 @@ class DataNode(declare.Node):
     def __bool__(self) -> bool:
         raise TypeError(
             '"DataNode" was used in conditional context - it holds one value per sample and has no single truth value. '
-            "Use @pipeline_def(enable_conditionals=True) to let `if`, `and`, `or` and `not` act per sample, or select with `&` and `|`."
+            "Use @pipeline_def(enable_conditionals=True) to let `if`, `and`, `or` and `not` act per sample, "
+            "or select with `&` and `|`."
         )
 
     def __iter__(self) -> Iterator[Any]:
@@ -197,7 +198,9 @@ class DataNode(declare.Node):
 
 def _operand(value: Any) -> Any:
     """The other side of an arithmetic expression as something an operator takes, or NotImplemented."""
-    if isinstance(value, (declare.Node, bool, int, float, np.ndarray, np.generic, types.ScalarConstant, types.ArrayConstant)):
+    if isinstance(
+        value, (declare.Node, bool, int, float, np.ndarray, np.generic, types.ScalarConstant, types.ArrayConstant)
+    ):
         return value
     return NotImplemented
 
@@ -255,14 +258,16 @@ def _subscript_plan(index: tuple[Any, ...], ndim: int | None) -> tuple[tuple[Any
     nodes: list[DataNode] = []
 
     def bound(value: Any) -> Any:
-        if value is None or isinstance(value, int) and not isinstance(value, bool):
+        if value is None or (isinstance(value, int) and not isinstance(value, bool)):
             return value
         if isinstance(value, DataNode):
             nodes.append(value)
             return ("node", len(nodes) - 1)
         if isinstance(value, np.integer):
             return int(value)
-        raise TypeError(f"an index must be an integer, a slice, newaxis, Ellipsis or a DataNode, got {type(value).__name__} {value!r}")
+        raise TypeError(
+            f"an index must be an integer, a slice, newaxis, Ellipsis or a DataNode, got {type(value).__name__} {value!r}"
+        )
 
     if sum(item is Ellipsis for item in index) > 1:
         raise IndexError("an index can have only one Ellipsis")
@@ -272,7 +277,9 @@ def _subscript_plan(index: tuple[Any, ...], ndim: int | None) -> tuple[tuple[Any
             following = sum(not (other is None or isinstance(other, NewAxis)) for other in index[position + 1 :])
             if following or any(other is None or isinstance(other, NewAxis) for other in index[position + 1 :]):
                 if ndim is None:
-                    raise NotImplementedError("Ellipsis before other indices needs to know the number of axes; give the source an ndim or layout")
+                    raise NotImplementedError(
+                        "Ellipsis before other indices needs to know the number of axes; give the source an ndim or layout"
+                    )
                 done = sum(entry[0] != "new" for entry in entries)
                 entries += [("all",)] * (ndim - done - following)
         elif item is None or isinstance(item, NewAxis):
@@ -328,7 +335,8 @@ class Recorder:
             if name in self._names:
                 other = self._names[name].origin
                 raise RuntimeError(
-                    f"the name {name!r} is used for two operators" + (f"; the other one was {other.describe()}" if other else "")
+                    f"the name {name!r} is used for two operators"
+                    + (f"; the other one was {other.describe()}" if other else "")
                 )
             specs = self._infer(op, edges, nodes, call, count)
             node = GraphNode(
@@ -353,7 +361,9 @@ class Recorder:
             name += "_"
         return name
 
-    def _infer(self, op: OpDef, edges: Sequence[Edge], nodes: dict[str, Edge], call: Call, count: int) -> tuple[Spec, ...]:
+    def _infer(
+        self, op: OpDef, edges: Sequence[Edge], nodes: dict[str, Edge], call: Call, count: int
+    ) -> tuple[Spec, ...]:
         specs = [self.graph.spec(edge) for edge in edges]
         if op.layouts and specs:
             first = specs[0]
@@ -372,9 +382,13 @@ class Recorder:
             return call.device or "cpu"
         device = call.device or ("gpu" if any(on_gpu) else "cpu")
         if device == "cpu" and any(on_gpu):
-            raise ValueError(f"a CPU operator cannot read input {on_gpu.index(True)}, which lies on the GPU: use .cpu()")
+            raise ValueError(
+                f"a CPU operator cannot read input {on_gpu.index(True)}, which lies on the GPU: use .cpu()"
+            )
         if device == "gpu" and not all(on_gpu):
-            raise ValueError(f"a GPU operator cannot read input {on_gpu.index(False)}, which lies on the CPU: use .gpu()")
+            raise ValueError(
+                f"a GPU operator cannot read input {on_gpu.index(False)}, which lies on the CPU: use .gpu()"
+            )
         if device not in call.op.devices and not (device == "gpu" and call.op.name == "copy"):
             there = " and ".join(call.op.devices)
             raise ValueError(f"{call.op.title} has no {device} implementation, only {there}")
@@ -384,15 +398,19 @@ class Recorder:
         """The value as a DataNode of this recording; constants become constant nodes."""
         if isinstance(value, DataNode):
             if value._recorder is not self:
-                raise InvalidState(f"{what} ({value.name}) belongs to another pipeline; a DataNode can be used only where it was made")
+                raise InvalidState(
+                    f"{what} ({value.name}) belongs to another pipeline; a DataNode can be used only where it was made"
+                )
             return value
         if isinstance(value, (list, tuple)) and any(isinstance(item, declare.Node) for item in value):
             raise NestedStructure(
-                f"{what} is a {type(value).__name__} that contains a DataNode; missing list/tuple expansion (*) is the likely cause"
+                f"{what} is a {type(value).__name__} that contains a DataNode; "
+                "missing list/tuple expansion (*) is the likely cause"
             )
         if isinstance(value, (str, bytes)) or not _is_constant(value):
             raise TypeError(
-                f"{what} must be a DataNode or convertible to a constant (a number or an array), got {type(value).__name__} {value!r:.60}"
+                f"{what} must be a DataNode or convertible to a constant (a number or an array), "
+                f"got {type(value).__name__} {value!r:.60}"
             )
         return self.constant(value)
 
@@ -413,7 +431,9 @@ class Recorder:
         else:
             array = types.as_constant(value)
         array.flags.writeable = False
-        node = self._record(Call(structure.constant, (), {"value": array, "layout": layout}, {}, origin=user_origin()), ())
+        node = self._record(
+            Call(structure.constant, (), {"value": array, "layout": layout}, {}, origin=user_origin()), ()
+        )
         node.source.weak = type(value) in (bool, int, float)
         return node
 
@@ -423,7 +443,9 @@ def _is_input_set(value: Any) -> bool:
 
 
 def _is_constant(value: Any) -> bool:
-    if isinstance(value, (bool, int, float, np.ndarray, np.generic, TensorCPU, types.ScalarConstant, types.ArrayConstant)):
+    if isinstance(
+        value, (bool, int, float, np.ndarray, np.generic, TensorCPU, types.ScalarConstant, types.ArrayConstant)
+    ):
         return True
     return isinstance(value, (list, tuple)) and all(isinstance(item, (bool, int, float, np.generic)) for item in value)
 

@@ -5,14 +5,14 @@ import inspect
 import os
 import warnings
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from pipeflow import plan as planning
 from pipeflow import saving, seeds, types
-from pipeflow.autograph_guard import do_not_convert
+from pipeflow.autograph_guard import do_not_convert, is_marked
 from pipeflow.debug import DebugRun
 from pipeflow.errors import InvalidState, count_of, nearest
 from pipeflow.executor import Executor, Options
@@ -68,7 +68,9 @@ class Pipeline:
         given = locals()
         for name in _DEPRECATED:
             if given[name] is not None:
-                warnings.warn(f"the argument {name} has no effect ({NO_EFFECT[name]})", DeprecationWarning, stacklevel=2)
+                warnings.warn(
+                    f"the argument {name} has no effect ({NO_EFFECT[name]})", DeprecationWarning, stacklevel=2
+                )
         if seed is not None and seed < 0:
             warnings.warn("a negative seed means no seed; leave it out, or give None", stacklevel=2)
             seed = None
@@ -195,7 +197,9 @@ class Pipeline:
     def _check_declared(self, graph: Graph) -> None:
         for name, expected in self._expected.items():
             if isinstance(expected, (list, tuple)) and len(expected) != len(graph.outputs):
-                raise ValueError(f"output_{name} has {len(expected)} entries for {count_of(len(graph.outputs), 'output')}")
+                raise ValueError(
+                    f"output_{name} has {len(expected)} entries for {count_of(len(graph.outputs), 'output')}"
+                )
 
     # Running.
 
@@ -205,7 +209,9 @@ class Pipeline:
         self._use(types.PipelineAPIType.BASIC)
         if pipeline_inputs:
             if self._executor is not None and self._executor.in_flight:
-                raise InvalidState("named inputs belong to the batch that this run() returns, and earlier inputs are still in flight")
+                raise InvalidState(
+                    "named inputs belong to the batch that this run() returns, and earlier inputs are still in flight"
+                )
             for name, data in pipeline_inputs.items():
                 self.feed_input(name, data)
         self.build()
@@ -281,7 +287,14 @@ class Pipeline:
         """Whether no batch is scheduled."""
         return self._executor is None or not self._executor.in_flight
 
-    def feed_input(self, data_node: "DataNode | str", data: Any, layout: str | None = None, cuda_stream: Any = None, use_copy_kernel: bool = False) -> None:
+    def feed_input(
+        self,
+        data_node: "DataNode | str",
+        data: Any,
+        layout: str | None = None,
+        cuda_stream: Any = None,
+        use_copy_kernel: bool = False,
+    ) -> None:
         """Queues a batch for an external_source without a source: an array, a list of arrays, or a batch."""
         del cuda_stream, use_copy_kernel  # see declare.NO_EFFECT
         self.build()
@@ -289,7 +302,7 @@ class Pipeline:
         if self._debug is not None:
             self._debug.feed(name, data, layout)
             return
-        assert self._executor is not None and self._graph is not None
+        assert self._executor is not None
         source = self._executor.source(name)
         if source is None:
             names = [item.step.name for item in self._executor.sources]
@@ -335,7 +348,9 @@ class Pipeline:
         if name is None:
             return metas
         if name not in metas:
-            raise RuntimeError(f"there is no reader {name!r} in this pipeline{nearest(name, metas)}; there are {list(metas)}")
+            raise RuntimeError(
+                f"there is no reader {name!r} in this pipeline{nearest(name, metas)}; there are {list(metas)}"
+            )
         return metas[name]
 
     def epoch_size(self, name: str | None = None) -> Any:
@@ -388,7 +403,9 @@ class Pipeline:
                 file.write(text)
         return text
 
-    def serialize(self, define_graph: Callable[[], Any] | None = None, filename: str | None = None, *, allow_pickle: bool = False) -> str:
+    def serialize(
+        self, define_graph: Callable[[], Any] | None = None, filename: str | None = None, *, allow_pickle: bool = False
+    ) -> str:
         """The graph and the settings as JSON. Python functions go by import path, by value only with ``allow_pickle``."""
         if define_graph is not None:
             self._define = define_graph
@@ -401,7 +418,12 @@ class Pipeline:
 
     @classmethod
     def deserialize(
-        cls, serialized_pipeline: "str | bytes | None" = None, filename: str | None = None, *, allow_pickle: bool = False, **overrides: Any
+        cls,
+        serialized_pipeline: "str | bytes | None" = None,
+        filename: str | None = None,
+        *,
+        allow_pickle: bool = False,
+        **overrides: Any,
     ) -> "Pipeline":
         """The pipeline that ``serialize`` saved; keywords override its settings."""
         if (serialized_pipeline is None) == (filename is None):
@@ -432,7 +454,8 @@ class Pipeline:
     def _settings(self) -> dict[str, Any]:
         return {
             "batch_size": self._batch_size, "num_threads": self._num_threads, "device_id": self._device_id, "seed": self._seed,
-            "prefetch_queue_depth": self.prefetch_queue_depth, "exec_pipelined": self._exec_pipelined, "exec_async": self._exec_async,
+            "prefetch_queue_depth": self.prefetch_queue_depth, "exec_pipelined": self._exec_pipelined,
+            "exec_async": self._exec_async,
         }  # fmt: skip
 
     def __str__(self) -> str:
@@ -471,7 +494,11 @@ class Pipeline:
     @property
     def prefetch_queue_depth(self) -> Any:
         """How many batches are prepared ahead."""
-        return {"cpu_size": self._queue_sizes[0], "gpu_size": self._queue_sizes[1]} if self._separated else self._queue_sizes[0]
+        return (
+            {"cpu_size": self._queue_sizes[0], "gpu_size": self._queue_sizes[1]}
+            if self._separated
+            else self._queue_sizes[0]
+        )
 
     @property
     def exec_separated(self) -> bool:
@@ -531,7 +558,9 @@ def _positive(name: str, value: Any) -> int:
 def _queue_sizes(depth: "int | Mapping[str, int]") -> tuple[int, int]:
     if isinstance(depth, Mapping):
         if set(depth) != {"cpu_size", "gpu_size"}:
-            raise ValueError(f"prefetch_queue_depth must be an integer or {{'cpu_size': ..., 'gpu_size': ...}}, got {dict(depth)}")
+            raise ValueError(
+                f"prefetch_queue_depth must be an integer or {{'cpu_size': ..., 'gpu_size': ...}}, got {dict(depth)}"
+            )
         return _positive("cpu_size", depth["cpu_size"]), _positive("gpu_size", depth["gpu_size"])
     size = _positive("prefetch_queue_depth", depth)
     return size, size
@@ -553,7 +582,11 @@ class _DebugDefinition:
 
 
 def pipeline_def(
-    fn: Callable[..., Any] | None = None, *, enable_conditionals: bool = False, debug: bool = False, **pipeline_kwargs: Any
+    fn: Callable[..., Any] | None = None,
+    *,
+    enable_conditionals: bool = False,
+    debug: bool = False,
+    **pipeline_kwargs: Any,
 ) -> Any:
     """Turns a function that returns DataNodes into one that returns a Pipeline.
 
@@ -569,7 +602,7 @@ def pipeline_def(
                 f"{function.__qualname__} takes **{list(signature.parameters)[-1]}: the arguments of a pipeline definition must "
                 "be named, so that they can be told from those of the pipeline"
             )
-        if getattr(function, "_pipeflow_do_not_convert", False):
+        if is_marked(function):
             raise ValueError("Pipeline definition cannot be marked with @do_not_convert.")
 
         @functools.wraps(function)
@@ -581,7 +614,8 @@ def pipeline_def(
                     own[name] = value
                     if name in _ARGUMENTS:
                         warnings.warn(
-                            f"the argument {name!r} is both one of the pipeline and of {function.__qualname__}; it goes to the function",
+                            f"the argument {name!r} is one of the pipeline and of {function.__qualname__}: "
+                            "it goes to the function",
                             stacklevel=2,
                         )
                 elif name == "debug":

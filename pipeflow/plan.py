@@ -111,7 +111,10 @@ class Plan:
     def fingerprint(self) -> str:
         """A digest of the data, the names of the externals and the contents of constant arrays."""
         digest = hashlib.sha256()
-        for part in (self.slots, [(s.kind, s.ordered, [_identity(step) for step in (*s.columns, *s.steps)]) for s in self.stages]):
+        for part in (
+            self.slots,
+            [(s.kind, s.ordered, [_identity(step) for step in (*s.columns, *s.steps)]) for s in self.stages],
+        ):
             digest.update(repr(part).encode())
         digest.update(repr((self.outputs, self.origins, self.constants, self.seed)).encode())
         for name, value in sorted(self.externals.items()):
@@ -134,9 +137,13 @@ class Plan:
         return "\n".join([*lines, f"outputs {outputs}"])
 
     def _line(self, step: Step) -> str:
-        results = ", ".join(f"%{s}: {self.slots[s].spec} [{self.slots[s].storage} {self.slots[s].kind}]" for s in step.outputs)
+        results = ", ".join(
+            f"%{s}: {self.slots[s].spec} [{self.slots[s].storage} {self.slots[s].kind}]" for s in step.outputs
+        )
         arguments = [f"%{slot}" for slot in step.inputs] + [f"{name}=%{slot}" for name, slot in step.nodes]
-        arguments += [f"{name}={value.name if isinstance(value, External) else value!r}" for name, value in step.constants]
+        arguments += [
+            f"{name}={value.name if isinstance(value, External) else value!r}" for name, value in step.constants
+        ]
         guard = "".join(f" if {'' if on else 'not '}%{slot}" for slot, on in step.guard)
         fetch = ".fetch" if step.fetch else ""
         return f"{results} = {step.title}{fetch}({', '.join(arguments)}){guard}"
@@ -169,7 +176,9 @@ def compile(graph: Graph, seed: int, externals: Mapping[str, Any] | None = None)
     """The Plan of a graph: prune, merge equal calls, place the rest in stages, decide storage and who may write."""
     alive = _alive(graph)
     same = _merge_equal(graph, alive)
-    compiler = _Compiler(graph, [node for node in graph.nodes if node.id in alive and same[node.id] == node.id], same, seed)
+    compiler = _Compiler(
+        graph, [node for node in graph.nodes if node.id in alive and same[node.id] == node.id], same, seed
+    )
     return compiler.plan(dict(externals or {}))
 
 
@@ -260,7 +269,9 @@ class _Compiler:
             for i, (spec, kind) in enumerate(zip(self.specs, self.device))
         )
         constants = tuple(
-            (steps[node.id].outputs[0], dict(steps[node.id].constants)["value"]) for node in self.nodes if node.op.name == "_constant"
+            (steps[node.id].outputs[0], dict(steps[node.id].constants)["value"])
+            for node in self.nodes
+            if node.op.name == "_constant"
         )
         return Plan(slots, stages, outputs, self._origins(stages), constants, externals, self.seed)
 
@@ -268,7 +279,12 @@ class _Compiler:
     def _is_column(self, node: GraphNode) -> bool:
         if node.op.name == "_constant":
             return False
-        if not node.op.elementwise or node.guard or node.device != "cpu" or self.traits[node.id].granularity != "sample":
+        if (
+            not node.op.elementwise
+            or node.guard
+            or node.device != "cpu"
+            or self.traits[node.id].granularity != "sample"
+        ):
             return False
         if not all(spec.static and int(np.prod(spec.shape, dtype=np.int64)) <= COLUMN_ELEMENTS for spec in node.specs):
             return False
@@ -377,7 +393,9 @@ class _Compiler:
                 op = find(step.op)
                 for slot in step.outputs:
                     inside = slot not in outputs and all(
-                        where == number and not reader.user_code and (takes_out(reader) or all(storage[s] == "arena" for s in reader.outputs))
+                        where == number
+                        and not reader.user_code
+                        and (takes_out(reader) or all(storage[s] == "arena" for s in reader.outputs))
                         for where, reader in readers.get(slot, [])
                     )
                     if inside:
@@ -386,7 +404,9 @@ class _Compiler:
                         storage[slot] = "dense"
         return storage
 
-    def _with_rights(self, stages: Sequence[Stage], storage: Sequence[Storage], outputs: tuple[int, ...]) -> list[Stage]:
+    def _with_rights(
+        self, stages: Sequence[Stage], storage: Sequence[Storage], outputs: tuple[int, ...]
+    ) -> list[Stage]:
         """Decides which inputs of user code may be written and which results must be copied at the stage's end."""
         roots: dict[int, frozenset[int]] = {}
         foreign: set[int] = set()  # memory that is not the pipeline's own
@@ -422,7 +442,8 @@ class _Compiler:
             for step in stage.steps:
                 if step.user_code:
                     rights = tuple(
-                        all(uses.get(root, 0) <= 1 and root not in foreign for root in roots[slot]) for slot in step.inputs
+                        all(uses.get(root, 0) <= 1 and root not in foreign for root in roots[slot])
+                        for slot in step.inputs
                     )
                     step = replace(step, writable=rights)
                 if stage.kind == "sample" and any(roots[slot] & (users | foreign) for slot in step.outputs):

@@ -38,9 +38,13 @@ def encode(value: Any, what: str, allow_pickle: bool) -> Any:
     if isinstance(value, np.ndarray):
         if value.dtype == object:
             return {"objects": value.tolist(), "shape": list(value.shape)}
-        return {"array": base64.b64encode(np.ascontiguousarray(value)).decode(), "dtype": value.dtype.str, "shape": list(value.shape)}
+        return {
+            "array": base64.b64encode(np.ascontiguousarray(value)).decode(),
+            "dtype": value.dtype.str,
+            "shape": list(value.shape),
+        }
     if isinstance(value, np.dtype):
-        return {"dtype": value.str if value != object else "object"}
+        return {"dtype": value.str if not value.hasobject else "object"}
     if isinstance(value, Enum):
         return {"value": value.value}
     if isinstance(value, np.generic):
@@ -61,8 +65,8 @@ def encode(value: Any, what: str, allow_pickle: bool) -> Any:
     if allow_pickle:
         return {"pickle": base64.b64encode(_pickled(value, what)).decode()}
     raise TypeError(
-        f"{what} is {function_name(value) if callable(value) else repr(value)}, which cannot be imported by name: put it at the top level "
-        "of a module, or save it by value with allow_pickle=True here and when loading"
+        f"{what} is {function_name(value) if callable(value) else repr(value)}, which cannot be imported by name: "
+        "put it at the top level of a module, or save it by value with allow_pickle=True here and when loading"
     )
 
 
@@ -93,9 +97,13 @@ def decode(data: Any, what: str, allow_pickle: bool) -> Any:
         try:
             return resolve_name(data["import"])
         except (ImportError, AttributeError, ValueError) as error:
-            raise type(error)(f"{what} was saved as {data['import']}, which cannot be imported here: {error}") from error
+            raise type(error)(
+                f"{what} was saved as {data['import']}, which cannot be imported here: {error}"
+            ) from error
     if not allow_pickle:
-        raise ValueError(f"{what} was saved by value; loading it runs code from the file: if you trust it, say allow_pickle=True")
+        raise ValueError(
+            f"{what} was saved by value; loading it runs code from the file: if you trust it, say allow_pickle=True"
+        )
     return _pickler().loads(base64.b64decode(data["pickle"]))
 
 
@@ -135,7 +143,12 @@ def graph_to_json(graph: Graph, settings: Mapping[str, Any], allow_pickle: bool)
     """A graph and the settings of its pipeline."""
     nodes = []
     for node in graph.nodes:
-        entry: dict[str, Any] = {"op": node.op.name, "name": node.name, "random_name": node.random_name, "device": node.device}
+        entry: dict[str, Any] = {
+            "op": node.op.name,
+            "name": node.name,
+            "random_name": node.random_name,
+            "device": node.device,
+        }
         if node.inputs:
             entry["inputs"] = [[edge.node, edge.index] for edge in node.inputs]
         if node.constants:
@@ -155,7 +168,8 @@ def graph_to_json(graph: Graph, settings: Mapping[str, Any], allow_pickle: bool)
         nodes.append(entry)
     outputs = [[edge.node, edge.index] for edge in graph.outputs]
     return json.dumps(
-        {"format": FORMAT, "pipeflow": _version(), "settings": dict(settings), "nodes": nodes, "outputs": outputs}, indent=1
+        {"format": FORMAT, "pipeflow": _version(), "settings": dict(settings), "nodes": nodes, "outputs": outputs},
+        indent=1,
     )
 
 
@@ -219,7 +233,9 @@ def checkpoint_to_json(plan: Plan, state: Mapping[str, Any]) -> str:
             "operators": [step.name for step in plan.steps()], **state,
         })  # fmt: skip
     except TypeError as error:
-        raise TypeError(f"the state of a source or function is not plain data: {error}; get_state() must return what JSON can hold") from error
+        raise TypeError(
+            f"the state of a source or function is not plain data: {error}; get_state() must return what JSON can hold"
+        ) from error
 
 
 def checkpoint_from_json(text: "str | bytes", plan: Plan) -> dict[str, Any]:
@@ -229,9 +245,14 @@ def checkpoint_from_json(text: "str | bytes", plan: Plan) -> dict[str, Any]:
     if state.get("operators") != operators:
         saved = state.get("operators") or []
         missing, added = [n for n in saved if n not in operators], [n for n in operators if n not in saved]
-        raise InvalidState(f"the checkpoint is of another pipeline: it has {missing or 'no'} operators that this one lacks and lacks {added or 'none'}")
+        raise InvalidState(
+            f"the checkpoint is of another pipeline: it has {missing or 'no'} operators that this one lacks "
+            f"and lacks {added or 'none'}"
+        )
     if state.get("seed") != plan.seed:
-        raise InvalidState(f"the checkpoint was made with seed {state.get('seed')} and this pipeline has seed {plan.seed}")
+        raise InvalidState(
+            f"the checkpoint was made with seed {state.get('seed')} and this pipeline has seed {plan.seed}"
+        )
     return state
 
 
@@ -259,4 +280,3 @@ def graph_to_dot(graph: Graph, show_tensors: bool = False, use_colors: bool = Fa
         lines.append(f'  out{number} [shape=ellipse, label="output {number}"];')
         lines.append(f"  n{edge.node} -> out{number};")
     return "\n".join([*dict.fromkeys(lines), "}"]) + "\n"
-

@@ -424,7 +424,9 @@ class TensorListCPU:
         return TensorListCPU([source.array] * num_samples, source.layout())
 
     @staticmethod
-    def from_dlpack_list(objects: Sequence[Any], layout: str | None = None, contiguous: bool = False) -> "TensorListCPU":
+    def from_dlpack_list(
+        objects: Sequence[Any], layout: str | None = None, contiguous: bool = False
+    ) -> "TensorListCPU":
         """A batch from DLPack objects (or capsules), without a copy unless ``contiguous`` asks for one block."""
         batch = TensorListCPU(list(objects), layout)
         if contiguous:
@@ -475,8 +477,6 @@ def _check_uniform(samples: Sequence[np.ndarray]) -> None:
             raise ValueError(
                 f"a batch has one number of axes: sample 0 has {samples[0].ndim} and sample {index} has {sample.ndim}"
             )
-
-
 
 
 Take = Callable[[int], np.ndarray]

@@ -69,7 +69,9 @@ class PipelineAPIType(IntEnum):
     SCHEDULED = 2
 
 
-(UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT16, FLOAT, FLOAT64, BOOL, STRING, NO_TYPE) = DALIDataType
+(UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT16, FLOAT, FLOAT64, BOOL, STRING, NO_TYPE) = (
+    DALIDataType
+)
 RGB, BGR, GRAY, YCbCr, ANY_DATA = DALIImageType
 INTERP_NN, INTERP_LINEAR, INTERP_CUBIC, INTERP_LANCZOS3, INTERP_TRIANGULAR, INTERP_GAUSSIAN = DALIInterpType
 CPU_ONLY_DEVICE_ID = -99999
@@ -172,7 +174,9 @@ def as_constant(value: Any, dtype: Any = None) -> np.ndarray:
     if array.dtype == np.int64:
         narrow = array.astype(np.int32)
         if not np.array_equal(narrow, array):
-            raise ValueError(f"{value!r} does not fit into INT32, the type of integer constants; give dtype=types.INT64")
+            raise ValueError(
+                f"{value!r} does not fit into INT32, the type of integer constants; give dtype=types.INT64"
+            )
         return narrow
     if array.dtype == np.float64:
         return array.astype(np.float32)
@@ -252,7 +256,7 @@ class ArrayConstant:
     device: str
 
 
-def Constant(  # noqa: N802  (DALI's name)
+def Constant(
     value: Any, dtype: Any = None, shape: Any = None, layout: str | None = None, device: str | None = None
 ) -> "ScalarConstant | ArrayConstant":
     """A constant for a graph: a number with a type, or an array (with ``shape``: filled with the number)."""

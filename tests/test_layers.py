@@ -34,6 +34,8 @@ FLOORS = {
     "pipeflow/checkpoint.py": 5,
     "pipeflow/plugin/base.py": 5,
     "pipeflow/plugin/__init__.py": 5,
+    "pipeflow/saving.py": 4,
+    "pipeflow/debug.py": 6,
     "pipeflow/pipeline.py": 6,
     "pipeflow/plugin/": 6,
     "pipeflow/auto_aug/": 6,

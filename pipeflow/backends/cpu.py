@@ -49,7 +49,7 @@ class HeapPool:
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """An uninitialised array in pooled memory."""
-        if dtype == object:
+        if dtype.hasobject:
             return np.empty(shape, object)
         count = 1
         for extent in shape:
@@ -93,7 +93,7 @@ class Arena:
         view = self._views.get((slot, shape, dtype))
         if view is not None:
             return view
-        if dtype == object:
+        if dtype.hasobject:
             return np.empty(shape, object)
         count = 1
         for extent in shape:

@@ -92,7 +92,12 @@ class Executor:
         self.iteration = 0
         self.position = 0
         self._sizes: dict[str, dict[str, Any]] = {}
-        self._began = {"epoch": 0, "iteration": 0, "position": 0, "states": {item.step.name: item.source.state() for item in self.sources}}
+        self._began = {
+            "epoch": 0,
+            "iteration": 0,
+            "position": 0,
+            "states": {item.step.name: item.source.state() for item in self.sources},
+        }
 
     # What the owner calls.
 
@@ -142,7 +147,14 @@ class Executor:
         if self.options.memory_stats:
             self._measure(batch)
         return Delivered(
-            batch.outputs(self.plan), batch.index, batch.epoch, batch.iteration, batch.size, batch.positions, batch.position_after, batch.states
+            batch.outputs(self.plan),
+            batch.index,
+            batch.epoch,
+            batch.iteration,
+            batch.size,
+            batch.positions,
+            batch.position_after,
+            batch.states,
         )
 
     def reset(self) -> None:
@@ -190,13 +202,19 @@ class Executor:
                 values = batch.values[slot]
                 if values is None:
                     continue  # it lay in a thread's arena
-                sizes = [x.nbytes for x in values if x is not None] if isinstance(values, list) else [values.nbytes // max(len(values), 1)] * len(values)
+                sizes = (
+                    [x.nbytes for x in values if x is not None]
+                    if isinstance(values, list)
+                    else [values.nbytes // max(len(values), 1)] * len(values)
+                )
                 totals.append(sum(sizes))
                 largest.append(max(sizes, default=0))
             known = self._sizes.setdefault(step.name, {})
             for key, sizes in (("real_memory_size", totals), ("reserved_memory_size", totals)):
                 known[key] = sizes
-            known["max_real_memory_size"] = [max(pair) for pair in zip(known.get("max_real_memory_size", largest), largest)]
+            known["max_real_memory_size"] = [
+                max(pair) for pair in zip(known.get("max_real_memory_size", largest), largest)
+            ]
             known["max_reserved_memory_size"] = known["max_real_memory_size"]
 
     def state(self, delivered: Delivered | None) -> dict[str, Any]:
@@ -339,7 +357,9 @@ class Executor:
         sizes = {}
         try:
             for item in self.sources:
-                request = Request(self.options.batch_size, self.epoch, self.iteration, self.position, item.step.key or 0)
+                request = Request(
+                    self.options.batch_size, self.epoch, self.iteration, self.position, item.step.key or 0
+                )
                 try:
                     sizes[item.step.name] = item.run(batch, request, self.pool)
                 except StopIteration:

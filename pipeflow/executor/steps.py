@@ -111,7 +111,8 @@ class SampleStep(BoundStep):
         else:
             if self.step.user_code:
                 inputs = [
-                    x if writable and x.flags.writeable else read_only(x) for x, writable in zip(inputs, self.step.writable)
+                    x if writable and x.flags.writeable else read_only(x)
+                    for x, writable in zip(inputs, self.step.writable)
                 ]
             per_sample = {}
             for name, slot, inside in self.nodes:
@@ -158,7 +159,9 @@ class SampleStep(BoundStep):
                 elif array.dtype != first.dtype or array.ndim != first.ndim:
                     kind = TypeError if array.dtype != first.dtype else ValueError
                     what = "has samples of different kinds in one batch"
-                    error = kind(f"output {output} {what}: {_kind(first)} for the first and {_kind(array)} for sample {sample}")
+                    error = kind(
+                        f"output {output} {what}: {_kind(first)} for the first and {_kind(array)} for sample {sample}"
+                    )
                     batch.fail(error, self.step, sample)
                     break
 
@@ -236,7 +239,9 @@ class WholeStep(BoundStep):
             declare.Spec(values[0].shape, values[0].dtype, batch.layouts[slot])
             for values, slot in zip(inputs, self.step.inputs) if len(values)
         ]  # fmt: skip
-        found = self.op.specs(specs, {**self.constants, **dict.fromkeys(dict(self.step.nodes), declare.UNKNOWN)}, self.count)
+        found = self.op.specs(
+            specs, {**self.constants, **dict.fromkeys(dict(self.step.nodes), declare.UNKNOWN)}, self.count
+        )
         for slot, spec in zip(self.step.outputs, found):
             batch.layouts[slot] = spec.layout or ""
 

@@ -151,7 +151,9 @@ class ExternalSource:
         if array.dtype.kind in "US":
             return array.astype(object)
         if array.dtype == object and not isinstance(value, (str, bytes)):
-            raise RuntimeError(f"the source {self.name_of_source} returned {type(value).__name__}, which is not an array")
+            raise RuntimeError(
+                f"the source {self.name_of_source} returned {type(value).__name__}, which is not an array"
+            )
         return array
 
     def _batch_of(self, value: Any, output: int) -> tuple[Any, int]:
@@ -236,7 +238,12 @@ def _per_output(value: Any, count: int, name: str = "") -> list[Any]:
 
 @ExternalSource.infer
 def _(_specs: Any, args: Any) -> Any:
-    from_declared = zip(*[_per_output(getattr(args, name), 1 if args.num_outputs is None else args.num_outputs) for name in ("dtype", "ndim", "layout")])
+    from_declared = zip(
+        *[
+            _per_output(getattr(args, name), 1 if args.num_outputs is None else args.num_outputs)
+            for name in ("dtype", "ndim", "layout")
+        ]
+    )
     return tuple(_declared_spec(dtype, ndim, layout) for dtype, ndim, layout in from_declared)
 
 
@@ -271,7 +278,9 @@ class _FedInput:
             if self._queue:
                 self._last = self._queue.popleft()
             elif not (self._repeat_last and self._last is not None):
-                raise RuntimeError("no data was fed to this external_source: call feed_input() before run(), or give it a source")
+                raise RuntimeError(
+                    "no data was fed to this external_source: call feed_input() before run(), or give it a source"
+                )
             assert self._last is not None
             return self._last if not self._repeat_last else _shared(self._last)
 
@@ -303,7 +312,9 @@ class _Callback:
                     f"batch or sample indexing information; {function_name(source)} takes {number}"
                 )
             if cycle is not None:
-                raise ValueError("cycle is for iterables and generator functions; a callable decides itself when it ends")
+                raise ValueError(
+                    "cycle is for iterables and generator functions; a callable decides itself when it ends"
+                )
             self._takes_info = number == 1
             return
         elif hasattr(source, "__iter__") and not isinstance(source, (str, bytes, dict)):
@@ -313,7 +324,9 @@ class _Callback:
                 )
             self._restartable = source.__iter__
         else:
-            raise TypeError(f"The `source` must be callable, iterable or a parameterless generator function, got {source!r}")
+            raise TypeError(
+                f"The `source` must be callable, iterable or a parameterless generator function, got {source!r}"
+            )
 
     def batch(self, request: Request) -> Any:
         if self._restartable is not None:
@@ -333,7 +346,9 @@ class _Callback:
                 if self._restartable is not None:
                     rows.append(self._advance())
                 elif self._takes_info:
-                    rows.append(self._call(types.SampleInfo(request.position + index, index, request.iteration, request.epoch)))
+                    rows.append(
+                        self._call(types.SampleInfo(request.position + index, index, request.iteration, request.epoch))
+                    )
                 else:
                     rows.append(self._call())
             except StopIteration:

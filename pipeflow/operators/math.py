@@ -76,12 +76,15 @@ def _declare(
         return compute(*[x if x.dtype == common else x.astype(common) for x in inputs], out)
 
     if arity == 1:
+
         def body(x: Sample, /, *, out: Out) -> Sample:
             return run((x,), out)
     elif arity == 2:
+
         def body(left: Sample, right: Sample, /, *, out: Out) -> Sample:  # type: ignore[misc]
             return run((left, right), out)
     else:
+
         def body(value: Sample, low: Sample, high: Sample, /, *, out: Out) -> Sample:  # type: ignore[misc]
             return run((value, low, high), out)
 
@@ -163,7 +166,6 @@ def _power(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> np.ndarray:
     return out
 
 
-
 def _clamp(value: np.ndarray, low: np.ndarray, high: np.ndarray, out: np.ndarray) -> np.ndarray:
     np.minimum(np.maximum(value, low), high, out=out, casting="unsafe")
     return out
@@ -206,13 +208,18 @@ def to_float(dtype: np.dtype) -> np.dtype:
 
 
 _NOT_BOOL = {"accepts": lambda dtype: dtype.kind in "uif", "complaint": "Input to an arithmetic operator cannot be"}
-_INTEGRAL = {"accepts": lambda dtype: dtype.kind in "bui", "complaint": "Inputs to a bitwise operator must be of integral type, got"}
+_INTEGRAL = {
+    "accepts": lambda dtype: dtype.kind in "bui",
+    "complaint": "Inputs to a bitwise operator must be of integral type, got",
+}
 
 _declare("add", 2, _ufunc(np.add), same, "``left + right``; integers wrap around.", **_NOT_BOOL)
 _declare("sub", 2, _ufunc(np.subtract), same, "``left - right``; integers wrap around.", **_NOT_BOOL)
 _declare("mul", 2, _ufunc(np.multiply), same, "``left * right``; integers wrap around.")
 _declare("div", 2, _truediv, to_float, "``left / right``; integers give FLOAT.", **_NOT_BOOL)
-_declare("fdiv", 2, _floordiv, same, "``left // right``; as in C, integers are truncated and floats divided.", **_NOT_BOOL)
+_declare(
+    "fdiv", 2, _floordiv, same, "``left // right``; as in C, integers are truncated and floats divided.", **_NOT_BOOL
+)
 _declare("mod", 2, _mod, same, "``left % right``; as in C, the sign is that of the left side.", **_NOT_BOOL)
 _declare("pow", 2, _power, same, "``base ** exponent``; an integer to a negative power is 0.", **_NOT_BOOL)
 _declare("fpow", 2, _in_float(np.power), to_float, "``base ** exponent`` in floating point.")
@@ -221,8 +228,24 @@ _declare("plus", 1, _positive, same, "``+x``.")
 _declare("bitand", 2, _ufunc(np.bitwise_and), same, "``left & right``, elementwise.", **_INTEGRAL)
 _declare("bitor", 2, _ufunc(np.bitwise_or), same, "``left | right``, elementwise.", **_INTEGRAL)
 _declare("bitxor", 2, _ufunc(np.bitwise_xor), same, "``left ^ right``, elementwise.", **_INTEGRAL)
-_declare("shl", 2, _ufunc(np.left_shift), same, "``left << right``.", accepts=lambda d: d.kind in "ui", complaint=_INTEGRAL["complaint"])
-_declare("shr", 2, _ufunc(np.right_shift), same, "``left >> right``.", accepts=lambda d: d.kind in "ui", complaint=_INTEGRAL["complaint"])
+_declare(
+    "shl",
+    2,
+    _ufunc(np.left_shift),
+    same,
+    "``left << right``.",
+    accepts=lambda d: d.kind in "ui",
+    complaint=_INTEGRAL["complaint"],
+)
+_declare(
+    "shr",
+    2,
+    _ufunc(np.right_shift),
+    same,
+    "``left >> right``.",
+    accepts=lambda d: d.kind in "ui",
+    complaint=_INTEGRAL["complaint"],
+)
 _declare("bitnot", 1, _ufunc(np.invert), same, "``~x``.", **_INTEGRAL)
 _declare("min", 2, _ufunc(np.minimum), same, "The smaller of two values.")
 _declare("max", 2, _ufunc(np.maximum), same, "The larger of two values.")
@@ -253,4 +276,3 @@ for _name, _symbol, _function in (
     ("gt", ">", np.greater), ("ge", ">=", np.greater_equal),
 ):  # fmt: skip
     _declare(_name, 2, _compare(_function), to_bool, f"``left {_symbol} right``, elementwise.")
-

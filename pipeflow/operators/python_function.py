@@ -48,7 +48,9 @@ def result_array(value: Any, function: Callable[..., Any], output: int) -> np.nd
     try:
         array = as_sample(value)
     except (TypeError, ValueError, BufferError) as error:
-        raise TypeError(f"{_named(function, output)} returned {_shown(value)}, which is not an array: {error}") from error
+        raise TypeError(
+            f"{_named(function, output)} returned {_shown(value)}, which is not an array: {error}"
+        ) from error
     if array.dtype == object and not isinstance(value, (str, bytes)):
         raise TypeError(f"{_named(function, output)} returned {_shown(value)}, which is not an array of numbers")
     if array.dtype.kind in "US":
@@ -85,7 +87,9 @@ def split_outputs(result: Any, function: Callable[..., Any], num_outputs: int) -
     if num_outputs == 1:
         lone = isinstance(result, (tuple, list)) and len(result) == 1 and not isinstance(result[0], (int, float))
         if isinstance(result, tuple) and len(result) != 1:
-            raise ValueError(f"{function_name(function)} returned {count_of(len(result), 'output')}, declared is num_outputs=1")
+            raise ValueError(
+                f"{function_name(function)} returned {count_of(len(result), 'output')}, declared is num_outputs=1"
+            )
         return (result[0],) if lone or isinstance(result, tuple) else (result,)
     if not isinstance(result, (tuple, list)):
         raise TypeError(
@@ -99,7 +103,9 @@ def split_outputs(result: Any, function: Callable[..., Any], num_outputs: int) -
     return result
 
 
-def check_like_first(array: np.ndarray, first: np.ndarray, function: Callable[..., Any], output: int, sample: int) -> None:
+def check_like_first(
+    array: np.ndarray, first: np.ndarray, function: Callable[..., Any], output: int, sample: int
+) -> None:
     """One batch has one type and one number of axes."""
     if array.dtype != first.dtype:
         raise TypeError(
@@ -237,7 +243,9 @@ def gather_output(value: Any, function: Callable[..., Any], output: int, batch: 
     else:
         whole = value.array if isinstance(value, TensorCPU) else result_array(value, function, output)
         if whole.ndim == 0:
-            raise TypeError(f"{_named(function, output)} returned {_shown(value)} instead of a list or array of {size} samples")
+            raise TypeError(
+                f"{_named(function, output)} returned {_shown(value)} instead of a list or array of {size} samples"
+            )
         samples = [whole[index, ...] for index in range(len(whole))] if len(whole) != size else whole  # type: ignore[assignment]
     if len(samples) != size:
         raise ValueError(f"{_named(function, output)} has {count_of(len(samples), 'sample')} in a batch of {size}")
@@ -277,7 +285,9 @@ def python_function(
 
 
 @python_function.batch
-def _(*inputs: Any, function: Callable[..., Any], num_outputs: int, batch_processing: bool, batch: BatchCall, **_: Any) -> list[Any]:
+def _(
+    *inputs: Any, function: Callable[..., Any], num_outputs: int, batch_processing: bool, batch: BatchCall, **_: Any
+) -> list[Any]:
     rng = wants_rng(function)
     if batch_processing:
         return call_batch(function, num_outputs, inputs, batch, rng)
@@ -314,7 +324,9 @@ def layouts(args: Any) -> list[str]:
         raise TypeError(f"output_layouts must be a string or a list of strings, got {type(given).__name__} {given!r}")
     if len(given) > args.num_outputs:
         raise ValueError(f"output_layouts has {len(given)} entries for {count_of(args.num_outputs, 'output')}")
-    return [types.check_layout(layout, "an entry of output_layouts") for layout in given] + [""] * (args.num_outputs - len(given))
+    return [types.check_layout(layout, "an entry of output_layouts") for layout in given] + [""] * (
+        args.num_outputs - len(given)
+    )
 
 
 @python_function.infer

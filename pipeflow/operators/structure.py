@@ -7,6 +7,8 @@ import numpy as np
 from pipeflow.declare import UNKNOWN, DType, Layout, Out, Sample, Spec, operator
 from pipeflow.errors import OutOfRange
 
+INT64 = np.dtype(np.int64)
+
 
 @operator("_constant", hidden=True)
 def constant(*, value: Any, layout: Layout = "") -> Sample:
@@ -56,12 +58,14 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
     if left.shape is UNKNOWN or right.shape is UNKNOWN or len(left.shape) != len(right.shape):
         shape: Any = UNKNOWN
     else:
-        shape = tuple(a if b is not UNKNOWN and a is not UNKNOWN and a == b else UNKNOWN for a, b in zip(left.shape, right.shape))
+        shape = tuple(
+            a if b is not UNKNOWN and a is not UNKNOWN and a == b else UNKNOWN for a, b in zip(left.shape, right.shape)
+        )
     return Spec(shape, dtype, left.layout or right.layout)
 
 
 @operator("shapes")
-def shapes(data: Sample, /, *, dtype: DType = np.dtype(np.int64)) -> Sample:
+def shapes(data: Sample, /, *, dtype: DType = INT64) -> Sample:
     """The extents of each sample."""
     return np.array(data.shape, dtype)
 
@@ -91,7 +95,7 @@ def _(_specs: tuple[Spec, ...], _args: Any) -> Spec:
 
 
 @operator("_subscript", hidden=True)
-def subscript(data: Sample, /, *indices: Sample, plan: Any, layouts: Any) -> Sample:
+def subscript(data: Sample, /, *indices: Sample, plan: Any) -> Sample:
     """``data[...]``: a view. ``plan`` has an entry per written index.
 
     ("at", i), ("range", lo, hi, step), ("new", name) or ("all",); a bound that is a DataNode is written as ("node", k) and
@@ -148,7 +152,9 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
             layout.append(entry[1] or "?")
             continue
         if axis >= len(data.shape):
-            raise OutOfRange(f"too many indices: the data has {len(data.shape)} axes and {_axes(args.plan)} are indexed")
+            raise OutOfRange(
+                f"too many indices: the data has {len(data.shape)} axes and {_axes(args.plan)} are indexed"
+            )
         extent = data.shape[axis]
         letter = data.layout[axis] if data.layout else "?"
         if entry[0] == "range":

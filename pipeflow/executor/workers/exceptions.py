@@ -129,10 +129,7 @@ def _repr_of(value: Any) -> str:
 
 def _user_frames(trace: types.TracebackType | None) -> list[tuple[str, int, str]]:
     """The lines of a traceback from the first one outside this package on."""
-    frames = [
-        (frame.f_code.co_filename, line or 1, frame.f_code.co_name)
-        for frame, line in traceback.walk_tb(trace)
-    ]
+    frames = [(frame.f_code.co_filename, line or 1, frame.f_code.co_name) for frame, line in traceback.walk_tb(trace)]
     outside = [i for i, (file, _, _) in enumerate(frames) if not file.startswith(_PACKAGE)]
     return frames[outside[0] :] if outside else frames
 

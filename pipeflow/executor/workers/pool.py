@@ -140,9 +140,7 @@ class Ticket:
 class WorkerPool:
     """A fixed number of worker processes that run registered functions and are replaced when they die or hang."""
 
-    def __init__(
-        self, num_workers: int = 1, start_method: str = "forkserver", timeout: float | None = None
-    ) -> None:
+    def __init__(self, num_workers: int = 1, start_method: str = "forkserver", timeout: float | None = None) -> None:
         """`timeout` limits each single call of a function, in seconds; `register` can set another one."""
         if num_workers < 1:
             raise ValueError(f"num_workers must be at least 1, got {num_workers}")
