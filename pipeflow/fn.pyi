@@ -45,6 +45,7 @@ def copy(
 
 def external_source(
     *,
+    source: Any = None,
     num_outputs: int | None = None,
     batch: bool | None = None,
     cycle: Literal['no', 'quiet', 'raise', False, True] | None = None,
