@@ -282,6 +282,7 @@ class OpDef:
     check_hook: Callable[[Args], None] | None = None
     outputs_hook: Callable[[Args], int] | None = None
     traits_hook: Callable[[Args], Traits] | None = None
+    result_hook: Callable[[Args, Any], Any] | None = None
     batch_hook: Callable[..., Any] | None = None
     list_hook: Callable[[Args], bool] | None = None
     gpu_hook: Callable[..., Any] | None = None
@@ -346,6 +347,11 @@ class OpDef:
     def returns_list(self, hook: Callable[[Args], bool]) -> Callable[[Args], bool]:
         """Declares when a single output comes in a list."""
         self.list_hook = hook
+        return hook
+
+    def result(self, hook: Callable[[Args, Any], Any]) -> Callable[[Args, Any], Any]:
+        """Declares the form in which the caller gets the outputs, where it is not one or a list: a dictionary, say."""
+        self.result_hook = hook
         return hook
 
     def gpu(self, hook: Callable[..., Any]) -> Callable[..., Any]:
@@ -424,7 +430,9 @@ class OpDef:
             raise UnsupportedType(f"the operator does not take {dtype}; it takes {names}")
 
     def __call__(self, *inputs: Any, **keywords: Any) -> Any:
-        return interpreter.get()(bind(self, inputs, keywords))
+        call = bind(self, inputs, keywords)
+        result = interpreter.get()(call)
+        return result if self.result_hook is None else self.result_hook(self.known(call.constants), result)
 
     def __reduce__(self) -> Any:
         return find, (self.name,)

@@ -37,6 +37,10 @@ class InvalidState(RuntimeError):
     """An object was used at a moment when it cannot be: a call out of order, a closed or running pipeline, after fork."""
 
 
+class BadData(ValueError, RuntimeError):
+    """A file is damaged, of an unknown format, or larger than allowed."""
+
+
 class NestedStructure(TypeError, ValueError):
     """A list or tuple stands where a batch is wanted."""
 

@@ -125,6 +125,20 @@ def nonsilent_region(
 ) -> list[Data]:
     """Finds where a one-dimensional signal is not silent: (begin, length), both INT32; length 0 if nowhere."""
 
+def peek_image_shape(
+    data: Data,
+    /,
+    *,
+    dtype: DTypeLike = ...,
+    image_type: int = ...,
+    adjust_orientation: bool = True,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """The shape that ``fn.decoders.image`` would give (height, width, channels), read from the header alone."""
+
 def power_spectrum(
     signal: Data,
     /,
@@ -231,6 +245,36 @@ class decoders:
     ) -> list[Data]:
         """Decodes a sound file to (samples, sampling rate): time by channels, or time alone with ``downmix``."""
 
+    @staticmethod
+    def image(
+        data: Data,
+        /,
+        *,
+        output_type: int = ...,
+        dtype: DTypeLike = ...,
+        adjust_orientation: bool = True,
+        use_fast_idct: bool = False,
+        max_pixels: int = 134217728,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> Data:
+        """Decodes images; the output has the layout HWC."""
+
+    @staticmethod
+    def numpy(
+        data: Data,
+        /,
+        *,
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> Data:
+        """Decodes the bytes of a .npy file; ``dtype`` converts the elements. Nothing is ever unpickled."""
+
 class experimental:
     @staticmethod
     def audio_resample(
@@ -250,6 +294,20 @@ class experimental:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
     ) -> Data:
         """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length."""
+
+class io:
+    class file:
+        @staticmethod
+        def read(
+            filepath: Data,
+            /,
+            *,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+        ) -> Data:
+            """Reads whole files; the input is the path as bytes, with or without a zero at its end."""
 
 class random:
     @staticmethod
@@ -334,3 +392,110 @@ class random:
         seed: int | None = None,
     ) -> Any:
         """Uniformly distributed numbers in ``[low, high)``, or one of ``values``; integer types are rounded."""
+
+class readers:
+    @staticmethod
+    def file(
+        *,
+        file_root: str | None = None,
+        files: Any = None,
+        labels: Any = None,
+        file_list: str | None = None,
+        file_filters: Any = ('*.jpg', '*.jpeg', '*.png', '*.bmp', '*.tif', '*.tiff', '*.pnm', '*.ppm', '*.pgm', '*.pbm', '*.jp2', '*.webp', '*.flac', '*.ogg', '*.wav'),
+        dir_filters: Any = None,
+        case_sensitive_filter: bool = False,
+        shard_id: int = 0,
+        num_shards: int = 1,
+        random_shuffle: bool = False,
+        shuffle_after_epoch: bool = False,
+        shuffle_after_epoch_seed: int | None = None,
+        stick_to_shard: bool = False,
+        pad_last_batch: bool = False,
+        lazy_init: bool = False,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        seed: int | None = None,
+    ) -> list[DataNode]:
+        """Reads files and their labels: the bytes of each file, and an integer."""
+
+    @staticmethod
+    def numpy(
+        *,
+        file_root: str | None = None,
+        files: Any = None,
+        file_list: str | None = None,
+        file_filter: str = '*.npy',
+        roi_start: int | Sequence[int] | None = None,
+        roi_end: int | Sequence[int] | None = None,
+        roi_shape: int | Sequence[int] | None = None,
+        rel_roi_start: float | Sequence[float] | None = None,
+        rel_roi_end: float | Sequence[float] | None = None,
+        rel_roi_shape: float | Sequence[float] | None = None,
+        roi_axes: int | Sequence[int] = (),
+        out_of_bounds_policy: Literal['error', 'pad', 'trim_to_shape'] = 'error',
+        fill_value: float = 0.0,
+        dont_use_mmap: bool = False,
+        shard_id: int = 0,
+        num_shards: int = 1,
+        random_shuffle: bool = False,
+        shuffle_after_epoch: bool = False,
+        shuffle_after_epoch_seed: int | None = None,
+        stick_to_shard: bool = False,
+        pad_last_batch: bool = False,
+        lazy_init: bool = False,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        seed: int | None = None,
+    ) -> DataNode:
+        """Reads arrays from .npy files: all of each file, or the region that the roi arguments cut out."""
+
+    @staticmethod
+    def tfrecord(
+        *,
+        path: Any,
+        features: Any,
+        index_path: Any = None,
+        shard_id: int = 0,
+        num_shards: int = 1,
+        random_shuffle: bool = False,
+        shuffle_after_epoch: bool = False,
+        shuffle_after_epoch_seed: int | None = None,
+        stick_to_shard: bool = False,
+        pad_last_batch: bool = False,
+        lazy_init: bool = False,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        seed: int | None = None,
+    ) -> Any:
+        """Reads the named `features` of each record: a dictionary of outputs under the features' names."""
+
+    @staticmethod
+    def webdataset(
+        *,
+        paths: Any,
+        ext: Any,
+        index_paths: Any = None,
+        missing_component_behavior: str = '',
+        dtypes: Any = None,
+        case_sensitive_extensions: bool = True,
+        shard_id: int = 0,
+        num_shards: int = 1,
+        random_shuffle: bool = False,
+        shuffle_after_epoch: bool = False,
+        shuffle_after_epoch_seed: int | None = None,
+        stick_to_shard: bool = False,
+        pad_last_batch: bool = False,
+        lazy_init: bool = False,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        seed: int | None = None,
+    ) -> Any:
+        """Reads samples from tar files: for each element of `ext`, the bytes of the file with that extension."""

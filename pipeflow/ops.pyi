@@ -140,6 +140,22 @@ class NonsilentRegion(Operator):
     ) -> None: ...
     def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> list[Any]: ...
 
+class PeekImageShape(Operator):
+    """The shape that ``fn.decoders.image`` would give (height, width, channels), read from the header alone."""
+
+    def __init__(
+        self,
+        *,
+        dtype: DTypeLike = ...,
+        image_type: int = ...,
+        adjust_orientation: bool = True,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
 class PowerSpectrum(Operator):
     """The power of each frequency of the signal along ``axis``, nfft // 2 + 1 of them; with ``power=1`` the magnitude."""
 
@@ -261,6 +277,38 @@ class decoders:
         ) -> None: ...
         def __call__(self, encoded: DataNode | ArrayLike, /, **arguments: Any) -> list[Any]: ...
 
+    class Image(Operator):
+        """Decodes images; the output has the layout HWC."""
+
+        def __init__(
+            self,
+            *,
+            output_type: int = ...,
+            dtype: DTypeLike = ...,
+            adjust_orientation: bool = True,
+            use_fast_idct: bool = False,
+            max_pixels: int = 134217728,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+        ) -> None: ...
+        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+    class Numpy(Operator):
+        """Decodes the bytes of a .npy file; ``dtype`` converts the elements. Nothing is ever unpickled."""
+
+        def __init__(
+            self,
+            *,
+            dtype: DTypeLike | None = None,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+        ) -> None: ...
+        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
 class experimental:
     class AudioResample(Operator):
         """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length."""
@@ -281,6 +329,21 @@ class experimental:
             bytes_per_sample_hint: int | Sequence[int] | None = None,
         ) -> None: ...
         def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class io:
+    class file:
+        class Read(Operator):
+            """Reads whole files; the input is the path as bytes, with or without a zero at its end."""
+
+            def __init__(
+                self,
+                *,
+                name: str | None = None,
+                device: Literal["cpu", "gpu", "mixed"] | None = None,
+                preserve: bool | None = None,
+                bytes_per_sample_hint: int | Sequence[int] | None = None,
+            ) -> None: ...
+            def __call__(self, filepath: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class random:
     class Beta(Operator):
@@ -369,3 +432,122 @@ class random:
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+
+class readers:
+    class File(Operator):
+        """Reads files and their labels: the bytes of each file, and an integer."""
+
+        def __init__(
+            self,
+            *,
+            file_root: str | None = None,
+            files: Any = None,
+            labels: Any = None,
+            file_list: str | None = None,
+            file_filters: Any = ('*.jpg', '*.jpeg', '*.png', '*.bmp', '*.tif', '*.tiff', '*.pnm', '*.ppm', '*.pgm', '*.pbm', '*.jp2', '*.webp', '*.flac', '*.ogg', '*.wav'),
+            dir_filters: Any = None,
+            case_sensitive_filter: bool = False,
+            shard_id: int = 0,
+            num_shards: int = 1,
+            random_shuffle: bool = False,
+            shuffle_after_epoch: bool = False,
+            shuffle_after_epoch_seed: int | None = None,
+            stick_to_shard: bool = False,
+            pad_last_batch: bool = False,
+            lazy_init: bool = False,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            seed: int | None = None,
+        ) -> None: ...
+        def __call__(self, **arguments: Any) -> list[Any]: ...
+
+    class Numpy(Operator):
+        """Reads arrays from .npy files: all of each file, or the region that the roi arguments cut out."""
+
+        def __init__(
+            self,
+            *,
+            file_root: str | None = None,
+            files: Any = None,
+            file_list: str | None = None,
+            file_filter: str = '*.npy',
+            roi_start: int | Sequence[int] | None = None,
+            roi_end: int | Sequence[int] | None = None,
+            roi_shape: int | Sequence[int] | None = None,
+            rel_roi_start: float | Sequence[float] | None = None,
+            rel_roi_end: float | Sequence[float] | None = None,
+            rel_roi_shape: float | Sequence[float] | None = None,
+            roi_axes: int | Sequence[int] = (),
+            out_of_bounds_policy: Literal['error', 'pad', 'trim_to_shape'] = 'error',
+            fill_value: float = 0.0,
+            dont_use_mmap: bool = False,
+            shard_id: int = 0,
+            num_shards: int = 1,
+            random_shuffle: bool = False,
+            shuffle_after_epoch: bool = False,
+            shuffle_after_epoch_seed: int | None = None,
+            stick_to_shard: bool = False,
+            pad_last_batch: bool = False,
+            lazy_init: bool = False,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            seed: int | None = None,
+        ) -> None: ...
+        def __call__(self, **arguments: Any) -> Any: ...
+
+    class TFRecord(Operator):
+        """Reads the named `features` of each record: a dictionary of outputs under the features' names."""
+
+        def __init__(
+            self,
+            *,
+            path: Any,
+            features: Any,
+            index_path: Any = None,
+            shard_id: int = 0,
+            num_shards: int = 1,
+            random_shuffle: bool = False,
+            shuffle_after_epoch: bool = False,
+            shuffle_after_epoch_seed: int | None = None,
+            stick_to_shard: bool = False,
+            pad_last_batch: bool = False,
+            lazy_init: bool = False,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            seed: int | None = None,
+        ) -> None: ...
+        def __call__(self, **arguments: Any) -> Any: ...
+
+    class Webdataset(Operator):
+        """Reads samples from tar files: for each element of `ext`, the bytes of the file with that extension."""
+
+        def __init__(
+            self,
+            *,
+            paths: Any,
+            ext: Any,
+            index_paths: Any = None,
+            missing_component_behavior: str = '',
+            dtypes: Any = None,
+            case_sensitive_extensions: bool = True,
+            shard_id: int = 0,
+            num_shards: int = 1,
+            random_shuffle: bool = False,
+            shuffle_after_epoch: bool = False,
+            shuffle_after_epoch_seed: int | None = None,
+            stick_to_shard: bool = False,
+            pad_last_batch: bool = False,
+            lazy_init: bool = False,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            seed: int | None = None,
+        ) -> None: ...
+        def __call__(self, **arguments: Any) -> Any: ...

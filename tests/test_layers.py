@@ -18,6 +18,7 @@ FLOORS = {
     "pipeflow/seeds.py": 0,
     "pipeflow/tensors.py": 0,
     "pipeflow/autograph_guard.py": 0,
+    "pipeflow/tfrecord.py": 1,
     "pipeflow/declare.py": 1,
     "pipeflow/autograph.py": 1,
     "pipeflow/kernels/": 1,
@@ -64,6 +65,7 @@ THIRD_PARTY = {
     "llvmlite": ("pipeflow/kernels/cpu/",),
     "cv2": ("pipeflow/kernels/cpu/",),
     "PIL": ("pipeflow/kernels/cpu/",),
+    "simplejpeg": ("pipeflow/kernels/cpu/",),
     "soundfile": ("pipeflow/kernels/cpu/",),
     "soxr": ("pipeflow/kernels/cpu/",),
     "scipy": ("pipeflow/kernels/cpu/",),
@@ -75,7 +77,7 @@ THIRD_PARTY = {
 LATE_IMPORTS = ("pipeflow/kernels/cpu/__init__.py", "pipeflow/declare.py")
 
 # What `import pipeflow` may not load.
-HEAVY = ("numba", "llvmlite", "cupy", "torch", "jax", "ray", "cv2", "PIL", "soundfile", "soxr", "scipy")
+HEAVY = ("numba", "llvmlite", "cupy", "torch", "jax", "ray", "cv2", "PIL", "simplejpeg", "soundfile", "soxr", "scipy")
 
 
 class Import(NamedTuple):

@@ -5,6 +5,7 @@
 """
 
 import io
+import os
 import wave
 
 import numpy as np
@@ -64,8 +65,17 @@ def bmp_bytes() -> np.ndarray:
     return np.frombuffer(header + sizes + b"\1\0\x18\0" + bytes(24) + body, np.uint8)
 
 
+def npy_bytes() -> np.ndarray:
+    """The array as the bytes of a .npy file."""
+    file = io.BytesIO()
+    np.save(file, array)
+    return np.frombuffer(file.getvalue(), np.uint8)
+
+
 encoded_sound = wav_bytes()
 encoded_image = bmp_bytes()
+encoded_array = npy_bytes()
+path = np.frombuffer(os.fsencode(__file__), np.uint8)
 
 # The name that stands for an input of a layout where an operator's example is made from its declaration.
 BY_LAYOUT = {

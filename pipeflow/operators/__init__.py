@@ -1,5 +1,14 @@
 """All operator declarations, one file a subject. Importing this package fills the registry."""
 
-from pipeflow.operators import audio, external_source, math, python_function, random, structure
+from pipeflow.operators import (
+    audio,
+    decoders,
+    external_source,
+    math,
+    python_function,
+    random,
+    readers,
+    structure,
+)
 
-__all__ = ["audio", "external_source", "math", "python_function", "random", "structure"]
+__all__ = ["audio", "decoders", "external_source", "math", "python_function", "random", "readers", "structure"]

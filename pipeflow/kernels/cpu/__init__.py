@@ -8,7 +8,14 @@ from importlib import import_module
 from types import ModuleType
 
 # Library -> extra that installs it, for the message of a missing package.
-EXTRAS = {"cv2": "image", "PIL": "image", "soundfile": "audio", "soxr": "audio", "scipy": "audio"}
+EXTRAS = {
+    "cv2": "image",
+    "PIL": "image",
+    "simplejpeg": "image",
+    "soundfile": "audio",
+    "soxr": "audio",
+    "scipy": "audio",
+}
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -116,16 +116,19 @@ class Order:
         if self.num_shards < 1:
             raise ValueError(f"num_shards must be at least 1, not {self.num_shards}")
         if not 0 <= self.shard_id < self.num_shards:
-            raise ValueError(f"shard_id must be in 0..{self.num_shards - 1} (num_shards - 1), "
-                             f"not {self.shard_id}")
+            raise ValueError(f"shard_id must be in 0..{self.num_shards - 1} (num_shards - 1), not {self.shard_id}")
         if self.num_shards > self.size:
-            raise ValueError(f"num_shards={self.num_shards} is more than the {self.size} samples "
-                             "of the reader: some shards would be empty")
+            raise ValueError(
+                f"num_shards={self.num_shards} is more than the {self.size} samples "
+                "of the reader: some shards would be empty"
+            )
         if self.shuffle_after_epoch and self.random_shuffle:
             raise ValueError("shuffle_after_epoch and random_shuffle cannot both be true: use one of them")
         if self.shuffle_after_epoch and self.stick_to_shard:
-            raise ValueError("shuffle_after_epoch and stick_to_shard cannot both be true: "
-                             "use random_shuffle to shuffle within a shard")
+            raise ValueError(
+                "shuffle_after_epoch and stick_to_shard cannot both be true: "
+                "use random_shuffle to shuffle within a shard"
+            )
 
     @property
     def shuffled(self) -> bool:
@@ -146,8 +149,13 @@ class Order:
 
     def describe(self) -> str:
         """The order in one line, for `print(plan)` and messages."""
-        kind = ("one permutation of the epoch, position p to shard p mod n" if self.strided
-                else "contiguous shards, shuffled within" if self.shuffled else "contiguous shards")
+        kind = (
+            "one permutation of the epoch, position p to shard p mod n"
+            if self.strided
+            else "contiguous shards, shuffled within"
+            if self.shuffled
+            else "contiguous shards"
+        )
         if not self.strided and self.num_shards > 1:
             kind += ", the same one every epoch" if self.stick_to_shard else ", the next one every epoch"
         return kind + (", last batch padded" if self.pad_last_batch else "")
@@ -240,8 +248,13 @@ class Sampler:
     def state(self) -> dict[str, int | bool]:
         """Plain numbers for `restore`; the strided order counts over all shards, so that any shard fits."""
         order = self.order
-        state = {"size": order.size, "shuffled": order.shuffled, "strided": order.strided,
-                 "seed": order.permutation_seed, "epoch": self.epoch}
+        state = {
+            "size": order.size,
+            "shuffled": order.shuffled,
+            "strided": order.strided,
+            "seed": order.permutation_seed,
+            "epoch": self.epoch,
+        }
         if order.strided:
             return state | {"consumed": self.offset * order.num_shards}
         return state | {"offset": self.offset, "num_shards": order.num_shards, "shard_id": order.shard_id}
@@ -251,8 +264,9 @@ class Sampler:
         own = self.state()
         for key in ("size", "shuffled", "strided", "num_shards", "shard_id"):
             if state.get(key) != own.get(key):
-                raise ValueError(f"the saved state does not fit this reader: {key} was {state.get(key)}, "
-                                 f"is {own.get(key)}")
+                raise ValueError(
+                    f"the saved state does not fit this reader: {key} was {state.get(key)}, is {own.get(key)}"
+                )
         if "seed" in state and state["seed"] != own["seed"]:
             # A permutation belongs to its seed; going on with the saved one keeps the epoch whole.
             saved = int(state["seed"])

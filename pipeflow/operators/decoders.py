@@ -1,0 +1,117 @@
+"""Image decoders: bytes of an image file to an array of height x width x channels.
+
+The formats are JPEG, PNG, BMP, PNM, TIFF, WebP, JPEG 2000 and the first frame of a GIF. The decoders of windows
+stand in `decoders_cropped.py`.
+"""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import UNKNOWN, DType, Out, Sample, Spec, operator
+from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.readers import npy
+from pipeflow.operators.readers.files import read_file
+from pipeflow.types import GRAY, RGB, UINT8, DALIImageType, as_dtype
+
+# The largest image that is decoded unless the call says otherwise: 400 MB as RGB.
+MAX_PIXELS = 1 << 27
+
+NO_EFFECT = {
+    name: reason
+    for names, reason in {
+        "affine hw_decoder_load hybrid_huffman_threshold": "it steers nvJPEG",
+        "device_memory_padding device_memory_padding_jpeg2k host_memory_padding host_memory_padding_jpeg2k "
+        "preallocate_height_hint preallocate_width_hint use_chunk_allocator": "memory comes from the pipeline's pool",
+        "jpeg_fancy_upsampling": "the CPU decoder always upsamples smoothly, as DALI's does",
+        "cache_batch_copy cache_debug cache_size cache_threshold cache_type": "there is no cache of decoded images",
+        "memory_stats split_stages": "deprecated in DALI, where it has no effect either",
+    }.items()
+    for name in names.split()
+}
+
+
+def encoded(data: np.ndarray) -> np.ndarray:
+    """The encoded file as the decoders want it."""
+    if data.ndim != 1 or data.dtype.itemsize != 1:
+        raise ValueError(f"an encoded image is an array of bytes with one axis, got {data.dtype} of shape {data.shape}")
+    return np.ascontiguousarray(data).view(np.uint8)
+
+
+def image_spec(output_type: Any, dtype: Any, height: Any = UNKNOWN, width: Any = UNKNOWN) -> Spec:
+    channels = 1 if output_type == GRAY else 3 if output_type != DALIImageType.ANY_DATA else UNKNOWN
+    return Spec((height, width, channels), dtype, "HWC")
+
+
+def check_dtype(args: Any) -> None:
+    if as_dtype(args.dtype).kind not in "iuf":
+        raise ValueError(f"images cannot be decoded to {as_dtype(args.dtype)}; use an integer or floating point type")
+
+
+@operator("decoders.image", dtypes="uint8", no_effect=NO_EFFECT, examples=["fn.decoders.image(encoded_image)"])
+def image(
+    data: Sample, /, *, output_type: DALIImageType = RGB, dtype: DType = UINT8, adjust_orientation: bool = True,
+    use_fast_idct: bool = False, max_pixels: int = MAX_PIXELS, out: Out,
+) -> Sample:  # fmt: skip
+    """Decodes images; the output has the layout HWC.
+
+    ``output_type`` names the colours; ANY_DATA keeps what the file stores, with alpha. Another ``dtype`` than the
+    stored one keeps the share of the range: 255 becomes 65535 in UINT16 and 1.0 in FLOAT. EXIF orientation is applied
+    unless ``adjust_orientation=False``. Images of more than ``max_pixels`` are refused before they are decoded.
+    """
+    return kernels.images.decode(
+        encoded(data), DALIImageType(output_type).name, np.dtype(as_dtype(dtype)), out,
+        adjust_orientation=adjust_orientation, max_pixels=max_pixels, fast_idct=use_fast_idct,
+    )  # fmt: skip
+
+
+@image.infer
+def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
+    return image_spec(args.output_type, args.dtype)
+
+
+image.check(check_dtype)
+
+@operator("peek_image_shape", dtypes="uint8", examples=["fn.peek_image_shape(encoded_image)"])
+def peek_image_shape(
+    data: Sample, /, *, dtype: DType = np.int64, image_type: DALIImageType = RGB, adjust_orientation: bool = True,
+) -> Sample:  # fmt: skip
+    """The shape that ``fn.decoders.image`` would give (height, width, channels), read from the header alone."""
+    header = kernels.image_headers.read(memoryview(encoded(data)))
+    name = DALIImageType(image_type).name
+    return np.array(kernels.image_headers.shape_of(header, name, adjust_orientation), as_dtype(dtype))
+
+
+@peek_image_shape.infer
+def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
+    return Spec((3,), args.dtype)
+
+
+@operator("decoders.numpy", dtypes="uint8", examples=["fn.decoders.numpy(encoded_array)"])
+def numpy(data: Sample, /, *, dtype: DType | None = None) -> Sample:
+    """Decodes the bytes of a .npy file; ``dtype`` converts the elements. Nothing is ever unpickled."""
+    array = npy.decode(encoded(data), "the input")
+    return array if dtype is None else array.astype(as_dtype(dtype), copy=False)
+
+
+@numpy.infer
+def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
+    return Spec(UNKNOWN, UNKNOWN if args.dtype is None else args.dtype)
+
+
+@operator(
+    "io.file.read", dtypes="uint8", examples=["fn.io.file.read(path)"],
+    no_effect={"dont_use_mmap": "whole files are read, not mapped", "use_o_direct": "files go through the page cache"},
+)  # fmt: skip
+def read(filepath: Sample, /) -> Sample:
+    """Reads whole files; the input is the path as bytes, with or without a zero at its end."""
+    path = encoded(filepath).tobytes().rstrip(b"\0")
+    if not path:
+        raise ValueError("the path of the file to read is empty")
+    return read_file(os.fsdecode(path))
+
+
+@read.infer
+def _(_specs: tuple[Spec, ...], _args: Any) -> Spec:
+    return Spec((UNKNOWN,), UINT8)

@@ -1,0 +1,105 @@
+"""`fn.readers.file`: encoded files with labels, from folders, lists or a list file."""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from pipeflow.errors import BadData, count_of
+from pipeflow.operators.readers.files import (
+    Paths,
+    joined,
+    matcher,
+    one_source_of_files,
+    read_file,
+    read_lines,
+    strings,
+)
+from pipeflow.operators.readers.reader import reader
+
+DEFAULT_FILTERS = ("*.jpg", "*.jpeg", "*.png", "*.bmp", "*.tif", "*.tiff", "*.pnm", "*.ppm", "*.pgm", "*.pbm",
+                   "*.jp2", "*.webp", "*.flac", "*.ogg", "*.wav")  # fmt: skip
+
+
+@reader("readers.file", outputs=2, examples=['fn.readers.file(file_root="train", random_shuffle=True)'])
+class FileReader:
+    """Reads files and their labels: the bytes of each file, and an integer.
+
+    With `file_root` alone, its sub-folders in alphabetical order are the labels 0, 1, 2 ...; `dir_filters`
+    and `file_filters` (glob patterns) choose among folders and files. `files` lists paths, with `labels` or
+    numbered from 0. `file_list` names a text file of lines "path label". Relative paths start at `file_root`,
+    and those of a `file_list` without `file_root` at its folder.
+    """
+
+    def __init__(
+        self,
+        *,
+        file_root: str | None = None,
+        files: Any = None,
+        labels: Any = None,
+        file_list: str | None = None,
+        file_filters: Any = DEFAULT_FILTERS,
+        dir_filters: Any = None,
+        case_sensitive_filter: bool = False,
+    ) -> None:
+        one_source_of_files(file_list, files, file_root)
+        if labels is not None and files is None:
+            raise ValueError("'labels' belong to 'files': give both, or write the labels into the file_list")
+        if files is not None:
+            paths = strings(files, "files")
+            if not paths:
+                raise ValueError("'files' is an empty list")
+            numbers = list(range(len(paths))) if labels is None else np.ravel(labels).tolist()
+            if len(numbers) != len(paths):
+                raise ValueError(f"{count_of(len(numbers), 'label')} for {count_of(len(paths), 'file')}")
+            found = list(zip(paths, numbers, strict=True))
+        elif file_list is not None:
+            found = list(_listed(file_list))
+            file_root = os.path.dirname(file_list) if file_root is None else file_root
+            if not found:
+                raise BadData(f"the file list {file_list} names no files")
+        else:
+            assert file_root is not None
+            patterns = strings(file_filters, "file_filters")
+            folders = strings(dir_filters, "dir_filters") if dir_filters is not None else ["*"]
+            found = _discovered(file_root, patterns, folders, case_sensitive_filter)
+            if not found:
+                raise BadData(f"no files found in the sub-folders of {file_root}: none match {', '.join(patterns)}")
+        self._paths = Paths(joined(file_root, path) for path, _ in found)
+        self._labels = np.array([label for _, label in found], np.int32)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def fetch(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """The file's bytes and its label."""
+        return read_file(self._paths[index]), self._labels[index : index + 1]
+
+    def source_info(self, index: int) -> str:
+        """The file's path."""
+        return self._paths[index]
+
+
+def _listed(file_list: str) -> list[tuple[str, int]]:
+    found = []
+    for number, line in read_lines(file_list):
+        path, _, label = line.strip().rpartition(" ")
+        try:
+            found.append((path.strip(), int(label)))
+        except ValueError:
+            path = ""
+        if not path:
+            raise BadData(f"{file_list}:{number}: expected a path and an integer label, got {line!r}")
+    return found
+
+
+def _discovered(root: str, patterns: list[str], folders: list[str], case_sensitive: bool) -> list[tuple[str, int]]:
+    wanted_file, wanted_folder = matcher(patterns, case_sensitive), matcher(folders, case_sensitive)
+    with os.scandir(root) as entries:
+        names = sorted(entry.name for entry in entries if entry.is_dir() and wanted_folder.match(entry.name))
+    found = []
+    for label, folder in enumerate(names):
+        with os.scandir(os.path.join(root, folder)) as entries:
+            files = sorted(entry.name for entry in entries if entry.is_file() and wanted_file.match(entry.name))
+        found += [(os.path.join(folder, file), label) for file in files]
+    return found

@@ -1,0 +1,109 @@
+"""What the readers share: lists of paths that cost little memory, and reading bytes without surprises."""
+
+import fnmatch
+import os
+import re
+import stat
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow.errors import BadData
+
+
+class Paths(Sequence[str]):
+    """Many strings in one block of bytes: a million Python strings take 100 MB in every forked worker."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        encoded = [os.fsencode(path) for path in paths]
+        self._ends = np.cumsum([len(item) for item in encoded], dtype=np.int64)
+        self._bytes = b"".join(encoded)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, index: Any) -> str:
+        start = int(self._ends[index - 1]) if index > 0 else 0
+        return os.fsdecode(self._bytes[start : int(self._ends[index])])
+
+
+def open_regular(path: str) -> Any:
+    """Opens a file for unbuffered reading; only a regular one, as a pipe would block for ever."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise BadData(f"{path} is not a regular file")
+    return open(path, "rb", buffering=0)
+
+
+def read_file(path: str) -> np.ndarray:
+    """The bytes of a whole file."""
+    with open_regular(path) as file:
+        return read_into(file, path, 0, os.fstat(file.fileno()).st_size)
+
+
+def read_range(path: str, offset: int, length: int) -> np.ndarray:
+    """`length` bytes of a file; BadData if the file is not that long, before anything is allocated."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if offset < 0 or length < 0 or offset + length > size:
+            raise BadData(f"{path}: bytes {offset} to {offset + length} are asked for, but the file has {size}")
+        return read_into(file, path, offset, length)
+
+
+def read_into(file: Any, path: str, offset: int, length: int) -> np.ndarray:
+    """Reads exactly `length` bytes at `offset` of an open unbuffered file."""
+    array = np.empty(length, np.uint8)
+    view = memoryview(array)
+    if offset:
+        file.seek(offset)
+    done = 0
+    while done < length:
+        count = file.readinto(view[done:])
+        if not count:
+            raise BadData(f"{path} became shorter while it was read: {done} of {length} bytes")
+        done += count
+    return array
+
+
+def strings(value: Any, name: str) -> list[str]:
+    """An argument that is a string or a list of strings (or paths), as a list."""
+    if isinstance(value, (str, os.PathLike)):
+        return [os.fspath(value)]
+    if not isinstance(value, Iterable):
+        raise TypeError(f"argument {name!r} must be a string or a list of strings, got {type(value).__name__}")
+    items = [os.fspath(item) if isinstance(item, os.PathLike) else item for item in value]
+    for item in items:
+        if not isinstance(item, str):
+            raise TypeError(
+                f"argument {name!r} must be a string or a list of strings, got an element "
+                f"{type(item).__name__} {item!r}"
+            )
+    return items
+
+
+def matcher(patterns: Sequence[str], case_sensitive: bool) -> re.Pattern[str]:
+    """A compiled pattern that matches what any of the glob patterns match."""
+    joined = "|".join(fnmatch.translate(pattern) for pattern in patterns)
+    return re.compile(joined, 0 if case_sensitive else re.IGNORECASE)
+
+
+def read_lines(path: str) -> list[tuple[int, str]]:
+    """The non-empty lines of a text file with their numbers."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return [(number, line.rstrip("\n")) for number, line in enumerate(file, 1) if line.strip()]
+    except UnicodeDecodeError as error:
+        raise BadData(f"{path} is not a text file: {error}") from None
+
+
+def one_source_of_files(file_list: Any, files: Any, file_root: Any) -> None:
+    """Raises unless one of `file_list`, `files` and (alone) `file_root` says what to read."""
+    if file_list is not None and files is not None:
+        raise ValueError("file paths can be given by 'files' or by 'file_list', but not by both")
+    if file_list is None and files is None and file_root is None:
+        raise ValueError("one of 'file_root', 'files' and 'file_list' is required")
+
+
+def joined(root: str | None, path: str) -> str:
+    """A path relative to the root, where there is one."""
+    return os.path.join(root, path) if root else path

@@ -1,0 +1,93 @@
+"""The .npy format: a header that says dtype, order and shape, then the elements.
+
+The header is read with a parser of literals and never with pickle; arrays of objects are refused.
+"""
+
+import ast
+import re
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from pipeflow.errors import BadData
+
+_LONGEST_HEADER = 65536
+_MOST_AXES = 32
+_DESCRIPTION = re.compile(r"[<>|=][biuf]\d{1,2}")
+
+
+@dataclass(frozen=True)
+class NpyHeader:
+    """What a .npy file says of its array, checked against the number of its bytes."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    fortran: bool
+    offset: int
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the elements."""
+        return prod(self.shape) * self.dtype.itemsize
+
+
+def read_header(start: bytes, size: int, where: str) -> NpyHeader:
+    """The header of a .npy file of `size` bytes, from its first bytes; `where` names the file in messages."""
+    if start[:6] != b"\x93NUMPY":
+        raise BadData(f"{where} is not a .npy file: it starts with {start[:8]!r}")
+    wide = start[6:7] >= b"\x02"
+    first = 12 if wide else 10
+    length = int.from_bytes(start[8:first], "little")
+    if length > _LONGEST_HEADER or len(start) < first + length:
+        raise BadData(f"{where}: truncated or damaged .npy file, its header should have {length} bytes")
+    text = start[first : first + length].decode("latin-1")
+    try:
+        fields = ast.literal_eval(text.strip())
+        description, fortran, shape = fields["descr"], fields["fortran_order"], fields["shape"]
+    except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError):
+        raise BadData(f"{where}: damaged .npy header {text[:80]!r}") from None
+    if not isinstance(description, str) or not _DESCRIPTION.fullmatch(description):
+        raise BadData(
+            f"{where}: elements of type {description!r} are not supported; booleans, integers and floating "
+            "point numbers are (arrays of objects would have to be unpickled)"
+        )
+    try:
+        dtype = np.dtype(description)
+    except TypeError:
+        raise BadData(f"{where}: {description!r} is not a dtype") from None
+    if dtype.newbyteorder("=") not in _SUPPORTED:
+        raise BadData(f"{where}: elements of type {dtype} are not supported")
+    plain = isinstance(shape, tuple) and all(type(extent) is int and extent >= 0 for extent in shape)
+    if not plain or len(shape) > _MOST_AXES or type(fortran) is not bool:
+        raise BadData(f"{where}: damaged .npy header: shape {shape!r}, fortran_order {fortran!r}")
+    header = NpyHeader(dtype, shape, fortran, first + length)
+    if header.offset + header.nbytes > size:
+        raise BadData(
+            f"{where}: truncated .npy file: an array of shape {shape} and type {dtype} needs "
+            f"{header.offset + header.nbytes} bytes, the file has {size}"
+        )
+    return header
+
+
+_SUPPORTED = frozenset(np.dtype(code) for code in "?bhiqBHIQefd")
+
+
+def header_bytes(start: bytes) -> int:
+    """How many bytes of a file hold its header, from its first 12 bytes."""
+    if start[6:7] >= b"\x02":
+        return 12 + min(int.from_bytes(start[8:12], "little"), _LONGEST_HEADER)
+    return 10 + int.from_bytes(start[8:10], "little")
+
+
+def elements(data: np.ndarray, header: NpyHeader) -> np.ndarray:
+    """The array in the bytes that follow the header, in C order and native byte order; a view where possible."""
+    flat = data[: header.nbytes].view(header.dtype)
+    array = flat.reshape(header.shape[::-1]).T if header.fortran else flat.reshape(header.shape)
+    return np.ascontiguousarray(array, header.dtype.newbyteorder("=")).reshape(header.shape)
+
+
+def decode(data: np.ndarray, where: str) -> np.ndarray:
+    """The array of a whole .npy file in memory."""
+    header = read_header(data[: _LONGEST_HEADER + 12].tobytes(), len(data), where)
+    return elements(np.ascontiguousarray(data[header.offset :]), header)

@@ -1,0 +1,182 @@
+"""What makes an operator of a class with `__len__`, `fetch(i)` and optionally `source_info(i)`.
+
+    @reader("readers.mine", outputs=2)  # becomes fn.readers.mine
+    class MyReader:
+        def __init__(self, *, path: str) -> None: ...
+        def __len__(self) -> int: ...
+        def fetch(self, index: int) -> tuple[np.ndarray, np.ndarray]: ...
+
+The order of the samples (shuffling, shards, padding, epochs, checkpoints) is added here; `order.py` defines it.
+`fetch` is called by the pipeline's threads, several at a time.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from pipeflow.declare import Feed, Param, Request, Role, source
+from pipeflow.operators.readers.order import Order, Sampler
+
+_ORDER_ARGUMENTS: tuple[tuple[str, Any, Any], ...] = (
+    ("shard_id", int, 0),
+    ("num_shards", int, 1),
+    ("random_shuffle", bool, False),
+    ("shuffle_after_epoch", bool, False),
+    ("shuffle_after_epoch_seed", int, None),
+    ("stick_to_shard", bool, False),
+    ("pad_last_batch", bool, False),
+    ("lazy_init", bool, False),
+)
+_NO_EFFECT = {
+    "initial_fill": "shuffling is a permutation of the whole epoch, there is no buffer to fill",
+    "prefetch_queue_depth": "the pipeline's threads read as far ahead as the pipeline's own prefetch_queue_depth",
+    "read_ahead": "the pipeline's threads read ahead anyway",
+    "skip_cached_images": "there is no cache of decoded images",
+    "tensor_init_bytes": "memory is allocated once the size of a file is known",
+    "dont_use_mmap": "whole files are read, not mapped",
+    "use_o_direct": "files are read through the page cache",
+}
+
+
+class _Sources(Sequence[str]):
+    """The source_info of a batch's samples, written out only where somebody asks."""
+
+    def __init__(self, reader: Any, indices: list[int]) -> None:
+        self._reader = reader
+        self._indices = indices
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[str]: ...
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return _Sources(self._reader, self._indices[place])
+        return self._reader.source_info(self._indices[place])
+
+
+class Reader:
+    """A source that walks a reader's samples in its order; the pipeline's threads fetch them."""
+
+    def __init__(self, make: Callable[[], Any], order: Mapping[str, Any], lazy: bool) -> None:
+        self._make = make
+        self._order = dict(order)
+        self._samples: Any = None
+        self._sampler: Sampler | None = None
+        self._saved: Mapping[str, Any] | None = None
+        if not lazy:
+            self.samples  # noqa: B018  a wrong path is an error of build(), not of the first batch
+
+    @property
+    def samples(self) -> Any:
+        """The object with `__len__` and `fetch`."""
+        if self._samples is None:
+            self._samples = self._make()
+        return self._samples
+
+    @property
+    def order(self) -> Order:
+        """The order of the samples."""
+        return Order(size=len(self.samples), **self._order)
+
+    def next(self, request: Request) -> Feed:
+        """The indices of the next batch; batches run on from one epoch into the next."""
+        if self._sampler is None:
+            self._sampler = Sampler(self.order, request.batch_size)
+            if self._saved is not None:
+                self._sampler.restore(self._saved)
+        picks = self._sampler.take(request.batch_size)
+        # Counted over all epochs: a batch that runs from one epoch into the next has no epoch of its own.
+        positions = picks.epoch * self._sampler.order.size + picks.position
+        return Feed(
+            len(picks), [picks.index], owned=True, positions=positions, source_info=self.sources(picks.index.tolist())
+        )
+
+    def sources(self, indices: list[int]) -> Sequence[str] | None:
+        """What the reader says of where its samples come from."""
+        return _Sources(self.samples, indices) if hasattr(self.samples, "source_info") else None
+
+    def fetch(self, index: int) -> tuple[np.ndarray, ...]:
+        """One sample; an error names its source."""
+        try:
+            return self.samples.fetch(index)
+        except Exception as error:
+            if hasattr(self.samples, "source_info"):
+                source = self.samples.source_info(index)
+                if source not in str(error):
+                    error.add_note(f"while reading {source}")
+            raise
+
+    def reset(self) -> None:
+        """Does nothing: a reader's epochs follow each other by themselves."""
+
+    def state(self) -> dict[str, Any]:
+        """The place in the order, a few numbers."""
+        if self._sampler is not None:
+            return self._sampler.state()
+        return dict(self._saved) if self._saved is not None else Sampler(self.order, 1).state()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Goes to a saved place."""
+        self._saved = dict(state)
+        if self._sampler is not None:
+            self._sampler.restore(state)
+        else:
+            Sampler(self.order, 1).restore(state)
+
+    def meta(self) -> dict[str, int]:
+        """DALI's `reader_meta`."""
+        order = self.order
+        largest = -(-order.size // order.num_shards)
+        return {
+            "epoch_size": order.size,
+            "epoch_size_padded": largest * order.num_shards if order.pad_last_batch else order.size,
+            "number_of_shards": order.num_shards,
+            "shard_id": order.shard_id,
+            "pad_last_batch": int(order.pad_last_batch),
+            "stick_to_shard": int(order.stick_to_shard or order.shuffle_after_epoch),
+        }
+
+
+def build_reader(cls: type, *, seed: int | None = None, lazy_init: bool = False, **arguments: Any) -> Reader:
+    """A Reader over `cls(**the arguments that are not the order's)`."""
+    order = {name: arguments.pop(name, default) for name, _, default in _ORDER_ARGUMENTS if name != "lazy_init"}
+    return Reader(lambda: cls(**arguments), order | {"seed": seed or 0}, lazy_init)
+
+
+def reader(
+    name: str,
+    *,
+    outputs: int | Callable[[Any], int] = 1,
+    no_effect: Mapping[str, str] | None = None,
+    examples: Sequence[str] = (),
+    ops_name: str = "",
+) -> Callable[[type], type]:
+    """Declares a reader; the keywords of the class's constructor become arguments beside those of the order.
+
+    `outputs` may be a function of the arguments. The class itself is left as it is.
+    """
+    extra = tuple(Param(name, Role.STATIC, kind, default) for name, kind, default in _ORDER_ARGUMENTS)
+
+    def declare(cls: type) -> type:
+        own = cls.__init__.__annotations__
+        ignored = {key: reason for key, reason in _NO_EFFECT.items() if key not in own}
+        op = source(
+            name,
+            outputs=outputs if isinstance(outputs, int) else 0,
+            fetches=True,
+            extra=extra,
+            build=build_reader,
+            no_effect=ignored | dict(no_effect or {}),
+            examples=examples,
+            ops_name=ops_name,
+        )(cls)
+        if not isinstance(outputs, int):
+            op.outputs(outputs)
+        return cls
+
+    return declare

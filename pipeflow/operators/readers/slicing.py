@@ -1,0 +1,117 @@
+"""Slices given by start, end and shape, or by their shares of the extent."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import floor
+
+import numpy as np
+
+from pipeflow.errors import OutOfRange
+
+POLICIES = ("error", "pad", "trim_to_shape")
+
+
+@dataclass(frozen=True)
+class Slice:
+    """What a call asked for; `check` refuses contradictions when the graph is built."""
+
+    start: Sequence[int] | None = None
+    end: Sequence[int] | None = None
+    shape: Sequence[int] | None = None
+    rel_start: Sequence[float] | None = None
+    rel_end: Sequence[float] | None = None
+    rel_shape: Sequence[float] | None = None
+    axes: Sequence[int] = ()
+    prefix: str = ""
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is to be cut."""
+        return all(part is None for part in self._parts())
+
+    def _parts(self) -> tuple[Sequence[float] | None, ...]:
+        return self.start, self.rel_start, self.end, self.rel_end, self.shape, self.rel_shape
+
+    def check(self) -> None:
+        """ValueError where two arguments say the same thing."""
+        names = [
+            name.format(self.prefix)
+            for name in ("{}start", "rel_{}start", "{}end", "rel_{}end", "{}shape", "rel_{}shape")
+        ]
+        given = [name for name, part in zip(names, self._parts(), strict=True) if part is not None]
+        for group in (names[:2], names[2:]):
+            if len(both := [name for name in given if name in group]) > 1:
+                raise ValueError(f"{', '.join(map(repr, group))} exclude each other; got {' and '.join(both)}")
+
+    def bounds(self, extents: Sequence[int]) -> list[tuple[int, int]]:
+        """(start, length) on every axis of an array with these extents, not yet checked against them."""
+        axes = self._axes(len(extents))
+        result = [(0, extent) for extent in extents]
+        lengths = {len(part) for part in self._parts() if part is not None}
+        if lengths - {len(axes), 1}:
+            raise ValueError(f"a slice of {len(axes)} axes needs {len(axes)} numbers, got {max(lengths)}")
+        for place, axis in enumerate(axes):
+            result[axis] = self._on_axis(place, extents[axis])
+        return result
+
+    def _axes(self, count: int) -> list[int]:
+        if self.axes:
+            axes = []
+            for axis in self.axes:
+                if not -count <= axis < count:
+                    raise ValueError(f"axis {axis} is not one of the {count} axes of the array")
+                axes.append(axis % count)
+            if len(set(axes)) != len(axes):
+                raise ValueError(f"an axis occurs twice in {list(self.axes)}")
+            return axes
+        longest = max((len(part) for part in self._parts() if part is not None), default=0)
+        return list(range(count if longest == 1 else min(longest, count)))
+
+    def _on_axis(self, place: int, extent: int) -> tuple[int, int]:
+        start, rel_start, end, rel_end, shape, rel_shape = (
+            None if part is None else part[place if len(part) > 1 else 0] for part in self._parts()
+        )
+        # Relative numbers are single precision, and what is rounded is the end, not the length; where the end is made
+        # of two relative numbers, it is computed in double precision. All of this as DALI has it.
+        low = float(start) if start is not None else float(np.float32(rel_start or 0) * np.float32(extent))
+        first = round_half_up(low)
+        if shape is not None:
+            return first, int(shape)
+        if rel_shape is not None and rel_start is not None:
+            high = (float(np.float32(rel_start)) + float(np.float32(rel_shape))) * extent
+        elif rel_shape is not None:
+            high = low + float(np.float32(rel_shape) * np.float32(extent))
+        elif rel_end is not None:
+            high = float(np.float32(rel_end) * np.float32(extent))
+        else:
+            high = float(extent if end is None else end)
+        last = round_half_up(high)
+        if last < first:
+            raise ValueError(f"the end of a slice cannot come before its start: start {first}, end {last}")
+        return first, last - first
+
+
+def round_half_up(value: float) -> int:
+    """Halves away from zero, as DALI rounds positions."""
+    return floor(value + 0.5) if value >= 0 else -floor(-value + 0.5)
+
+
+def inside(bounds: Sequence[tuple[int, int]], extents: Sequence[int], policy: str) -> list[tuple[int, int]]:
+    """The bounds under a policy: checked ("error"), cut to the array ("trim_to_shape") or kept ("pad")."""
+    if policy == "error":
+        if any(
+            start < 0 or length < 0 or start + length > extent
+            for (start, length), extent in zip(bounds, extents, strict=True)
+        ):
+            lengths, starts = tuple(length for _, length in bounds), tuple(start for start, _ in bounds)
+            raise OutOfRange(
+                f"a slice of shape {lengths} at {starts} does not lie inside the array of shape {tuple(extents)}; "
+                'out_of_bounds_policy="pad" or "trim_to_shape" allows that'
+            )
+    elif policy == "trim_to_shape":
+        trimmed = []
+        for (start, length), extent in zip(bounds, extents, strict=True):
+            low, high = min(max(start, 0), extent), min(max(start + length, 0), extent)
+            trimmed.append((low, max(high - low, 0)))
+        return trimmed
+    return list(bounds)

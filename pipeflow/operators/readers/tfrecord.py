@@ -1,0 +1,295 @@
+"""`fn.readers.tfrecord`: features of the tf.train.Example records in TFRecord files.
+
+A record is its length (8 bytes), the length's CRC, the data and the data's CRC; both CRCs are checked. An
+index file has a line "offset length" for each record (the whole record, with its 16 bytes of frame); without
+one the lengths in the file are followed once, at the start.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from struct import Struct
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import find
+from pipeflow.errors import BadData, count_of
+from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.readers.files import Paths, open_regular, read_lines, read_range, strings
+from pipeflow.operators.readers.reader import reader
+from pipeflow.tfrecord import Feature
+
+_FRAME = 16
+_LENGTH = Struct("<Q")
+_CRC = Struct("<I")
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_LIST_OF_KIND = {1: "string", 2: "float32", 3: "int64"}
+
+
+@reader(
+    "readers.tfrecord",
+    outputs=lambda args: len(args.features),
+    ops_name="TFRecord",
+    examples=[
+        'fn.readers.tfrecord(path="a.tfrecord", features={"image": tfrecord.FixedLenFeature([], tfrecord.string, "")})'
+    ],
+)
+class TFRecordReader:
+    """Reads the named `features` of each record: a dictionary of outputs under the features' names.
+
+    `path` and `index_path` are lists of the same length; without `index_path` the files are scanned at the
+    start.
+    """
+
+    def __init__(self, *, path: Any, features: Any, index_path: Any = None) -> None:
+        paths = strings(path, "path")
+        if not isinstance(features, Mapping) or not features:
+            raise TypeError("'features' must be a dictionary from names to tfrecord.FixedLenFeature or VarLenFeature")
+        for name, feature in features.items():
+            if not isinstance(feature, Feature):
+                raise TypeError(
+                    f"feature {name!r} must be a tfrecord.FixedLenFeature or VarLenFeature, "
+                    f"got {type(feature).__name__}"
+                )
+        indexes = strings(index_path, "index_path") if index_path is not None else [None] * len(paths)
+        if len(indexes) != len(paths):
+            raise ValueError(
+                f"{count_of(len(paths), 'path')} and {count_of(len(indexes), 'index path')}: there must "
+                "be one index for each file"
+            )
+        self.features: dict[str, Feature] = dict(features)
+        self._encoded = {name.encode(): name for name in self.features}
+        self._paths = Paths(paths)
+        tables = [
+            scan(file) if index is None else read_index(index, file) for file, index in zip(paths, indexes, strict=True)
+        ]
+        self._file = np.repeat(np.arange(len(paths)), [len(table) for table in tables])
+        self._records = np.concatenate(tables)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def fetch(self, index: int) -> tuple[np.ndarray, ...]:
+        """The features of one record, in the order of the dictionary."""
+        offset, length = self._records[index].tolist()
+        path = self._paths[int(self._file[index])]
+        where = self.source_info(index)
+        data = _checked(read_range(path, offset, length), where)
+        try:
+            found = dict(_features(memoryview(data), self._encoded))
+        except (IndexError, ValueError) as error:
+            raise BadData(f"{where}: damaged tf.train.Example: {error}") from None
+        return tuple([_output(feature, found.get(name), name, where) for name, feature in self.features.items()])
+
+    def source_info(self, index: int) -> str:
+        """The file and the record's offset in it."""
+        return f"{self._paths[int(self._file[index])]} at index {int(self._records[index, 0])}"
+
+
+@find("readers.tfrecord").result
+def _(args: Any, outputs: Any) -> dict[str, Any]:
+    return dict(zip(args.features, outputs if isinstance(outputs, (list, tuple)) else [outputs], strict=True))
+
+
+# ----------------------------------------------------------------------------------------------------
+# Records and their index
+
+
+def scan(path: str) -> np.ndarray:
+    """(offset, length) of every record of a TFRecord file, by following the lengths."""
+    found = []
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        offset = 0
+        while offset < size:
+            file.seek(offset)
+            head = file.read(12)
+            length = _length(head, f"{path} at index {offset}") + _FRAME
+            if offset + length > size:
+                raise BadData(
+                    f"{path} at index {offset}: truncated record of {length} bytes, the file ends after {size - offset}"
+                )
+            found.append((offset, length))
+            offset += length
+    if not found:
+        raise BadData(f"{path} has no records")
+    return np.array(found, np.int64)
+
+
+def write_index(path: str, index_path: str) -> int:
+    """Writes the index file of a TFRecord file, in the format of DALI's tfrecord2idx; returns the number of records."""
+    table = scan(path)
+    with open(index_path, "w", encoding="utf-8") as file:
+        file.writelines(f"{offset} {length}\n" for offset, length in table.tolist())
+    return len(table)
+
+
+def read_index(index_path: str, path: str) -> np.ndarray:
+    """(offset, length) of every record, from an index file whose every line must lie inside the file."""
+    size = os.stat(path).st_size
+    found = []
+    for number, line in read_lines(index_path):
+        try:
+            offset, length = (int(word) for word in line.split())
+        except ValueError:
+            raise BadData(f'{index_path}:{number}: expected "offset length", got {line!r}') from None
+        if offset < 0 or length < _FRAME or offset + length > size:
+            raise BadData(
+                f"{index_path}:{number}: a record of {length} bytes at {offset} does not lie inside {path}, "
+                f"which has {size} bytes"
+            )
+        found.append((offset, length))
+    if not found:
+        raise BadData(f"the index file {index_path} names no records")
+    return np.array(found, np.int64)
+
+
+def _length(head: bytes, where: str) -> int:
+    if len(head) < 12:
+        raise BadData(f"{where}: truncated record, {len(head)} bytes do not hold its length")
+    stored = _CRC.unpack_from(head, 8)[0]
+    if kernels.crc32c.masked(np.frombuffer(head, np.uint8, 8)) != stored:
+        raise BadData(f"{where}: the CRC of the record's length is wrong: damaged, or not a TFRecord file")
+    return _LENGTH.unpack_from(head)[0]
+
+
+def _checked(record: np.ndarray, where: str) -> np.ndarray:
+    """The data of a whole record whose length and CRCs are right."""
+    length = _length(record[:12].tobytes(), where)
+    if length + _FRAME != len(record):
+        raise BadData(f"{where}: the record has {length + _FRAME} bytes, its index says {len(record)}")
+    data = record[12:-4]
+    if kernels.crc32c.masked(data) != _CRC.unpack_from(record, len(record) - 4)[0]:
+        raise BadData(f"{where}: the CRC of the record's data is wrong: the file is damaged")
+    return data
+
+
+# ----------------------------------------------------------------------------------------------------
+# The protocol-buffer encoding of tf.train.Example
+
+
+def _varint(data: memoryview, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[place]
+        place += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFFFFFFFFFFFFFF, place
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number of more than ten bytes")
+
+
+def _fields(data: memoryview) -> Iterator[tuple[int, int, Any]]:
+    """(field number, wire type, value) of every field of a message; byte strings are views."""
+    place, end = 0, len(data)
+    while place < end:
+        key, place = _varint(data, place)
+        wire = key & 7
+        value: Any
+        if wire == _VARINT:
+            value, place = _varint(data, place)
+        elif wire == _BYTES:
+            length, place = _varint(data, place)
+            if length > end - place:
+                raise ValueError(f"a field of {length} bytes where {end - place} are left")
+            value, place = data[place : place + length], place + length
+        elif wire in (_FIXED32, _FIXED64):
+            length = 4 if wire == _FIXED32 else 8
+            if length > end - place:
+                raise ValueError("a number runs over the end")
+            value, place = data[place : place + length], place + length
+        else:
+            raise ValueError(f"wire type {wire}")
+        yield key >> 3, wire, value
+
+
+def _features(example: memoryview, wanted: Mapping[bytes, str]) -> Iterator[tuple[str, memoryview]]:
+    """(name, encoded Feature) of the wanted entries of an Example."""
+    for number, wire, features in _fields(example):
+        if number != 1 or wire != _BYTES:
+            continue
+        for entry_number, entry_wire, entry in _fields(features):
+            if entry_number != 1 or entry_wire != _BYTES:
+                continue
+            pair = {item: value for item, kind, value in _fields(entry) if kind == _BYTES}
+            name = wanted.get(bytes(pair.get(1, b"")))
+            if name is not None:
+                yield name, pair.get(2, memoryview(b""))
+
+
+def _output(feature: Feature, encoded: memoryview | None, name: str, where: str) -> np.ndarray:
+    try:
+        kind, values = (None, None) if encoded is None else _values(encoded)
+    except (IndexError, ValueError) as error:
+        raise BadData(f"{where}: damaged feature {name!r}: {error}") from None
+    if kind is None:
+        return _missing(feature)
+    if kind != feature.kind:
+        raise BadData(f"{where}: feature {name!r} holds {kind} values, not {feature.kind}")
+    if kind == "string":
+        return np.frombuffer(values[0], np.uint8) if values else _missing(feature)
+    shape = (-1, *feature.shape) if feature.variable and feature.shape else (-1,)
+    if not feature.variable:
+        assert feature.shape is not None
+        shape = feature.shape
+    try:
+        return values.reshape(shape)
+    except ValueError:
+        wanted = "rows of shape" if feature.variable else "the shape"
+        raise BadData(
+            f"{where}: feature {name!r} has {count_of(len(values), 'value')}, which do not fill {wanted} "
+            f"{list(feature.shape or ())}"
+        ) from None
+
+
+def _missing(feature: Feature) -> np.ndarray:
+    if feature.kind == "string":
+        text = feature.default
+        return np.frombuffer(text if isinstance(text, bytes) else str(text).encode(), np.uint8)
+    if feature.variable:
+        return np.empty((0, *(feature.shape or ())), feature.dtype)
+    return np.full(feature.shape or (), feature.default, feature.dtype)
+
+
+def _values(feature: memoryview) -> tuple[str | None, Any]:
+    """(kind, values) of an encoded Feature; kind None if it holds nothing."""
+    for number, wire, inner in _fields(feature):
+        kind = _LIST_OF_KIND.get(number)
+        if kind is None or wire != _BYTES:
+            continue
+        if kind == "string":
+            return kind, [value for item, how, value in _fields(inner) if item == 1 and how == _BYTES]
+        parts = [_numbers(kind, how, value) for item, how, value in _fields(inner) if item == 1]
+        dtype = np.int64 if kind == "int64" else np.float32
+        return kind, parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.empty(0, dtype)
+    return None, None
+
+
+def _numbers(kind: str, wire: int, value: Any) -> np.ndarray:
+    """The numbers of one field: packed into bytes, or a single one."""
+    if kind == "float32":
+        if wire not in (_BYTES, _FIXED32) or len(value) % 4:
+            raise ValueError("floating point numbers of another size than 4 bytes")
+        return np.frombuffer(value, "<f4").astype(np.float32, copy=False)
+    if wire == _VARINT:
+        return np.array([value], np.uint64).view(np.int64)
+    if wire != _BYTES:
+        raise ValueError(f"integers of wire type {wire}")
+    return _packed_varints(np.frombuffer(value, np.uint8))
+
+
+def _packed_varints(data: np.ndarray) -> np.ndarray:
+    """All numbers of a packed field at once: each byte gives seven bits, a byte below 128 ends a number."""
+    ends = np.flatnonzero(data < 128)
+    if len(data) and (not len(ends) or ends[-1] != len(data) - 1):
+        raise ValueError("a number runs over the end")
+    starts = np.concatenate(([0], ends[:-1] + 1)) if len(ends) else ends
+    lengths = ends - starts + 1
+    if len(lengths) and lengths.max() > 10:
+        raise ValueError("a number of more than ten bytes")
+    shifts = (np.arange(len(data)) - np.repeat(starts, lengths)) * 7
+    bits = (data & 127).astype(np.uint64) << shifts.astype(np.uint64)
+    sums = np.add.reduceat(bits, starts) if len(starts) else np.empty(0, np.uint64)
+    return sums.astype(np.uint64, copy=False).view(np.int64)
