@@ -48,7 +48,7 @@ def audio(
 ) -> tuple[Sample, Sample]:  # fmt: skip
     """Decodes a sound file to (samples, sampling rate): time by channels, or time alone with ``downmix``.
 
-    Uncompressed wav files are read directly; FLAC, Ogg Vorbis and Opus, MP3 and AIFF through libsndfile
+    Uncompressed wav files and FLAC are read directly; Ogg Vorbis and Opus, MP3 and AIFF through libsndfile
     (``pip install "pipeflow[audio]"``). ``dtype`` is FLOAT, INT16 or INT32; floats are in -1...1. With a
     ``sample_rate`` above 0 the sound is resampled to it; ``fn.audio_resample`` tells what ``quality`` and ``antialias``
     do. A truncated or damaged file is an error.
@@ -88,6 +88,10 @@ def _stored(encoded: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, int]:
     wav = kernels.audio_wav.parse(encoded)
     if wav is not None:
         return kernels.audio_wav.samples(encoded, wav), wav.rate
+    if encoded[:4].tobytes() == b"fLaC":
+        decoded = kernels.audio_flac.decode(encoded)
+        if decoded is not None:
+            return decoded
     return kernels.audio_files.decode(encoded, _STORED_AS[dtype])
 
 

@@ -1,4 +1,4 @@
-"""Decoding compressed sound files through libsndfile: FLAC, Ogg Vorbis and Opus, MP3, AIFF and the rarer wav kinds."""
+"""Decoding sound files through libsndfile: Ogg Vorbis and Opus, MP3, AIFF, the rarer kinds of wav and FLAC."""
 
 import io
 from struct import unpack_from
@@ -7,11 +7,9 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
-from pipeflow.kernels.cpu.audio_wav import BrokenAudio
+from pipeflow.kernels.cpu.audio_wav import EXPANSION, BrokenAudio
 
-# Memory is taken at once up to this many bytes of samples per byte of file. Sound announced to be longer is read
-# piece by piece, so that a header cannot ask for memory that its file does not fill.
-EXPANSION = 64
+# Frames read at a time where the header announces more than the file is likely to hold.
 PIECE = 1 << 16
 
 

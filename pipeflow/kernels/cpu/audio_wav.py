@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
 # What a writer to a pipe, which cannot go back to fill the size in, leaves in the header.
 UNKNOWN_SIZE = 0xFFFFFFFF
+# Memory for compressed sound is taken at once up to this many bytes a byte of file. Sound announced to be longer is
+# read piece by piece, so that a header cannot ask for memory that its file does not fill.
+EXPANSION = 64
 _EXTENSIBLE_TAIL = bytes.fromhex("000000001000800000aa00389b71")
 _DTYPES = {(PCM, 8): "u1", (PCM, 16): "<i2", (PCM, 32): "<i4", (FLOAT, 32): "<f4", (FLOAT, 64): "<f8"}
 

@@ -1,0 +1,427 @@
+"""A FLAC decoder for the common case: whole files of up to 24 bits with a known length, which is nearly all of them.
+
+``decode`` answers None for what it does not know and for anything that looks wrong, so that the general library has the
+last word on both. Every frame is accepted only with its checksum. It parses hostile bytes: each read is at a bit
+position that was compared with the end of the data, and the data are followed by zeros for the widest read.
+
+Samples are predicted from the ones before them and corrected by a residual. Both are done in one loop: the chain of
+reading bits and the chain of predictions do not depend on each other, so the processor runs them side by side.
+"""
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from pipeflow.kernels.cpu.audio_wav import EXPANSION
+
+# Zero bytes behind the data: a few short reads in a row begin at the last byte at the latest, and each takes 8.
+PADDING = 64
+# Zero samples before each block, so that a prediction may reach back over the first ones.
+HISTORY = 32
+MAX_BITS = 24
+# Bits that can be used of a word of 64 that begins inside a byte.
+USABLE = 57
+
+_INT32, _INT64 = ir.IntType(32), ir.IntType(64)
+
+
+@intrinsic
+def _peek(_typing, data, position):
+    """The 64 bits that begin at a bit position, the first one on top; the last 7 may be missing (zero)."""
+    signature = types.uint64(types.Array(types.uint8, 1, "C"), types.int64)
+
+    def codegen(context, builder, signature, arguments):
+        base = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        pointer = builder.gep(base, [builder.lshr(arguments[1], _INT64(3))])
+        word = builder.load(builder.bitcast(pointer, _INT64.as_pointer()), align=1)
+        swap = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_INT64, [_INT64]), "llvm.bswap.i64")
+        return builder.shl(builder.call(swap, [word]), builder.and_(arguments[1], _INT64(7)))
+
+    return signature, codegen
+
+
+@intrinsic
+def _leading_zeros(_typing, word):
+    """How many zero bits precede the first one; 64 if there is none."""
+
+    def codegen(_context, builder, _signature, arguments):
+        return builder.ctlz(arguments[0], ir.IntType(1)(0))
+
+    return types.int64(types.uint64), codegen
+
+
+def _prediction(order: int):
+    """An intrinsic: the sum over j < order of coefficients[j] * samples[place - 1 - j], unrolled."""
+
+    @intrinsic
+    def predict(_typing, samples, place, coefficients):
+        signature = types.int64(types.Array(types.int32, 1, "C"), types.int64, types.Array(types.int64, 1, "C"))
+
+        def codegen(context, builder, signature, arguments):
+            samples, coefficients = (
+                context.make_array(signature.args[i])(context, builder, arguments[i]).data for i in (0, 2)
+            )
+            total = _INT64(0)
+            # The newest sample comes last: everything before it can be computed while it is still being made.
+            for j in reversed(range(order)):
+                value = builder.load(builder.gep(samples, [builder.sub(arguments[1], _INT64(j + 1))]))
+                factor = builder.load(builder.gep(coefficients, [_INT64(j)]))
+                total = builder.add(total, builder.mul(builder.sext(value, _INT64), factor))
+            return total
+
+        return signature, codegen
+
+    return predict
+
+
+_predict4, _predict8, _predict12, _predict32 = (_prediction(order) for order in (4, 8, 12, 32))
+
+
+@intrinsic
+def _put(_typing, samples, place, value):
+    """samples[place] = value, without the test for negative places."""
+    signature = types.void(types.Array(types.int32, 1, "C"), types.int64, types.int64)
+
+    def codegen(context, builder, signature, arguments):
+        base = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        builder.store(builder.trunc(arguments[2], _INT32), builder.gep(base, [arguments[1]]))
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@njit(nogil=True, cache=True)
+def _bits(data, position, count):
+    """``count`` bits, at most 32, as an unsigned number."""
+    return np.int64((_peek(data, position) >> np.uint64(1)) >> np.uint64(63 - count))
+
+
+@njit(nogil=True, cache=True)
+def _signed(data, position, count):
+    value = _bits(data, position, count)
+    return value - (value >> (count - 1) << count) if count else 0
+
+
+@njit(nogil=True, cache=True)
+def _zeros(data, position, end):
+    """The number of zero bits at a position, however many; -1 if the data end before a one."""
+    count = 0
+    while position + count <= end:
+        word = _peek(data, position + count) >> np.uint64(64 - USABLE)
+        if word:
+            return count + _leading_zeros(word) - (64 - USABLE)
+        count += USABLE
+    return -1
+
+
+# Inlined by Numba: LLVM leaves the call of a function with so many array arguments, at the price of the work itself.
+@njit(nogil=True, cache=True, inline="always")
+def _predicted(samples, place, coefficients, order, shift):
+    if order <= 4:
+        return _predict4(samples, place, coefficients) >> shift
+    if order <= 8:
+        return _predict8(samples, place, coefficients) >> shift
+    if order <= 12:
+        return _predict12(samples, place, coefficients) >> shift
+    return _predict32(samples, place, coefficients) >> shift
+
+
+@njit(nogil=True, cache=True)
+def _rice(data, position, end, samples, place, last, coefficients, order, shift, parameter):
+    """Decodes samples [place, last) whose residuals are Rice codes; returns the position after them, or -1."""
+    down = np.uint64(63 - parameter)
+    one = np.uint64(1)
+    while place < last:
+        if position > end:
+            return -1
+        word = _peek(data, position)
+        quotient = _leading_zeros(word)
+        used = quotient + 1 + parameter
+        if used > USABLE:
+            quotient = _zeros(data, position, end)
+            if quotient < 0 or quotient > 1 << 30:
+                return -1
+            position += quotient + 1
+            if position > end:
+                return -1
+            value = np.int64((np.uint64(_peek(data, position)) >> one) >> down) | (quotient << parameter)
+            position += parameter
+            residual = (value >> 1) ^ -(value & 1)
+            _put(samples, place, residual + _predicted(samples, place, coefficients, order, shift))
+            place += 1
+            continue
+        value = np.int64(((word << np.uint64(quotient + 1)) >> one) >> down) | (quotient << parameter)
+        residual = (value >> 1) ^ -(value & 1)
+        _put(samples, place, residual + _predicted(samples, place, coefficients, order, shift))
+        place += 1
+        # Most codes are short enough for a second one in the same word, which halves the waiting for memory.
+        word = word << np.uint64(used)
+        quotient = _leading_zeros(word)
+        more = quotient + 1 + parameter
+        if used + more <= USABLE and place < last:
+            value = np.int64(((word << np.uint64(quotient + 1)) >> one) >> down) | (quotient << parameter)
+            residual = (value >> 1) ^ -(value & 1)
+            _put(samples, place, residual + _predicted(samples, place, coefficients, order, shift))
+            place += 1
+            used += more
+        position += used
+    return position
+
+
+@njit(nogil=True, cache=True)
+def _residual(data, position, end, samples, size, coefficients, order, shift):
+    """Decodes the samples of a block after the first ``order`` ones; returns the position after them, or -1."""
+    method, partition_order = _bits(data, position, 2), _bits(data, position + 2, 4)
+    position += 6
+    if method > 1 or size & ((1 << partition_order) - 1) or (size >> partition_order) < order:
+        return -1
+    width = 4 + method
+    place = HISTORY + order
+    for partition in range(1 << partition_order):
+        if position > end:
+            return -1
+        last = HISTORY + (partition + 1) * (size >> partition_order)
+        parameter = _bits(data, position, width)
+        position += width
+        if parameter < (1 << width) - 1:
+            position = _rice(data, position, end, samples, place, last, coefficients, order, shift, parameter)
+            if position < 0:
+                return -1
+            place = last
+            continue
+        raw = _bits(data, position, 5)
+        position += 5
+        while place < last:
+            if position > end:
+                return -1
+            residual = _signed(data, position, raw)
+            position += raw
+            _put(samples, place, residual + _predicted(samples, place, coefficients, order, shift))
+            place += 1
+    return position
+
+
+@njit(nogil=True, cache=True)
+def _subframe(data, position, end, samples, size, bits, coefficients):
+    """Decodes one channel of a frame into samples[HISTORY:]; returns the position after it, or -1."""
+    head = _bits(data, position, 8)
+    position += 8
+    if head & 0x80:
+        return -1
+    wasted = 0
+    if head & 1:
+        wasted = _zeros(data, position, end) + 1
+        if wasted < 1 or wasted >= bits:
+            return -1
+        position += wasted
+        bits -= wasted
+    kind = (head >> 1) & 0x3F
+    coefficients[:] = 0
+    if kind == 0:
+        value = _signed(data, position, bits)
+        position += bits
+        samples[HISTORY : HISTORY + size] = value
+    elif kind == 1:
+        if position + size * bits > end:
+            return -1
+        for i in range(size):
+            samples[HISTORY + i] = _signed(data, position + i * bits, bits)
+        position += size * bits
+    else:
+        order = kind - 8 if kind < 32 else kind - 31
+        if kind < 8 or 12 < kind < 32 or order > size:
+            return -1
+        if position + order * bits > end:
+            return -1
+        for i in range(order):
+            samples[HISTORY + i] = _signed(data, position, bits)
+            position += bits
+        shift = 0
+        if kind < 32:
+            # The fixed predictors continue a polynomial: the alternating binomial coefficients.
+            factor = 1
+            for j in range(order):
+                factor = factor * (order - j) // (j + 1)
+                coefficients[j] = factor if j % 2 == 0 else -factor
+        else:
+            precision = _bits(data, position, 4) + 1
+            shift = _signed(data, position + 4, 5)
+            position += 9
+            if precision == 16 or shift < 0 or position + order * precision > end:
+                return -1
+            for j in range(order):
+                coefficients[j] = _signed(data, position, precision)
+                position += precision
+        position = _residual(data, position, end, samples, size, coefficients, order, shift)
+        if position < 0:
+            return -1
+    if wasted:
+        for i in range(HISTORY, HISTORY + size):
+            samples[i] <<= wasted
+    return position if position <= end else -1
+
+
+def _checksum_tables() -> NDArray[np.int64]:
+    """Tables of the checksum x**16 + x**15 + x**2 + 1 for a byte with 0 to 7 zero bytes behind it."""
+    tables = np.zeros((8, 256), np.int64)
+    for byte in range(256):
+        value = byte << 8
+        for _ in range(8):
+            value = (value << 1) ^ (0x8005 if value & 0x8000 else 0)
+        tables[0, byte] = value & 0xFFFF
+    for behind in range(1, 8):
+        before = tables[behind - 1]
+        tables[behind] = (before << 8 & 0xFF00) ^ tables[0, before >> 8]
+    return tables.reshape(-1)
+
+
+_CHECKSUMS = _checksum_tables()
+
+
+@njit(nogil=True, cache=True)
+def _checksum(data, begin, end, tables):
+    value = 0
+    at = begin
+    while at + 8 <= end:
+        first = np.int64(data[at]) ^ (value >> 8)
+        second = np.int64(data[at + 1]) ^ (value & 0xFF)
+        value = (
+            tables[7 * 256 + first] ^ tables[6 * 256 + second] ^ tables[5 * 256 + data[at + 2]]
+            ^ tables[4 * 256 + data[at + 3]] ^ tables[3 * 256 + data[at + 4]] ^ tables[2 * 256 + data[at + 5]]
+            ^ tables[256 + data[at + 6]] ^ tables[data[at + 7]]
+        )  # fmt: skip
+        at += 8
+    while at < end:
+        value = ((value << 8) & 0xFFFF) ^ tables[(value >> 8) ^ np.int64(data[at])]
+        at += 1
+    return value
+
+
+@njit(nogil=True, cache=True)
+def _frame_header(data, position, end, bits, channels):
+    """(position after the header, samples in the frame, channel assignment); the position is -1 if it is wrong."""
+    wrong = -1, 0, 0
+    head = _bits(data, position, 32)
+    # 14 bits of synchronisation, a reserved bit and the blocking strategy.
+    if head >> 17 != 0x7FFC:
+        return wrong
+    size_code, rate_code = (head >> 12) & 15, (head >> 8) & 15
+    assignment, bits_code = (head >> 4) & 15, (head >> 1) & 7
+    coded_bits = (bits, 8, 12, -1, 16, 20, 24, 32)[bits_code]
+    coded_channels = assignment + 1 if assignment < 8 else 2
+    if coded_bits != bits or coded_channels != channels or assignment > 10 or head & 1 or rate_code == 15:
+        return wrong
+    position += 32
+    # The number of the frame, as UTF-8 writes a character: as many bytes as the first has leading ones.
+    first = _bits(data, position, 8)
+    ones = _leading_zeros(np.uint64(~first & 0xFF) << np.uint64(56))
+    if ones == 1 or ones > 7:
+        return wrong
+    position += 8 * max(ones, 1)
+    if size_code == 0:
+        return wrong
+    if size_code == 1:
+        size = 192
+    elif size_code < 6:
+        size = 576 << (size_code - 2)
+    elif size_code == 6:
+        size = _bits(data, position, 8) + 1
+        position += 8
+    elif size_code == 7:
+        size = _bits(data, position, 16) + 1
+        position += 16
+    else:
+        size = 256 << (size_code - 8)
+    position += 0 if rate_code < 12 else 8 if rate_code == 12 else 16
+    return position + 8, size, assignment
+
+
+@njit(nogil=True, cache=True)
+def _decode(data, begin, total, channels, bits, largest, out, up, tables):
+    """Decodes all frames into ``out`` (interleaved), moved up by ``up`` bits; False if anything is wrong."""
+    end = (data.size - PADDING) * 8
+    blocks = np.zeros((channels, HISTORY + largest), np.int32)
+    coefficients = np.zeros(HISTORY, np.int64)
+    position, done = begin * 8, 0
+    while done < total:
+        first_byte = position >> 3
+        if position > end:
+            return False
+        position, size, assignment = _frame_header(data, position, end, bits, channels)
+        if position < 0 or position > end or size > largest or size > total - done:
+            return False
+        for channel in range(channels):
+            side = (assignment in (8, 10) and channel == 1) or (assignment == 9 and channel == 0)
+            position = _subframe(data, position, end, blocks[channel], size, bits + side, coefficients)
+            if position < 0:
+                return False
+        last_byte = (position + 7) >> 3
+        if (last_byte + 2) * 8 > end:
+            return False
+        if _checksum(data, first_byte, last_byte, tables) != _bits(data, last_byte * 8, 16):
+            return False
+        position = (last_byte + 2) * 8
+        _write(blocks, size, assignment, out, done * channels, up)
+        done += size
+    return True
+
+
+@njit(nogil=True, cache=True)
+def _write(blocks, size, assignment, out, offset, up):
+    channels = len(blocks)
+    if assignment < 8:
+        for channel in range(channels):
+            block = blocks[channel]
+            for i in range(size):
+                out[offset + i * channels + channel] = block[HISTORY + i] << up
+        return
+    left, right = blocks[0], blocks[1]
+    for i in range(size):
+        a, b = left[HISTORY + i], right[HISTORY + i]
+        if assignment == 8:
+            b = a - b
+        elif assignment == 9:
+            a = a + b
+        else:
+            # The sum lost its lowest bit, which is that of the difference.
+            doubled = (a << 1) | (b & 1)
+            a, b = (doubled + b) >> 1, (doubled - b) >> 1
+        out[offset + 2 * i] = a << up
+        out[offset + 2 * i + 1] = b << up
+
+
+def decode(data: NDArray[np.uint8]) -> tuple[NDArray, int] | None:
+    """The stored samples (int16, or int32 with the bits on top), frames by channels, and their rate; or None."""
+    if data.size < 42 or data[:4].tobytes() != b"fLaC" or data[4] & 0x7F:
+        return None
+    head = int.from_bytes(data[18:26].tobytes(), "big")
+    largest = int.from_bytes(data[10:12].tobytes(), "big")
+    rate, channels, bits = head >> 44, (head >> 41 & 7) + 1, (head >> 36 & 31) + 1
+    total = head & ((1 << 36) - 1)
+    if not rate or not total or not 4 <= bits <= MAX_BITS or largest < 16:
+        return None
+    dtype = np.int16 if bits == 16 else np.int32
+    if total * channels * np.dtype(dtype).itemsize > EXPANSION * data.size:
+        return None
+    begin = _after_metadata(data)
+    if begin is None:
+        return None
+    out = np.empty(total * channels, dtype)
+    padded = np.concatenate([data, np.zeros(PADDING, np.uint8)])
+    up = 0 if bits == 16 else 32 - bits
+    if not _decode(padded, begin, total, channels, bits, largest, out, up, _CHECKSUMS):
+        return None
+    return out.reshape(total, channels), rate
+
+
+def _after_metadata(data: NDArray[np.uint8]) -> int | None:
+    at, last = 4, False
+    while not last:
+        if at + 4 > data.size:
+            return None
+        last = bool(data[at] & 0x80)
+        at += 4 + int.from_bytes(data[at + 1 : at + 4].tobytes(), "big")
+    return at
