@@ -325,6 +325,8 @@ class _Compiler:
                 externals[reference] = value
                 value = External(reference)
             constants.append((name, value))
+        if node.op.fetches and node.seed is not None:
+            constants.append(("seed", node.seed))  # a reader's shards share an order by its own seed, not the pipeline's
         key = None
         if node.op.random:  # sources included: they shuffle by it
             key = seeds.node_key(self.seed if node.seed is None else node.seed, node.random_name)

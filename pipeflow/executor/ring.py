@@ -98,6 +98,7 @@ class Executor:
             "position": 0,
             "states": {item.step.name: item.source.state() for item in self.sources},
         }
+        self._delivered = self._began["states"]
 
     # What the owner calls.
 
@@ -141,6 +142,7 @@ class Executor:
         with self._lock:
             self._ring.popleft()
             self._work.notify()
+        self._delivered = {**self._delivered, **batch.states}
         error = batch.failure()
         if error is not None:
             raise error
@@ -163,6 +165,8 @@ class Executor:
         with self._lock:
             self._drop()
             for item in self.sources:
+                if item.op.fetches:  # a reader goes back to the samples of the batches that are dropped
+                    item.source.restore(self._delivered[item.step.name])
                 item.source.reset()
             self._ended = False
             self.epoch += 1
@@ -232,6 +236,7 @@ class Executor:
         for item in self.sources:
             item.source.restore(state["states"].get(item.step.name))
         self._began = dict(state)
+        self._delivered = self._began["states"]
 
     # Scheduling; all of it under the lock.
 

@@ -20,6 +20,7 @@ def read(reader, batches, batch_size):
     for iteration in range(batches):
         feed = reader.next(Request(batch_size, 0, iteration, iteration * batch_size))
         assert feed.size == batch_size == len(feed.outputs[0]) == len(feed.positions) == len(feed.source_info)
+        assert (np.diff(feed.epochs) >= 0).all()
         indices += feed.outputs[0].tolist()
         positions += feed.positions.tolist()
         sources += list(feed.source_info)
@@ -43,7 +44,7 @@ def check_reader(make, expected, batch_size=3):
     batches = 2 * size
     indices, positions, sources = read(plain, batches, batch_size)
     assert indices == [place % size for place in range(batches * batch_size)]
-    assert positions == list(range(batches * batch_size))
+    assert positions == indices
     assert sources == [samples.source_info(index) for index in indices]
 
     for shuffle, stick, pad, shards in product([False, True], [False, True], [False, True], [1, 2, 3]):
@@ -61,7 +62,7 @@ def check_reader(make, expected, batch_size=3):
         assert sorted(index for _, index in first_epoch) == list(range(size)), order
         assert sorted(position for position, _ in first_epoch) == list(range(size)), order
 
-    meta = Reader(make, {"num_shards": 3, "shard_id": 1, "pad_last_batch": True}, lazy=False).meta()
+    meta = Reader(make, {"num_shards": 3, "shard_id": 1, "pad_last_batch": True}, lazy=False).reader_meta()
     assert meta == {"epoch_size": size, "epoch_size_padded": 3 * -(-size // 3), "number_of_shards": 3, "shard_id": 1,
                     "pad_last_batch": 1, "stick_to_shard": 0}
 

@@ -11,6 +11,7 @@ The order of the samples (shuffling, shards, padding, epochs, checkpoints) is ad
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, overload
 
 import numpy as np
@@ -62,7 +63,7 @@ class _Sources(Sequence[str]):
 class Reader:
     """A source that walks a reader's samples in its order; the pipeline's threads fetch them."""
 
-    def __init__(self, make: Callable[[], Any], order: Mapping[str, Any], lazy: bool) -> None:
+    def __init__(self, make: Callable[[], Any], order: Mapping[str, Any], lazy: bool = False) -> None:
         self._make = make
         self._order = dict(order)
         self._samples: Any = None
@@ -86,15 +87,29 @@ class Reader:
     def next(self, request: Request) -> Feed:
         """The indices of the next batch; batches run on from one epoch into the next."""
         if self._sampler is None:
-            self._sampler = Sampler(self.order, request.batch_size)
+            self._sampler = Sampler(self._keyed(request.key), request.batch_size)
             if self._saved is not None:
                 self._sampler.restore(self._saved)
         picks = self._sampler.take(request.batch_size)
-        # Counted over all epochs: a batch that runs from one epoch into the next has no epoch of its own.
-        positions = picks.epoch * self._sampler.order.size + picks.position
         return Feed(
-            len(picks), [picks.index], owned=True, positions=positions, source_info=self.sources(picks.index.tolist())
+            len(picks),
+            [picks.index],
+            owned=True,
+            positions=picks.position,
+            epochs=picks.epoch,
+            source_info=self.sources(picks.index.tolist()),
         )
+
+    def _keyed(self, key: int) -> Order:
+        """The order, shuffled by the reader's own seed or else by the key that comes from the pipeline's.
+
+        Shards of one permutation must agree on it, and it is a habit to give each rank's pipeline a seed of its own:
+        with several shards only the reader's seed counts.
+        """
+        order = self.order
+        if "seed" in self._order or (order.strided and order.num_shards > 1):
+            return order
+        return replace(order, seed=key)
 
     def sources(self, indices: list[int]) -> Sequence[str] | None:
         """What the reader says of where its samples come from."""
@@ -128,7 +143,7 @@ class Reader:
         else:
             Sampler(self.order, 1).restore(state)
 
-    def meta(self) -> dict[str, int]:
+    def reader_meta(self) -> dict[str, int]:
         """DALI's `reader_meta`."""
         order = self.order
         largest = -(-order.size // order.num_shards)
@@ -145,7 +160,9 @@ class Reader:
 def build_reader(cls: type, *, seed: int | None = None, lazy_init: bool = False, **arguments: Any) -> Reader:
     """A Reader over `cls(**the arguments that are not the order's)`."""
     order = {name: arguments.pop(name, default) for name, _, default in _ORDER_ARGUMENTS if name != "lazy_init"}
-    return Reader(lambda: cls(**arguments), order | {"seed": seed or 0}, lazy_init)
+    if seed is not None:
+        order["seed"] = seed
+    return Reader(lambda: cls(**arguments), order, lazy_init)
 
 
 def reader(
