@@ -65,6 +65,7 @@ class Step:
     fetch: bool = False
     user_code: bool = False
     writable: tuple[bool, ...] = ()
+    shared_with: tuple[str, ...] = ()  # per input of user code: who else reads it, for messages
     copied: bool = False  # the results are the user's or a view of them: copied at the stage's end
 
     @property
@@ -413,7 +414,7 @@ class _Compiler:
         roots: dict[int, frozenset[int]] = {}
         foreign: set[int] = set()  # memory that is not the pipeline's own
         users: set[int] = set()  # results of user code that travel inside a stage as they are
-        uses: dict[int, int] = {}
+        uses: dict[int, list[str]] = {}
         for slot, kind in enumerate(storage):
             roots[slot] = frozenset([slot])
             if kind == "constant":
@@ -434,25 +435,30 @@ class _Compiler:
                 reading += step.inputs
             for slot in reading:
                 for root in roots[slot]:
-                    uses[root] = uses.get(root, 0) + 1
-        for slot in outputs:
+                    uses.setdefault(root, []).append(f"{step.title} ({step.name})")
+        for number, slot in enumerate(outputs):
             for root in roots[slot]:
-                uses[root] = uses.get(root, 0) + 1
+                uses.setdefault(root, []).append(f"output {number} of the pipeline")
         result = []
         for stage in stages:
             members = []
             for step in stage.steps:
                 if step.user_code:
-                    rights = tuple(
-                        all(uses.get(root, 0) <= 1 and root not in foreign for root in roots[slot])
-                        for slot in step.inputs
-                    )
-                    step = replace(step, writable=rights)
+                    others = [self._others(step, roots[slot], uses, foreign) for slot in step.inputs]
+                    step = replace(step, writable=tuple(not text for text in others), shared_with=tuple(others))
                 if stage.kind == "sample" and any(roots[slot] & (users | foreign) for slot in step.outputs):
                     step = replace(step, copied=True)
                 members.append(step)
             result.append(replace(stage, steps=tuple(members)))
         return result
+
+    def _others(self, step: Step, roots: frozenset[int], uses: dict[int, list[str]], foreign: set[int]) -> str:
+        """Who but this step has a claim on the memory under an input; "" for nobody."""
+        if roots & foreign:
+            return "it is a constant or the user's own array"
+        readers = [reader for root in sorted(roots) for reader in uses.get(root, [])]
+        readers.remove(f"{step.title} ({step.name})")
+        return f"it is also read by {', '.join(dict.fromkeys(readers))}" if readers else ""
 
     def _origins(self, stages: Sequence[Stage]) -> tuple[int, ...]:
         """Which source the samples of a slot come from: that of its first input that has one."""

@@ -6,6 +6,7 @@ are Stafford's thirteenth mix): ``number(key, index) = mix(key ^ mix(index * GOL
 started at a random place, two keys never share a stretch of numbers. GPU kernels compute the same function.
 """
 
+import ctypes
 import hashlib
 import os
 from typing import Any
@@ -112,32 +113,45 @@ class Key:
 
     def generator(self) -> np.random.Generator:
         """A NumPy generator of its own, for code that wants one."""
-        generator = KeyedGenerator()
-        return generator.rekey(generator_states(np.array([self.value], np.uint64))[0])
+        return KeyedGenerator().rekey(generator_states(np.array([self.value], np.uint64))[0])
 
 
 def generator_states(keys: np.ndarray) -> np.ndarray:
-    """Generator states (n, 4 words) of the given keys, for KeyedGenerator.rekey."""
-    states = bits(keys, 4, start=1 << 40)
-    states[:, 3] = 1  # SFC64's own counter starts at one
+    """Generator states (n, 5 words) of the given keys, for KeyedGenerator.rekey."""
+    states = np.zeros((len(keys), 5), np.uint64)
+    states[:, :3] = bits(keys, 3, start=1 << 40)
+    states[:, 3] = 1  # SFC64's own counter starts at one; the fifth word says that no half number is left over
     return states
 
 
 class KeyedGenerator:
-    """One NumPy generator that can be set to any sample's key at little cost (0.7 us against 12 us for a new one)."""
+    """One NumPy generator that can be set to any sample's key.
 
-    __slots__ = ("_bit_generator", "_state", "generator")
+    Writing the five words of the state where the generator keeps them takes 0.15 us; its ``state`` property takes 1 us and
+    a new generator 12. The address is public and the order of the words is checked at construction: should a NumPy keep
+    them otherwise, the property is used.
+    """
+
+    __slots__ = ("_bit_generator", "_state", "_words", "generator")
 
     def __init__(self) -> None:
         self._bit_generator = np.random.SFC64(0)
-        self._state = self._bit_generator.state
-        self._state["has_uint32"] = 0
         self.generator = np.random.Generator(self._bit_generator)
+        self._state = self._bit_generator.state
+        self._words: np.ndarray | None = None
+        address = self._bit_generator.ctypes.state_address
+        words = np.ctypeslib.as_array((ctypes.c_uint64 * 5).from_address(address))
+        if np.array_equal(words[:4], self._state["state"]["state"]) and words[4] == 0:
+            self._words = words
 
     def rekey(self, state: np.ndarray) -> np.random.Generator:
         """The generator, set to the beginning of the numbers of ``state``."""
-        self._state["state"]["state"] = state
-        self._bit_generator.state = self._state
+        if self._words is not None:
+            self._words[:] = state
+        else:
+            self._state["state"]["state"] = state[:4]
+            self._state["has_uint32"] = 0
+            self._bit_generator.state = self._state
         return self.generator
 
 

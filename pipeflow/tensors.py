@@ -482,6 +482,11 @@ def _check_uniform(samples: Sequence[np.ndarray]) -> None:
 Take = Callable[[int], np.ndarray]
 
 
+def slab_size(samples: int, hint: int) -> int:
+    """The bytes for so many samples of the hinted size, each beginning at a multiple of 64."""
+    return samples * (-(-hint // 64) * 64)
+
+
 class Collector:
     """Gathers the results of one output over a batch: each is copied once, at once, into memory of the batch.
 
@@ -507,7 +512,9 @@ class Collector:
         if first.dtype == object:
             self.dense = np.empty(shape, object)
         else:
-            self._slab = self._take(self.size * max(first.nbytes, self.hint))
+            self._slab = self._take(
+                slab_size(self.size, self.hint) if self.hint >= first.nbytes else self.size * first.nbytes
+            )
             self.dense = self._slab[: self.size * first.nbytes].view(first.dtype).reshape(shape)
         return self.dense
 

@@ -59,6 +59,12 @@ class HeapPool:
             return np.empty(shape, dtype)
         return self.take(nbytes).view(dtype).reshape(shape)
 
+    def reserve(self, nbytes: int, blocks: int) -> None:
+        """Allocates blocks ahead of their first use."""
+        if nbytes > SMALL:
+            free = self._free.setdefault(size_class(nbytes), deque())
+            free.extend(self._allocate(size_class(nbytes)) for _ in range(blocks))
+
     def trim(self) -> int:
         """Gives the blocks that nobody uses back to the system; tells how many bytes that were."""
         freed = 0

@@ -46,7 +46,7 @@ class BatchRun:
             wrapped.__cause__ = error
             error = wrapped
         if step is not None:
-            add_notes(error, self._notes(step, sample))
+            add_notes(error, [*self._notes(step, sample), *_rights(error, step)])
         if sample >= 0 and step is not None:
             self.failures[sample] = (error, step)
         else:
@@ -99,3 +99,41 @@ class BatchRun:
             info = self.origins[origin] if origin >= 0 and origin < len(self.origins) else None
             results.append(TensorListCPU.from_parts(values, spec.dtype, spec.ndim, self.layouts[slot] or "", info))
         return tuple(results)
+
+
+def _rights(error: BaseException, step: Step) -> list[str]:
+    """Why user code could not write to its input."""
+    text = str(error).lower()
+    if not step.user_code or not ("read-only" in text or "readonly" in text):
+        return []
+    reasons = [f"input {index} is read-only: {why}" for index, why in enumerate(step.shared_with) if why]
+    return [f"{'; '.join(reasons)}. Change a copy instead: x = x.copy()"] if reasons else []
+
+
+def check_outputs(batch: BatchRun, step: Step) -> None:
+    """The samples of one output of user code (or of two branches) are of one kind and fit their layout."""
+    for output, slot in enumerate(step.outputs):
+        values, layout = batch.values[slot], batch.layouts[slot]
+        if values is None or not len(values):
+            continue
+        if isinstance(values, np.ndarray):
+            ndim, where = values.ndim - 1, 0
+        else:
+            where = next((index for index, array in enumerate(values) if array is not None), -1)
+            if where < 0:
+                continue
+            first = values[where]
+            ndim = first.ndim
+            for sample, array in enumerate(values):
+                if array is not None and (array.dtype != first.dtype or array.ndim != ndim):
+                    kind = TypeError if array.dtype != first.dtype else ValueError
+                    text = f"output {output} has samples of different kinds in one batch: {_kind(first)} for the first and "
+                    batch.fail(kind(f"{text}{_kind(array)} for sample {sample}"), step, sample)
+                    break
+        if layout and len(layout) != ndim:
+            text = f"layout {layout!r} has {len(layout)} axes and output {output} of {step.title} has {ndim}"
+            batch.fail(ValueError(text), step, where)
+
+
+def _kind(array: np.ndarray) -> str:
+    return f"{array.dtype} {array.shape}"

@@ -16,7 +16,7 @@ from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.device import DeviceStage, Runtime
 from pipeflow.executor.steps import ColumnStep, SampleStage, SourceStep, WholeStep
 from pipeflow.plan import Plan
-from pipeflow.tensors import TensorListCPU
+from pipeflow.tensors import TensorListCPU, slab_size
 
 CLOSE_SECONDS = 5.0  # how long close() waits for a step that is running
 
@@ -74,6 +74,7 @@ class Executor:
                 self.stages.append(DeviceStage(plan, stage, runtime))
             else:
                 self.stages.append(WholeStep(plan, stage.steps[0]))
+        self._reserve()
         self._constants = [(slot, plan.constant(value), plan.slots[slot].spec.layout) for slot, value in plan.constants]
         self._lock = threading.Lock()
         self._work = threading.Condition(self._lock)
@@ -99,6 +100,13 @@ class Executor:
             "states": {item.step.name: item.source.state() for item in self.sources},
         }
         self._delivered = self._began["states"]
+
+    def _reserve(self) -> None:
+        """Allocates what byte-size hints promise: for the batches in flight, the one handed out and the one before it."""
+        for step in self.plan.steps():
+            for hint in step.hint[: len(step.outputs)]:
+                if step.user_code:
+                    self.pool.reserve(slab_size(self.options.batch_size, hint), self.options.depth + 2)
 
     # What the owner calls.
 

@@ -9,7 +9,7 @@ import numpy as np
 from pipeflow import declare, seeds
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.declare import BatchCall, Kernel, OpDef, Source
-from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.batch import BatchRun, check_outputs
 from pipeflow.plan import Plan, Stage, Step
 from pipeflow.tensors import read_only
 
@@ -144,30 +144,9 @@ class SampleStep(BoundStep):
             row[slot] = result
 
     def finish(self, batch: BatchRun) -> None:
-        """Checks at the stage's end that the samples of one batch are of one kind."""
-        if not (self.step.user_code or self.op.name == "_merge"):
-            return
-        for output, (slot, storage) in enumerate(zip(self.step.outputs, self.storages)):
-            if storage != "table":
-                continue
-            first = None
-            for sample, array in enumerate(batch.values[slot]):
-                if array is None:
-                    continue
-                if first is None:
-                    first = array
-                elif array.dtype != first.dtype or array.ndim != first.ndim:
-                    kind = TypeError if array.dtype != first.dtype else ValueError
-                    what = "has samples of different kinds in one batch"
-                    error = kind(
-                        f"output {output} {what}: {_kind(first)} for the first and {_kind(array)} for sample {sample}"
-                    )
-                    batch.fail(error, self.step, sample)
-                    break
-
-
-def _kind(array: np.ndarray) -> str:
-    return f"{array.dtype} {array.shape}"
+        """Checks at the stage's end what the declaration cannot promise."""
+        if self.step.user_code or self.op.name == "_merge":
+            check_outputs(batch, self.step)
 
 
 class Placement:
@@ -233,6 +212,8 @@ class WholeStep(BoundStep):
             batch.values[slot] = values
             if batch.layouts[slot] is None:
                 self._find_layouts(batch, inputs)
+        if step.user_code:
+            check_outputs(batch, step)
 
     def _find_layouts(self, batch: BatchRun, inputs: Sequence[Any]) -> None:
         specs = [

@@ -7,7 +7,7 @@ call user code: how it is called, how results are checked, how mistakes are repo
 
 import inspect
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -136,13 +136,19 @@ class SampleCalls:
         self._generator = seeds.KeyedGenerator() if rng else None
 
     def __call__(self, inputs: Sequence[Any], batch: BatchCall) -> list[Any]:
-        rows = zip(*map(iterate, inputs)) if inputs else ((),) * batch.size
+        results: Iterable[Any]
         if self.rng:
-            return self._collect(self._with_rng(rows, batch.keys), batch)
-        if self.num_outputs == 1 and len(inputs) == 1:
-            return [self._one_to_one(iterate(inputs[0]), batch)]
-        function = self.function
-        return self._collect((function(*row) for row in rows), batch)
+            rows = zip(*map(iterate, inputs)) if inputs else ((),) * batch.size
+            results = self._with_rng(rows, batch.keys)
+        elif inputs:
+            results = map(self.function, *map(iterate, inputs))
+        else:
+            results = (self.function() for _ in range(batch.size))
+        if not batch.size:
+            return [[] for _ in range(self.num_outputs)]
+        if self.num_outputs == 1:
+            return [self._collect_one(iter(results), batch)]
+        return self._collect(results, batch)
 
     def _with_rng(self, rows: Iterable[Any], keys: np.ndarray) -> Iterable[Any]:
         assert self._generator is not None
@@ -150,33 +156,29 @@ class SampleCalls:
         for row, state in zip(rows, seeds.generator_states(keys)):
             yield function(*row, rng=rekey(state))
 
-    def _one_to_one(self, samples: Iterable[np.ndarray], batch: BatchCall) -> Any:
+    def _collect_one(self, results: Iterator[Any], batch: BatchCall) -> Any:
         """The common case, written so that a tiny function costs a fraction of a microsecond beyond itself."""
         function = self.function
         ndarray = np.ndarray
         collector = batch.collector(0)
-        iterator = iter(samples)
-        batch.current = 0
-        if batch.size == 0:
-            return []
-        first = self._checked(function(next(iterator)))
-        dense = collector.start(first)
-        dense[0] = first
-        dtype, shape = first.dtype, first.shape
-        index = 1
+        index = 0
         try:
-            for sample in iterator:
-                result = function(sample)
+            first = self._checked(next(results))
+            dense = collector.start(first)
+            dense[0] = first
+            dtype, shape = first.dtype, first.shape
+            index = 1
+            for result in results:
                 if type(result) is not ndarray or result.dtype is not dtype or result.shape != shape:
                     # an equal dtype may be another object, and results may be anything
                     result = self._checked(result)
                     check_like_first(result, first, function, 0, index)
-                    if result.shape != shape or collector.dense is None:
+                    if result.shape != shape:
                         if collector.dense is not None:
                             collector.spill(index)
+                            shape = None  # from here on every sample takes this branch
                         collector.put(result)
                         index += 1
-                        shape = None  # from here on every sample takes this branch
                         continue
                 dense[index] = result
                 index += 1
@@ -190,6 +192,8 @@ class SampleCalls:
 
     def _collect(self, results: Iterable[Any], batch: BatchCall) -> list[Any]:
         collectors = [batch.collector(output) for output in range(self.num_outputs)]
+        if not collectors:
+            return self._run_for_effect(results, batch)
         firsts: list[np.ndarray] = []
         batch.current = 0
         for index, result in enumerate(results):
@@ -212,7 +216,15 @@ class SampleCalls:
                 collector.put(array)
             batch.current = index + 1  # the next call is the one that may fail
         batch.current = -1
-        return [collector.values() if batch.size else [] for collector in collectors]
+        return [collector.values() for collector in collectors]
+
+    def _run_for_effect(self, results: Iterable[Any], batch: BatchCall) -> list[Any]:
+        batch.current = 0
+        for index, result in enumerate(results):
+            batch.current = index
+            split_outputs(result, self.function, 0)
+            batch.current = index + 1
+        return []
 
 
 def call_batch(
@@ -237,28 +249,49 @@ def gather_output(value: Any, function: Callable[..., Any], output: int, batch: 
     if isinstance(value, TensorListCPU):
         samples = value.samples()
     elif isinstance(value, (list, tuple)):
-        samples = [result_array(item, function, output) for item in value]
+        # one look at the types of all; only where something is no plain array are they looked at one by one
+        plain = {type(item) for item in value} == {np.ndarray}
+        samples = value if plain else [result_array(item, function, output) for item in value]  # type: ignore[assignment]
     elif value is None:
         raise TypeError(f"{_named(function, output)} returned None instead of a batch")
     else:
-        whole = value.array if isinstance(value, TensorCPU) else result_array(value, function, output)
-        if whole.ndim == 0:
-            raise TypeError(
-                f"{_named(function, output)} returned {_shown(value)} instead of a list or array of {size} samples"
-            )
-        samples = [whole[index, ...] for index in range(len(whole))] if len(whole) != size else whole  # type: ignore[assignment]
+        return _dense_output(value, function, output, batch)
     if len(samples) != size:
         raise ValueError(f"{_named(function, output)} has {count_of(len(samples), 'sample')} in a batch of {size}")
-    if isinstance(samples, np.ndarray):
-        if samples.dtype == object or not size:
-            return samples.copy()
-        dense = batch.collector(output).start(samples[0, ...])
-        np.copyto(dense, samples)
-        return dense
-    for index, sample in enumerate(samples[1:], 1):
-        if sample.dtype is not samples[0].dtype or sample.ndim != samples[0].ndim:
-            check_like_first(sample, samples[0], function, output, index)
+    if not size:
+        return []
+    first = result_array(samples[0], function, output)
+    shapes = {sample.shape for sample in samples}
+    if (
+        len(shapes) == 1
+        and len({sample.dtype for sample in samples}) == 1
+        and first.ndim
+        and first.dtype is samples[0].dtype
+    ):
+        dense = batch.collector(output).start(first)
+        if dense.dtype != object and first.size:
+            np.concatenate(samples, out=dense.reshape((size * first.shape[0], *first.shape[1:])))
+            return dense
+    samples = [result_array(sample, function, output) for sample in samples]
+    for index, sample in enumerate(samples):
+        check_like_first(sample, first, function, output, index)
     return batch.collector(output).gather(samples)
+
+
+def _dense_output(value: Any, function: Callable[..., Any], output: int, batch: BatchCall) -> Any:
+    """An output that came as one array for the whole batch."""
+    whole = value.array if isinstance(value, TensorCPU) else result_array(value, function, output)
+    if whole.ndim == 0:
+        raise TypeError(
+            f"{_named(function, output)} returned {_shown(value)} instead of a list or array of {batch.size} samples"
+        )
+    if len(whole) != batch.size:
+        raise ValueError(f"{_named(function, output)} has {count_of(len(whole), 'sample')} in a batch of {batch.size}")
+    if whole.dtype == object or not batch.size:
+        return whole.copy()
+    dense = batch.collector(output).start(whole[0, ...])
+    np.copyto(dense, whole)
+    return dense
 
 
 @operator(
