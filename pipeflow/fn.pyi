@@ -421,6 +421,35 @@ class readers:
         """Reads files and their labels: the bytes of each file, and an integer."""
 
     @staticmethod
+    def nemo_asr(
+        *,
+        manifest_filepaths: Any,
+        read_sample_rate: bool = True,
+        read_text: bool = True,
+        read_idxs: bool = False,
+        sample_rate: float = -1.0,
+        quality: float = 50.0,
+        downmix: bool = True,
+        dtype: DTypeLike = ...,
+        min_duration: float = 0.0,
+        max_duration: float = 0.0,
+        shard_id: int = 0,
+        num_shards: int = 1,
+        random_shuffle: bool = False,
+        shuffle_after_epoch: bool = False,
+        shuffle_after_epoch_seed: int | None = None,
+        stick_to_shard: bool = False,
+        pad_last_batch: bool = False,
+        lazy_init: bool = False,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        seed: int | None = None,
+    ) -> Any:
+        """Reads recordings: samples; and as asked the sampling rate, the transcript (bytes of UTF-8) and the entry's number."""
+
+    @staticmethod
     def numpy(
         *,
         file_root: str | None = None,

@@ -15,7 +15,7 @@ from pipeflow.declare import UNKNOWN, Arg, Args, DType, Floats, OpDef, Out, Samp
 from pipeflow.kernels import cpu as kernels
 
 FLOAT, INT32 = np.dtype(np.float32), np.dtype(np.int32)
-_STORED_AS = {np.dtype(np.int16): "int16", np.dtype(np.int32): "int32", FLOAT: "float32"}
+DECODED_TYPES = {np.dtype(np.int16): "int16", np.dtype(np.int32): "int32", FLOAT: "float32"}
 
 
 def _as_float(values: np.ndarray) -> np.ndarray:
@@ -55,32 +55,57 @@ def audio(
     """
     if encoded.ndim != 1:
         raise ValueError(f"the encoded file must be one row of bytes, got shape {encoded.shape}")
+    samples_out, rate_out = out
+    samples, rate = decode_sound(
+        encoded, lambda shape: samples_out(shape, dtype), sample_rate=sample_rate, quality=quality, downmix=downmix,
+        dtype=dtype, antialias=antialias,
+    )  # fmt: skip
+    rate_array = rate_out((), FLOAT)
+    rate_array[...] = rate
+    return samples, rate_array
+
+
+def decode_sound(
+    encoded: np.ndarray,
+    allocate: Callable[[tuple[int, ...]], np.ndarray],
+    *,
+    sample_rate: float,
+    quality: float,
+    downmix: bool,
+    dtype: np.dtype,
+    antialias: bool = True,
+    span: tuple[float, float] | None = None,
+) -> tuple[np.ndarray, float]:
+    """Decodes the bytes of a sound file to samples, in memory from ``allocate``, and their rate.
+
+    ``span`` is (begin, duration) in seconds: only that part, as far as the file has it.
+    """
     if not isfinite(sample_rate) or sample_rate < 0:
         raise ValueError(f"sample_rate must be positive, or 0 for the rate of the file, got {sample_rate}")
     stored, rate = _stored(np.ascontiguousarray(encoded), dtype)
-    samples_out, rate_out = out
+    if span is not None:
+        begin = round(span[0] * rate)
+        stored = stored[begin : begin + round(min(span[1], len(stored)) * rate)]
     target = sample_rate or float(rate)
     frames, channels = stored.shape
     if target == rate and (channels == 1 or not downmix):
-        samples = samples_out((frames,) if downmix else stored.shape, dtype)
+        samples = allocate((frames,) if downmix else stored.shape)
         _convert(stored, samples.reshape(frames, channels))
-    else:
-        scale = kernels.audio_resample.simplest(Fraction(target) / rate)
-        length = kernels.audio_resample.output_length(frames, scale)
-        samples = samples_out((length,) if downmix else (length, channels), dtype)
-        sound = np.empty(stored.shape, np.float32)
-        kernels.audio_signal.decoded(stored, sound)
-        if downmix:
-            sound = kernels.audio_signal.downmix(sound)
-        if target != rate:
-            direct = samples if dtype == FLOAT else np.empty(samples.shape, np.float32)
-            kernels.audio_resample.resample(sound, direct, scale, quality=quality, antialias=antialias)
-            sound = direct
-        if sound is not samples:
-            kernels.audio_signal.store(sound, samples)
-    rate_array = rate_out((), FLOAT)
-    rate_array[...] = target
-    return samples, rate_array
+        return samples, target
+    scale = kernels.audio_resample.simplest(Fraction(target) / rate)
+    length = kernels.audio_resample.output_length(frames, scale)
+    samples = allocate((length,) if downmix else (length, channels))
+    sound = np.empty(stored.shape, np.float32)
+    kernels.audio_signal.decoded(stored, sound)
+    if downmix:
+        sound = kernels.audio_signal.downmix(sound)
+    if target != rate:
+        direct = samples if dtype == FLOAT else np.empty(samples.shape, np.float32)
+        kernels.audio_resample.resample(sound, direct, scale, quality=quality, antialias=antialias)
+        sound = direct
+    if sound is not samples:
+        kernels.audio_signal.store(sound, samples)
+    return samples, target
 
 
 def _stored(encoded: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, int]:
@@ -92,7 +117,7 @@ def _stored(encoded: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, int]:
         decoded = kernels.audio_flac.decode(encoded)
         if decoded is not None:
             return decoded
-    return kernels.audio_files.decode(encoded, _STORED_AS[dtype])
+    return kernels.audio_files.decode(encoded, DECODED_TYPES[dtype])
 
 
 def _convert(stored: np.ndarray, samples: np.ndarray) -> None:
@@ -113,7 +138,7 @@ def _(_specs: tuple[Spec, ...], args: Args) -> tuple[Spec, Spec]:
 @audio.check
 def _(args: Args) -> None:
     _check_quality(args.quality)
-    if args.dtype not in _STORED_AS:
+    if args.dtype not in DECODED_TYPES:
         raise ValueError(f"dtype must be FLOAT, INT16 or INT32, got {args.dtype}")
 
 

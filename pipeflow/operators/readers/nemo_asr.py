@@ -1,0 +1,124 @@
+"""`fn.readers.nemo_asr`: recordings and transcripts listed in NeMo's manifests, one JSON object a line."""
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import Args, DType
+from pipeflow.errors import BadData, OutOfRange
+from pipeflow.operators.audio import DECODED_TYPES, FLOAT, decode_sound
+from pipeflow.operators.readers.files import Paths, joined, read_file, read_lines, strings
+from pipeflow.operators.readers.reader import reader
+
+
+def _outputs(args: Args) -> int:
+    return 1 + sum([args.read_sample_rate, args.read_text, args.read_idxs])
+
+
+@reader(
+    "readers.nemo_asr", outputs=_outputs, examples=['fn.readers.nemo_asr(manifest_filepaths=["train.json"], sample_rate=16000)']
+)  # fmt: skip
+class NemoAsrReader:
+    """Reads recordings: samples; and as asked the sampling rate, the transcript (bytes of UTF-8) and the entry's number.
+
+    Each line of a manifest is a JSON object with `audio_filepath` (relative to the manifest's folder), and as
+    wanted `duration` and `offset` in seconds, which choose a part of the recording, and `text`. Entries longer than
+    `max_duration` or shorter than `min_duration` are left out; 0 is no limit. Samples are decoded as by
+    `fn.decoders.audio`; a `sample_rate` above 0 resamples them, and the rate that is read is then that one.
+    """
+
+    def __init__(
+        self,
+        *,
+        manifest_filepaths: Any,
+        read_sample_rate: bool = True,
+        read_text: bool = True,
+        read_idxs: bool = False,
+        sample_rate: float = -1.0,
+        quality: float = 50.0,
+        downmix: bool = True,
+        dtype: DType = FLOAT,
+        min_duration: float = 0.0,
+        max_duration: float = 0.0,
+    ) -> None:
+        if dtype not in DECODED_TYPES:
+            raise ValueError(f"dtype must be FLOAT, INT16 or INT32, got {dtype}")
+        if not 0 <= quality <= 100:
+            raise ValueError(f"quality must be from 0 to 100, got {quality}")
+        if math.isnan(sample_rate) or math.isinf(sample_rate):
+            raise ValueError(f"sample_rate must be positive, or -1 for the rate of the file, got {sample_rate}")
+        manifests = strings(manifest_filepaths, "manifest_filepaths")
+        if not manifests:
+            raise ValueError("'manifest_filepaths' is an empty list")
+        entries = [entry for path in manifests for entry in _entries(path)]
+        kept = [entry for entry in entries if _in_range(entry[2], min_duration, max_duration)]
+        if not kept:
+            raise BadData(f"no recordings of the wanted duration in {', '.join(manifests)}: {len(entries)} are listed")
+        self._paths = Paths(entry[0] for entry in kept)
+        self._spans = np.array([entry[1:3] for entry in kept], np.float64)
+        self._texts = Paths(entry[3] for entry in kept)
+        self._read = read_sample_rate, read_text, read_idxs
+        self._sound: dict[str, Any] = {
+            "sample_rate": max(sample_rate, 0.0), "quality": quality, "downmix": downmix, "dtype": dtype,
+        }  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def fetch(self, index: int) -> tuple[np.ndarray, ...]:
+        """The samples of an entry and what else is read of it."""
+        begin, duration = self._spans[index].tolist()
+        samples, rate = decode_sound(
+            read_file(self._paths[index]), self._allocate, span=(begin, duration), **self._sound
+        )
+        if begin and not len(samples):
+            raise OutOfRange(f"{self._paths[index]} is shorter than the offset {begin} s of its entry")
+        with_rate, with_text, with_number = self._read
+        results: list[np.ndarray] = [samples]
+        if with_rate:
+            results.append(np.array(rate, np.float32))
+        if with_text:
+            results.append(np.frombuffer(os.fsencode(self._texts[index]), np.uint8))
+        if with_number:
+            results.append(np.array([index], np.int64))
+        return tuple(results)
+
+    def _allocate(self, shape: tuple[int, ...]) -> np.ndarray:
+        return np.empty(shape, self._sound["dtype"])
+
+    def source_info(self, index: int) -> str:
+        """The recording's path."""
+        return self._paths[index]
+
+
+def _in_range(duration: float, shortest: float, longest: float) -> bool:
+    # An entry without a duration is a whole file of unknown length: no limit speaks against it.
+    return math.isinf(duration) or (duration >= shortest and (longest <= 0 or duration <= longest))
+
+
+def _entries(manifest: str) -> Iterator[tuple[str, float, float, str]]:
+    """(path, offset, duration, text) of each line."""
+    folder = os.path.dirname(manifest)
+    for number, line in read_lines(manifest):
+        place = f"{manifest}, line {number}"
+        try:
+            entry = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise BadData(f"{place} is not JSON: {error}") from None
+        if not isinstance(entry, dict) or not isinstance(entry.get("audio_filepath"), str):
+            raise BadData(f"{place} has no audio_filepath")
+        offset, duration = _seconds(entry, "offset", 0.0, place), _seconds(entry, "duration", math.inf, place)
+        yield joined(folder, entry["audio_filepath"]), offset, duration, str(entry.get("text") or "")
+
+
+def _seconds(entry: dict[str, Any], name: str, default: float, place: str) -> float:
+    value = entry.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < math.inf:
+        raise BadData(f"{place}: {name} must be a number of seconds, got {value!r}")
+    return float(value)
