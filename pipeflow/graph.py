@@ -285,7 +285,7 @@ def _subscript_plan(index: tuple[Any, ...], ndim: int | None) -> tuple[tuple[Any
         elif item is None or isinstance(item, NewAxis):
             entries.append(("new", getattr(item, "name", None)))
         elif isinstance(item, slice):
-            if item == slice(None):
+            if item.start is None and item.stop is None and item.step is None:
                 entries.append(("all",))
             else:
                 if item.step == 0:
@@ -342,7 +342,7 @@ class Recorder:
             node = GraphNode(
                 id=len(self.graph.nodes), op=op, inputs=edges, constants=dict(call.constants), nodes=nodes, count=count,
                 name=name, random_name=call.name or f"{op.name}#{ordinal}", device=device, seed=call.seed,
-                preserve=call.preserve, hint=call.hint, guard=self.guard_of(op, edges, nodes), specs=specs, origin=call.origin,
+                preserve=call.preserve, hint=call.hint * count if len(call.hint) == 1 else call.hint, guard=self.guard_of(op, edges, nodes), specs=specs, origin=call.origin,
             )  # fmt: skip
         except Exception as error:
             add_notes(error, [f"in {op.title}", *([call.origin.describe()] if call.origin else [])])

@@ -227,7 +227,7 @@ class Pipeline:
         assert executor is not None
         delivered = executor.take()
         if self._exec_pipelined and self._exec_async and self._api is types.PipelineAPIType.BASIC:
-            executor.fill(self._depth - 1)
+            executor.fill(self._depth - 1, needed=0)
         self._last = delivered
         return self._checked(delivered.outputs)
 

@@ -115,12 +115,12 @@ class Executor:
         """How many scheduled batches have not been taken."""
         return len(self._ring)
 
-    def fill(self, ahead: int) -> None:
-        """Schedules batches until ``ahead`` are in flight; beyond the first only what the sources can give at once."""
+    def fill(self, ahead: int, needed: int = 1) -> None:
+        """Schedules batches until ``ahead`` are in flight; beyond the ``needed`` only what the sources can give at once."""
         self._check_usable()
         with self._lock:
             while len(self._ring) < ahead and not self._ended:
-                if self._ring and self._available() < 1:
+                if len(self._ring) >= needed and self._available() < 1:
                     return
                 self._schedule()
 

@@ -1,0 +1,359 @@
+"""fn.external_source: every kind of source, its checks, feeding, ends of data."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from pipeflow import fn, pipeline_def, types
+from pipeflow.tensors import TensorCPU, TensorListCPU
+
+
+def make(source=None, batch_size=2, pipeline=None, **arguments):
+    """A pipeline whose outputs are those of one external source."""
+
+    def define():
+        made = fn.external_source(source, **arguments)
+        return tuple(made) if isinstance(made, list) else made
+
+    pipe = pipeline_def(define, batch_size=batch_size, num_threads=2, seed=1, **(pipeline or {}))()
+    pipe.build()
+    return pipe
+
+
+def values(pipe, runs):
+    """What some runs give, "STOP" at the end of data."""
+    results = []
+    for _ in range(runs):
+        try:
+            outputs = pipe.run()
+            results.append([sample.tolist() for sample in outputs[0].samples()])
+        except StopIteration:
+            results.append("STOP")
+    return results
+
+
+def two():
+    """A generator function of two batches."""
+    for index in range(2):
+        yield np.array([index, index])
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "expected"),
+    [
+        ([[np.array(1), np.array(2)], [np.array(3), np.array(4)]], {}, [[1, 2], [3, 4], "STOP"]),
+        ([np.array([1, 2]), np.array([3, 4])], {}, [[1, 2], [3, 4], "STOP"]),
+        (lambda i: [np.array(i), np.array(i + 10)], {}, [[0, 10], [1, 11], [2, 12]]),
+        (lambda: np.array([5, 6]), {}, [[5, 6]] * 3),
+        (two, {}, [[0, 0], [1, 1], "STOP"]),
+        (two, {"cycle": "quiet"}, [[0, 0], [1, 1], [0, 0]]),
+        (two, {"cycle": True}, [[0, 0], [1, 1], [0, 0]]),
+        ([np.array(1), np.array(2), np.array(3)], {"batch": False}, [[1, 2], [3], "STOP"]),
+        ([np.array(1), np.array(2), np.array(3)], {"batch": False, "cycle": "quiet"}, [[1, 2], [3, 1], [2, 3]]),
+        (lambda info: np.array(info.iteration), {"batch_info": True}, None),
+    ],
+)
+def test_kinds_of_sources(source, arguments, expected):
+    """Lists, callables with and without an argument, generator functions, per batch and per sample, cycled or not."""
+    if expected is None:
+        pipe = make(lambda info: np.array([info.iteration, info.epoch_idx]), **arguments)
+        expected = [[0, 0], [1, 0], [2, 0]]
+    else:
+        pipe = make(source, **arguments)
+    assert values(pipe, 3) == expected
+
+
+def test_generator_object_is_read_once():
+    """A generator object works, and cannot be cycled."""
+    assert values(make(two()), 3) == [[0, 0], [1, 1], "STOP"]
+    with pytest.raises(TypeError, match="pass the generator function itself"):
+        make(two(), cycle="quiet")
+
+
+def test_sample_info():
+    """A callable for samples is told where it is."""
+    pipe = make(lambda i: np.array([i.idx_in_epoch, i.idx_in_batch, i.iteration, i.epoch_idx]), batch=False)
+    assert values(pipe, 2) == [[[0, 0, 0, 0], [1, 1, 0, 0]], [[2, 0, 1, 0], [3, 1, 1, 0]]]
+    pipe.reset()
+    assert values(pipe, 1) == [[[0, 0, 0, 1], [1, 1, 0, 1]]]
+
+
+def test_without_cycle_the_end_is_final():
+    """As in DALI a source that is not cycled does not rewind at reset."""
+    pipe = make(two)
+    assert values(pipe, 3)[-1] == "STOP"
+    pipe.reset()
+    assert values(pipe, 1) == ["STOP"]
+
+
+def test_cycle_raise_rewinds_at_reset():
+    """cycle="raise": StopIteration at the end, again until reset, then from the beginning."""
+    pipe = make(two, cycle="raise")
+    assert values(pipe, 4) == [[0, 0], [1, 1], "STOP", "STOP"]
+    pipe.reset()
+    assert values(pipe, 3) == [[0, 0], [1, 1], "STOP"]
+
+
+def test_stop_iteration_from_a_callable_ends_the_data():
+    """A callable ends an epoch by raising StopIteration, and decides itself what comes after reset."""
+
+    def source(iteration):
+        if iteration == 2:
+            raise StopIteration
+        return np.array([iteration, iteration])
+
+    pipe = make(source)
+    assert values(pipe, 4) == [[0, 0], [1, 1], "STOP", "STOP"]
+    pipe.reset()
+    assert values(pipe, 3) == [[0, 0], [1, 1], "STOP"]
+
+
+def test_per_sample_callable_that_stops_in_the_middle():
+    """The samples before the end make a shorter last batch: none is lost."""
+
+    def source(info):
+        if info.idx_in_epoch == 3:
+            raise StopIteration
+        return np.array(info.idx_in_epoch)
+
+    pipe = make(source, batch=False)
+    assert values(pipe, 3) == [[0, 1], [2], "STOP"]
+    pipe.reset()
+    assert values(pipe, 3) == [[0, 1], [2], "STOP"]
+
+
+def test_several_outputs():
+    """num_outputs gives a list of nodes; a source returns one entry an output."""
+    pipe = make(lambda i: ([np.array(1), np.array(2)], np.array([3.0, 4.0])), num_outputs=2)
+    first, second = pipe.run()
+    assert first.as_array().tolist() == [1, 2]
+    assert second.as_array().tolist() == [3, 4]
+    pipe = make(lambda i: (np.array(1), np.array([2, 3])), num_outputs=2, batch=False)
+    assert pipe.run()[1].as_array().tolist() == [[2, 3], [2, 3]]
+
+
+def test_one_output_in_a_list():
+    """num_outputs=1 gives a list of one node, none the bare node."""
+    seen = []
+
+    @pipeline_def(batch_size=1, num_threads=1)
+    def define():
+        seen.append(type(fn.external_source(lambda: np.zeros(1))))
+        made = fn.external_source(lambda: [np.zeros(1)], num_outputs=1)
+        seen.append(type(made))
+        return made[0]
+
+    define().run()
+    assert seen[1] is list
+    assert seen[0] is not list
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "error", "text"),
+    [
+        (lambda i: ([1],), {"num_outputs": 2}, IndexError, "returned 1 outputs for a batch, num_outputs is 2"),
+        (lambda i: np.array([1, 2]), {"dtype": types.UINT8}, RuntimeError, "expected data of type uint8 and got: int64"),
+        (lambda i: np.array([[1], [2]]), {"ndim": 0}, RuntimeError, "expected data with 0 dimensions and got 1"),
+        (lambda i: np.array([[1], [2]]), {"layout": "HW"}, RuntimeError, "'HW' cannot describe 1-dimensional"),
+        (lambda i: [np.array(1), np.array(2.5)], {}, RuntimeError, "same type: sample 0 is int64 and sample 1 is float64"),
+        (lambda i: [np.array(1), np.array([2])], {}, RuntimeError, "same number of dimensions"),
+        (lambda i: np.zeros(5), {}, RuntimeError, "Expected batch_size <= 2, actual: 5"),
+        (lambda i: None, {}, RuntimeError, "NoneType None"),
+        (lambda i: 1 / 0, {}, ZeroDivisionError, "division by zero"),
+        (lambda i: 3.5, {}, RuntimeError, "a batch is a list of arrays"),
+        (lambda i: np.zeros(()), {}, RuntimeError, "single number"),
+        (lambda i: (np.zeros(1), np.zeros(2)), {"num_outputs": 2}, RuntimeError, "different batch sizes"),
+    ],
+)
+def test_what_a_source_must_not_return(source, arguments, error, text):
+    """Every mistake is an error of the type DALI raises, with the user's line, and the pipeline goes on."""
+    pipe = make(source, **arguments)
+    with pytest.raises(error, match=text) as caught:
+        pipe.run()
+    assert any("test_external_source.py" in note for note in caught.value.__notes__)
+    with pytest.raises(error, match=text):
+        pipe.run()
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "error", "text"),
+    [
+        (lambda a, b: None, {}, TypeError, "either 0 or 1 positional arguments"),
+        (5, {}, TypeError, "must be callable, iterable or a parameterless generator function"),
+        (None, {"cycle": "quiet"}, ValueError, "cycle needs a source"),
+        (lambda: 1, {"num_outputs": 0}, ValueError, "num_outputs must be at least 1"),
+        (lambda: 1, {"cycle": "often"}, ValueError, "must be 'no' or 'quiet' or 'raise'"),
+        (lambda: 1, {"dtype": [types.UINT8] * 3, "num_outputs": 2}, ValueError, "dtype has 3 entries for 2 outputs"),
+        (lambda: 1, {"dtpye": types.UINT8}, KeyError, "did you mean 'dtype'"),
+    ],
+)
+def test_what_is_refused_when_the_graph_is_built(source, arguments, error, text):
+    """Arguments that cannot work are found before anything runs."""
+    with pytest.raises(error, match=text):
+        make(source, **arguments)
+
+
+def test_declared_types_are_known_to_the_graph():
+    """dtype, ndim and layout, one for all or one an output, are known while the pipeline is being defined."""
+    known = []
+
+    @pipeline_def(batch_size=1, num_threads=1)
+    def define():
+        first, second = fn.external_source(lambda: 1, num_outputs=2, dtype=[types.UINT8, types.FLOAT], ndim=[3, 0], layout="HWC")
+        known.append((first.dtype, first.ndim, first.layout, second.dtype, second.ndim))
+        return first, second
+
+    define()
+    assert known[0] == (types.UINT8, 3, "HWC", types.FLOAT, 0)
+
+
+@pytest.mark.parametrize("layout", ["HWC", None])
+def test_layouts_travel(layout):
+    """The declared layout, or that of a fed batch, is the layout of the output."""
+    data = TensorListCPU(np.zeros((2, 4, 4, 3)), "HWC")
+    pipe = make(lambda: data if layout is None else np.zeros((2, 4, 4, 3)), layout=layout)
+    assert pipe.run()[0].layout() == "HWC"
+
+
+class Buffer:
+    """Only the buffer protocol."""
+
+    def __init__(self, data):
+        self._data = data
+
+    def array(self):
+        return memoryview(self._data)
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda x: x,
+        lambda x: x.tolist(),
+        TensorCPU,
+        lambda x: memoryview(x),
+        lambda x: (ctypes.c_int64 * 2)(*x.tolist()),
+        lambda x: x.__dlpack__(),
+    ],
+)
+def test_what_counts_as_a_sample(convert):
+    """NumPy arrays, lists, tensors, buffers and DLPack capsules are samples."""
+    pipe = make(lambda: [convert(np.array([1, 2])), convert(np.array([3, 4]))])
+    assert pipe.run()[0].as_array().tolist() == [[1, 2], [3, 4]]
+
+
+def test_data_is_copied_unless_no_copy():
+    """The source may overwrite its array after returning it; with no_copy the batch is the user's own memory."""
+    mine = np.zeros((2, 3), np.float32)
+
+    def source(iteration):
+        mine[:] = iteration
+        return mine
+
+    pipe = make(source)
+    first, second = pipe.run()[0], pipe.run()[0]
+    assert first.as_array().max() == 0
+    assert second.as_array().min() == 1
+    assert np.shares_memory(make(lambda: mine, no_copy=True).run()[0].as_array(), mine)
+
+
+def fed(name="data", **arguments):
+    """A pipeline that is fed by hand."""
+    return make(None, name=name, **arguments)
+
+
+def test_feed_input():
+    """Batches come out in the order in which they were fed, as arrays, lists or batches."""
+    pipe = fed()
+    pipe.feed_input("data", np.array([1, 2]))
+    pipe.feed_input("data", [np.array(3), np.array(4)])
+    pipe.feed_input("data", TensorListCPU([np.array(5)]))
+    assert values(pipe, 3) == [[1, 2], [3, 4], [5]]
+
+
+def test_fed_data_is_copied_at_once():
+    """The array may be changed as soon as feed_input returns."""
+    pipe, data = fed(), np.array([1, 2])
+    pipe.feed_input("data", data)
+    data[:] = 9
+    assert values(pipe, 1) == [[1, 2]]
+
+
+def test_run_with_named_inputs():
+    """Keywords of run() feed the inputs of that very batch, at any prefetch depth."""
+    pipe = fed()
+    assert pipe.run(data=np.array([1, 2]))[0].as_array().tolist() == [1, 2]
+    assert pipe.run(data=np.array([3]))[0].as_array().tolist() == [3]
+
+
+def test_missing_feed():
+    """Without data a run says what is missing; fed afterwards it works."""
+    pipe = fed()
+    with pytest.raises(RuntimeError, match="no data was fed"):
+        pipe.run()
+    assert pipe.run(data=np.array([1]))[0].as_array().tolist() == [1]
+
+
+def test_repeat_last():
+    """repeat_last gives the last batch again when nothing new was fed."""
+    pipe = fed(repeat_last=True)
+    pipe.feed_input("data", np.array([1, 2]))
+    assert values(pipe, 3) == [[1, 2]] * 3
+
+
+def test_blocking_waits_for_data():
+    """blocking=True waits in the pipeline until a batch is fed; closing the pipeline ends the wait."""
+    import threading
+
+    pipe = fed(blocking=True)
+    timer = threading.Timer(0.05, lambda: pipe.feed_input("data", np.array([7])))
+    timer.start()
+    assert values(pipe, 1) == [[7]]
+    timer.join()
+
+
+def test_unknown_input():
+    """A wrong name lists the right ones."""
+    with pytest.raises(RuntimeError, match=r"no input 'dat'.*did you mean 'data'"):
+        fed().feed_input("dat", np.array([1]))
+
+
+def test_feeding_a_source_that_has_a_callable():
+    """It cannot be fed as well."""
+    pipe = make(two, name="data")
+    with pytest.raises(RuntimeError, match="cannot be fed as well"):
+        pipe.feed_input("data", np.array([1]))
+
+
+def test_feed_with_the_wrong_type():
+    """Declared types hold for fed data, at the call that feeds."""
+    with pytest.raises(RuntimeError, match="expected data of type uint8 and got: int64"):
+        fed(dtype=types.UINT8).feed_input("data", np.array([1]))
+
+
+def test_input_feed_count():
+    """At first one batch for each that is prepared ahead, then one."""
+    pipe = fed()
+    assert pipe.input_feed_count("data") == 2
+    for index in range(2):
+        pipe.feed_input("data", np.array([index]))
+    pipe.run()
+    assert pipe.input_feed_count("data") == 1
+
+
+def test_sources_must_agree_on_the_batch_size():
+    """Two sources with different sizes in one batch: both are named."""
+
+    @pipeline_def(batch_size=4, num_threads=1)
+    def define():
+        return fn.external_source(lambda: np.zeros(2), name="a"), fn.external_source(lambda: np.zeros(3), name="b")
+
+    with pytest.raises(RuntimeError, match="a: 2, b: 3"):
+        define().run()
+
+
+def test_texts_travel():
+    """str and bytes samples make batches of objects."""
+    pipe = make(lambda: ["cat", "dog"])
+    assert [sample.item() for sample in pipe.run()[0].samples()] == ["cat", "dog"]
