@@ -11,7 +11,7 @@ import hashlib
 import importlib
 import sys
 from collections.abc import Callable, Iterator
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 from _harness import Measures, Side, Target, header, measure, median, save, spread, start, table, verdicts
@@ -96,31 +96,30 @@ CASES = {
     "holds the GIL 1 ms, 2 threads": Case(hold_gil, batch=32, batches=4, threads=2),
     "releases the GIL 2 ms, 1 thread": Case(release_gil, batch=32, batches=4),
     "releases the GIL 2 ms, 2 threads": Case(release_gil, batch=32, batches=4, threads=2),
-    "releases the GIL 2 ms, 2 threads, parallel": Case(
-        release_gil, batch=32, batches=4, threads=2, ours_only=True, parallel="threads"
-    ),
-    "holds the GIL 1 ms, 2 threads, parallel": Case(
-        hold_gil, batch=32, batches=4, threads=2, ours_only=True, parallel="threads"
-    ),
 }
 
 
 def alternate(plain: Callable[[], object], full: Callable[[], object], case: Case) -> Callable[[], Measures]:
     """A repetition: some batches without the function, as many with it, the queues filled before each."""
 
-    def turn(step: Callable[[], object]) -> float:
+    def turn(step: Callable[[], object]) -> tuple[float, float]:
         for _ in range(3):
             step()
-        begin = perf_counter()
+        begin, cpu = perf_counter(), process_time()
         for _ in range(case.batches):
             step()
-        return (perf_counter() - begin) / (case.batches * case.batch)
+        samples = case.batches * case.batch
+        return (perf_counter() - begin) / samples, (process_time() - cpu) / samples
 
-    return lambda: {"without": turn(plain), "with": turn(full)}
+    def repetition() -> Measures:
+        (without, cpu_without), (with_function, cpu_with) = turn(plain), turn(full)
+        return {"without": without, "with": with_function, "cpu": cpu_with - cpu_without}
+
+    return repetition
 
 
 # --- pipeflow and DALI: the same code ----------------------------------------------------------------
-def pipeline_of(library, case: Case, function):
+def pipeline_of(library, case: Case, function, **arguments):
     fn = importlib.import_module(f"{library}.fn")
     pipeline_def = importlib.import_module(library).pipeline_def
     data = case.data()[: case.batch]
@@ -132,7 +131,7 @@ def pipeline_of(library, case: Case, function):
     @pipeline_def(batch_size=case.batch, num_threads=case.threads, device_id=None, seed=1)
     def pipeline():
         samples = fn.external_source(source, batch=True)
-        return fn.python_function(samples, function=function, **case.arguments) if function else samples
+        return fn.python_function(samples, function=function, **case.arguments, **arguments) if function else samples
 
     pipe = pipeline()
     pipe.build()
@@ -163,14 +162,15 @@ def wrong_dtype_passes(library) -> bool:
     return True
 
 
-def prepare_with(library: str):
+def prepare_with(library: str, **arguments):
     def prepare(name: str):
         if name == "wrong dtype":
             return lambda: {"passes": float(wrong_dtype_passes(library))}
         case = CASES[name]
-        if case.ours_only and library != "pipeflow":
+        if (case.ours_only and library != "pipeflow") or (arguments and case.threads == 1):
             return None
-        plain, full = pipeline_of(library, case, None), pipeline_of(library, case, case.function)
+        plain = pipeline_of(library, case, None)
+        full = pipeline_of(library, case, case.function, **arguments)
         repetition = alternate(plain.run, full.run, case)
         return lambda: {**repetition(), "equal": float(same(full.run(), case))}
 
@@ -219,6 +219,7 @@ def prepare_tensorflow(name: str):
 
 SIDES = [
     Side("pipeflow", prepare_with("pipeflow")),
+    Side("pipeflow, parallel", prepare_with("pipeflow", parallel="threads")),
     Side("dali", prepare_with("nvidia.dali"), "dali"),
     Side("tf.numpy_function", prepare_tensorflow, "tensorflow", {"TF_CPP_MIN_LOG_LEVEL": "3"}),
 ]
@@ -237,10 +238,11 @@ def main() -> int:
         for side, measured in by_side.items():
             middle, low, high = spread(measured, marginal)
             gross = median(measured, lambda row: row["with"] * 1e6)
-            rows.append((case, side, middle, f"{low:.3g} .. {high:.3g}", gross))
+            cpu = median(measured, lambda row: row["cpu"] * 1e6)
+            rows.append((case, side, middle, f"{low:.3g} .. {high:.3g}", gross, cpu))
     table(
         "Microseconds a sample (median of 7 alternated runs)",
-        ["case", "side", "marginal", "smallest .. largest", "gross"],
+        ["case", "side", "marginal", "smallest .. largest", "gross", "marginal CPU time"],
         rows,
     )
     failures = [
@@ -261,7 +263,8 @@ def main() -> int:
         Target("tiny, takes rng: us", cost("tiny, takes rng"), 2.5),
     ]
     if "dali" in results["releases the GIL 2 ms, 2 threads"]:
-        ratio = cost("releases the GIL 2 ms, 2 threads", "dali") / cost("releases the GIL 2 ms, 2 threads, parallel")
+        case = "releases the GIL 2 ms, 2 threads"
+        ratio = cost(case, "dali") / cost(case, "pipeflow, parallel")
         targets.append(Target("releases the GIL, 2 threads: times DALI", ratio, 1.8, at_most=False))
     verdicts(targets)
     save("python_function_cost", reading, results, targets)

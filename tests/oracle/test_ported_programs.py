@@ -1,0 +1,78 @@
+"""DALI programs run unchanged: each shows under pipeflow what it shows under the real DALI.
+
+`PIPEFLOW_ORACLE_PYTHON` names a Python with DALI; `make test-oracle` sets it up. Where the two differ on purpose, the
+program stands in DIFFERENT with the reason.
+"""
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from programs import PROGRAMS
+
+FOLDER = Path(__file__).parent
+pytestmark = pytest.mark.oracle
+
+# Program -> why it shows something else here. Every entry is named in docs/differences-from-dali.md.
+DIFFERENT: dict[str, str] = {}
+
+
+def answers(python, library, folder):
+    questions, answer = folder / "questions", folder / library
+    questions.write_bytes(pickle.dumps(PROGRAMS))
+    environment = {**os.environ, "PYTHONPATH": str(FOLDER.parents[1])}
+    command = [python, FOLDER / "side.py", library, questions, answer]
+    subprocess.run(command, env=environment, check=True, timeout=280, stderr=subprocess.DEVNULL)
+    return pickle.loads(answer.read_bytes())
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("oracle")
+    ours = answers(sys.executable, "pipeflow", folder)
+    return ours, answers(os.environ["PIPEFLOW_ORACLE_PYTHON"], "nvidia.dali", folder)
+
+
+def difference(ours, theirs):
+    """What differs between two shown values, or nothing."""
+    if isinstance(theirs, dict) and "raised" in theirs:
+        if not (isinstance(ours, dict) and "raised" in ours):
+            return f"DALI raises {theirs['raised'][0]}: {theirs['message'][:200]}\nhere it gives {ours}"
+        if theirs["raised"][0] not in ours["raised"]:
+            return (
+                f"DALI raises {theirs['raised'][0]}: {theirs['message'][:200]}\n"
+                f"here it is {ours['raised'][0]}: {ours['message'][:200]}"
+            )
+        return ""
+    if isinstance(ours, dict) and "raised" in ours:
+        return f"DALI gives {theirs}\nhere it raises {ours['raised'][0]}: {ours['message'][:300]}"
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        if theirs["layout"] != ours["layout"]:
+            return f"layout {theirs['layout']!r} in DALI, {ours['layout']!r} here"
+        return difference(ours["samples"], theirs["samples"])
+    if isinstance(theirs, list) and isinstance(ours, list):
+        if len(theirs) != len(ours):
+            return f"{len(theirs)} items in DALI, {len(ours)} here"
+        return "\n".join(filter(None, (difference(a, b) for a, b in zip(ours, theirs))))
+    if isinstance(theirs, np.ndarray) and isinstance(ours, np.ndarray):
+        if (theirs.dtype, theirs.shape) != (ours.dtype, ours.shape):
+            return f"{theirs.dtype} {theirs.shape} in DALI, {ours.dtype} {ours.shape} here"
+        close = np.allclose(ours, theirs, rtol=1e-5, atol=1e-6, equal_nan=True)
+        return "" if close else f"{theirs} in DALI, {ours} here"
+    return "" if theirs == ours else f"{theirs!r} in DALI, {ours!r} here"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_shows_what_it_shows_under_dali(name, both):
+    """Values, types, layouts and the kind of every error are DALI's, or the difference is a stated one."""
+    ours, theirs = both[0][name], both[1][name]
+    assert len(ours) == len(theirs), f"{len(theirs)} things shown by DALI, {len(ours)} here: {ours[-1]}"
+    found = [f"{index}: {text}" for index, pair in enumerate(zip(ours, theirs)) if (text := difference(*pair))]
+    if name in DIFFERENT:
+        assert found, f"{name} shows the same now: it no longer belongs in DIFFERENT"
+    else:
+        assert not found, "\n".join(found[:6])
