@@ -219,7 +219,7 @@ def test_indexing_like_numpy(index, known):
         arguments = {"ndim": 3} if known else {}
         return fn.external_source(lambda: [DATA], **arguments)[index]
 
-    if index == (Ellipsis, 0) and not known or index == (Ellipsis, slice(1, 3)) and not known:
+    if (index == (Ellipsis, 0) and not known) or (index == (Ellipsis, slice(1, 3)) and not known):
         with pytest.raises(NotImplementedError, match="number of axes"):
             pipeline_def(define, batch_size=1, num_threads=1)()
         return
