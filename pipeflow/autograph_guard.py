@@ -15,15 +15,16 @@ import sys
 import time
 import types
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeVar
-
-T = TypeVar("T")
+from typing import Any, NamedTuple
 
 MARK = "__pipeflow_do_not_convert__"
 ORIGINAL = "__pipeflow_original__"
 
-LIBRARIES = "numpy cupy torch torchvision jax jaxlib flax keras tensorflow PIL cv2 scipy pandas sklearn skimage numba pipeflow pytest"
-NEVER = (sys.stdlib_module_names - {"__main__", "test"}) | set(LIBRARIES.split())
+LIBRARIES = {
+    "PIL", "cupy", "cv2", "flax", "jax", "jaxlib", "keras", "numba", "numpy", "pandas", "pipeflow", "pytest", "scipy", "skimage",
+    "sklearn", "tensorflow", "torch", "torchvision",
+}  # fmt: skip
+NEVER = (sys.stdlib_module_names - {"__main__", "test"}) | LIBRARIES
 CONVERTED_MODULES = ("pipeflow.auto_aug",)
 
 # A file edited after this moment may no longer be the text that was imported.
@@ -50,7 +51,7 @@ def do_not_convert(function: Any = None) -> Any:
     """
     if function is None:
         return do_not_convert
-    if getattr(function, "is_pipeline_def", False):
+    if getattr(function, "_is_pipeline_def", False):
         raise ValueError("a pipeline definition cannot be marked with @do_not_convert")
     target = getattr(function, "__func__", function)
     try:
@@ -99,7 +100,7 @@ def python_function(callable_: Any) -> types.FunctionType | None:
     if isinstance(callable_, type):
         callable_ = callable_.__init__  # type: ignore[misc]
     elif not hasattr(callable_, "__code__"):
-        callable_ = getattr(callable_, "__func__", None) or getattr(type(callable_), "__call__", None)
+        callable_ = getattr(callable_, "__func__", None) or getattr(type(callable_), "__call__", None)  # noqa: B004 (the function is wanted)
     return callable_ if isinstance(callable_, types.FunctionType) else None
 
 
@@ -124,7 +125,7 @@ def show_converted(function: Any) -> str:
     return ast.unparse(rewriter(python))
 
 
-def _no_rewriter(function: types.FunctionType) -> ast.AST:
+def _no_rewriter(_: types.FunctionType) -> ast.AST:
     raise RuntimeError("pipeflow.autograph has not been imported")
 
 
@@ -185,7 +186,7 @@ def find_definition(function: types.FunctionType) -> tuple[Definition | None, st
         fitting = [node for node in found if all(_covers(node.body, *place) for place in places)]
         found = sorted(fitting, key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0, -node.col_offset))[:1]
     if len(found) != 1:
-        return None, f"its source at {code.co_filename}:{code.co_firstlineno} does not match: was the file edited since it was imported?"
+        return None, f"its source at {code.co_filename}:{code.co_firstlineno} does not match (edited since it was imported?)"
     arguments = found[0].args
     names = [argument.arg for argument in arguments.posonlyargs + arguments.args]
     if names != list(code.co_varnames[: code.co_argcount]) or _is_stale(code, source):
@@ -213,7 +214,7 @@ def _is_stale(code: types.CodeType, source: Source) -> bool:
     ]
 
     def content(item: types.CodeType) -> Any:
-        constants = [content(value) if isinstance(value, types.CodeType) else (type(value), repr(value)) for value in item.co_consts]
+        constants = [content(x) if isinstance(x, types.CodeType) else (type(x), repr(x)) for x in item.co_consts]
         return item.co_code, item.co_names, item.co_varnames, constants
 
     return content(code) not in map(content, same_place)
@@ -256,7 +257,8 @@ def _construct(frame: types.FrameType) -> str | None:
         node for node in ast.walk(source.tree)
         if hasattr(node, "lineno") and _covers(node, line, column) and _covers(node, end_line, end_column)  # type: ignore[arg-type]
     ]  # fmt: skip
-    node: ast.AST | None = min(covering, key=lambda item: (item.end_lineno - item.lineno, -item.lineno, item.end_col_offset), default=None)
+    sizes = [(item.end_lineno - item.lineno, item.end_col_offset - item.col_offset) for item in covering]
+    node: ast.AST | None = covering[sizes.index(min(sizes))] if covering else None
     while node is not None and not isinstance(node, SCOPES):
         parent = source.parents.get(node)
         if isinstance(node, ast.Compare) and any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):
@@ -283,8 +285,8 @@ def explain_truth_test(frame: types.FrameType | None, enabled: bool) -> str:
     where = f"{os.path.basename(code.co_filename)}:{frame.f_lineno}"
     if not enabled:
         return (
-            f"{start} At {where}, in {code.co_name}(): conditional execution is off: use @pipeline_def(enable_conditionals=True), "
-            "or compute per sample with `&`, `|` and arithmetic."
+            f"{start} At {where}, in {code.co_name}(): conditional execution is off: use "
+            "@pipeline_def(enable_conditionals=True), or compute per sample with `&`, `|` and arithmetic."
         )
     if code in converted_codes:
         construct = _construct(frame)
@@ -292,7 +294,7 @@ def explain_truth_test(frame: types.FrameType | None, enabled: bool) -> str:
             return f"{start} The code at {where} asks for one, and only `if`, `and`, `or`, `not` and ternaries act per sample."
         in_comprehension = construct in ("filter", "iterable")
         name = f"the {construct} of a comprehension" if in_comprehension else f"`{construct}`"
-        advice = _ADVICE.get(construct, "it needs one answer for the whole batch; use operators, `&` and `|`, or a Python function")
+        advice = _ADVICE.get(construct, "it needs one answer for the whole batch; use `&`, `|` or a Python function")
         return f"{start} {name} at {where} cannot depend on per-sample data: {advice}."
     return f"{start} In {code.co_name}() at {where}: this function was not converted because {_reason(frame)}."
 
@@ -313,6 +315,6 @@ def _reason(frame: types.FrameType) -> str:
         if caller.f_code in left_alone:
             return f"it was called by {caller.f_code.co_name}(), which is run as written: {left_alone[caller.f_code]}"
         if caller.f_code in converted_codes:
-            return "it was run without a call in the text (a property, an operator method, a decorator or a callback), and only calls are converted"
+            return "it was run without a call in the text (property, operator, decorator, callback): only calls are converted"
         caller = caller.f_back
     return "nothing converted has called it"

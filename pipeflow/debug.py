@@ -12,7 +12,7 @@ import numpy as np
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.declare import Call, Request
 from pipeflow.executor.batch import BatchRun
-from pipeflow.executor.steps import Placement, SampleStep, SourceStep, WholeStep
+from pipeflow.executor.steps import Placement, SampleStep, SourceStep, WholeStep, sample_step
 from pipeflow.graph import DataNode, GraphNode, Recorder, collect_outputs, recording
 from pipeflow.plan import External, Plan, Slot, Step
 from pipeflow.seeds import node_key
@@ -49,9 +49,9 @@ class DebugRecorder(Recorder):
         self.slots: dict[Any, int] = {}
         self.plan = Plan((), (), (), ())
 
-    def _record(self, call: Call, inputs: Any, member: int = 0) -> Any:
+    def _record(self, call: Call, inputs: Any, member: int = 0, scope: Any = None) -> Any:
         before = len(self.graph.nodes)
-        result = super()._record(call, inputs, member)
+        result = super()._record(call, inputs, member, scope)
         for node in self.graph.nodes[before:]:
             if (node.id, 0) not in self.slots or not node.count:
                 self._perform(node)
@@ -102,7 +102,7 @@ class DebugRecorder(Recorder):
             self._size()
             WholeStep(self.plan, step).run(self.batch, self.run.pool)
         else:
-            self._each(SampleStep(self.plan, step, set(), None))
+            self._each(sample_step(self.plan, step, set(), None))
         self._raise()
 
     def _each(self, step: SampleStep) -> None:
@@ -110,7 +110,10 @@ class DebugRecorder(Recorder):
         step.enter(self.batch, self.run.pool)
         place = Placement(self.batch, step, Arena(), self.run.pool)
         row: list[Any] = [None] * len(self.plan.slots)
+        mask = step.mask(self.batch)
         for sample in range(size):
+            if mask is not None and not mask[sample]:
+                continue
             try:
                 step.run(self.batch, sample, row, place)
             except Exception as error:
@@ -160,8 +163,9 @@ class DebugRecorder(Recorder):
 class DebugRun:
     """Runs a pipeline definition batch by batch."""
 
-    def __init__(self, define: Callable[[], Any], seed: int, batch_size: int) -> None:
+    def __init__(self, define: Callable[[], Any], seed: int, batch_size: int, enable_conditionals: bool = False) -> None:
         self.define = define
+        self.enable_conditionals = enable_conditionals
         self.seed = seed
         self.batch_size = batch_size
         self.pool = HeapPool()
@@ -187,7 +191,8 @@ class DebugRun:
         """One batch."""
         recorder = DebugRecorder(self)
         with recording(recorder):
-            returned = self.define()
+            recorder.session.enabled = self.enable_conditionals
+            returned = recorder.session.call(self.define)()
             edges = collect_outputs(recorder, returned)
         nodes = [DataNode(recorder, recorder.graph.nodes[edge.node], edge.index) for edge in edges]
         self.iteration += 1

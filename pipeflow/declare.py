@@ -155,13 +155,14 @@ class Traits:
     """How a step of this operator wants to be run; may depend on its static arguments.
 
     ``ordered`` steps see the batches one after another; ``user_code`` may keep or change what it is given; ``pure`` ones
-    may be merged when equal and dropped when unused.
+    may be merged when equal and dropped when unused. One that is ``by_batch_size`` counts the samples of its branch.
     """
 
     granularity: Literal["sample", "batch"] = "sample"
     ordered: bool = False
     pure: bool = True
     user_code: bool = False
+    by_batch_size: bool = False
 
 
 class Node:

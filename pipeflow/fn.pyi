@@ -32,6 +32,18 @@ def audio_resample(
 ) -> Data:
     """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length."""
 
+def batch_permutation(
+    *,
+    allow_repetitions: bool = False,
+    no_fixed_points: bool = False,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    seed: int | None = None,
+) -> DataNode:
+    """The numbers of the samples of the batch, or of the branch it stands in, in a random order; one number a sample."""
+
 def copy(
     data: Data,
     /,

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow import declare, types
+from pipeflow import autograph, declare, types
+from pipeflow.conditional import Scope, Session, place, resolve, truth_error
 from pipeflow.declare import Call, OpDef, Spec, registry
 from pipeflow.errors import InvalidState, NestedStructure, Origin, add_notes, user_origin
 from pipeflow.operators import math as _math  # noqa: F401  (what the operators of DataNode record)
@@ -122,6 +123,11 @@ class DataNode(declare.Node):
         return self._node.guard
 
     @property
+    def scope(self) -> Scope:
+        """The samples that have this value."""
+        return self._recorder.scopes[self._node.id]
+
+    @property
     def origin(self) -> Origin | None:
         """The user's line that made it."""
         return self._node.origin
@@ -169,11 +175,7 @@ class DataNode(declare.Node):
         return structure.subscript(self, *nodes, plan=entries)
 
     def __bool__(self) -> bool:
-        raise TypeError(
-            '"DataNode" was used in conditional context - it holds one value per sample and has no single truth value. '
-            "Use @pipeline_def(enable_conditionals=True) to let `if`, `and`, `or` and `not` act per sample, "
-            "or select with `&` and `|`."
-        )
+        raise truth_error()
 
     def __iter__(self) -> Iterator[Any]:
         raise TypeError("a DataNode cannot be iterated over: its samples are known only when the pipeline runs")
@@ -305,7 +307,10 @@ class Recorder:
         self._names: dict[str, GraphNode] = {}
         self._made: dict[str, int] = {}
         self._thread = threading.get_ident()
-        self.guard: Guard = ()
+        self.root = self.scope = Scope()
+        self.scopes: list[Scope] = []  # of each node
+        self.guard: Guard = ()  # of a saved graph that is recorded again
+        self.session = Session(self, enabled=False)
 
     def __call__(self, call: Call) -> Any:
         sets = [len(value) for value in call.inputs if _is_input_set(value)]
@@ -321,11 +326,20 @@ class Recorder:
             results.append(self._record(call, inputs, position))
         return results
 
-    def _record(self, call: Call, inputs: Sequence[Any], member: int = 0) -> Any:
+    def _record(self, call: Call, inputs: Sequence[Any], member: int = 0, scope: Scope | None = None) -> Any:
+        """Records a call. With ``scope`` the node belongs there, and its inputs are not asked where they come from."""
         op = call.op
         try:
-            edges = tuple(self.as_node(value, f"input `{index}`").edge for index, value in enumerate(inputs))
-            nodes = {name: self.as_node(value, f"argument {name!r}").edge for name, value in call.nodes.items()}
+            found = [self.as_node(value, f"input `{index}`") for index, value in enumerate(inputs)]
+            named = {name: self.as_node(value, f"argument {name!r}") for name, value in call.nodes.items()}
+            if scope is None:
+                for node in (*found, *named.values()):
+                    resolve(node, self.scope)
+                # Without inputs a call is made for the whole batch, so that what it draws or reads does not depend on branches.
+                whole = not found and not named and not op.traits_of(call.constants).by_batch_size
+                scope = self.root if whole else self.scope
+            edges = tuple(node.edge for node in found)
+            nodes = {name: node.edge for name, node in named.items()}
             device = self._device(call, edges, nodes)
             count = op.outputs_of(call.constants)
             ordinal = self._made[op.name] = self._made.get(op.name, -1) + 1
@@ -342,18 +356,52 @@ class Recorder:
             node = GraphNode(
                 id=len(self.graph.nodes), op=op, inputs=edges, constants=dict(call.constants), nodes=nodes, count=count,
                 name=name, random_name=call.name or f"{op.name}#{ordinal}", device=device, seed=call.seed,
-                preserve=call.preserve, hint=call.hint * count if len(call.hint) == 1 else call.hint, guard=self.guard_of(op, edges, nodes), specs=specs, origin=call.origin,
+                preserve=call.preserve, hint=call.hint * count if len(call.hint) == 1 else call.hint,
+                guard=self._guard_of(scope), specs=specs, origin=call.origin,
             )  # fmt: skip
         except Exception as error:
             add_notes(error, [f"in {op.title}", *([call.origin.describe()] if call.origin else [])])
             raise
         self.graph.nodes.append(node)
+        self.scopes.append(scope)
         self._names[name] = node
         return op.pack([DataNode(self, node, index) for index in range(count)], call.constants)
 
-    def guard_of(self, op: OpDef, edges: Sequence[Edge], nodes: dict[str, Edge]) -> Guard:
-        """Operators without inputs run for the whole batch; all others where they are written."""
-        return self.guard if edges or nodes else ()
+    def _guard_of(self, scope: Scope) -> Guard:
+        return self.guard or tuple((predicate.edge, polarity) for predicate, polarity in scope.guard())
+
+    # What conditional.py asks of a graph.
+
+    def merge(
+        self, first: DataNode, second: DataNode, predicate: DataNode, scope: Scope, *, weak: tuple[bool, bool], name: str
+    ) -> DataNode:
+        """The node that reads one of two others; where a Python number meets an unknown type, a whole batch decides."""
+        late = any(weak) and None in (first.spec.dtype, second.spec.dtype)
+        sides = (place(first, "if"), place(second, "else"))
+        constants = {"variable": name, "sides": sides, **({"weak": weak} if late else {})}
+        op = structure.merge_late if late else structure.merge
+        return self._record(Call(op, (), constants, {}, origin=user_origin()), (first, second, predicate), scope=scope)
+
+    def logical_not(self, node: DataNode, where: str) -> DataNode:
+        """The opposite of a scalar."""
+        if node.ndim != 0:
+            node = self.check_predicate(node, f"the operand of `not` at {where}")
+        return structure.logical_not(node)
+
+    def check_predicate(self, node: DataNode, what: str) -> DataNode:
+        """A scalar as bool, checked for each sample."""
+        return structure.predicate(node, what=what)
+
+    def check_bool(self, node: DataNode, operator: str, side: str, where: str) -> DataNode:
+        """A scalar bool, checked for each sample."""
+        return structure.operand(node, operator=operator, side=side, where=where)
+
+    def abandon(self, error: BaseException) -> None:
+        """Ends a recording that failed, and says so where that is not plain from the user's lines."""
+        if self.scope is not self.root:
+            why = "both branches of a condition on a DataNode are recorded while the graph is built, whatever the data will be"
+            add_notes(error, [f"raised while {self.scope} was recorded: {why}"])
+        self.scope = self.root
 
     def _free_name(self, op: OpDef, ordinal: int) -> str:
         name = f"{op.name}_{ordinal}"
@@ -459,9 +507,14 @@ def recording(recorder: Recorder) -> Iterator[Recorder]:
     """Makes ``recorder`` the interpreter of operator calls."""
     token = current.set(recorder)
     interpreter_token = declare.interpreter.set(recorder)
+    hooks_token = autograph.hooks.set(recorder.session)
     try:
         yield recorder
+    except BaseException as error:
+        recorder.abandon(error)
+        raise
     finally:
+        autograph.hooks.reset(hooks_token)
         declare.interpreter.reset(interpreter_token)
         current.reset(token)
 
@@ -485,5 +538,5 @@ def collect_outputs(recorder: Recorder, returned: Any) -> list[Edge]:
             )
         if isinstance(value, (np.ndarray, np.generic)):
             value = types.ArrayConstant(types.as_constant(value), "", "cpu")
-        edges.append(recorder.as_node(value, f"output {index}").edge)
+        edges.append(resolve(recorder.as_node(value, f"output {index}"), recorder.root).edge)
     return edges

@@ -33,6 +33,22 @@ class AudioResample(Operator):
     ) -> None: ...
     def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
+class BatchPermutation(Operator):
+    """The numbers of the samples of the batch, or of the branch it stands in, in a random order; one number a sample."""
+
+    def __init__(
+        self,
+        *,
+        allow_repetitions: bool = False,
+        no_fixed_points: bool = False,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        seed: int | None = None,
+    ) -> None: ...
+    def __call__(self, **arguments: Any) -> Any: ...
+
 class Copy(Operator):
     """Copies the data; with ``device="gpu"`` to the GPU."""
 

@@ -51,6 +51,7 @@ class Pipeline:
         max_streams: int | None = None,
         default_cuda_stream_priority: int | None = None,
         *,
+        enable_conditionals: bool = False,
         enable_memory_stats: bool = False,
         enable_checkpointing: bool = False,
         checkpoint: "str | bytes | None" = None,
@@ -89,6 +90,7 @@ class Pipeline:
         self._exec_dynamic = not self._separated if exec_dynamic is None else exec_dynamic
         self._stream_policy = stream_policy
         self._concurrency = concurrency
+        self._enable_conditionals = enable_conditionals
         self._enable_memory_stats = enable_memory_stats
         self._enable_checkpointing = enable_checkpointing
         self._restored = checkpoint
@@ -165,7 +167,7 @@ class Pipeline:
         if self._batch_size is None:
             raise ValueError("batch_size is not set: give it to the pipeline's constructor or call")
         if isinstance(self._define, _DebugDefinition):
-            self._debug = DebugRun(self._define.function, self._seed, self._batch_size)
+            self._debug = DebugRun(self._define.function, self._seed, self._batch_size, self._enable_conditionals)
             return
         graph = self._recorded()
         if self._bytes_per_sample:
@@ -187,8 +189,12 @@ class Pipeline:
             recorder = self._open_recorder()
             Pipeline.push_current(self)
             try:
-                returned = self._define() if self._define is not None else self.define_graph()
+                recorder.session.enabled = self._enable_conditionals
+                returned = recorder.session.call(self._define or self.define_graph)()
                 recorder.graph.outputs = collect_outputs(recorder, returned)
+            except BaseException as error:
+                recorder.abandon(error)
+                raise
             finally:
                 Pipeline.pop_current()
             self._graph = recorder.graph
@@ -584,14 +590,14 @@ class _DebugDefinition:
 def pipeline_def(
     fn: Callable[..., Any] | None = None,
     *,
-    enable_conditionals: bool = False,
     debug: bool = False,
     **pipeline_kwargs: Any,
 ) -> Any:
     """Turns a function that returns DataNodes into one that returns a Pipeline.
 
     Arguments of Pipeline may be given here and overridden at the call. ``debug=True`` runs the operators at once, in the
-    caller's stack, so that print and a debugger work.
+    caller's stack, so that print and a debugger work. ``enable_conditionals=True`` lets ``if``, ``and``, ``or`` and ``not``
+    on DataNodes act per sample.
     """
     _check_pipeline_arguments(pipeline_kwargs)
 

@@ -395,7 +395,8 @@ class _Compiler:
             for step in reversed(stages[number].steps):
                 op = find(step.op)
                 for slot in step.outputs:
-                    inside = slot not in outputs and all(
+                    unsure = step.op == "_merge" and (self.specs[slot].dtype is None or self.specs[slot].ndim is None)
+                    inside = slot not in outputs and not unsure and all(
                         where == number
                         and not reader.user_code
                         and (takes_out(reader) or all(storage[s] == "arena" for s in reader.outputs))

@@ -14,7 +14,7 @@ class BatchRun:
 
     __slots__ = (
         "claimed", "cursor", "done", "ended", "epoch", "epochs", "error", "failures", "index", "iteration", "keys",
-        "layouts", "origins", "pending", "position_after", "positions", "size", "stage", "states", "values",
+        "layouts", "masks", "origins", "pending", "position_after", "positions", "size", "stage", "states", "values",
     )  # fmt: skip
 
     def __init__(self, index: int, slots: int) -> None:
@@ -27,6 +27,7 @@ class BatchRun:
         self.position_after = 0
         self.values: list[Any] = [None] * slots
         self.layouts: list[str | None] = [None] * slots
+        self.masks: dict[tuple[tuple[int, bool], ...], list[bool]] = {}  # by guard, of guards that were asked
         self.keys: dict[int, Any] = {}  # by the first output slot (or name) of a random step
         self.origins: list[Any] = []  # per source: the source_info of the samples, or None
         self.states: dict[str, Any] = {}
@@ -74,19 +75,24 @@ class BatchRun:
             return self.error
         return self.failures[min(self.failures)][0]
 
+    def mask(self, guard: tuple[tuple[int, bool], ...]) -> list[bool]:
+        """For each sample whether a guard holds. A predicate is asked only where those before it hold."""
+        known = self.masks.get(guard)
+        if known is None:
+            slot, polarity = guard[-1]
+            held = self.values[slot]
+            flags = held.tolist() if isinstance(held, np.ndarray) else held
+            known = [flag is not None and bool(flag) is polarity for flag in flags]
+            if len(guard) > 1:
+                known = [before and now for before, now in zip(self.mask(guard[:-1]), known)]
+            self.masks[guard] = known
+        return known
+
     def active(self, guard: tuple[tuple[int, bool], ...]) -> list[int] | None:
         """The samples for which a guard holds, ascending; None when that is all of them."""
         if not guard:
             return None
-        return [index for index in range(self.size) if self.holds(guard, index)]
-
-    def holds(self, guard: tuple[tuple[int, bool], ...], sample: int) -> bool:
-        """Whether a guard holds for a sample."""
-        for slot, polarity in guard:
-            value = self.values[slot][sample]
-            if value is None or bool(value) is not polarity:
-                return False
-        return True
+        return [index for index, holds in enumerate(self.mask(guard)) if holds]
 
     def outputs(self, plan: Plan) -> tuple[TensorListCPU, ...]:
         """The results as the user gets them."""

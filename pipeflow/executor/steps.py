@@ -8,6 +8,7 @@ import numpy as np
 
 from pipeflow import declare, seeds
 from pipeflow.backends.cpu import Arena, HeapPool
+from pipeflow.conditional import CAST, LAYOUT, RESHAPE, merge_error
 from pipeflow.declare import BatchCall, Kernel, OpDef, Source
 from pipeflow.executor.batch import BatchRun, check_outputs
 from pipeflow.plan import Plan, Stage, Step
@@ -70,11 +71,17 @@ class SampleStep(BoundStep):
         super().__init__(plan, step)
         self.inputs = tuple((slot, slot in inside) for slot in step.inputs)
         self.nodes = tuple((name, slot, slot in inside) for name, slot in step.nodes)
-        self.guard = tuple((slot, on, slot in inside) for slot, on in step.guard)
+        # A guard over slots of earlier stages is asked once for the batch, another one sample by sample.
+        self.late_guard = any(slot in inside for slot, _ in step.guard)
+        self.guard = tuple((slot, on, slot in inside) for slot, on in step.guard) if self.late_guard else ()
         self.fetch = fetch
         self.random = self.op.random and fetch is None
         self.wants_source = "source" in self.op.wants
         self.kernel = None if fetch is not None else Kernel(self.op, self.constants, self.count, step.specs)
+
+    def mask(self, batch: BatchRun) -> list[bool] | None:
+        """The samples to run for, where that is known before the stage begins; None for all."""
+        return batch.mask(self.step.guard) if self.step.guard and not self.late_guard else None
 
     def enter(self, batch: BatchRun, pool: HeapPool) -> None:
         """Prepares the slots that this step fills."""
@@ -92,9 +99,7 @@ class SampleStep(BoundStep):
         values = batch.values
         for slot, polarity, inside in self.guard:
             flag = row[slot] if inside else values[slot][sample]
-            if flag is None or bool(flag) is not polarity:
-                for output in self.step.outputs:
-                    row[output] = None
+            if bool(flag) is not polarity:  # what a sample left in the row earlier is asked by nobody
                 return
         inputs = []
         for slot, inside in self.inputs:
@@ -145,8 +150,82 @@ class SampleStep(BoundStep):
 
     def finish(self, batch: BatchRun) -> None:
         """Checks at the stage's end what the declaration cannot promise."""
-        if self.step.user_code or self.op.name == "_merge":
+        if self.step.user_code:
             check_outputs(batch, self.step)
+
+
+class MergeStep(SampleStep):
+    """Reads the side that a sample took; nothing is copied. What the sides are is checked here where it was not known before."""
+
+    def __init__(self, plan: Plan, step: Step, inside: set[int], fetch: Any = None) -> None:
+        super().__init__(plan, step, inside, fetch)
+        self.first, self.second, self.predicate = self.inputs
+        (self.output,), (self.storage,), (self.spec,) = step.outputs, self.storages, step.specs
+        self.late_layout = not self.spec.layout
+        sides = [plan.slots[slot].spec for slot in step.inputs[:2]]
+        self.sure = all(spec.dtype is not None and spec.ndim is not None for spec in sides)
+
+    def run(self, batch: BatchRun, sample: int, row: list[Any], place: "Placement") -> None:
+        values = batch.values
+        for slot, polarity, inside in self.guard:
+            if bool(row[slot] if inside else values[slot][sample]) is not polarity:
+                return
+        slot, inside = self.predicate
+        slot, inside = self.first if (row[slot] if inside else values[slot][sample]) else self.second
+        if inside:
+            result = row[slot]
+        else:
+            held = values[slot]
+            result = held[sample] if type(held) is list else held[sample, ...]
+        if not self.sure:
+            self._compare(result, slot)
+        if self.late_layout and batch.layouts[slot]:
+            self._take_layout(batch, slot)
+        if self.storage == "table":
+            if self.step.copied:
+                kept = place.pool.empty(result.shape, result.dtype)
+                np.copyto(kept, result)
+                result = kept
+            values[self.output][sample] = result
+        row[self.output] = result
+
+    def _fail(self, slot: int, got: str, other: str, advice: str) -> RuntimeError:
+        texts = {slot: got}
+        both = [texts.get(place, other) for place in self.step.inputs[:2]]
+        sides = self.constants["sides"]
+        parts = [f"{text} {side}" for text, side in zip(both, sides)]
+        return RuntimeError(merge_error(self.constants["variable"], *parts, advice))
+
+    def _compare(self, array: np.ndarray, slot: int) -> None:
+        spec = self.spec
+        ndim = array.ndim if spec.ndim is None else spec.ndim
+        if (spec.dtype is not None and array.dtype != spec.dtype) or array.ndim != ndim:
+            advice = CAST if array.ndim == ndim else RESHAPE
+            raise self._fail(slot, f"{array.dtype} {array.ndim}-d", f"{spec.dtype or array.dtype} {ndim}-d", advice)
+
+    def _take_layout(self, batch: BatchRun, slot: int) -> None:
+        known, new = batch.layouts[self.output], batch.layouts[slot]
+        if known and known != new:
+            raise self._fail(slot, f"layout {new}", f"layout {known}", LAYOUT)
+        batch.layouts[self.output] = new
+
+    def finish(self, batch: BatchRun) -> None:
+        if batch.layouts[self.output] is None:
+            batch.layouts[self.output] = ""
+        if self.sure or self.storage != "table":
+            return
+        first = None
+        for sample, array in enumerate(batch.values[self.output]):
+            if array is None:
+                continue
+            if first is None:
+                first = array
+            elif array.dtype != first.dtype or array.ndim != first.ndim:
+                slot = self.step.inputs[0 if batch.values[self.predicate[0]][sample] else 1]
+                advice = CAST if array.ndim == first.ndim else RESHAPE
+                error = self._fail(slot, f"{array.dtype} {array.ndim}-d", f"{first.dtype} {first.ndim}-d", advice)
+                batch.fail(error, self.step, sample)
+                return
 
 
 class Placement:
@@ -239,6 +318,11 @@ def _with_right(values: Any, writable: bool) -> Any:
     return [x if writable and x.flags.writeable else read_only(x) for x in values]
 
 
+def sample_step(plan: Plan, step: Step, inside: set[int], fetch: Callable[[int], Any] | None) -> SampleStep:
+    """A step of a stage made ready."""
+    return (MergeStep if step.op == "_merge" else SampleStep)(plan, step, inside, fetch)
+
+
 class SampleStage:
     """A chain of steps that carries one sample after another from its beginning to its end."""
 
@@ -247,7 +331,7 @@ class SampleStage:
     def __init__(self, plan: Plan, stage: Stage, fetches: dict[str, Callable[[int], Any]]) -> None:
         inside = {slot for step in stage.steps for slot in step.outputs}
         self.steps = [
-            SampleStep(plan, step, inside, fetches[step.name] if step.fetch else None) for step in stage.steps
+            sample_step(plan, step, inside, fetches[step.name] if step.fetch else None) for step in stage.steps
         ]
         self.slots = len(plan.slots)
         self._seconds_per_sample = 0.0
@@ -266,11 +350,13 @@ class SampleStage:
     def run(self, batch: BatchRun, begin: int, end: int, arena: Arena, pool: HeapPool) -> None:
         started = time.perf_counter()
         row: list[Any] = [None] * self.slots
-        members = [(step, Placement(batch, step, arena, pool)) for step in self.steps]
+        members = [(step, step.mask(batch), Placement(batch, step, arena, pool)) for step in self.steps]
         for sample in range(begin, end):
             if batch.failures and sample in batch.failures:
                 continue
-            for step, place in members:
+            for step, mask, place in members:
+                if mask is not None and not mask[sample]:
+                    continue
                 try:
                     step.run(batch, sample, row, place)
                 except Exception as error:

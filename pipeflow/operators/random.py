@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow import seeds
-from pipeflow.declare import UNKNOWN, Arg, DType, Floats, Ints, OpDef, Sample, Spec, operator
+from pipeflow.declare import UNKNOWN, Arg, DType, Floats, Ints, OpDef, Sample, Spec, Traits, operator
 from pipeflow.types import saturate
 
 FLOAT, INT32 = np.dtype(np.float32), np.dtype(np.int32)
@@ -200,3 +200,36 @@ beta.infer(_infer_as(FLOAT))
 def _(args: Any) -> None:
     if args.dtype is not None and args.dtype.kind != "f":
         raise RuntimeError(f"dtype {args.dtype} is not supported; use FLOAT or FLOAT64")
+
+
+@operator("batch_permutation", granularity="batch")
+def batch_permutation(*, allow_repetitions: bool = False, no_fixed_points: bool = False, key: Any) -> Sample:
+    """The numbers of the samples of the batch, or of the branch it stands in, in a random order; one number a sample.
+
+    With ``allow_repetitions`` each is drawn from all; with ``no_fixed_points`` none is the sample's own, unless there is one
+    sample only. The order depends on the first sample of the batch and on the number of samples.
+    """
+    size = len(key)
+    first = seeds.Key(key[0].value ^ size)
+    own = np.arange(size)
+    if allow_repetitions:
+        low = 1 if no_fixed_points and size > 1 else 0
+        drawn = low + (first.units(size) * (size - low)).astype(np.int64)
+        order = (own + drawn) % size
+    else:
+        start = 0
+        order = np.argsort(first.units(size))
+        while no_fixed_points and size > 1 and np.any(order == own):
+            start += size  # a draw without fixed points has a chance of 1/e
+            order = np.argsort(first.units(size, start))
+    return [np.array(number, np.int32) for number in order]
+
+
+@batch_permutation.infer
+def _(_specs: tuple[Spec, ...], _args: Any) -> Spec:
+    return Spec((), INT32, "")
+
+
+@batch_permutation.traits
+def _(_args: Any) -> Traits:
+    return Traits("batch", by_batch_size=True)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeflow.conditional import CAST, logical_error, merge_error, scalar_error
 from pipeflow.declare import UNKNOWN, DType, Layout, Out, Sample, Spec, operator
 from pipeflow.errors import OutOfRange
 
@@ -45,23 +46,76 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
     return specs[0]
 
 
-@operator("_merge", hidden=True)
-def merge(true_side: Sample, false_side: Sample, predicate: Sample, /) -> Sample:
-    """The sample of the branch that this sample took; never a copy."""
-    return true_side if predicate else false_side
+@operator("_merge", hidden=True, elementwise=True)
+def merge(true_side: Sample, false_side: Sample, predicate: Sample, /, *, variable: str, sides: Any) -> Sample:  # noqa: ARG001
+    """The sample of the branch that this sample took. ``variable`` and ``sides`` are for messages.
+
+    The executor reads the one side or the other without a copy; this body merges columns.
+    """
+    return np.where(predicate, true_side, false_side)
+
+
+@operator("_merge_late", hidden=True, granularity="batch")
+def merge_late(
+    true_side: Sample, false_side: Sample, predicate: Sample, /, *, variable: str, sides: Any, weak: Any
+) -> Sample:
+    """A merge where a Python number takes the type of the other side, which only the batch knows."""
+    flags = [bool(flag) for flag in predicate]
+    strong = next((x for flag, *pair in zip(flags, true_side, false_side) for x in [pair[not flag]] if not weak[not flag]), None)
+    results = []
+    for flag, *pair in zip(flags, true_side, false_side):
+        value = pair[not flag]
+        if strong is not None and weak[not flag] and value.dtype != strong.dtype:
+            if not np.can_cast(value.dtype, strong.dtype, "same_kind") or not np.array_equal(value.astype(strong.dtype), value):
+                texts = [f"{(value if weak[side] else strong).dtype} {sides[side]}" for side in (0, 1)]
+                raise RuntimeError(merge_error(variable, *texts, CAST))
+            value = value.astype(strong.dtype)
+        results.append(value)
+    return results
+
+
+@operator("_predicate", hidden=True)
+def predicate(data: Sample, /, *, what: str) -> Sample:
+    """A scalar as bool."""
+    if data.ndim:
+        raise RuntimeError(scalar_error(what, f"shape {data.shape}"))
+    return np.asarray(bool(data))
+
+
+@operator("_operand", hidden=True)
+def operand(data: Sample, /, *, operator: str, side: str, where: str) -> Sample:
+    """A scalar bool as it is."""
+    if data.ndim or data.dtype != np.bool_:
+        got = f"{data.dtype} with {data.ndim} axes" if data.ndim else str(data.dtype)
+        raise RuntimeError(logical_error(operator, side, where, got))
+    return data
+
+
+@operator("_not", hidden=True, elementwise=True)
+def logical_not(data: Sample, /) -> Sample:
+    """``not`` of a scalar."""
+    return np.logical_not(data)
+
+
+@predicate.infer
+@operand.infer
+@logical_not.infer
+def _(_specs: tuple[Spec, ...], _args: Any) -> Spec:
+    return Spec((), np.bool_, "")
 
 
 @merge.infer
+@merge_late.infer
 def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
     left, right = specs[0], specs[1]
-    dtype = left.dtype if right.dtype is UNKNOWN or left.dtype == right.dtype else UNKNOWN
+    dtype = right.dtype if left.dtype is UNKNOWN else left.dtype
     if left.shape is UNKNOWN or right.shape is UNKNOWN or len(left.shape) != len(right.shape):
         shape: Any = UNKNOWN
     else:
         shape = tuple(
             a if b is not UNKNOWN and a is not UNKNOWN and a == b else UNKNOWN for a, b in zip(left.shape, right.shape)
         )
-    return Spec(shape, dtype, left.layout or right.layout)
+    return Spec(shape, dtype, left.layout or right.layout or (None if None in (left.layout, right.layout) else ""))
 
 
 @operator("shapes")

@@ -296,7 +296,7 @@ def test_unknown_property():
 @pytest.mark.parametrize(
     ("use", "text"),
     [
-        (bool, "conditional context"),
+        (bool, "conditional execution is off"),
         (iter, "cannot be iterated over"),
         (len, "has no length"),
         (lambda x: 1 in x, "cannot look into"),
