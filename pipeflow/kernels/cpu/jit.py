@@ -25,6 +25,8 @@ from numba.core.serialize import dumps
 
 log = logging.getLogger("pipeflow.kernels")
 
+# Types that elements are moved as where nobody computes with them: one compiled kernel an element size.
+RAW = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 # Every kernel of this process, in order of definition.
 KERNELS: list[dispatcher.Dispatcher] = []
 

@@ -6,7 +6,7 @@ The mean is subtracted before the product, as DALI does, so that float32 results
 import numpy as np
 
 from .casting import as_type, cast
-from .jit import kernel, plain
+from .jit import RAW, kernel, plain
 from .simd import normalize_row, split_row
 
 FAST_OUT = {np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.uint8), np.dtype(np.int8)}
@@ -74,6 +74,12 @@ def to_rows(source, offset, stride, pixel, mean, scale, shift, mirror, out, heig
             normalize_row(turned, 0, mean, scale, np.float32(shift), False, out, i * size, size)
         else:
             normalize_row(source, begin, mean, scale, np.float32(shift), False, out, i * size, size)
+
+
+def mirror_image(source: np.ndarray, pixel: int, upside_down: bool, sideways: bool, out: np.ndarray) -> None:
+    """Rows (H, W * pixel) of any element type, mirrored."""
+    raw = RAW[source.dtype.itemsize]
+    mirror_rows(plain(source).view(raw), pixel, upside_down, sideways, out.view(raw))
 
 
 def bits(array: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from .casting import as_type, cast, convert
-from .jit import kernel, plain
+from .jit import RAW, kernel, plain
 from .simd import LANES as BAND
 from .simd import band_taps, pixel_taps, weighted_rows
 
@@ -291,7 +291,6 @@ def pick(source, rows, columns, out):
                     target[j, c] = line[p, c]
 
 
-RAW = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 Taps = tuple[np.ndarray, np.ndarray]
 
 

@@ -1,0 +1,75 @@
+"""Moving elements without computing: transposition."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from .jit import RAW, kernel, plain
+
+
+@kernel
+def gather_columns(source, out):
+    """Rows (n, k) of few elements to k rows: reading in order, writing k streams."""
+    n, k = source.shape
+    if k == 3:
+        first, second, third = out[0], out[1], out[2]
+        for i in range(n):
+            first[i] = source[i, 0]
+            second[i] = source[i, 1]
+            third[i] = source[i, 2]
+        return
+    for c in range(k):
+        row = out[c]
+        for i in range(n):
+            row[i] = source[i, c]
+
+
+@kernel
+def scatter_rows(source, out):
+    """Few rows (k, n) to rows of k elements."""
+    k, n = source.shape
+    if k == 3:
+        first, second, third = source[0], source[1], source[2]
+        for i in range(n):
+            out[i, 0] = first[i]
+            out[i, 1] = second[i]
+            out[i, 2] = third[i]
+        return
+    for i in range(n):
+        for c in range(k):
+            out[i, c] = source[c, i]
+
+
+def transpose(data: np.ndarray, order: Sequence[int], out: np.ndarray) -> np.ndarray:
+    """The array with its axes in another order; moving one short axis to the other end has kernels of its own."""
+    few = 8
+    first, last = list(order[:1]), list(order[-1:])
+    identity = list(range(data.ndim))
+    if data.ndim > 1 and data.size and out.flags.c_contiguous:
+        if first == identity[-1:] and list(order[1:]) == identity[:-1] and data.shape[-1] <= few:
+            raw, k = RAW[data.dtype.itemsize], data.shape[-1]
+            gather_columns(plain(data).view(raw).reshape(-1, k), out.view(raw).reshape(k, -1))
+            return out
+        if last == identity[:1] and list(order[:-1]) == identity[1:] and data.shape[0] <= few:
+            raw, k = RAW[data.dtype.itemsize], data.shape[0]
+            rest = math.prod(data.shape[1:])
+            scatter_rows(plain(data).view(raw).reshape(k, rest), out.view(raw).reshape(rest, k))
+            return out
+    out[...] = data.transpose(list(order))
+    return out
+
+
+@kernel
+def look_up_flat(data, table, out):
+    last = np.uint64(table.size - 1)
+    for i in range(data.size):
+        # A negative number becomes a huge unsigned one; the last entry is the default.
+        out[i] = table[min(np.uint64(data[i]), last)]
+
+
+def look_up(data: np.ndarray, table: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """The table's entry of each number; its last one for numbers beyond it."""
+    raw = RAW[out.dtype.itemsize]
+    look_up_flat(plain(data).reshape(-1), table.view(raw), out.view(raw).reshape(-1))
+    return out

@@ -1,0 +1,217 @@
+"""Colour: brightness and contrast, hue and saturation, colour spaces.
+
+Hue and saturation are a linear map: a rotation and a scaling of the chroma plane of YIQ, as DALI does it, not the HSV
+cylinder. Everything is one matrix or one line per sample, applied in float32 and rounded once.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import UNKNOWN, Arg, DType, OpDef, Out, Sample, Spec, operator
+from pipeflow.kernels import cpu as kernels
+from pipeflow.types import BGR, GRAY, RGB, DALIImageType, YCbCr
+
+COLOR_LAYOUTS = "HWC FHWC DHWC"
+UINT8 = np.dtype(np.uint8)
+
+# Luma and the two chroma axes of YIQ, to three decimals; its exact inverse leads back.
+TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
+FROM_YIQ = np.linalg.inv(TO_YIQ)
+LUMA = TO_YIQ[0]
+
+# ITU-R BT.601 in the studio range: Y from 16 to 235, chroma around 128.
+TO_YCBCR = np.array([[0.25678824, 0.50412941, 0.09790588], [-0.14822290, -0.29099279, 0.43921569],
+                     [0.43921569, -0.36778831, -0.07142737]])  # fmt: skip
+YCBCR_OFFSET = np.array([16.0, 128.0, 128.0])
+FROM_YCBCR = np.linalg.inv(TO_YCBCR)
+SWAP = np.eye(3)[::-1]
+
+
+def full_range(dtype: np.dtype) -> float:
+    """What `brightness_shift=1` adds."""
+    return 1.0 if dtype.kind in "fb" else float(np.iinfo(dtype).max)
+
+
+def middle(dtype: np.dtype) -> float:
+    """The value that contrast leaves alone by default."""
+    if dtype.kind in "fb":
+        return 0.5
+    return float(1 << (8 * dtype.itemsize - (2 if dtype.kind == "i" else 1)))
+
+
+def color_matrix(hue: float, saturation: float, value: float) -> np.ndarray:
+    """The 3 x 3 matrix that turns and scales chroma and scales everything."""
+    angle = math.radians(hue)
+    cos, sin = saturation * math.cos(angle), saturation * math.sin(angle)
+    return value * (FROM_YIQ @ np.array([[1, 0, 0], [0, cos, sin], [0, -sin, cos]]) @ TO_YIQ)
+
+
+def same_shape(specs: tuple[Spec, ...], args: Any) -> Spec:
+    """The input's shape in the asked type."""
+    return Spec(specs[0].shape, args.dtype or specs[0].dtype, specs[0].layout)
+
+
+def three_channels(image: np.ndarray, title: str) -> None:
+    """Refuses what has no red, green and blue."""
+    if image.shape[-1] != 3:
+        raise ValueError(f"{title} needs 3 channels, the image has {image.shape[-1]} (shape {image.shape})")
+    if not image.size:
+        raise ValueError(f"the image has no pixels: shape {image.shape}")
+
+
+def _contrast_line(dtype: np.dtype, target: np.dtype, gain: float, shift: float, contrast: float, centre: float | None) -> tuple:
+    middle_value = middle(dtype) if centre is None else centre
+    return gain * contrast, shift * full_range(target) + gain * middle_value * (1 - contrast)
+
+
+@operator("brightness_contrast", layouts="FHWC DHWC HWC", sequences=True)
+def brightness_contrast(
+    image: Sample, /, *, brightness: Arg[float] = 1.0, brightness_shift: Arg[float] = 0.0, contrast: Arg[float] = 1.0,
+    contrast_center: Arg[float] = None, dtype: DType | None = None, out: Out,
+) -> Sample:  # fmt: skip
+    """Changes brightness and contrast: ``shift * range + brightness * (center + contrast * (image - center))``.
+
+    ``range`` is the output type's maximum (1 for floats); ``contrast_center`` is a value of the input, by default the
+    middle of its type's range (0.5 for floats).
+    """
+    del dtype
+    line = _contrast_line(image.dtype, out.dtype, brightness, brightness_shift, contrast, contrast_center)
+    return kernels.color.linear_values(image, *line, out)
+
+
+@operator("brightness", layouts="FHWC DHWC HWC", sequences=True)
+def brightness(
+    image: Sample, /, *, brightness: Arg[float] = 1.0, brightness_shift: Arg[float] = 0.0, dtype: DType | None = None, out: Out
+) -> Sample:
+    """Changes brightness: ``shift * range + brightness * image``, where range is the output type's maximum (1 for floats)."""
+    del dtype
+    return kernels.color.linear_values(image, brightness, brightness_shift * full_range(out.dtype), out)
+
+
+@operator("contrast", layouts="FHWC DHWC HWC", sequences=True)
+def contrast(
+    image: Sample, /, *, contrast: Arg[float] = 1.0, contrast_center: Arg[float] = None, dtype: DType | None = None, out: Out
+) -> Sample:
+    """Changes contrast around ``contrast_center``, by default the middle of the input type's range (0.5 for floats)."""
+    del dtype
+    line = _contrast_line(image.dtype, out.dtype, 1.0, 0.0, contrast, contrast_center)
+    return kernels.color.linear_values(image, *line, out)
+
+
+@operator("color_twist", layouts=COLOR_LAYOUTS, sequences=True)
+def color_twist(
+    image: Sample, /, *, hue: Arg[float] = 0.0, saturation: Arg[float] = 1.0, brightness: Arg[float] = 1.0,
+    contrast: Arg[float] = 1.0, image_type: DALIImageType = RGB, dtype: DType | None = None, out: Out,
+) -> Sample:  # fmt: skip
+    """Changes hue (degrees), saturation, brightness and contrast in one pass.
+
+    Contrast is around 128 for integers and 0.5 for floats.
+    """
+    del image_type, dtype
+    three_channels(image, "color_twist")
+    matrix = color_matrix(hue, saturation, brightness * contrast)
+    centre = 0.5 if image.dtype.kind == "f" else 128.0
+    return kernels.color.linear_colors(image, matrix, np.full(3, centre * (1 - contrast) * brightness), out)
+
+
+@operator("hsv", layouts=COLOR_LAYOUTS, sequences=True)
+def hsv(
+    image: Sample, /, *, hue: Arg[float] = 0.0, saturation: Arg[float] = 1.0, value: Arg[float] = 1.0,
+    dtype: DType = UINT8, out: Out,
+) -> Sample:  # fmt: skip
+    """Turns the hue by an angle in degrees, scales saturation and value; the result is UINT8 unless ``dtype`` says otherwise."""
+    del dtype
+    three_channels(image, "hsv")
+    return kernels.color.linear_colors(image, color_matrix(hue, saturation, value), np.zeros(3), out)
+
+
+@operator("hue", layouts=COLOR_LAYOUTS, sequences=True)
+def hue(
+    image: Sample, /, *, hue: Arg[float] = 0.0, image_type: DALIImageType = RGB, dtype: DType | None = None, out: Out
+) -> Sample:
+    """Turns the hue by an angle in degrees."""
+    del image_type, dtype
+    three_channels(image, "hue")
+    return kernels.color.linear_colors(image, color_matrix(hue, 1.0, 1.0), np.zeros(3), out)
+
+
+@operator("saturation", layouts=COLOR_LAYOUTS, sequences=True)
+def saturation(
+    image: Sample, /, *, saturation: Arg[float] = 1.0, image_type: DALIImageType = RGB, dtype: DType | None = None, out: Out
+) -> Sample:
+    """Scales the saturation; 0 gives grey."""
+    del image_type, dtype
+    three_channels(image, "saturation")
+    return kernels.color.linear_colors(image, color_matrix(0.0, saturation, 1.0), np.zeros(3), out)
+
+
+for _op in (brightness_contrast, brightness, contrast, color_twist, hsv, hue, saturation):
+    _op.infer(same_shape)
+
+
+def _only_rgb(op: OpDef) -> None:
+    @op.check
+    def _(args: Any) -> None:
+        if args.image_type != RGB:
+            raise ValueError(f"image_type must be RGB, got {args.image_type!r}; convert with color_space_conversion")
+
+
+for _op in (color_twist, hue, saturation):
+    _only_rgb(_op)
+
+
+def conversion(source: DALIImageType, target: DALIImageType) -> tuple[np.ndarray, np.ndarray] | None:
+    """Matrix and offset between two colour spaces; None where the pixels stay as they are."""
+    if source == target:
+        return None
+    to_rgb = {RGB: np.eye(3), BGR: SWAP, YCbCr: FROM_YCBCR, GRAY: np.ones((3, 1))}[source]
+    before = -FROM_YCBCR @ YCBCR_OFFSET if source == YCbCr else np.zeros(3)
+    from_rgb = {RGB: np.eye(3), BGR: SWAP, YCbCr: TO_YCBCR, GRAY: LUMA[None]}[target]
+    after = YCBCR_OFFSET if target == YCbCr else np.zeros(len(from_rgb))
+    return from_rgb @ to_rgb, from_rgb @ before + after
+
+
+@operator(
+    "color_space_conversion", layouts="FDHWC FHWC DHWC HWC", sequences=True, dtypes="uint8",
+    examples=["fn.color_space_conversion(image, image_type=types.RGB, output_type=types.YCbCr)"],
+)  # fmt: skip
+def color_space_conversion(
+    image: Sample, /, *, image_type: DALIImageType, output_type: DALIImageType, out: Out
+) -> Sample:
+    """Converts between RGB, BGR, YCbCr (studio range) and GRAY."""
+    channels = 1 if image_type == GRAY else 3
+    if image.shape[-1] != channels:
+        raise ValueError(f"{image_type!r} has {channels} channel(s), the image has {image.shape[-1]} (shape {image.shape})")
+    if not image.size:
+        raise ValueError(f"the image has no pixels: shape {image.shape}")
+    steps = conversion(image_type, output_type)
+    if steps is None:
+        out[...] = image
+        return out
+    matrix, offset = steps
+    if channels == 3:
+        return kernels.color.linear_colors(image, matrix, offset, out)
+    for channel in range(out.shape[-1]):
+        factor = 1.0 if output_type in (RGB, BGR) else float(matrix[channel, 0])
+        plane = np.empty(image.shape, np.uint8)
+        # chroma of grey is constant: the tiny factor left by rounding must not tip it over
+        factor = 0.0 if abs(factor) < 1e-6 else factor
+        out[..., channel] = kernels.color.linear_values(image, factor, float(offset[channel]), plane)[..., 0]
+    return out
+
+
+@color_space_conversion.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    shape = specs[0].shape
+    if shape is not UNKNOWN:
+        shape = (*shape[:-1], 1 if args.output_type == GRAY else 3)
+    return Spec(shape, specs[0].dtype, specs[0].layout)
+
+
+@color_space_conversion.check
+def _(args: Any) -> None:
+    for name in ("image_type", "output_type"):
+        if getattr(args, name) not in (RGB, BGR, GRAY, YCbCr):
+            raise ValueError(f"{name} must be RGB, BGR, GRAY or YCbCr, got {getattr(args, name)!r}")

@@ -1,0 +1,180 @@
+"""Values: cast, one_hot, lookup_table, and constants of a shape (zeros, ones, full and their like)."""
+
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import UNKNOWN, Arg, DType, Floats, Ints, Layout, Out, Sample, Spec, operator
+from pipeflow.kernels import cpu as kernels
+from pipeflow.types import saturate
+
+FLOAT, INT32 = np.dtype(np.float32), np.dtype(np.int32)
+SMALL = 64  # elements up to which NumPy is faster than entering a compiled kernel
+
+
+def converted(data: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """The data in the type of `out`."""
+    if data.size <= SMALL:
+        out[...] = saturate(data, out.dtype)
+        return out
+    if out.flags.c_contiguous:
+        return kernels.casting.cast(data, out)
+    out[...] = kernels.casting.as_type(data, out.dtype)
+    return out
+
+
+@operator("cast", elementwise=True, examples=["fn.cast(array, dtype=types.UINT8)"])
+def cast(data: Sample, /, *, dtype: DType, out: Out) -> Sample:
+    """Converts to another type: rounded half away from zero and limited to its range; to BOOL, what is not 0 is true."""
+    del dtype
+    return converted(data, out)
+
+
+@cast.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    return Spec(specs[0].shape, args.dtype, specs[0].layout)
+
+
+@operator("cast_like", examples=["fn.cast_like(array, image)"])
+def cast_like(data: Sample, like: Sample, /, *, out: Out) -> Sample:
+    """Converts to the type of the second input."""
+    if callable(out):
+        out = out(data.shape, like.dtype)
+    return converted(data, out)
+
+
+@cast_like.infer
+def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
+    return Spec(specs[0].shape, specs[1].dtype, specs[0].layout)
+
+
+@operator("one_hot", examples=["fn.one_hot(labels, num_classes=4)", "fn.one_hot(number, num_classes=4, axis=0)"])
+def one_hot(
+    data: Sample, /, *, num_classes: int = 0, axis: int = -1, axis_name: str | None = None, on_value: float = 1.0,
+    off_value: float = 0.0, dtype: DType = FLOAT, out: Out,
+) -> Sample:  # fmt: skip
+    """A vector for each number: ``on_value`` at its place, ``off_value`` elsewhere; numbers without a place have only the latter.
+
+    ``axis`` is the place of the new axis. A single number, or one in a vector of one, gives a vector.
+    """
+    del axis_name
+    on, off = (saturate(np.array(value), dtype) for value in (on_value, off_value))
+    numbers = data.reshape(()) if data.size == 1 and data.ndim <= 1 else data
+    classes = np.arange(num_classes).reshape([-1 if i == _new_axis(numbers.ndim, axis) else 1 for i in range(numbers.ndim + 1)])
+    whole = np.trunc(numbers) if numbers.dtype.kind == "f" else numbers
+    out[...] = np.where(np.expand_dims(whole, _new_axis(numbers.ndim, axis)) == classes, on, off)
+    return out
+
+
+def _new_axis(ndim: int, axis: int) -> int:
+    place = axis + ndim + 1 if axis < 0 else axis
+    if not 0 <= place <= ndim:
+        raise ValueError(f"axis {axis} is no place for a new axis among {ndim}")
+    return place
+
+
+@one_hot.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    shape = specs[0].shape
+    if len(shape) <= 1 and all(extent == 1 for extent in shape):
+        return Spec((args.num_classes,), args.dtype, args.axis_name or "")
+    place = _new_axis(len(shape), args.axis)
+    layout = specs[0].layout
+    if layout is not None:
+        layout = layout[:place] + args.axis_name + layout[place:] if args.axis_name and len(layout) == len(shape) else ""
+    return Spec((*shape[:place], args.num_classes, *shape[place:]), args.dtype, layout)
+
+
+@one_hot.check
+def _(args: Any) -> None:
+    if args.num_classes < 0:
+        raise ValueError(f"num_classes must not be negative, got {args.num_classes}")
+    if args.axis_name is not None and len(args.axis_name) != 1:
+        raise ValueError(f"axis_name must be one letter, got {args.axis_name!r}")
+
+
+@operator("lookup_table", dtypes="integer", examples=["fn.lookup_table(image, keys=[0, 6, 12], values=[1.0, 5.0, 9.0])"])
+def lookup_table(
+    data: Sample, /, *, keys: Ints = (), values: Floats = (), default_value: float = 0.0, dtype: DType = FLOAT, out: Out
+) -> Sample:
+    """Replaces each key by its value and everything else by ``default_value``; keys lie between 0 and 65535."""
+    table = saturate(np.full(max(keys, default=0) + 2, default_value), dtype)
+    table[list(keys)] = saturate(np.array(values, np.float64), dtype)
+    return kernels.moving.look_up(data, table, out)
+
+
+@lookup_table.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    return Spec(specs[0].shape, args.dtype, specs[0].layout)
+
+
+@lookup_table.check
+def _(args: Any) -> None:
+    if len(args.keys) != len(args.values):
+        raise ValueError(f"keys and values must have the same length, got {len(args.keys)} and {len(args.values)}")
+    if any(not 0 <= key <= 65535 for key in args.keys):
+        raise ValueError(f"`keys` should be in the range [0, 65535], got {min(args.keys)} to {max(args.keys)}")
+    if len(set(args.keys)) != len(args.keys):
+        raise ValueError("a key is given twice")
+
+
+# ----------------------------------------------------------------------------------------------------
+# constants of a shape
+
+
+def _constant(name: str, value: int, summary: str) -> None:
+    def body(*, shape: Arg[Ints] = (), dtype: DType = INT32, layout: Layout = "") -> Sample:
+        del layout
+        return np.full(shape, value, dtype)
+
+    body.__name__ = name
+    body.__doc__ = summary
+    op = operator(name, examples=[f"fn.{name}(shape=(2, 3))"])(body)
+
+    @op.infer
+    def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
+        return Spec(tuple(args.shape) if args.shape is not UNKNOWN else UNKNOWN, args.dtype, args.layout)
+
+    def like(data: Sample, /, *, dtype: DType | None = None, out: Out) -> Sample:
+        del data, dtype
+        out[...] = value
+        return out
+
+    like.__name__ = f"{name}_like"
+    like.__doc__ = summary.replace("of the given shape", "of the input's shape, in its type unless ``dtype`` is given,")
+    op_like = operator(f"{name}_like")(like)
+
+    @op_like.infer
+    def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+        return Spec(specs[0].shape, args.dtype or specs[0].dtype, specs[0].layout)
+
+
+_constant("zeros", 0, "Zeros of the given shape.")
+_constant("ones", 1, "Ones of the given shape.")
+
+
+@operator("full", examples=["fn.full(vector, shape=(2, 6))"])
+def full(fill: Sample, /, *, shape: Arg[Ints] = None, layout: Layout | None = None) -> Sample:
+    """The input repeated, by NumPy's broadcasting, to the given shape."""
+    del layout
+    return np.broadcast_to(fill, fill.shape if shape is None else shape).copy()
+
+
+@full.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    shape = specs[0].shape if args.shape is None else args.shape
+    return Spec(shape if shape is UNKNOWN else tuple(shape), specs[0].dtype, args.layout or "")
+
+
+@operator("full_like", examples=["fn.full_like(array, number)"])
+def full_like(data: Sample, fill: Sample, /, *, out: Out) -> Sample:
+    """The second input repeated to the shape of the first, in the type of the first."""
+    out[...] = np.broadcast_to(saturate(fill, data.dtype), data.shape)
+    return out
+
+
+@full_like.infer
+def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
+    return specs[0]
+
+

@@ -1,0 +1,493 @@
+"""Cutting, mirroring, turning and padding: crop, slice, flip, rotate, warp_affine, pad, erase.
+
+An operator that only cuts returns a view; nothing is copied before a step that computes.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import UNKNOWN, Arg, DType, Floats, Ints, Layout, Out, Sample, Spec, Traits, operator
+from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.windows import POLICIES, Options, crop_extents, cut, half_up, place_window
+from pipeflow.types import INTERP_LINEAR, INTERP_NN, DALIInterpType
+
+CROP_LAYOUTS = "HWC CHW DHWC CDHW FHWC FCHW CFHW FDHWC FCDHW CFDHW"
+
+
+def spatial(layout: str) -> list[int]:
+    """The axes D, H, W of a layout."""
+    return [axis for axis, letter in enumerate(layout) if letter in "DHW"]
+
+
+def axes_of(layout: str, ndim: int, axes: Sequence[int] | None, names: str | None) -> list[int]:
+    """The axes meant by numbers (negative ones from the end) or by letters."""
+    if names:
+        missing = [name for name in names if name not in layout]
+        if missing:
+            raise ValueError(f"the layout {layout!r} has no axis {''.join(missing)!r}")
+        return [layout.index(name) for name in names]
+    chosen = list(range(ndim)) if axes is None else [axis + ndim if axis < 0 else axis for axis in axes]
+    for axis in chosen:
+        if not 0 <= axis < ndim:
+            raise ValueError(f"axis {axis} is out of range for data of {ndim} axes")
+    if len(set(chosen)) != len(chosen):
+        raise ValueError(f"axes {tuple(axes or ())} name an axis twice")
+    return chosen
+
+
+def check_policy(args: Any) -> None:
+    """The three policies for windows that leave the data."""
+    if args.out_of_bounds_policy not in POLICIES:
+        raise ValueError(f"out_of_bounds_policy must be one of {', '.join(POLICIES)}, got {args.out_of_bounds_policy!r}")
+
+
+def check_rounding(args: Any) -> None:
+    """How positions between two pixels are rounded."""
+    if args.rounding not in ("round", "truncate"):
+        raise ValueError(f"rounding must be 'round' or 'truncate', got {args.rounding!r}")
+
+
+# ----------------------------------------------------------------------------------------------------
+# crop and slice
+
+
+@operator("crop", layouts=CROP_LAYOUTS, sequences=True, examples=["fn.crop(image, crop=(20, 30))"])
+def crop(
+    image: Sample, /, *, crop: Arg[Floats] = None, crop_h: Arg[float] = 0.0, crop_w: Arg[float] = 0.0,
+    crop_d: Arg[float] = 0.0, crop_pos_x: Arg[float] = 0.5, crop_pos_y: Arg[float] = 0.5, crop_pos_z: Arg[float] = 0.5,
+    rounding: str = "round", out_of_bounds_policy: str = "error", fill_values: Floats = (0.0,),
+    dtype: DType | None = None, layouts: Any,
+) -> Sample:  # fmt: skip
+    """Cuts a window out of the image, by default at its centre.
+
+    The window starts at ``crop_pos * (extent - window)`` of each axis, halves rounded up.
+    """
+    args = Options(locals())
+    axes = spatial(layouts[0])
+    letters = "".join(layouts[0][axis] for axis in axes)
+    extents = [image.shape[axis] for axis in axes]
+    sizes = crop_extents(letters, extents, args)
+    anchors = place_window(letters, extents, sizes, args)
+    window = cut(image, axes, anchors, sizes, out_of_bounds_policy, fill_values, layouts[0].find("C"))
+    return window if dtype is None else kernels.casting.as_type(window, dtype)
+
+
+@crop.check
+def _(args: Any) -> None:
+    check_policy(args)
+    check_rounding(args)
+
+
+@crop.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    spec = specs[0]
+    axes = spatial(spec.layout)
+    letters = "".join(spec.layout[axis] for axis in axes)
+    sizes = crop_extents(letters, [spec.shape[axis] for axis in axes], args)
+    shape = list(spec.shape)
+    trimmed = args.out_of_bounds_policy == "trim_to_shape"
+    for axis, size in zip(axes, sizes, strict=True):
+        shape[axis] = min(size, spec.shape[axis]) if trimmed else size
+    return Spec(tuple(shape), args.dtype or spec.dtype, spec.layout)
+
+
+def bounds_of(extents: Sequence[int], anchor: Any, shape: Any, args: Any) -> tuple[list[int], list[int]]:
+    """Start and size along the chosen axes, from whichever of the many forms was given."""
+    count = len(extents)
+
+    def listed(values: Any, name: str) -> list[float] | None:
+        if values is None:
+            return None
+        values = [float(value) for value in np.ravel(values)]
+        values = values * count if len(values) == 1 else values
+        if len(values) != count:
+            raise ValueError(f"{name} has {len(values)} values for {count} axes")
+        return values
+
+    start = [0.0] * count
+    given = listed(args.start, "start")
+    relative = listed(args.rel_start, "rel_start")
+    if anchor is not None:
+        start = [a * e for a, e in zip(listed(anchor, "anchor") or [], extents)] if _relative(anchor, args.normalized_anchor) else (
+            listed(anchor, "anchor") or []
+        )
+    elif relative is not None:
+        start = [a * e for a, e in zip(relative, extents)]
+    elif given is not None:
+        start = given
+    end: list[float] = [float(extent) for extent in extents]
+    if shape is not None:
+        sizes = listed(shape, "shape") or []
+        if _relative(shape, args.normalized_shape):
+            sizes = [s * e for s, e in zip(sizes, extents)]
+        end = [a + s for a, s in zip(start, sizes)]
+    elif args.end is not None:
+        end = listed(args.end, "end") or []
+    elif args.rel_end is not None:
+        end = [a * e for a, e in zip(listed(args.rel_end, "rel_end") or [], extents)]
+    elif args.shape is not None:
+        end = [a + s for a, s in zip(start, listed(args.shape, "shape") or [])]
+    elif args.rel_shape is not None:
+        end = [a + s * e for a, s, e in zip(start, listed(args.rel_shape, "rel_shape") or [], extents)]
+    first = [half_up(value) for value in start]
+    return first, [half_up(value) - low for value, low in zip(end, first)]
+
+
+def _relative(values: Any, normalized: bool) -> bool:
+    """Integers are pixels; floats are shares of the extent unless the operator was told otherwise."""
+    return normalized and np.asarray(values).dtype.kind == "f"
+
+
+@operator("slice", examples=["fn.slice(image, start=(5, 8), shape=(10, 12), axes=(0, 1))"])
+def slice(
+    data: Sample, anchor: Sample | None = None, shape_input: Sample | None = None, /, *, start: Arg[Ints] = None,
+    rel_start: Arg[Floats] = None, end: Arg[Ints] = None, rel_end: Arg[Floats] = None, shape: Arg[Ints] = None,
+    rel_shape: Arg[Floats] = None, axes: Arg[Ints] = (1, 0), axis_names: Layout = "WH",
+    out_of_bounds_policy: str = "error", fill_values: Floats = (0.0,), normalized_anchor: bool = True,
+    normalized_shape: bool = True, dtype: DType | None = None, layouts: Any,
+) -> Sample:  # fmt: skip
+    """Cuts a part out of the data by start and end, or start and shape, in elements or relative to the extent.
+
+    Anchor and shape may be inputs; there, integers are elements and floats relative. Without ``axes`` the values are in
+    the order width, height.
+    """
+    args = Options(locals())
+    chosen = slice_axes(data.shape, layouts[0], args)
+    anchors, sizes = bounds_of([data.shape[axis] for axis in chosen], anchor, shape_input, args)
+    for axis, size in zip(chosen, sizes):
+        if size < 0:
+            raise ValueError(f"the slice ends before it starts along axis {axis}: its size would be {size}")
+    channel = layouts[0].find("C") if layouts[0] else -1
+    part = cut(data, chosen, anchors, sizes, out_of_bounds_policy, fill_values, channel)
+    return part if dtype is None else kernels.casting.as_type(part, dtype)
+
+
+def slice_axes(shape: Sequence[int], layout: str, args: Any) -> list[int]:
+    """The axes of a slice: the letters, where they are the default and the layout has them, else the numbers."""
+    default = tuple(args.axes) == (1, 0) and args.axis_names == "WH"
+    if args.axis_names and (args.axis_names != "WH" or (default and "W" in layout and "H" in layout)):
+        return axes_of(layout, len(shape), None, args.axis_names)
+    axes = args.axes
+    if default and len(shape) == 1:
+        axes = (0,)
+    return axes_of(layout, len(shape), axes, None)
+
+
+@slice.check
+def _(args: Any) -> None:
+    check_policy(args)
+    for names in (("start", "rel_start"), ("end", "rel_end", "shape", "rel_shape")):
+        given = [name for name in names if getattr(args, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} are mutually exclusive: give one of them")
+
+
+@slice.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    spec = specs[0]
+    dtype = args.dtype or spec.dtype
+    if len(specs) > 1 or args.out_of_bounds_policy == "trim_to_shape" or spec.layout is None:
+        return Spec(None, dtype, spec.layout)
+    axes = slice_axes(spec.shape, spec.layout, args)
+    extents = [spec.shape[axis] for axis in axes]
+    shape = list(spec.shape)
+    if args.shape is not None and args.rel_start is None:
+        sizes = list(args.shape) * len(axes) if len(args.shape) == 1 else list(args.shape)
+    else:
+        _, sizes = bounds_of(extents, None, None, args)
+    for axis, size in zip(axes, sizes):
+        shape[axis] = size
+    return Spec(tuple(shape), dtype, spec.layout)
+
+
+# ----------------------------------------------------------------------------------------------------
+# flip
+
+
+@operator("flip", layouts="FDHWC FHWC DHWC HWC FCDHW FCHW CDHW CHW", sequences=True, examples=["fn.flip(image, vertical=1)"])
+def flip(
+    image: Sample, /, *, horizontal: Arg[bool] = True, vertical: Arg[bool] = False, depthwise: Arg[bool] = False,
+    out: Out, layouts: Any,
+) -> Sample:  # fmt: skip
+    """Mirrors the image left to right, and where asked top to bottom or front to back."""
+    layout = layouts[0]
+    pixel = image.shape[-1] if layout[-1] == "C" else 1
+    rows = spatial(layout)[-2]
+    if depthwise and "D" in layout:
+        image = np.flip(image, layout.index("D"))
+    outer = math.prod(image.shape[:rows])
+    shape = (outer, image.shape[rows], image.shape[rows + 1] * pixel)
+    for source, target in zip(np.ascontiguousarray(image).reshape(shape), out.reshape(shape), strict=True):
+        kernels.normalize.mirror_image(source, pixel, vertical, horizontal, target)
+    return out
+
+
+@flip.infer
+def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
+    return specs[0]
+
+
+# ----------------------------------------------------------------------------------------------------
+# rotate and warp_affine
+
+
+def canvas(extents: Sequence[int], angle: float) -> list[int]:
+    """Height and width that hold the turned image; even stays even and odd odd, so that the centre keeps its place."""
+    height, width = extents
+    cos, sin = abs(math.cos(math.radians(angle))), abs(math.sin(math.radians(angle)))
+    wide, tall = math.ceil(cos * width + sin * height - 0.01), math.ceil(cos * height + sin * width - 0.01)
+    parity = (height, width) if sin <= cos else (width, height)
+    return [tall + (tall - parity[0]) % 2, wide + (wide - parity[1]) % 2]
+
+
+def turned(axis: Sequence[float], angle: float) -> np.ndarray:
+    """Rotation by an angle in degrees around an axis (x, y, z)."""
+    x, y, z = np.asarray(axis, float) / np.linalg.norm(axis)
+    a = math.radians(angle)
+    cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    return np.eye(3) + math.sin(a) * cross + (1 - math.cos(a)) * cross @ cross
+
+
+def given_size(size: Sequence[float] | None, ndim: int) -> list[int] | None:
+    """The asked extents in pixels."""
+    if not size:
+        return None
+    if len(size) != ndim:
+        raise ValueError(f"size has {len(size)} values for an output of {ndim} spatial axes")
+    return [max(1, half_up(extent)) for extent in size]
+
+
+@operator(
+    "rotate", layouts="HWC FHWC DHWC FDHWC", sequences=True, examples=["fn.rotate(image, angle=30.0)"],
+)  # fmt: skip
+def rotate(
+    image: Sample, /, *, angle: Arg[float], axis: Arg[Floats] = None, size: Arg[Floats] = None, keep_size: bool = False,
+    fill_value: float | None = None, interp_type: DALIInterpType = INTERP_LINEAR, dtype: DType | None = None, out: Out,
+) -> Sample:  # fmt: skip
+    """Turns the image counter-clockwise by an angle in degrees; volumes around ``axis`` (x, y, z).
+
+    The canvas grows to hold the turned image unless ``keep_size`` or ``size`` is given. Without a ``fill_value``, what lies
+    outside is the nearest border pixel.
+    """
+    extents = rotated_extents(image.shape[:-1], angle, axis, size, keep_size)
+    if callable(out):
+        out = out((*extents, image.shape[-1]), dtype or image.dtype)
+    if not image.size:
+        raise ValueError(f"the image has no pixels: shape {image.shape}")
+    if len(extents) == 2:
+        cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+        turn = np.array([[cos, -sin], [sin, cos]])
+    else:
+        turn = turned(axis or (), angle).T
+    centre = np.array(image.shape[:-1][::-1]) / 2
+    matrix = np.column_stack([turn, centre - turn @ (np.array(extents[::-1]) / 2)])
+    return kernels.warp.warp(image, matrix, fill_value, interp_type == INTERP_NN, out)
+
+
+def rotated_extents(extents: Sequence[int], angle: float, axis: Any, size: Any, keep_size: bool) -> list[int]:
+    """The extents of the canvas."""
+    ndim = len(extents)
+    if ndim == 3 and (axis is None or len(axis) != 3 or not any(axis)):
+        raise ValueError(f"rotating a volume needs axis=(x, y, z), got {axis}")
+    chosen = given_size(size, ndim)
+    if chosen is not None:
+        return chosen
+    if keep_size:
+        return list(extents)
+    if ndim == 2:
+        return canvas(extents, angle)
+    turn = np.abs(turned(axis, angle))
+    exact = turn @ np.array(extents[::-1], float)
+    grown = [math.ceil(extent - 0.01) for extent in exact]
+    # each new axis takes the parity of the old one that it mostly is
+    parity = [extents[::-1][int(np.argmax(row))] for row in turn]
+    return [extent + (extent - odd) % 2 for extent, odd in zip(grown, parity, strict=True)][::-1]
+
+
+@rotate.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    spec = specs[0]
+    dtype = args.dtype or spec.dtype
+    if args.keep_size and not args.size:
+        return Spec(spec.shape, dtype, spec.layout)
+    extents = given_size(args.size, len(spec.shape) - 1)
+    if extents is None:
+        extents = rotated_extents(spec.shape[:-1], args.angle, args.axis, None, False)
+    return Spec((*extents, spec.shape[-1]), dtype, spec.layout)
+
+
+@operator(
+    "warp_affine", layouts="HWC FHWC DHWC FDHWC", sequences=True,
+    examples=["fn.warp_affine(image, matrix=(1.0, 0.2, 3.0, -0.1, 0.9, 1.0))", "fn.warp_affine(image, matrix, size=(30, 30))"],
+)  # fmt: skip
+def warp_affine(
+    image: Sample, matrix_input: Sample | None = None, /, *, matrix: Arg[Floats] = (), size: Arg[Floats] = None,
+    inverse_map: bool = True, fill_value: float | None = None, interp_type: DALIInterpType = INTERP_LINEAR,
+    dtype: DType | None = None, out: Out,
+) -> Sample:  # fmt: skip
+    """Warps the image by an affine matrix, given row by row or as the second input.
+
+    The matrix maps output to input coordinates, x first; with ``inverse_map=False`` it maps input to output. Pixel
+    centres lie at half coordinates. Without a ``fill_value``, what lies outside is the nearest border pixel.
+    """
+    del dtype
+    ndim = image.ndim - 1
+    values = np.asarray(matrix if matrix_input is None else matrix_input, float)
+    if not values.size:
+        values = np.eye(ndim, ndim + 1)
+    if values.size != ndim * (ndim + 1):
+        raise ValueError(f"the matrix must have {ndim} x {ndim + 1} values, got shape {values.shape}")
+    values = values.reshape(ndim, ndim + 1)
+    if not inverse_map:
+        try:
+            values = np.linalg.inv(np.vstack([values, np.eye(ndim + 1)[-1]]))[:ndim]
+        except np.linalg.LinAlgError:
+            raise ValueError(f"the matrix cannot be inverted: {values.tolist()}") from None
+    del size
+    if not image.size:
+        raise ValueError(f"the image has no pixels: shape {image.shape}")
+    return kernels.warp.warp(image, values, fill_value, interp_type == INTERP_NN, out)
+
+
+@warp_affine.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    spec = specs[0]
+    extents = given_size(args.size, len(spec.shape) - 1) or spec.shape[:-1]
+    return Spec((*extents, spec.shape[-1]), args.dtype or spec.dtype, spec.layout)
+
+
+def check_interpolation(args: Any) -> None:
+    """Warps know two interpolations."""
+    if args.interp_type not in (INTERP_NN, INTERP_LINEAR):
+        raise ValueError(f"interp_type must be INTERP_NN or INTERP_LINEAR, got {args.interp_type!r}")
+
+
+rotate.check(check_interpolation)
+warp_affine.check(check_interpolation)
+
+
+# ----------------------------------------------------------------------------------------------------
+# pad and erase
+
+
+@operator("pad", examples=["fn.pad(image, axes=(0, 1), shape=(64, 64), fill_value=9)"])
+def pad(
+    data: Sample, /, *, fill_value: Arg[float] = 0.0, axes: Ints = None, axis_names: Layout | None = None,
+    shape: Arg[Ints] = None, align: Arg[Ints] = None, layouts: Any,
+) -> Sample:  # fmt: skip
+    """Pads the data at its end up to ``shape`` and to multiples of ``align`` along the chosen axes.
+
+    Without a shape, or where it is -1, the largest sample of the batch decides; a sample larger than the shape stays.
+    """
+    if not isinstance(data, list):
+        return padded(data, [data.shape], fill_value, axes, axis_names, shape, align, layouts[0])
+    many = [value if isinstance(value, list) else [value] * len(data) for value in (fill_value, shape, align)]
+    shapes = [sample.shape for sample in data]
+    return [
+        padded(sample, shapes, fill, axes, axis_names, size, multiple, layouts[0])
+        for sample, fill, size, multiple in zip(data, *many, strict=True)
+    ]
+
+
+def padded(
+    data: np.ndarray, shapes: Sequence[Sequence[int]], fill: float, axes: Any, names: Any, shape: Any, align: Any, layout: str
+) -> np.ndarray:
+    """One padded sample; `shapes` are those of its batch."""
+    target = padded_shape(data.shape, shapes, axes, names, shape, align, layout)
+    value = kernels.casting.as_type(np.full(1, fill, np.float64), data.dtype)[0]
+    out = np.full(target, value, data.dtype)
+    out[tuple(_until(extent) for extent in data.shape)] = data
+    return out
+
+
+def _until(extent: int) -> Any:
+    return np.s_[:extent]
+
+
+def padded_shape(own: Any, shapes: Any, axes: Any, names: Any, shape: Any, align: Any, layout: str) -> tuple[int, ...]:
+    """The extents after padding."""
+    chosen = axes_of(layout, len(own), axes, names)
+    wanted = list(shape) * len(chosen) if shape is not None and len(shape) == 1 else shape
+    multiples = list(align) * len(chosen) if align is not None and len(align) == 1 else align
+    for name, values in (("shape", wanted), ("align", multiples)):
+        if values is not None and len(values) != len(chosen):
+            raise ValueError(f"{name} has {len(values)} values for {len(chosen)} axes")
+    result = list(own)
+    for i, axis in enumerate(chosen):
+        size = -1 if wanted is None else wanted[i]
+        if size < 0:
+            size = max(one[axis] for one in shapes)
+        result[axis] = max(own[axis], size)
+        if multiples is not None:
+            if multiples[i] <= 0:
+                raise ValueError(f"align must be positive, got {multiples[i]}")
+            result[axis] = -(-result[axis] // multiples[i]) * multiples[i]
+    return tuple(result)
+
+
+@pad.traits
+def _(args: Any) -> Traits:
+    alone = isinstance(args.shape, tuple) and all(size >= 0 for size in args.shape)
+    return Traits("sample" if alone else "batch")
+
+
+@pad.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    spec = specs[0]
+    if args.shape is None or any(size < 0 for size in args.shape) or spec.layout is None:
+        unknown = UNKNOWN if spec.shape is UNKNOWN else (UNKNOWN,) * len(spec.shape)
+        return Spec(unknown, spec.dtype, spec.layout)
+    shape = padded_shape(spec.shape, [spec.shape], args.axes, args.axis_names, args.shape, args.align, spec.layout)
+    return Spec(shape, spec.dtype, spec.layout)
+
+
+@operator("erase", sequences=True, examples=["fn.erase(image, anchor=(5.0, 8.0), shape=(10.0, 12.0), fill_value=7)"])
+def erase(
+    data: Sample, /, *, anchor: Arg[Floats] = (), shape: Arg[Floats] = (), axes: Ints = (1, 0), axis_names: str = "HW",
+    fill_value: Arg[Floats] = (0.0,), normalized: bool = False, normalized_anchor: bool = False,
+    normalized_shape: bool = False, centered_anchor: bool = False, out: Out, layouts: Any,
+) -> Sample:  # fmt: skip
+    """Overwrites rectangles with a value, or one value for each channel.
+
+    ``anchor`` and ``shape`` hold one rectangle after another, each in the order of the axes.
+    """
+    out[...] = data
+    by_name = layouts[0] and all(name in layouts[0] for name in axis_names)
+    if not by_name and layouts[0] and tuple(axes) == (1, 0):
+        raise ValueError(f"the layout {layouts[0]!r} has no axes {axis_names!r}: give axes or axis_names")
+    chosen = axes_of(layouts[0], data.ndim, axes, axis_names if by_name else None)
+    regions = max(len(anchor), len(shape)) // len(chosen)
+    if not regions:
+        raise ValueError("give anchor and shape of the rectangles to erase")
+    anchors = list(anchor or (0.0,) * len(shape))
+    shapes = list(shape)
+    if len(shapes) == len(chosen):
+        shapes *= regions
+    if len(anchors) != regions * len(chosen) or len(shapes) != len(anchors):
+        raise ValueError(f"anchor has {len(anchor)} and shape {len(shape)} values; both need {len(chosen)} for each rectangle")
+    channel = layouts[0].find("C") if layouts[0] else data.ndim - 1
+    values = kernels.casting.as_type(np.array(fill_value, np.float64), data.dtype)
+    if values.size > 1:
+        if values.size != data.shape[channel]:
+            raise ValueError(f"fill_value has {values.size} values for {data.shape[channel]} channels")
+        values = values.reshape([-1 if axis == channel else 1 for axis in range(data.ndim)])
+    for region in range(regions):
+        index: list[Any] = [np.s_[:]] * data.ndim
+        for i, axis in enumerate(chosen):
+            extent = data.shape[axis]
+            low, size = anchors[region * len(chosen) + i], shapes[region * len(chosen) + i]
+            low *= extent if normalized or normalized_anchor else 1
+            size *= extent if normalized or normalized_shape else 1
+            low -= size / 2 if centered_anchor else 0
+            first, last = half_up(low), half_up(low + size)
+            index[axis] = np.s_[min(max(first, 0), extent) : min(max(last, 0), extent)]
+        out[tuple(index)] = values
+    return out
+
+
+@erase.infer
+def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
+    return specs[0]

@@ -1,0 +1,276 @@
+"""Finishing images: crop_mirror_normalize, normalize, gaussian_blur, jpeg_compression_distortion."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import UNKNOWN, Arg, DType, Floats, Ints, Layout, Out, Sample, Spec, Traits, operator
+from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.geometry import CROP_LAYOUTS, axes_of, check_policy, check_rounding, spatial
+from pipeflow.operators.windows import Options, crop_extents, cut, place_window
+
+FLOAT = np.dtype(np.float32)
+
+
+# ----------------------------------------------------------------------------------------------------
+# crop_mirror_normalize
+
+
+@operator("crop_mirror_normalize", layouts=CROP_LAYOUTS, sequences=True,
+          examples=["fn.crop_mirror_normalize(image, crop=(20, 30), mean=[9.0, 8.0, 7.0], std=[2.0, 3.0, 4.0], mirror=1)"])
+def crop_mirror_normalize(
+    image: Sample, /, *, crop: Arg[Floats] = None, crop_h: Arg[float] = 0.0, crop_w: Arg[float] = 0.0,
+    crop_d: Arg[float] = 0.0, crop_pos_x: Arg[float] = 0.5, crop_pos_y: Arg[float] = 0.5, crop_pos_z: Arg[float] = 0.5,
+    rounding: str = "round", out_of_bounds_policy: str = "error", fill_values: Floats = (0.0,), mirror: Arg[bool] = False,
+    mean: Arg[Floats] = (0.0,), std: Arg[Floats] = (1.0,), scale: float = 1.0, shift: float = 0.0,
+    output_layout: Layout = "CHW", pad_output: bool = False, dtype: DType = FLOAT, out: Out, layouts: Any,
+) -> Sample:  # fmt: skip
+    """Cuts a window out, mirrors it left to right where asked, and normalises: ``scale * (x - mean) / std + shift``.
+
+    ``mean`` and ``std`` are one number or one a channel; ``pad_output`` adds channels of ``fill_values`` up to a power of
+    two. The output may be FLOAT16; integers are rounded and limited to their range.
+    """
+    args = Options(locals())
+    layout = layouts[0]
+    axes = spatial(layout)
+    letters = "".join(layout[axis] for axis in axes)
+    sizes = crop_extents(letters, [image.shape[axis] for axis in axes], args)
+    anchors = place_window(letters, [image.shape[axis] for axis in axes], sizes, args)
+    inside = all(0 <= a and a + s <= image.shape[axis] for axis, a, s in zip(axes, anchors, sizes, strict=True))
+    channel_axis = layout.index("C")
+    if not inside:
+        image = cut(image, axes, anchors, sizes, out_of_bounds_policy, fill_values, channel_axis)
+        anchors, sizes = [0] * len(axes), [image.shape[axis] for axis in axes]
+    channels = image.shape[channel_axis]
+    means, factors = per_channel(mean, channels, "mean"), scaled(std, channels, scale)
+    first = output_layout.find("C") < output_layout.find("W")
+    if callable(out):
+        depth = padded_channels(channels, pad_output)
+        out = out((depth, *sizes) if first else (*sizes, depth), dtype)
+    if out.size:
+        if pad_output and padded_channels(channels, True) > channels:
+            _fill_padding(out, first, channels, fill_values, dtype)
+        for source, target in planes(image, layout, out, first, anchors):
+            kernels.normalize.normalize_window(
+                source, channel_axis == 0, anchors[-2], anchors[-1], mirror, means, factors, shift, target, first
+            )
+    return out
+
+
+def per_channel(values: Sequence[float], channels: int, name: str) -> np.ndarray:
+    """One float32 a channel."""
+    if len(values) not in (1, channels):
+        raise ValueError(f"{name} has {len(values)} values for {channels} channels")
+    return np.array(values if len(values) == channels else values * channels, np.float32)
+
+
+def scaled(std: Sequence[float], channels: int, scale: float) -> np.ndarray:
+    """The factor of each channel; in float32 steps, as DALI computes it."""
+    values = per_channel(std, channels, "std")
+    if not values.all():
+        raise ValueError(f"std must not be 0, got {tuple(std)}")
+    return np.float32(1) / values * np.float32(scale)
+
+
+def padded_channels(channels: int, pad: bool) -> int:
+    """The number of channels in the output."""
+    return 1 << (channels - 1).bit_length() if pad else channels
+
+
+def _fill_padding(out: np.ndarray, first: bool, channels: int, fill_values: Sequence[float], dtype: np.dtype) -> None:
+    depth = out.shape[0 if first else -1]
+    values = list(fill_values) * depth if len(fill_values) == 1 else list(fill_values) + [0.0] * depth
+    filled = kernels.casting.as_type(np.array(values[channels:depth], np.float32), dtype)
+    if first:
+        out[channels:] = filled.reshape(-1, *[1] * (out.ndim - 1))
+    else:
+        out[..., channels:] = filled
+
+
+def planes(image: np.ndarray, layout: str, out: np.ndarray, first: bool, anchors: Sequence[int]) -> Any:
+    """Pairs of a two-dimensional image and its place in the output: one, or one for each slice of a volume."""
+    if "D" not in layout:
+        return [(image, out)]
+    depth = layout.index("D")
+    sources = np.moveaxis(image, depth, 0)[anchors[0] :]
+    targets = np.moveaxis(out, 1 if first else 0, 0)
+    return list(zip(sources, targets))
+
+
+@crop_mirror_normalize.check
+def _(args: Any) -> None:
+    check_policy(args)
+    check_rounding(args)
+    letters = set(args.output_layout) - set("FDHWC")
+    if letters or "C" not in args.output_layout:
+        raise ValueError(f"output_layout must be a layout of H, W and C such as 'CHW', got {args.output_layout!r}")
+
+
+@crop_mirror_normalize.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    spec = specs[0]
+    axes = spatial(spec.layout)
+    letters = "".join(spec.layout[axis] for axis in axes)
+    extents = [spec.shape[axis] for axis in axes]
+    sizes = crop_extents(letters, extents, args)
+    if args.out_of_bounds_policy == "trim_to_shape":
+        sizes = [min(size, extent) for size, extent in zip(sizes, extents, strict=True)]
+    channels = padded_channels(spec.shape[spec.layout.index("C")], True) if args.pad_output else spec.shape[spec.layout.index("C")]
+    first = args.output_layout.find("C") < args.output_layout.find("W")
+    shape = (channels, *sizes) if first else (*sizes, channels)
+    return Spec(shape, args.dtype, "C" + letters if first else letters + "C")
+
+
+# ----------------------------------------------------------------------------------------------------
+# normalize
+
+
+@operator("normalize")
+def normalize(
+    data: Sample, /, *, mean: Arg[Any] = None, stddev: Arg[Any] = None, axes: Ints = None, axis_names: Layout | None = None,
+    batch: bool = False, ddof: int = 0, epsilon: float = 0.0, scale: float = 1.0, shift: float = 0.0,
+    dtype: DType = FLOAT, layouts: Any,
+) -> Sample:  # fmt: skip
+    """Normalises the data: ``scale * (x - mean) / stddev + shift``, with the mean and deviation of the data itself by default.
+
+    They are taken over ``axes``, all by default, and with ``batch`` over the whole batch; ``epsilon`` is added to the
+    variance, ``ddof`` taken off the count. Where the deviation is 0, the result is ``shift``.
+    """
+    args = Options(locals())
+    if isinstance(data, list):
+        return _normalize_batch(data, args)
+    return _normalized(data, *_statistics([data], args, layouts[0]), args)
+
+
+def _statistics(samples: list[np.ndarray], args: Any, layout: str) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation over the chosen axes of all samples, with those axes kept."""
+    ndim = samples[0].ndim
+    reduced = tuple(axes_of(layout, ndim, args.axes, args.axis_names))
+    kept = [1 if axis in reduced else samples[0].shape[axis] for axis in range(ndim)]
+    count = sum(math.prod(x.shape[axis] for axis in reduced) for x in samples)
+    if args.mean is None:
+        mean = sum(x.sum(reduced, np.float64, keepdims=True) for x in samples) / max(count, 1)
+    else:
+        mean = _given(args.mean, kept)
+    if args.stddev is not None:
+        return mean, _given(args.stddev, kept)
+    squares = sum(np.square(x - mean, dtype=np.float64).sum(reduced, keepdims=True) for x in samples)
+    return mean, np.sqrt(squares / max(count - args.ddof, 1) + args.epsilon)
+
+
+def _given(values: Any, kept: list[int]) -> np.ndarray:
+    array = np.asarray(values, np.float64)
+    if array.ndim == 1 and array.size == max(kept):
+        array = array.reshape(kept)
+    if array.ndim and (array.ndim != len(kept) or any(a not in (1, k) for a, k in zip(array.shape, kept))):
+        raise ValueError(f"mean and stddev must be numbers or of shape {tuple(kept)}, got {array.shape}")
+    return array
+
+
+def _normalized(data: np.ndarray, mean: np.ndarray, deviation: np.ndarray, args: Any) -> np.ndarray:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = np.where(deviation > 0, args.scale / np.where(deviation > 0, deviation, 1), 0.0)
+    values = kernels.casting.as_type(data, FLOAT)
+    if np.size(mean) == np.size(factor) == 1:
+        a = float(np.ravel(factor)[0])
+        out = np.empty(data.shape, args.dtype)
+        return kernels.color.linear_values(values, a, args.shift - float(np.ravel(mean)[0]) * a, out)
+    result = (values - mean.astype(np.float32)) * factor.astype(np.float32)
+    if args.shift:
+        result += np.float32(args.shift)
+    return kernels.casting.as_type(result, args.dtype)
+
+
+def _normalize_batch(data: list[np.ndarray], args: Any) -> list[np.ndarray]:
+    many = {
+        name: value if isinstance(value, list) else [value] * len(data)
+        for name, value in (("mean", args.mean), ("stddev", args.stddev))
+    }
+    args.mean, args.stddev = many["mean"][0], many["stddev"][0]
+    mean, deviation = _statistics(data, args, args.layouts[0])
+    return [_normalized(sample, mean, deviation, args) for sample in data]
+
+
+@normalize.traits
+def _(args: Any) -> Traits:
+    return Traits("batch" if args.batch else "sample")
+
+
+@normalize.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    return Spec(specs[0].shape, args.dtype, specs[0].layout)
+
+
+# ----------------------------------------------------------------------------------------------------
+# gaussian_blur
+
+
+def blur_windows(sigma: Sequence[float], sizes: Sequence[int], axes: int) -> list[np.ndarray]:
+    """One window an axis; what is missing of sigma and size follows from the other."""
+    sigma, sizes = (list(values) * axes if len(values) == 1 else list(values) for values in (sigma, sizes))
+    for name, values in (("sigma", sigma), ("window_size", sizes)):
+        if len(values) != axes:
+            raise ValueError(f"{name} has {len(values)} values for {axes} spatial axes")
+    windows = []
+    for deviation, size in zip(sigma, sizes, strict=True):
+        if deviation < 0 or size < 0 or not (deviation or size):
+            raise ValueError(f"sigma or window_size must be positive, got sigma={deviation}, window_size={size}")
+        size = size or 2 * math.ceil(3 * deviation) + 1
+        if size % 2 == 0:
+            raise ValueError(f"window_size must be odd, got {size}")
+        windows.append(kernels.filters.gaussian_window(size, deviation or ((size - 1) * 0.5 - 1) * 0.3 + 0.8))
+    return windows
+
+
+BLUR_LAYOUTS = "HWC FHWC DHWC FDHWC CHW FCHW CDHW FCDHW HW FHW DHW"
+
+
+@operator("gaussian_blur", layouts=BLUR_LAYOUTS, sequences=True, examples=["fn.gaussian_blur(image, sigma=1.5)"])
+def gaussian_blur(
+    image: Sample, /, *, sigma: Arg[Floats] = (0.0,), window_size: Arg[Ints] = (0,), dtype: DType | None = None,
+    out: Out, layouts: Any,
+) -> Sample:  # fmt: skip
+    """Blurs with a Gaussian window along every spatial axis; borders are mirrored without repeating the border pixel.
+
+    Give ``sigma`` or ``window_size`` or both, for all axes or for each; the missing one follows from the other. The result
+    has the input's type, or FLOAT if asked.
+    """
+    del dtype
+    layout = layouts[0]
+    axes = spatial(layout)
+    windows = blur_windows(sigma, window_size, len(axes))
+    if not image.size:
+        raise ValueError(f"the image has no pixels: shape {image.shape}")
+    if layout[0] == "C":
+        for plane, target in zip(image, out, strict=True):
+            kernels.filters.filter_separable(plane, windows, target)
+        return out
+    return kernels.filters.filter_separable(image, windows, out)
+
+
+@gaussian_blur.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    return Spec(specs[0].shape, args.dtype or specs[0].dtype, specs[0].layout)
+
+
+# ----------------------------------------------------------------------------------------------------
+# jpeg_compression_distortion
+
+
+@operator("jpeg_compression_distortion", layouts="HWC FHWC", sequences=True, dtypes="uint8")
+def jpeg_compression_distortion(image: Sample, /, *, quality: Arg[int] = 50, out: Out) -> Sample:
+    """Compresses the image as JPEG (4:2:0) with the given quality, 1 to 100, and decodes it again."""
+    if not 1 <= quality <= 100:
+        raise ValueError(f"quality must lie between 1 and 100, got {quality}")
+    if image.shape[-1] != 3:
+        raise ValueError(f"jpeg_compression_distortion needs 3 channels, the image has {image.shape[-1]}")
+    if not image.size:
+        raise ValueError(f"the image has no pixels: shape {image.shape}")
+    return kernels.jpeg_round_trip.distort(image, quality, out)
+
+
+@jpeg_compression_distortion.infer
+def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
+    return specs[0] if specs[0].shape is not UNKNOWN else Spec(None, specs[0].dtype, specs[0].layout)

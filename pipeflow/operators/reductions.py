@@ -1,0 +1,184 @@
+"""Reductions: sum, mean, mean_square, rms, max, min, std_dev, variance over some or all axes of a sample."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import UNKNOWN, DType, Ints, Layout, OpDef, Sample, Spec, operator
+from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.geometry import axes_of
+
+FLOAT = np.dtype(np.float32)
+
+
+def reduced_axes(layout: str, ndim: int, args: Any) -> tuple[int, ...]:
+    """The axes to reduce: the named ones, or all."""
+    if args.axes is not None and args.axis_names:
+        raise ValueError("axes and axis_names exclude each other: give one of them")
+    return tuple(sorted(axes_of(layout, ndim, args.axes, args.axis_names)))
+
+
+def reduced_spec(specs: tuple[Spec, ...], args: Any, dtype: Any) -> Spec:
+    """The Spec without the reduced axes, or with extents of 1."""
+    spec = specs[0]
+    if spec.shape is UNKNOWN or (spec.layout is None and args.axis_names):
+        return Spec(None, dtype, None)
+    axes = reduced_axes(spec.layout or "", len(spec.shape), args)
+    if args.keep_dims:
+        shape = tuple(1 if axis in axes else extent for axis, extent in enumerate(spec.shape))
+        return Spec(shape, dtype, spec.layout)
+    left = [axis for axis in range(len(spec.shape)) if axis not in axes]
+    return Spec(tuple(spec.shape[axis] for axis in left), dtype, spec.layout and "".join(spec.layout[axis] for axis in left))
+
+
+def shaped(data: np.ndarray, axes: tuple[int, ...], keep: bool) -> tuple[int, ...]:
+    """The extents of the result."""
+    if keep:
+        return tuple(1 if axis in axes else extent for axis, extent in enumerate(data.shape))
+    return tuple(extent for axis, extent in enumerate(data.shape) if axis not in axes)
+
+
+def three_parts(data: np.ndarray, axes: tuple[int, ...]) -> np.ndarray | None:
+    """The data as (outer, reduced, inner) where the axes are neighbours."""
+    if not axes or axes[-1] - axes[0] + 1 != len(axes):
+        return None
+    outer, inner = math.prod(data.shape[: axes[0]]), math.prod(data.shape[axes[-1] + 1 :])
+    return np.ascontiguousarray(data).reshape(outer, -1, inner) if outer and inner and data.size else None
+
+
+def count_of(data: np.ndarray, axes: tuple[int, ...]) -> int:
+    """How many elements go into one result."""
+    return math.prod(data.shape[axis] for axis in axes)
+
+
+def sums(data: np.ndarray, axes: tuple[int, ...], power: int = 1, mean: np.ndarray | None = None) -> np.ndarray:
+    """Sums of the elements or of their squares, in 64 bits, with the reduced axes kept."""
+    shape = shaped(data, axes, True)
+    parts = three_parts(data, axes)
+    if parts is None or parts.dtype == np.float16 or mean is not None:
+        values = data if mean is None else data.astype(np.float64) - mean
+        values = values.astype(np.float64) if values.dtype.kind == "f" or power == 2 else values
+        return (np.square(values) if power == 2 else values).sum(axes, keepdims=True).reshape(shape)
+    return kernels.reduce.sums(parts, power).reshape(shape)
+
+
+def in_type(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Results in the asked type; integers are cut off, not rounded."""
+    if dtype.kind in "iu" and values.dtype.kind == "f":
+        values = np.trunc(values)
+    return kernels.casting.as_type(np.ascontiguousarray(values), dtype)
+
+
+def _mean_like(name: str, compute: Callable[[np.ndarray, tuple[int, ...]], np.ndarray], summary: str) -> None:
+    def body(
+        data: Sample, /, *, axes: Ints = None, axis_names: Layout | None = None, keep_dims: bool = False,
+        dtype: DType | None = None, layouts: Any,
+    ) -> Sample:  # fmt: skip
+        chosen = reduced_axes(layouts[0], data.ndim, _Axes(axes, axis_names))
+        if not count_of(data, chosen):
+            raise ValueError(f"the {name} of no elements is not defined: shape {data.shape}, axes {chosen}")
+        result = compute(data, chosen).reshape(shaped(data, chosen, keep_dims))
+        return in_type(result, mean_type(data.dtype, dtype))
+
+    body.__name__ = name
+    body.__doc__ = summary
+    op = operator(f"reductions.{name}", examples=[f"fn.reductions.{name}(image, axes=(0, 1))"])(body)
+    op.infer(lambda specs, args: reduced_spec(specs, args, mean_type(specs[0].dtype, args.dtype)))
+
+
+class _Axes:
+    """The two ways to name axes."""
+
+    def __init__(self, axes: Any, axis_names: Any) -> None:
+        self.axes, self.axis_names = axes, axis_names
+
+
+def mean_type(dtype: Any, asked: np.dtype | None) -> Any:
+    """Means are FLOAT unless asked otherwise; those of FLOAT64 stay so."""
+    if asked is not None or dtype is UNKNOWN:
+        return asked if asked is not None else UNKNOWN
+    return dtype if dtype == np.float64 else FLOAT
+
+
+_mean_like("mean", lambda x, axes: sums(x, axes) / count_of(x, axes), "The mean over some or all axes.")
+_mean_like("mean_square", lambda x, axes: sums(x, axes, 2) / count_of(x, axes), "The mean of the squares over some or all axes.")
+_mean_like("rms", lambda x, axes: np.sqrt(sums(x, axes, 2) / count_of(x, axes)), "The root of the mean of the squares.")
+
+
+@operator("reductions.sum", examples=["fn.reductions.sum(image, axes=(0, 1))"])
+def sum(
+    data: Sample, /, *, axes: Ints = None, axis_names: Layout | None = None, keep_dims: bool = False,
+    dtype: DType | None = None, layouts: Any,
+) -> Sample:  # fmt: skip
+    """The sum over some or all axes; that of integers has 64 bits unless ``dtype`` says otherwise."""
+    chosen = reduced_axes(layouts[0], data.ndim, _Axes(axes, axis_names))
+    return in_type(sums(data, chosen).reshape(shaped(data, chosen, keep_dims)), sum_type(data.dtype, dtype))
+
+
+def sum_type(dtype: Any, asked: np.dtype | None) -> Any:
+    """The type of a sum."""
+    if asked is not None or dtype is UNKNOWN:
+        return asked if asked is not None else UNKNOWN
+    return {"u": np.dtype(np.uint64), "b": np.dtype(np.uint64), "i": np.dtype(np.int64)}.get(dtype.kind, dtype)
+
+
+sum.infer(lambda specs, args: reduced_spec(specs, args, sum_type(specs[0].dtype, args.dtype)))
+
+
+def _extreme(name: str, summary: str) -> None:
+    largest = name == "max"
+
+    def body(
+        data: Sample, /, *, axes: Ints = None, axis_names: Layout | None = None, keep_dims: bool = False, layouts: Any
+    ) -> Sample:
+        chosen = reduced_axes(layouts[0], data.ndim, _Axes(axes, axis_names))
+        if not count_of(data, chosen):
+            raise ValueError(f"the {name} of no elements is not defined: shape {data.shape}, axes {chosen}")
+        shape = shaped(data, chosen, keep_dims)
+        parts = three_parts(data, chosen)
+        if parts is None or data.dtype.kind == "b" or data.dtype == np.float16:
+            return np.asarray((np.max if largest else np.min)(data, chosen)).reshape(shape)
+        return kernels.reduce.extremes(parts, largest).reshape(shape)
+
+    body.__name__ = name
+    body.__doc__ = summary
+    op = operator(f"reductions.{name}", examples=[f"fn.reductions.{name}(image, axes=(0, 1))"])(body)
+    op.infer(lambda specs, args: reduced_spec(specs, args, specs[0].dtype))
+
+
+_extreme("max", "The largest element over some or all axes.")
+_extreme("min", "The smallest element over some or all axes.")
+
+
+def _deviation(name: str, root: bool, summary: str) -> None:
+    def body(
+        data: Sample, mean: Sample, /, *, axes: Ints = None, axis_names: Layout | None = None, keep_dims: bool = False,
+        ddof: int = 0, layouts: Any,
+    ) -> Sample:  # fmt: skip
+        chosen = reduced_axes(layouts[0], data.ndim, _Axes(axes, axis_names))
+        kept = shaped(data, chosen, True)
+        if mean.size not in (1, math.prod(kept)):
+            raise ValueError(f"the mean has shape {mean.shape}; the results have shape {shaped(data, chosen, False)}")
+        centre = mean.reshape(kept if mean.size != 1 else (1,) * data.ndim).astype(np.float64)
+        count = count_of(data, chosen) - ddof
+        if count <= 0:
+            raise ValueError(f"the {name} of {count_of(data, chosen)} elements with ddof={ddof} is not defined")
+        parts = three_parts(data, chosen)
+        if parts is not None and parts.dtype != np.float16:
+            middle = np.broadcast_to(centre, kept).reshape(parts.shape[0], parts.shape[2])
+            squares = kernels.reduce.squared_distances(parts, np.ascontiguousarray(middle)).reshape(kept)
+        else:
+            squares = sums(data, chosen, 2, centre)
+        result = squares / count
+        return in_type((np.sqrt(result) if root else result).reshape(shaped(data, chosen, keep_dims)), mean_type(data.dtype, None))
+
+    body.__name__ = name
+    body.__doc__ = summary
+    op: OpDef = operator(f"reductions.{name}", examples=[f"fn.reductions.{name}(image, fn.reductions.mean(image))"])(body)
+    op.infer(lambda specs, args: reduced_spec(specs, args, mean_type(specs[0].dtype, None)))
+
+
+_deviation("std_dev", True, "The standard deviation over some or all axes, from the data and its mean; ``ddof`` is taken off the count.")
+_deviation("variance", False, "The variance over some or all axes, from the data and its mean; ``ddof`` is taken off the count.")

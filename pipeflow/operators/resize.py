@@ -1,0 +1,334 @@
+"""Resizing: resize, random_resized_crop, resize_crop_mirror.
+
+All end in one description per spatial axis (`Axis`): the extent of the input, the region of it that is used, the extent of
+the whole output and the window of it that is kept. The kernels know nothing else, so a crop after a resize, a mirror and a
+random window are different descriptions of the same work.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import UNKNOWN, Arg, Drawn, DType, Floats, Ints, Out, Sample, Spec, operator
+from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.windows import Options, crop_extents, place_window, random_window
+from pipeflow.types import INTERP_LINEAR, DALIInterpType
+
+LAYOUTS = "HWC FHWC CHW FCHW CFHW DHWC FDHWC CDHW FCDHW CFDHW"
+IGNORED = {
+    "minibatch_size": "samples are resized one by one",
+    "temp_buffer_hint": "intermediate rows live in a few kilobytes of the thread's own memory",
+}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One spatial axis of a resize: input extent, used region, extent of the output grid, kept window, direction."""
+
+    size: int
+    low: float
+    high: float
+    full: int
+    first: int = 0
+    count: int = -1
+    mirror: bool = False
+
+    @property
+    def extent(self) -> int:
+        """The extent of the result."""
+        return self.full if self.count < 0 else self.count
+
+
+def spatial_axes(layout: str) -> tuple[int, int]:
+    """First spatial axis and the number of them; H and W, with D a volume."""
+    axes = [axis for axis, letter in enumerate(layout) if letter in "DHW"]
+    return axes[0], len(axes)
+
+
+def wanted_sizes(letters: str, args: Any) -> tuple[list[float], str]:
+    """The asked extents, 0 where none was, and the mode that combines them."""
+    named = {"D": args.resize_z, "H": args.resize_y, "W": args.resize_x}
+    single = [name for name in ("resize_shorter", "resize_longer") if getattr(args, name)]
+    by_axis = [f"resize_{name}" for name in "xyz" if getattr(args, f"resize_{name}")]
+    given = single + (["size"] if args.size is not None and len(args.size) else []) + (["resize_x/y/z"] if by_axis else [])
+    if len(given) > 1:
+        raise ValueError(f"{' and '.join(given)} exclude each other: give one of them")
+    if not given:
+        raise ValueError("give size, resize_x, resize_y, resize_z, resize_shorter or resize_longer")
+    if "resize_shorter" in given or "resize_longer" in given:
+        value = args.resize_shorter or args.resize_longer
+        return [value] * len(letters), "not_smaller" if args.resize_shorter else "not_larger"
+    if "size" not in given:
+        return [named[letter] for letter in letters], args.mode
+    size = list(args.size) * len(letters) if len(args.size) == 1 else list(args.size)
+    if len(size) != len(letters):
+        raise ValueError(f"size has {len(size)} values for the {len(letters)} axes {letters}")
+    return size, args.mode
+
+
+def output_sizes(extents: Sequence[float], wanted: list[float], mode: str, limits: Sequence[float]) -> list[float]:
+    """Signed output extents before rounding, from the used extents of the input."""
+    known = [i for i, size in enumerate(wanted) if size]
+    if not known:
+        return [float(extent) for extent in extents]
+    result = list(wanted)
+    if mode in ("default", "stretch"):
+        if len(known) < len(wanted):
+            scale = math.prod(abs(wanted[i]) / extents[i] for i in known) ** (1 / len(known)) if mode == "default" else 1.0
+            for i in range(len(wanted)):
+                if i not in known:
+                    result[i] = extents[i] * scale
+        if limits:
+            result = [math.copysign(min(abs(size), limit), size) for size, limit in zip(result, limits, strict=True)]
+        return result
+    pick = max if mode == "not_smaller" else min
+    scale = pick(abs(wanted[i]) / extents[i] for i in known)
+    if limits:
+        scale = min(scale, *(limit / extent for limit, extent in zip(limits, extents, strict=True)))
+    return [math.copysign(extent * scale, size) for extent, size in zip(extents, wanted, strict=True)]
+
+
+def region(extents: Sequence[int], args: Any) -> list[tuple[float, float]]:
+    """The used region of every axis."""
+    if (args.roi_start is None) != (args.roi_end is None):
+        raise ValueError("roi_start and roi_end must be given together")
+    if args.roi_start is None:
+        return [(0.0, float(extent)) for extent in extents]
+    if len(args.roi_start) != len(extents) or len(args.roi_end) != len(extents):
+        raise ValueError(f"roi_start and roi_end must have {len(extents)} values, one for each spatial axis")
+    bounds = list(zip(args.roi_start, args.roi_end, strict=True))
+    if args.roi_relative:
+        bounds = [(low * extent, high * extent) for (low, high), extent in zip(bounds, extents, strict=True)]
+    return bounds
+
+
+def whole_pixels(size: float) -> int:
+    """The nearest positive number of pixels, halves rounded up."""
+    return max(1, math.floor(abs(size) + 0.5))
+
+
+def resize_axes(extents: Sequence[int], letters: str, args: Any) -> list[Axis]:
+    """The description of a resize of an image with these spatial extents."""
+    for letter, extent in zip(letters, extents, strict=True):
+        if extent is not UNKNOWN and not extent:
+            raise ValueError(f"the input has no pixels: its extent along {letter} is 0")
+    wanted, mode = wanted_sizes(letters, args)
+    limits = list(args.max_size or ())
+    if len(limits) == 1:
+        limits *= len(letters)
+    axes = []
+    bounds = region(extents, args)
+    used = [abs(high - low) for low, high in bounds]
+    if not all(used):
+        raise ValueError(f"the region of interest is empty: from {args.roi_start} to {args.roi_end}")
+    sizes = output_sizes(used, wanted, mode, limits)
+    for extent, (low, high), size in zip(extents, bounds, sizes, strict=True):
+        full = whole_pixels(size)
+        if args.subpixel_scale and full != abs(size):
+            centre, half = (low + high) / 2, (high - low) / 2 * full / abs(size)
+            low, high = centre - half, centre + half
+        if size < 0:
+            low, high = high, low
+        axes.append(Axis(extent, low, high, full))
+    return axes
+
+
+def filters(args: Any, axis: Axis) -> int:
+    """The filter along one axis: that of shrinking or that of stretching."""
+    chosen = args.min_filter if axis.full < abs(axis.high - axis.low) else args.mag_filter
+    return int(args.interp_type if chosen is None else chosen)
+
+
+def run(image: np.ndarray, layout: str, axes: Sequence[Axis], args: Any, out: np.ndarray) -> np.ndarray:
+    """Resizes one sample."""
+    resample = kernels.resample
+    tables = [
+        resample.axis_taps(
+            axis.size, axis.low, axis.high, axis.full, filters(args, axis), args.antialias, axis.first, axis.count,
+            axis.mirror,
+        )
+        for axis in axes
+    ]  # fmt: skip
+    return resample.resample_any(image, spatial_axes(layout)[0], tables, out)
+
+
+def resized_spec(spec: Spec, args: Any, extents: Sequence[Any]) -> Spec:
+    """The input's Spec with other spatial extents."""
+    first, count = spatial_axes(spec.layout)
+    shape = (*spec.shape[:first], *extents, *spec.shape[first + count :])
+    return Spec(shape, args.dtype or spec.dtype, spec.layout)
+
+
+def known_sizes(letters: str, args: Any) -> list[int] | None:
+    """The output extents where they do not depend on the input's."""
+    if args.max_size or args.mode not in ("default", "stretch") or args.resize_shorter or args.resize_longer:
+        return None
+    wanted, _ = wanted_sizes(letters, args)
+    return [whole_pixels(size) for size in wanted] if all(wanted) else None
+
+
+@operator("resize", layouts=LAYOUTS, sequences=True, no_effect=IGNORED, examples=["fn.resize(image, size=(20, 30))"])
+def resize(
+    image: Sample, /, *, size: Arg[Floats] = None, resize_x: Arg[float] = 0.0, resize_y: Arg[float] = 0.0,
+    resize_z: Arg[float] = 0.0, resize_shorter: Arg[float] = 0.0, resize_longer: Arg[float] = 0.0,
+    mode: str = "default", max_size: Floats = None, interp_type: Arg[DALIInterpType] = INTERP_LINEAR,
+    min_filter: Arg[DALIInterpType] = None, mag_filter: Arg[DALIInterpType] = None, antialias: bool = True,
+    subpixel_scale: bool = True, roi_start: Arg[Floats] = None, roi_end: Arg[Floats] = None, roi_relative: bool = False,
+    save_attrs: bool = False, dtype: DType | None = None, out: Out, layouts: Any,
+) -> Sample:  # fmt: skip
+    """Resizes images, volumes and sequences of them.
+
+    ``size`` gives the spatial extents in the order of the layout; 0 keeps the aspect ratio, a negative extent mirrors.
+    With ``mode="not_larger"`` or ``"not_smaller"`` the ratio is kept and the extents are limits. ``antialias`` widens
+    the filter when shrinking. The region between ``roi_start`` and ``roi_end`` is resized instead of the whole image;
+    reversed bounds mirror. Sums are float32, whatever the type.
+    """
+    args = Options(locals())
+    first, count = spatial_axes(layouts[0])
+    extents = image.shape[first : first + count]
+    axes = resize_axes(extents, layouts[0][first : first + count], args)
+    target = out[0] if save_attrs else out
+    if callable(target):
+        shape = (*image.shape[:first], *(axis.extent for axis in axes), *image.shape[first + count :])
+        target = target(shape, dtype or image.dtype)
+    run(image, layouts[0], axes, args, target)
+    return (target, np.array(extents, np.int32)) if save_attrs else target
+
+
+@resize.outputs
+def _(args: Any) -> int:
+    return 2 if args.save_attrs else 1
+
+
+MODES = ("default", "stretch", "not_larger", "not_smaller")
+
+
+@resize.check
+def _(args: Any) -> None:
+    if args.mode not in MODES:
+        raise ValueError(f"mode must be one of {', '.join(MODES)}, got {args.mode!r}")
+    wanted_sizes("DHW" if args.resize_z else "?" * len(args.size or (0, 0)), args) if not args.resize_x else None
+
+
+@resize.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    layout = specs[0].layout
+    first, count = spatial_axes(layout)
+    letters = layout[first : first + count]
+    extents: list[Any] | None = known_sizes(letters, args)
+    if extents is None:
+        axes = resize_axes(specs[0].shape[first : first + count], letters, args)
+        extents = [axis.extent for axis in axes]
+    spec = resized_spec(specs[0], args, extents)
+    return (spec, Spec((count,), np.int32, "")) if args.save_attrs else spec
+
+
+@operator(
+    "resize_crop_mirror", layouts=LAYOUTS, sequences=True, no_effect=IGNORED,
+    examples=["fn.resize_crop_mirror(image, size=(20, 30), crop=(10, 12), mirror=1)"],
+)  # fmt: skip
+def resize_crop_mirror(
+    image: Sample, /, *, size: Arg[Floats] = None, resize_x: Arg[float] = 0.0, resize_y: Arg[float] = 0.0,
+    resize_z: Arg[float] = 0.0, resize_shorter: Arg[float] = 0.0, resize_longer: Arg[float] = 0.0,
+    mode: str = "default", max_size: Floats = None, interp_type: Arg[DALIInterpType] = INTERP_LINEAR,
+    min_filter: Arg[DALIInterpType] = None, mag_filter: Arg[DALIInterpType] = None, antialias: bool = True,
+    subpixel_scale: bool = True, roi_start: Arg[Floats] = None, roi_end: Arg[Floats] = None, roi_relative: bool = False,
+    crop: Arg[Floats] = None, crop_h: Arg[float] = 0.0, crop_w: Arg[float] = 0.0, crop_d: Arg[float] = 0.0,
+    crop_pos_x: Arg[float] = 0.5, crop_pos_y: Arg[float] = 0.5, crop_pos_z: Arg[float] = 0.5, rounding: str = "round",
+    mirror: Arg[int] = 0, dtype: DType | None = None, out: Out, layouts: Any,
+) -> Sample:  # fmt: skip
+    """Resizes, crops the result and mirrors it in one pass over the input; only the kept window is computed.
+
+    ``mirror`` is 1 for horizontal, 2 for vertical, 4 for depth, or a sum of them.
+    """
+    args = Options(locals())
+    first, count = spatial_axes(layouts[0])
+    axes = cropped_axes(image.shape[first : first + count], layouts[0][first : first + count], args)
+    if callable(out):
+        shape = (*image.shape[:first], *(axis.extent for axis in axes), *image.shape[first + count :])
+        out = out(shape, dtype or image.dtype)
+    return run(image, layouts[0], axes, args, out)
+
+
+def cropped_axes(extents: Sequence[int], letters: str, args: Any) -> list[Axis]:
+    """A resize whose result is cropped and mirrored."""
+    axes = resize_axes(extents, letters, args)
+    full = [axis.full for axis in axes]
+    kept = crop_extents(letters, full, args)
+    anchors = place_window(letters, full, kept, args)
+    for letter, size, anchor, whole in zip(letters, kept, anchors, full, strict=True):
+        if anchor < 0 or anchor + size > whole:
+            raise ValueError(f"the crop of {size} along {letter} is larger than the resized image, which has {whole}")
+    mirrored = {"W": bool(args.mirror & 1), "H": bool(args.mirror & 2), "D": bool(args.mirror & 4)}
+    return [
+        replace(axis, first=anchor, count=size, mirror=mirrored[letter])
+        for axis, letter, anchor, size in zip(axes, letters, anchors, kept, strict=True)
+    ]
+
+
+@resize_crop_mirror.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    layout = specs[0].layout
+    first, count = spatial_axes(layout)
+    letters = layout[first : first + count]
+    kept = crop_extents(letters, [0] * count, args)
+    if all(kept):
+        return resized_spec(specs[0], args, kept)
+    return resized_spec(specs[0], args, [a.extent for a in cropped_axes(specs[0].shape[first : first + count], letters, args)])
+
+
+@operator(
+    "random_resized_crop", layouts="HWC CHW FHWC FCHW CFHW", sequences=True, no_effect=IGNORED,
+    examples=["fn.random_resized_crop(image, size=(20, 30))"],
+)  # fmt: skip
+def random_resized_crop(
+    image: Sample, /, *, size: Arg[Floats], random_area: Floats = (0.08, 1.0),
+    random_aspect_ratio: Floats = (3 / 4, 4 / 3), num_attempts: int = 10,
+    interp_type: Arg[DALIInterpType] = INTERP_LINEAR, min_filter: Arg[DALIInterpType] = None,
+    mag_filter: Arg[DALIInterpType] = None, antialias: bool = True, dtype: DType | None = None,
+    window: Drawn[tuple], out: Out, layouts: Any,
+) -> Sample:  # fmt: skip
+    """Crops a random window, by area and aspect ratio, and resizes it to ``size``."""
+    args = Options(locals())
+    first, count = spatial_axes(layouts[0])
+    axes = window_axes(image.shape[first : first + count], size, window)
+    if callable(out):
+        shape = (*image.shape[:first], *(axis.extent for axis in axes), *image.shape[first + count :])
+        out = out(shape, dtype or image.dtype)
+    return run(image, layouts[0], axes, args, out)
+
+
+def window_axes(extents: Sequence[int], size: Sequence[float], window: tuple[int, int, int, int]) -> list[Axis]:
+    """A window (top, left, height, width) resized to `size` (one number: a square)."""
+    height, width = (whole_pixels(one) for one in (size if len(size) == 2 else (size[0], size[0])))
+    top, left, tall, wide = window
+    return [
+        Axis(extents[0], top, top + tall, height),
+        Axis(extents[1], left, left + wide, width),
+    ]
+
+
+@random_resized_crop.check
+def _(args: Any) -> None:
+    if len(args.size) not in (1, 2) or any(extent <= 0 for extent in args.size):
+        raise ValueError(f"size must be one or two positive numbers, got {args.size}")
+    for name in ("random_area", "random_aspect_ratio"):
+        low_high = getattr(args, name)
+        if len(low_high) != 2 or not 0 < low_high[0] <= low_high[1]:
+            raise ValueError(f"{name} must be two positive numbers, the smaller one first, got {low_high}")
+
+
+@random_resized_crop.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    size = args.size if len(args.size) == 2 else (args.size[0], args.size[0])
+    return resized_spec(specs[0], args, [whole_pixels(extent) for extent in size])
+
+
+@random_resized_crop.draw
+def _(key: Any, specs: tuple[Spec, ...], args: Any) -> dict[str, Any]:
+    first, count = spatial_axes(specs[0].layout)
+    height, width = specs[0].shape[first : first + count]
+    return {"window": random_window(key, height, width, args.random_area, args.random_aspect_ratio, args.num_attempts)}

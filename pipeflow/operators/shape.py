@@ -1,0 +1,405 @@
+"""Shape and order: reshape, reinterpret, expand_dims, squeeze, transpose, cat, stack, sequences and batches.
+
+Everything that can be a view of its input is one.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import UNKNOWN, Arg, DType, Floats, Ints, Layout, Out, Sample, Spec, operator
+from pipeflow.errors import OutOfRange
+from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.geometry import axes_of
+from pipeflow.operators.windows import half_up
+
+
+def new_shape(own: Sequence[int], items: int, shape: Any, rel_shape: Any, src_dims: Any, layout: Any) -> tuple[int, ...]:
+    """The extents after a reshape of data with `items` elements; one extent may be -1."""
+    if src_dims is not None:
+        for axis in src_dims:
+            if not -1 <= axis < len(own):
+                raise OutOfRange(f"src_dims names axis {axis}; the data has {len(own)} axes (-1 makes a new one)")
+    if shape is not None:
+        wanted = list(shape)
+    elif rel_shape is not None:
+        sources = list(range(len(own))) if src_dims is None else list(src_dims)
+        if len(rel_shape) > len(sources) or (src_dims is not None and len(rel_shape) != len(sources)):
+            raise RuntimeError(
+                f"rel_shape has {len(rel_shape)} values for {len(sources)} axes: use src_dims to say what they are relative to"
+            )
+        wanted = [
+            -1 if share < 0 else half_up(share * (1 if axis < 0 else own[axis]))
+            for share, axis in zip(rel_shape, sources)
+        ]
+    elif src_dims is not None:
+        wanted = [1 if axis < 0 else own[axis] for axis in src_dims]
+    else:
+        wanted = list(own)
+    if wanted.count(-1) > 1 or any(extent < -1 for extent in wanted):
+        raise ValueError(f"the shape {tuple(wanted)} may have one -1 and no other negative extent")
+    if -1 in wanted:
+        rest = math.prod(extent for extent in wanted if extent >= 0)
+        if not rest or items % rest:
+            raise ValueError(f"{items} elements of shape {tuple(own)} do not fill the shape {tuple(wanted)}")
+        wanted[wanted.index(-1)] = items // rest
+    if math.prod(wanted) != items:
+        raise ValueError(
+            f"{items} elements of shape {tuple(own)} cannot take the shape {tuple(wanted)} of {math.prod(wanted)}"
+        )
+    if layout and len(layout) != len(wanted):
+        raise ValueError(f"layout {layout!r} has {len(layout)} letters for {len(wanted)} axes")
+    return tuple(wanted)
+
+
+def _reshaped_layout(spec: Spec, ndim: int | None, args: Any, same: bool) -> Any:
+    if args.layout is not None:
+        return args.layout
+    if args.src_dims is not None:
+        return "" if not spec.layout or -1 in args.src_dims else "".join(spec.layout[axis] for axis in args.src_dims)
+    return spec.layout if same and (ndim is None or not spec.layout or ndim == len(spec.layout)) else ""
+
+
+def _infer_reshape(specs: tuple[Spec, ...], args: Any, dtype: Any, scale: float = 1.0) -> Spec:
+    spec = specs[0]
+    same = args.shape is None and args.rel_shape is None and len(specs) == 1
+    if len(specs) > 1:
+        return Spec(None, dtype, args.layout or "")
+    if args.shape is not None and -1 not in args.shape:
+        return Spec(tuple(args.shape), dtype, _reshaped_layout(spec, None, args, same) if args.layout else args.layout or "")
+    own = spec.shape
+    items = math.prod(own)
+    if scale != 1:
+        own = (*own[:-1], int(own[-1] * scale)) if own else own
+        items = math.prod(own)
+    shape = new_shape(own, items, args.shape, args.rel_shape, args.src_dims, args.layout)
+    return Spec(shape, dtype, _reshaped_layout(spec, len(shape), args, same))
+
+
+@operator("reshape", examples=["fn.reshape(image, shape=(20, 120, 3), layout='HWC')", "fn.reshape(array, rel_shape=[0.5, -1])"])
+def reshape(
+    data: Sample, shape_input: Sample | None = None, /, *, shape: Arg[Ints] = None, rel_shape: Arg[Floats] = None,
+    src_dims: Arg[Ints] = None, layout: Layout | None = None,
+) -> Sample:  # fmt: skip
+    """Gives the data another shape, layout or order of axes' extents, without touching the elements.
+
+    ``rel_shape`` is relative to the input's extents, ``src_dims`` says to which of them; one extent may be -1.
+    """
+    wanted = shape if shape_input is None else tuple(int(extent) for extent in np.ravel(shape_input))
+    return data.reshape(new_shape(data.shape, data.size, wanted, rel_shape, src_dims, layout))
+
+
+@reshape.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    return _infer_reshape(specs, args, specs[0].dtype)
+
+
+@operator("reinterpret", examples=["fn.reinterpret(image, shape=(-1,), dtype=types.UINT8)"])
+def reinterpret(
+    data: Sample, shape_input: Sample | None = None, /, *, shape: Arg[Ints] = None, rel_shape: Arg[Floats] = None,
+    src_dims: Arg[Ints] = None, layout: Layout | None = None, dtype: DType | None = None,
+) -> Sample:  # fmt: skip
+    """Reads the same bytes as another type and shape; a wider type shortens the last axis."""
+    wanted = shape if shape_input is None else tuple(int(extent) for extent in np.ravel(shape_input))
+    if dtype is not None and dtype != data.dtype:
+        raw = np.ascontiguousarray(data)
+        nbytes = (raw.shape[-1] if raw.ndim else 1) * raw.itemsize
+        if nbytes % dtype.itemsize:
+            raise ValueError(f"the innermost dimension has {nbytes} bytes, which is not a multiple of {dtype} ({dtype.itemsize})")
+        data = raw.reshape(raw.shape or (1,)).view(dtype)
+    return data.reshape(new_shape(data.shape, data.size, wanted, rel_shape, src_dims, layout))
+
+
+@reinterpret.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    spec = specs[0]
+    if args.dtype is None or args.dtype == spec.dtype:
+        return _infer_reshape(specs, args, spec.dtype)
+    if spec.dtype is UNKNOWN or not spec.shape:
+        return Spec(None, args.dtype, args.layout or "")
+    return _infer_reshape(specs, args, args.dtype, spec.dtype.itemsize / args.dtype.itemsize)
+
+
+@operator("expand_dims", examples=["fn.expand_dims(image, axes=0, new_axis_names='F')"])
+def expand_dims(data: Sample, /, *, axes: Ints, new_axis_names: Layout = "") -> Sample:
+    """Inserts axes of extent 1; ``axes`` are their places in the result."""
+    del new_axis_names
+    return data.reshape(_expanded(data.shape, axes))
+
+
+def _expanded(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
+    ndim = len(shape) + len(axes)
+    places = sorted(axis + ndim if axis < 0 else axis for axis in axes)
+    if len(set(places)) != len(places) or any(not 0 <= place < ndim for place in places):
+        raise ValueError(f"axes {tuple(axes)} are not distinct places in a result of {ndim} axes")
+    result = list(shape)
+    for place in places:
+        result.insert(place, 1)
+    return tuple(result)
+
+
+@expand_dims.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    spec = specs[0]
+    if spec.shape is UNKNOWN:
+        return Spec(None, spec.dtype, None)
+    shape = _expanded(spec.shape, args.axes)
+    if spec.layout is None:
+        return Spec(shape, spec.dtype, None)
+    if (spec.layout or not spec.shape) and args.new_axis_names:
+        letters = list(spec.layout)
+        places = [axis + len(shape) if axis < 0 else axis for axis in args.axes]
+        for place, name in sorted(zip(places, args.new_axis_names)):
+            letters.insert(place, name)
+        return Spec(shape, spec.dtype, "".join(letters))
+    return Spec(shape, spec.dtype, "")
+
+
+@expand_dims.check
+def _(args: Any) -> None:
+    if args.new_axis_names and len(args.new_axis_names) != len(args.axes):
+        raise ValueError(f"new_axis_names {args.new_axis_names!r} must have one letter for each of {len(args.axes)} axes")
+
+
+@operator("squeeze", examples=["fn.squeeze(gray, axes=2)", "fn.squeeze(gray, axis_names='C')"])
+def squeeze(data: Sample, /, *, axes: Ints = None, axis_names: Layout | None = None, layouts: Any) -> Sample:
+    """Removes axes of extent 1."""
+    return data.reshape([data.shape[axis] for axis in _left(data.shape, layouts[0], axes, axis_names)])
+
+
+def _left(shape: Sequence[int], layout: str, axes: Any, names: Any) -> list[int]:
+    chosen = axes_of(layout, len(shape), axes or (), names)
+    for axis in chosen:
+        if shape[axis] is not UNKNOWN and shape[axis] != 1:
+            raise ValueError(f"axis {axis} has extent {shape[axis]} in {tuple(shape)}: only axes of extent 1 can be removed")
+    return [axis for axis in range(len(shape)) if axis not in chosen]
+
+
+@squeeze.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    spec = specs[0]
+    if spec.shape is UNKNOWN or (spec.layout is None and args.axis_names):
+        return Spec(None, spec.dtype, None)
+    left = _left(spec.shape, spec.layout or "", args.axes, args.axis_names)
+    layout = spec.layout and "".join(spec.layout[axis] for axis in left)
+    return Spec(tuple(spec.shape[axis] for axis in left), spec.dtype, layout)
+
+
+@squeeze.check
+def _(args: Any) -> None:
+    if (args.axes is None) == (args.axis_names is None):
+        raise ValueError("give either axes or axis_names")
+
+
+@operator("transpose", examples=["fn.transpose(image, perm=(2, 0, 1))", "fn.transpose(image, output_layout='CHW')"])
+def transpose(
+    data: Sample, /, *, perm: Ints = None, transpose_layout: bool = True, output_layout: Layout | None = None,
+    out: Out, layouts: Any,
+) -> Sample:  # fmt: skip
+    """Changes the order of the axes; the default reverses them."""
+    del transpose_layout
+    order = _order(data.ndim, layouts[0], perm, output_layout)
+    if callable(out):
+        out = out([data.shape[axis] for axis in order], data.dtype)
+    return kernels.moving.transpose(data, order, out)
+
+
+def _order(ndim: int, layout: str, perm: Any, output_layout: Any) -> list[int]:
+    if perm is None and output_layout and layout:
+        if sorted(layout) != sorted(output_layout):
+            raise ValueError(f"output_layout {output_layout!r} is no permutation of the layout {layout!r}")
+        return [layout.index(letter) for letter in output_layout]
+    order = list(range(ndim))[::-1] if perm is None else list(perm)
+    if sorted(order) != list(range(ndim)):
+        raise ValueError(f"perm {tuple(order)} is no permutation of {ndim} axes")
+    return order
+
+
+@transpose.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    spec = specs[0]
+    if spec.shape is UNKNOWN or (spec.layout is None and args.perm is None):
+        return Spec(None, spec.dtype, args.output_layout)
+    order = _order(len(spec.shape), spec.layout or "", args.perm, args.output_layout)
+    layout = args.output_layout
+    if layout is None:
+        turned = spec.layout and "".join(spec.layout[axis] for axis in order)
+        layout = turned if args.transpose_layout else spec.layout and ""
+    return Spec(tuple(spec.shape[axis] for axis in order), spec.dtype, layout)
+
+
+# ----------------------------------------------------------------------------------------------------
+# joining
+
+
+@operator("cat", examples=["fn.cat(image, image, axis=1)"])
+def cat(*inputs: Sample, axis: int = 0, axis_name: str | None = None, out: Out, layouts: Any) -> Sample:
+    """Joins the inputs along an existing axis."""
+    place = _joint(inputs, axis, axis_name, layouts)
+    _check_joint(inputs, place)
+    if callable(out):
+        shape = list(inputs[0].shape)
+        shape[place] = sum(x.shape[place] for x in inputs)
+        out = out(shape, inputs[0].dtype)
+    begin = 0
+    for x in inputs:
+        out[(*[np.s_[:]] * place, np.s_[begin : begin + x.shape[place]])] = x
+        begin += x.shape[place]
+    return out
+
+
+def _joint(inputs: Sequence[Any], axis: int, name: str | None, layouts: Sequence[str]) -> int:
+    ndim = len(inputs[0].shape)
+    if not ndim:
+        raise ValueError("numbers cannot be concatenated: use stack")
+    layout = next((layout for layout in layouts if layout), "")
+    return axes_of(layout, ndim, (axis,), name)[0]
+
+
+def _check_joint(inputs: Sequence[Any], place: int) -> None:
+    first = inputs[0]
+    for x in inputs[1:]:
+        if x.dtype != first.dtype:
+            raise TypeError(f"all inputs must have one type, got {first.dtype} and {x.dtype}")
+        if len(x.shape) != len(first.shape) or any(
+            axis != place and a != b for axis, (a, b) in enumerate(zip(x.shape, first.shape))
+        ):
+            raise ValueError(f"the inputs must agree but along axis {place}, got shapes {first.shape} and {x.shape}")
+
+
+@cat.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    layout = next((spec.layout for spec in specs if spec.layout), specs[0].layout)
+    place = _joint(specs, args.axis, args.axis_name, [layout or ""])
+    shape = list(specs[0].shape)
+    shape[place] = sum((spec.shape[place] for spec in specs[1:]), shape[place])
+    return Spec(tuple(shape), specs[0].dtype, layout)
+
+
+@operator("stack", examples=["fn.stack(image, image, axis=0)"])
+def stack(*inputs: Sample, axis: int = 0, axis_name: str | None = None, out: Out) -> Sample:
+    """Joins the inputs along a new axis."""
+    del axis_name
+    first = inputs[0]
+    for x in inputs[1:]:
+        if x.dtype != first.dtype:
+            raise TypeError(f"all inputs must have one type, got {first.dtype} and {x.dtype}")
+        if x.shape != first.shape:
+            raise ValueError(f"all inputs must have one shape, got {first.shape} and {x.shape}")
+    place = axes_of("", first.ndim + 1, (axis,), None)[0]
+    if callable(out):
+        out = out((*first.shape[:place], len(inputs), *first.shape[place:]), first.dtype)
+    for index, x in enumerate(inputs):
+        out[(*[np.s_[:]] * place, index)] = x
+    return out
+
+
+@stack.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    first = specs[0]
+    ndim = len(first.shape) + 1
+    place = axes_of("", ndim, (args.axis,), None)[0]
+    shape = (*first.shape[:place], len(specs), *first.shape[place:])
+    layout: Any = next((spec.layout for spec in specs if spec.layout), first.layout)
+    if layout is not None:
+        named = args.axis_name and (layout or not first.shape)
+        layout = layout[:place] + args.axis_name + layout[place:] if named else ""
+    return Spec(shape, first.dtype, layout)
+
+
+@stack.check
+def _(args: Any) -> None:
+    if args.axis_name is not None and len(args.axis_name) != 1:
+        raise ValueError(f"axis_name must be one letter, got {args.axis_name!r}")
+
+
+# ----------------------------------------------------------------------------------------------------
+# sequences and batches
+
+
+@operator("per_frame", examples=["fn.per_frame(vector)"])
+def per_frame(data: Sample, /, *, replace: bool = False, layouts: Any) -> Sample:
+    """Marks the first axis as frames, so that an argument made of it changes from frame to frame of a sequence."""
+    _framed(layouts[0], data.ndim, replace)
+    return data
+
+
+def _framed(layout: str, ndim: int, replace: bool) -> str:
+    if not ndim:
+        raise ValueError("a number has no axis that could count frames")
+    if layout and layout[0] != "F" and not replace:
+        raise ValueError(f"the layout {layout!r} does not start with F: use replace=True to rename the first axis")
+    return "F" + layout[1:] if layout else "F" + "*" * (ndim - 1)
+
+
+@per_frame.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    spec = specs[0]
+    if spec.shape is UNKNOWN or spec.layout is None:
+        return Spec(spec.shape if spec.shape is not UNKNOWN else None, spec.dtype, None)
+    return Spec(spec.shape, spec.dtype, _framed(spec.layout, len(spec.shape), args.replace))
+
+
+@operator("sequence_rearrange", examples=["fn.sequence_rearrange(frames, new_order=[2, 0, 0])"])
+def sequence_rearrange(data: Sample, /, *, new_order: Arg[Ints]) -> Sample:
+    """Takes the frames of a sequence in another order; frames may be repeated or left out."""
+    if data.ndim < 2:
+        raise ValueError(f"Sequence elements must have at least 1 dim, got data of shape {data.shape}")
+    if not new_order:
+        raise ValueError("new_order must name at least one frame")
+    for index in new_order:
+        if not 0 <= index < len(data):
+            raise OutOfRange(f"new_order names frame {index} of a sequence of {len(data)}")
+    return data[list(new_order)]
+
+
+@sequence_rearrange.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    if specs[0].shape is UNKNOWN or not specs[0].shape:
+        return Spec(None, specs[0].dtype, specs[0].layout)
+    return Spec((len(args.new_order), *specs[0].shape[1:]), specs[0].dtype, specs[0].layout)
+
+
+@operator("element_extract", examples=["fn.element_extract(frames, element_map=[2, 0])"])
+def element_extract(data: Sample, /, *, element_map: Ints) -> Sample:
+    """Takes single elements out of a sequence, one output for each index."""
+    if not data.ndim:
+        raise ValueError("a number is no sequence")
+    for index in element_map:
+        if not 0 <= index < len(data):
+            raise OutOfRange(
+                f"Index `{index}` from `element_map` is out of bounds for sample with sequence length equal `{len(data)}`."
+            )
+    elements = tuple(data[index] for index in element_map)
+    return elements if len(elements) > 1 else elements[0]
+
+
+@element_extract.outputs
+def _(args: Any) -> int:
+    return len(args.element_map)
+
+
+@element_extract.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Any:
+    spec = specs[0]
+    if spec.shape is UNKNOWN or not spec.shape:
+        return tuple(Spec(None, spec.dtype, None) for _ in args.element_map)
+    layout = spec.layout and spec.layout[1:]
+    return tuple(Spec(spec.shape[1:], spec.dtype, layout) for _ in args.element_map)
+
+
+@operator("permute_batch", granularity="batch", examples=["fn.permute_batch([image], indices=0)"])
+def permute_batch(data: Sample, /, *, indices: Arg[Ints]) -> Sample:
+    """Output sample i is the input sample ``indices[i]`` of the same batch; samples may be repeated or left out."""
+    many = [index for one in indices for index in (one if isinstance(one, tuple) else (one,))]
+    for index in many:
+        if not 0 <= index < len(data):
+            raise OutOfRange(f"indices names sample {index} of a batch of {len(data)}")
+    return [data[index] for index in many]
+
+
+@permute_batch.infer
+def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
+    return specs[0]

@@ -1,0 +1,229 @@
+"""Affine matrices: transforms.* make and combine them, coord_transform applies them to points.
+
+Matrices are float32 of shape (n, n + 1) and act on columns: a new transform is applied after the given one, or before it
+with ``reverse_order``. They are tiny; what is computed here is computed in float64 on the host.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import UNKNOWN, Arg, DType, Floats, Sample, Spec, operator
+from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.geometry import turned
+
+FLOAT = np.dtype(np.float32)
+
+
+def homogeneous(matrix: np.ndarray) -> np.ndarray:
+    """The matrix with its last row."""
+    if matrix.ndim != 2 or matrix.shape[1] != matrix.shape[0] + 1:
+        raise ValueError(f"an affine matrix has shape (n, n + 1), got {matrix.shape}")
+    return np.vstack([matrix.astype(np.float64), np.eye(matrix.shape[1])[-1]])
+
+
+def combined(given: np.ndarray | None, linear: np.ndarray, center: Sequence[float] | None, offset: Any, reverse: bool) -> np.ndarray:
+    """The given transform with a new one: a linear part around a centre, then an offset."""
+    ndim = len(linear)
+    new = np.eye(ndim + 1)
+    new[:ndim, :ndim] = linear
+    new[:ndim, ndim] = offset
+    if center is not None:
+        middle = spread(center, ndim, "center")
+        new[:ndim, ndim] += middle - linear @ middle
+    if given is not None:
+        matrix = homogeneous(given)
+        if len(matrix) != len(new):
+            raise ValueError(f"the transform has {ndim} dimensions, the given matrix {len(matrix) - 1}")
+        new = matrix @ new if reverse else new @ matrix
+    return new[:ndim].astype(np.float32)
+
+
+def spread(values: Sequence[float], ndim: int, name: str) -> np.ndarray:
+    """One number a dimension."""
+    if len(values) not in (1, ndim):
+        raise ValueError(f"{name} has {len(values)} values for {ndim} dimensions")
+    return np.array(list(values) * (ndim if len(values) == 1 else 1), np.float64)
+
+
+def known_ndim(specs: tuple[Spec, ...], ndim: Any) -> Spec:
+    """The Spec of a matrix; that of the input decides where there is one."""
+    if specs and specs[0].shape is not UNKNOWN:
+        return Spec(specs[0].shape, FLOAT, "**")
+    return Spec((ndim, ndim + 1), FLOAT, "**")
+
+
+@operator("transforms.translation", examples=["fn.transforms.translation(offset=[2.0, 3.0])"])
+def translation(matrix: Sample | None = None, /, *, offset: Arg[Floats], reverse_order: bool = False) -> Sample:
+    """Moves by an offset."""
+    ndim = len(offset) if matrix is None else len(matrix)
+    return combined(matrix, np.eye(ndim), None, spread(offset, ndim, "offset"), reverse_order)
+
+
+@translation.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    return known_ndim(specs, len(args.offset))
+
+
+@operator("transforms.scale", examples=["fn.transforms.scale(scale=[2.0, 3.0], center=[5.0, 7.0])"])
+def scale(
+    matrix: Sample | None = None, /, *, scale: Arg[Floats], center: Arg[Floats] = None, ndim: int | None = None,
+    reverse_order: bool = False,
+) -> Sample:  # fmt: skip
+    """Scales along each dimension, about the origin or ``center``."""
+    dims = _scale_ndim(matrix, scale, center, ndim)
+    return combined(matrix, np.diag(spread(scale, dims, "scale")), center, 0.0, reverse_order)
+
+
+def _scale_ndim(matrix: Any, scale: Sequence[float], center: Any, ndim: int | None) -> int:
+    if ndim is not None:
+        return ndim
+    if matrix is not None:
+        return len(matrix)
+    return max(len(scale), len(center or ()))
+
+
+@scale.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    return known_ndim(specs, _scale_ndim(None, args.scale, args.center, args.ndim))
+
+
+@operator("transforms.rotation", examples=["fn.transforms.rotation(angle=30.0)", "fn.transforms.rotation(angle=30.0, axis=(0, 0, 1))"])
+def rotation(
+    matrix: Sample | None = None, /, *, angle: Arg[float], axis: Arg[Floats] = None, center: Arg[Floats] = None,
+    reverse_order: bool = False,
+) -> Sample:  # fmt: skip
+    """Turns by an angle in degrees: in the plane, or in space around ``axis``."""
+    if axis:
+        if len(axis) != 3 or not any(axis):
+            raise ValueError(f"axis must be three numbers, not all 0, got {axis}")
+        linear = turned(axis, angle)
+    else:
+        cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+        linear = np.array([[cos, -sin], [sin, cos]])
+    return combined(matrix, linear, center, 0.0, reverse_order)
+
+
+@rotation.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    return known_ndim(specs, 3 if args.axis else 2)
+
+
+@operator("transforms.shear", examples=["fn.transforms.shear(shear=[0.5, 0.25])"])
+def shear(
+    matrix: Sample | None = None, /, *, shear: Arg[Floats] = None, angles: Arg[Floats] = None, center: Arg[Floats] = None,
+    reverse_order: bool = False,
+) -> Sample:  # fmt: skip
+    """Shears by factors or by angles in degrees: (xy, yx), or in space (xy, xz, yx, yz, zx, zy)."""
+    if (shear is None) == (angles is None):
+        raise ValueError("give either shear or angles")
+    factors = shear if angles is None else [math.tan(math.radians(angle)) for angle in angles]
+    if len(factors) not in (2, 6):
+        raise ValueError(f"shear and angles have 2 values, or 6 in space, got {len(factors)}")
+    ndim = 2 if len(factors) == 2 else 3
+    linear = np.eye(ndim)
+    linear[~np.eye(ndim, dtype=bool)] = factors
+    return combined(matrix, linear, center, 0.0, reverse_order)
+
+
+@shear.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    return known_ndim(specs, 2 if len(args.shear or args.angles or ()) == 2 else 3)
+
+
+@operator("transforms.crop", examples=["fn.transforms.crop(to_start=[0.2, 0.3], to_end=[0.8, 0.5])"])
+def crop(
+    matrix: Sample | None = None, /, *, from_start: Arg[Floats] = (0.0,), from_end: Arg[Floats] = (1.0,),
+    to_start: Arg[Floats] = (0.0,), to_end: Arg[Floats] = (1.0,), absolute: bool = False, reverse_order: bool = False,
+) -> Sample:  # fmt: skip
+    """Maps the box from ``from_start`` to ``from_end`` onto the box from ``to_start`` to ``to_end``.
+
+    With ``absolute``, bounds given in the wrong order are exchanged instead of mirroring.
+    """
+    given = {"from_start": from_start, "from_end": from_end, "to_start": to_start, "to_end": to_end}
+    ndim = max(map(len, given.values())) if matrix is None else len(matrix)
+    low, high, to_low, to_high = (spread(values, ndim, name) for name, values in given.items())
+    if absolute:
+        low, high = np.minimum(low, high), np.maximum(low, high)
+        to_low, to_high = np.minimum(to_low, to_high), np.maximum(to_low, to_high)
+    if not (high - low).all():
+        raise ValueError(f"the box from {from_start} to {from_end} is empty")
+    factors = (to_high - to_low) / (high - low)
+    return combined(matrix, np.diag(factors), None, to_low - factors * low, reverse_order)
+
+
+@crop.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    return known_ndim(specs, max(map(len, (args.from_start, args.from_end, args.to_start, args.to_end))))
+
+
+@operator("transforms.combine", examples=["fn.transforms.combine(matrix, matrix)"])
+def combine(*matrices: Sample, reverse_order: bool = False) -> Sample:
+    """Combines transforms into one: the first is applied first, or last with ``reverse_order``."""
+    result = homogeneous(matrices[0])
+    for matrix in matrices[1:]:
+        if matrix.shape != matrices[0].shape:
+            raise ValueError(f"all transforms must have the same shape, got {matrices[0].shape} and {matrix.shape}")
+        result = result @ homogeneous(matrix) if reverse_order else homogeneous(matrix) @ result
+    return result[:-1].astype(np.float32)
+
+
+@combine.infer
+def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
+    return Spec(specs[0].shape, FLOAT, "**")
+
+
+# ----------------------------------------------------------------------------------------------------
+# coord_transform
+
+
+@operator("coord_transform", examples=["fn.coord_transform(points, MT=matrix)", "fn.coord_transform(points, M=(2.0,), T=(1.0, 3.0))"])
+def coord_transform(
+    points: Sample, /, *, M: Arg[Any] = None, T: Arg[Any] = None, MT: Arg[Any] = None, dtype: DType = FLOAT
+) -> Sample:
+    """Applies a matrix and a translation to points: the last axis holds the coordinates.
+
+    ``MT`` is both in one, the translation in the last column; a single number stands for a uniform scale or offset.
+    """
+    size = points.shape[-1] if points.ndim else 1
+    linear, offset = _linear_and_offset(M, T, MT, size)
+    values = kernels.casting.as_type(points, np.dtype(np.float64))
+    result = values * linear + offset if np.ndim(linear) == 0 else values @ linear.T + offset
+    return kernels.casting.as_type(np.ascontiguousarray(result), dtype)
+
+
+def _linear_and_offset(M: Any, T: Any, MT: Any, size: int) -> tuple[Any, Any]:  # noqa: N803 (DALI's names)
+    if MT is not None:
+        if M is not None or T is not None:
+            raise ValueError("MT excludes M and T: give one or the other")
+        both = np.asarray(MT, np.float64)
+        if both.size % (size + 1):
+            raise ValueError(f"MT has {both.size} values; points of {size} coordinates need rows of {size + 1}")
+        both = both.reshape(-1, size + 1)
+        return both[:, :-1], both[:, -1]
+    linear: Any = 1.0
+    if M is not None:
+        linear = np.asarray(M, np.float64)
+        if linear.size == 1:
+            linear = float(linear.reshape(-1)[0])
+        elif linear.size % size:
+            raise ValueError(f"M has {linear.size} values; points of {size} coordinates need rows of {size}")
+        else:
+            linear = linear.reshape(-1, size)
+    offset: Any = 0.0 if T is None else np.asarray(T, np.float64).reshape(-1)
+    extent = size if np.ndim(linear) == 0 else len(linear)
+    if np.size(offset) not in (1, extent):
+        raise ValueError(f"T has {np.size(offset)} values for {extent} output coordinates")
+    return linear, offset
+
+
+@coord_transform.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    shape = specs[0].shape
+    if not shape:
+        return Spec(shape, args.dtype, specs[0].layout)
+    linear, offset = _linear_and_offset(args.M, args.T, args.MT, int(shape[-1]))
+    extent = shape[-1] if np.ndim(linear) == 0 else len(linear)
+    return Spec((*shape[:-1], extent), args.dtype, specs[0].layout)
