@@ -2,13 +2,40 @@
 
 from pipeflow.operators import (
     audio,
+    color,
     decoders,
     external_source,
+    generic,
+    geometry,
+    image,
     math,
+    noise,
     python_function,
     random,
     readers,
+    reductions,
+    resize,
+    shape,
     structure,
+    transforms,
 )
 
-__all__ = ["audio", "decoders", "external_source", "math", "python_function", "random", "readers", "structure"]
+__all__ = [
+    "audio",
+    "color",
+    "decoders",
+    "external_source",
+    "generic",
+    "geometry",
+    "image",
+    "math",
+    "noise",
+    "python_function",
+    "random",
+    "readers",
+    "reductions",
+    "resize",
+    "shape",
+    "structure",
+    "transforms",
+]

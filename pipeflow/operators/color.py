@@ -61,9 +61,12 @@ def three_channels(image: np.ndarray, title: str) -> None:
         raise ValueError(f"the image has no pixels: shape {image.shape}")
 
 
-def _contrast_line(dtype: np.dtype, target: np.dtype, gain: float, shift: float, contrast: float, centre: float | None) -> tuple:
-    middle_value = middle(dtype) if centre is None else centre
-    return gain * contrast, shift * full_range(target) + gain * middle_value * (1 - contrast)
+def _contrast_line(
+    dtype: np.dtype, target: np.dtype, gain: float, shift: float, contrast: float, centre: float | None
+) -> tuple[float, float]:
+    """Factor and offset of the line, in float32 steps as DALI takes them: exact halves are common here."""
+    a, b, c = np.float32(gain), np.float32(contrast), np.float32(middle(dtype) if centre is None else centre)
+    return float(a * b), float(np.float32(shift) * np.float32(full_range(target)) + a * (c - b * c))
 
 
 @operator("brightness_contrast", layouts="FHWC DHWC HWC", sequences=True)
@@ -83,16 +86,29 @@ def brightness_contrast(
 
 @operator("brightness", layouts="FHWC DHWC HWC", sequences=True)
 def brightness(
-    image: Sample, /, *, brightness: Arg[float] = 1.0, brightness_shift: Arg[float] = 0.0, dtype: DType | None = None, out: Out
+    image: Sample,
+    /,
+    *,
+    brightness: Arg[float] = 1.0,
+    brightness_shift: Arg[float] = 0.0,
+    dtype: DType | None = None,
+    out: Out,
 ) -> Sample:
-    """Changes brightness: ``shift * range + brightness * image``, where range is the output type's maximum (1 for floats)."""
+    """Changes brightness: ``shift * range + brightness * image``, where range is the output type's maximum (1 for
+    floats)."""
     del dtype
     return kernels.color.linear_values(image, brightness, brightness_shift * full_range(out.dtype), out)
 
 
 @operator("contrast", layouts="FHWC DHWC HWC", sequences=True)
 def contrast(
-    image: Sample, /, *, contrast: Arg[float] = 1.0, contrast_center: Arg[float] = None, dtype: DType | None = None, out: Out
+    image: Sample,
+    /,
+    *,
+    contrast: Arg[float] = 1.0,
+    contrast_center: Arg[float] = None,
+    dtype: DType | None = None,
+    out: Out,
 ) -> Sample:
     """Changes contrast around ``contrast_center``, by default the middle of the input type's range (0.5 for floats)."""
     del dtype
@@ -121,7 +137,8 @@ def hsv(
     image: Sample, /, *, hue: Arg[float] = 0.0, saturation: Arg[float] = 1.0, value: Arg[float] = 1.0,
     dtype: DType = UINT8, out: Out,
 ) -> Sample:  # fmt: skip
-    """Turns the hue by an angle in degrees, scales saturation and value; the result is UINT8 unless ``dtype`` says otherwise."""
+    """Turns the hue by an angle in degrees, scales saturation and value; the result is UINT8 unless ``dtype`` says
+    otherwise."""
     del dtype
     three_channels(image, "hsv")
     return kernels.color.linear_colors(image, color_matrix(hue, saturation, value), np.zeros(3), out)
@@ -139,7 +156,13 @@ def hue(
 
 @operator("saturation", layouts=COLOR_LAYOUTS, sequences=True)
 def saturation(
-    image: Sample, /, *, saturation: Arg[float] = 1.0, image_type: DALIImageType = RGB, dtype: DType | None = None, out: Out
+    image: Sample,
+    /,
+    *,
+    saturation: Arg[float] = 1.0,
+    image_type: DALIImageType = RGB,
+    dtype: DType | None = None,
+    out: Out,
 ) -> Sample:
     """Scales the saturation; 0 gives grey."""
     del image_type, dtype
@@ -183,7 +206,9 @@ def color_space_conversion(
     """Converts between RGB, BGR, YCbCr (studio range) and GRAY."""
     channels = 1 if image_type == GRAY else 3
     if image.shape[-1] != channels:
-        raise ValueError(f"{image_type!r} has {channels} channel(s), the image has {image.shape[-1]} (shape {image.shape})")
+        raise ValueError(
+            f"{image_type!r} has {channels} channel(s), the image has {image.shape[-1]} (shape {image.shape})"
+        )
     if not image.size:
         raise ValueError(f"the image has no pixels: shape {image.shape}")
     steps = conversion(image_type, output_type)

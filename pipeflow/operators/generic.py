@@ -25,7 +25,8 @@ def converted(data: np.ndarray, out: np.ndarray) -> np.ndarray:
 
 @operator("cast", elementwise=True, examples=["fn.cast(array, dtype=types.UINT8)"])
 def cast(data: Sample, /, *, dtype: DType, out: Out) -> Sample:
-    """Converts to another type: rounded half away from zero and limited to its range; to BOOL, what is not 0 is true."""
+    """Converts to another type: rounded half away from zero and limited to its range; to BOOL, what is not 0 is
+    true."""
     del dtype
     return converted(data, out)
 
@@ -53,14 +54,17 @@ def one_hot(
     data: Sample, /, *, num_classes: int = 0, axis: int = -1, axis_name: str | None = None, on_value: float = 1.0,
     off_value: float = 0.0, dtype: DType = FLOAT, out: Out,
 ) -> Sample:  # fmt: skip
-    """A vector for each number: ``on_value`` at its place, ``off_value`` elsewhere; numbers without a place have only the latter.
+    """A vector for each number: ``on_value`` at its place, ``off_value`` elsewhere; numbers without a place have only
+    the latter.
 
     ``axis`` is the place of the new axis. A single number, or one in a vector of one, gives a vector.
     """
     del axis_name
     on, off = (saturate(np.array(value), dtype) for value in (on_value, off_value))
     numbers = data.reshape(()) if data.size == 1 and data.ndim <= 1 else data
-    classes = np.arange(num_classes).reshape([-1 if i == _new_axis(numbers.ndim, axis) else 1 for i in range(numbers.ndim + 1)])
+    classes = np.arange(num_classes).reshape(
+        [-1 if i == _new_axis(numbers.ndim, axis) else 1 for i in range(numbers.ndim + 1)]
+    )
     whole = np.trunc(numbers) if numbers.dtype.kind == "f" else numbers
     out[...] = np.where(np.expand_dims(whole, _new_axis(numbers.ndim, axis)) == classes, on, off)
     return out
@@ -81,7 +85,9 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     place = _new_axis(len(shape), args.axis)
     layout = specs[0].layout
     if layout is not None:
-        layout = layout[:place] + args.axis_name + layout[place:] if args.axis_name and len(layout) == len(shape) else ""
+        layout = (
+            layout[:place] + args.axis_name + layout[place:] if args.axis_name and len(layout) == len(shape) else ""
+        )
     return Spec((*shape[:place], args.num_classes, *shape[place:]), args.dtype, layout)
 
 
@@ -93,7 +99,9 @@ def _(args: Any) -> None:
         raise ValueError(f"axis_name must be one letter, got {args.axis_name!r}")
 
 
-@operator("lookup_table", dtypes="integer", examples=["fn.lookup_table(image, keys=[0, 6, 12], values=[1.0, 5.0, 9.0])"])
+@operator(
+    "lookup_table", dtypes="integer", examples=["fn.lookup_table(image, keys=[0, 6, 12], values=[1.0, 5.0, 9.0])"]
+)
 def lookup_table(
     data: Sample, /, *, keys: Ints = (), values: Floats = (), default_value: float = 0.0, dtype: DType = FLOAT, out: Out
 ) -> Sample:
@@ -176,5 +184,3 @@ def full_like(data: Sample, fill: Sample, /, *, out: Out) -> Sample:
 @full_like.infer
 def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
     return specs[0]
-
-

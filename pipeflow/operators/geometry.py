@@ -41,7 +41,9 @@ def axes_of(layout: str, ndim: int, axes: Sequence[int] | None, names: str | Non
 def check_policy(args: Any) -> None:
     """The three policies for windows that leave the data."""
     if args.out_of_bounds_policy not in POLICIES:
-        raise ValueError(f"out_of_bounds_policy must be one of {', '.join(POLICIES)}, got {args.out_of_bounds_policy!r}")
+        raise ValueError(
+            f"out_of_bounds_policy must be one of {', '.join(POLICIES)}, got {args.out_of_bounds_policy!r}"
+        )
 
 
 def check_rounding(args: Any) -> None:
@@ -111,8 +113,10 @@ def bounds_of(extents: Sequence[int], anchor: Any, shape: Any, args: Any) -> tup
     given = listed(args.start, "start")
     relative = listed(args.rel_start, "rel_start")
     if anchor is not None:
-        start = [a * e for a, e in zip(listed(anchor, "anchor") or [], extents)] if _relative(anchor, args.normalized_anchor) else (
-            listed(anchor, "anchor") or []
+        start = (
+            [a * e for a, e in zip(listed(anchor, "anchor") or [], extents)]
+            if _relative(anchor, args.normalized_anchor)
+            else (listed(anchor, "anchor") or [])
         )
     elif relative is not None:
         start = [a * e for a, e in zip(relative, extents)]
@@ -207,7 +211,9 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 # flip
 
 
-@operator("flip", layouts="FDHWC FHWC DHWC HWC FCDHW FCHW CDHW CHW", sequences=True, examples=["fn.flip(image, vertical=1)"])
+@operator(
+    "flip", layouts="FDHWC FHWC DHWC HWC FCDHW FCHW CDHW CHW", sequences=True, examples=["fn.flip(image, vertical=1)"]
+)
 def flip(
     image: Sample, /, *, horizontal: Arg[bool] = True, vertical: Arg[bool] = False, depthwise: Arg[bool] = False,
     out: Out, layouts: Any,
@@ -269,8 +275,8 @@ def rotate(
 ) -> Sample:  # fmt: skip
     """Turns the image counter-clockwise by an angle in degrees; volumes around ``axis`` (x, y, z).
 
-    The canvas grows to hold the turned image unless ``keep_size`` or ``size`` is given. Without a ``fill_value``, what lies
-    outside is the nearest border pixel.
+    The canvas grows to hold the turned image unless ``keep_size`` or ``size`` is given. Without a ``fill_value``, what
+    lies outside is the nearest border pixel.
     """
     extents = rotated_extents(image.shape[:-1], angle, axis, size, keep_size)
     if callable(out):
@@ -375,7 +381,7 @@ warp_affine.check(check_interpolation)
 
 @operator("pad", examples=["fn.pad(image, axes=(0, 1), shape=(64, 64), fill_value=9)"])
 def pad(
-    data: Sample, /, *, fill_value: Arg[float] = 0.0, axes: Ints = None, axis_names: Layout | None = None,
+    data: Sample, /, *, fill_value: Arg[float] = 0.0, axes: Arg[Ints] = None, axis_names: Layout | None = None,
     shape: Arg[Ints] = None, align: Arg[Ints] = None, layouts: Any,
 ) -> Sample:  # fmt: skip
     """Pads the data at its end up to ``shape`` and to multiples of ``align`` along the chosen axes.
@@ -384,16 +390,23 @@ def pad(
     """
     if not isinstance(data, list):
         return padded(data, [data.shape], fill_value, axes, axis_names, shape, align, layouts[0])
-    many = [value if isinstance(value, list) else [value] * len(data) for value in (fill_value, shape, align)]
+    many = [value if isinstance(value, list) else [value] * len(data) for value in (fill_value, axes, shape, align)]
     shapes = [sample.shape for sample in data]
     return [
-        padded(sample, shapes, fill, axes, axis_names, size, multiple, layouts[0])
-        for sample, fill, size, multiple in zip(data, *many, strict=True)
+        padded(sample, shapes, fill, chosen, axis_names, size, multiple, layouts[0])
+        for sample, fill, chosen, size, multiple in zip(data, *many, strict=True)
     ]
 
 
 def padded(
-    data: np.ndarray, shapes: Sequence[Sequence[int]], fill: float, axes: Any, names: Any, shape: Any, align: Any, layout: str
+    data: np.ndarray,
+    shapes: Sequence[Sequence[int]],
+    fill: float,
+    axes: Any,
+    names: Any,
+    shape: Any,
+    align: Any,
+    layout: str,
 ) -> np.ndarray:
     """One padded sample; `shapes` are those of its batch."""
     target = padded_shape(data.shape, shapes, axes, names, shape, align, layout)
@@ -467,7 +480,9 @@ def erase(
     if len(shapes) == len(chosen):
         shapes *= regions
     if len(anchors) != regions * len(chosen) or len(shapes) != len(anchors):
-        raise ValueError(f"anchor has {len(anchor)} and shape {len(shape)} values; both need {len(chosen)} for each rectangle")
+        raise ValueError(
+            f"anchor has {len(anchor)} and shape {len(shape)} values; both need {len(chosen)} for each rectangle"
+        )
     channel = layouts[0].find("C") if layouts[0] else data.ndim - 1
     values = kernels.casting.as_type(np.array(fill_value, np.float64), data.dtype)
     if values.size > 1:
@@ -482,7 +497,7 @@ def erase(
             low *= extent if normalized or normalized_anchor else 1
             size *= extent if normalized or normalized_shape else 1
             low -= size / 2 if centered_anchor else 0
-            first, last = half_up(low), half_up(low + size)
+            first, last = math.floor(low), math.floor(low + size)
             index[axis] = np.s_[min(max(first, 0), extent) : min(max(last, 0), extent)]
         out[tuple(index)] = values
     return out

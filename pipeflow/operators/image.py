@@ -18,8 +18,12 @@ FLOAT = np.dtype(np.float32)
 # crop_mirror_normalize
 
 
-@operator("crop_mirror_normalize", layouts=CROP_LAYOUTS, sequences=True,
-          examples=["fn.crop_mirror_normalize(image, crop=(20, 30), mean=[9.0, 8.0, 7.0], std=[2.0, 3.0, 4.0], mirror=1)"])
+@operator(
+    "crop_mirror_normalize",
+    layouts=CROP_LAYOUTS,
+    sequences=True,
+    examples=["fn.crop_mirror_normalize(image, crop=(20, 30), mean=[9.0, 8.0, 7.0], std=[2.0, 3.0, 4.0], mirror=1)"],
+)
 def crop_mirror_normalize(
     image: Sample, /, *, crop: Arg[Floats] = None, crop_h: Arg[float] = 0.0, crop_w: Arg[float] = 0.0,
     crop_d: Arg[float] = 0.0, crop_pos_x: Arg[float] = 0.5, crop_pos_y: Arg[float] = 0.5, crop_pos_z: Arg[float] = 0.5,
@@ -29,8 +33,8 @@ def crop_mirror_normalize(
 ) -> Sample:  # fmt: skip
     """Cuts a window out, mirrors it left to right where asked, and normalises: ``scale * (x - mean) / std + shift``.
 
-    ``mean`` and ``std`` are one number or one a channel; ``pad_output`` adds channels of ``fill_values`` up to a power of
-    two. The output may be FLOAT16; integers are rounded and limited to their range.
+    ``mean`` and ``std`` are one number or one a channel; ``pad_output`` adds channels of zeros up to a power of two.
+    The output may be FLOAT16; integers are rounded and limited to their range.
     """
     args = Options(locals())
     layout = layouts[0]
@@ -38,25 +42,68 @@ def crop_mirror_normalize(
     letters = "".join(layout[axis] for axis in axes)
     sizes = crop_extents(letters, [image.shape[axis] for axis in axes], args)
     anchors = place_window(letters, [image.shape[axis] for axis in axes], sizes, args)
-    inside = all(0 <= a and a + s <= image.shape[axis] for axis, a, s in zip(axes, anchors, sizes, strict=True))
-    channel_axis = layout.index("C")
-    if not inside:
-        image = cut(image, axes, anchors, sizes, out_of_bounds_policy, fill_values, channel_axis)
+    channels = image.shape[layout.index("C")]
+    depth = padded_channels(channels, pad_output)
+    first = channel_first(output_layout)
+    args.means, args.factors = per_channel(mean, channels, "mean"), scaled(std, channels, scale)
+    inside = all(a >= 0 and a + s <= image.shape[axis] for axis, a, s in zip(axes, anchors, sizes, strict=True))
+    if not inside and out_of_bounds_policy != "pad":
+        image = cut(image, axes, anchors, sizes, out_of_bounds_policy, fill_values, layout.index("C"))
         anchors, sizes = [0] * len(axes), [image.shape[axis] for axis in axes]
-    channels = image.shape[channel_axis]
-    means, factors = per_channel(mean, channels, "mean"), scaled(std, channels, scale)
-    first = output_layout.find("C") < output_layout.find("W")
+        inside = True
     if callable(out):
-        depth = padded_channels(channels, pad_output)
         out = out((depth, *sizes) if first else (*sizes, depth), dtype)
-    if out.size:
-        if pad_output and padded_channels(channels, True) > channels:
-            _fill_padding(out, first, channels, fill_values, dtype)
-        for source, target in planes(image, layout, out, first, anchors):
-            kernels.normalize.normalize_window(
-                source, channel_axis == 0, anchors[-2], anchors[-1], mirror, means, factors, shift, target, first
-            )
+    if depth > channels or not inside:
+        fill_all(out, first, channels, fill_values)
+    if inside:
+        normalized(image, layout, anchors, args, out, first)
+        return out
+    # The border has the fill values themselves: only what lies inside is normalised.
+    lows = [max(0, -anchor) for anchor in anchors]
+    part = cut(image, axes, anchors, sizes, "trim_to_shape", fill_values, layout.index("C"))
+    extents = [part.shape[axis] for axis in axes]
+    if all(extents):
+        if mirror:
+            lows[-1] = sizes[-1] - lows[-1] - extents[-1]
+        region = tuple(np.s_[low : low + extent] for low, extent in zip(lows, extents, strict=True))
+        result = np.empty((channels, *extents) if first else (*extents, channels), out.dtype)
+        normalized(part, layout, [0] * len(axes), args, result, first)
+        out[(np.s_[:channels], *region) if first else (*region, np.s_[:channels])] = result
     return out
+
+
+def channel_first(layout: str) -> bool:
+    """Whether the channels come before the pixels."""
+    return layout.find("C") < layout.find("W")
+
+
+def fill_all(out: np.ndarray, first: bool, channels: int, fill_values: Sequence[float]) -> None:
+    """Writes the fill values: one number holds for the channels of the image, added channels get 0 unless listed."""
+    depth = out.shape[0 if first else -1]
+    values = list(fill_values) * channels if len(fill_values) == 1 else list(fill_values)
+    if len(values) < channels or len(values) > depth:
+        raise ValueError(f"fill_values has {len(fill_values)} values for {channels} channels")
+    filled = kernels.casting.as_type(np.array(values + [0.0] * (depth - len(values)), np.float32), out.dtype)
+    out[...] = filled.reshape(-1, *[1] * (out.ndim - 1)) if first else filled
+
+
+def normalized(image: np.ndarray, layout: str, anchors: Sequence[int], args: Any, out: np.ndarray, first: bool) -> None:
+    """Normalises the window of `out`'s extents at the anchors."""
+    if not out.size:
+        return
+    for source, target in slices_of(image, layout, out, first, anchors):
+        kernels.normalize.normalize_window(
+            source,
+            layout[0] == "C",
+            anchors[-2],
+            anchors[-1],
+            args.mirror,
+            args.means,
+            args.factors,
+            args.shift,
+            target,
+            first,
+        )
 
 
 def per_channel(values: Sequence[float], channels: int, name: str) -> np.ndarray:
@@ -79,24 +126,12 @@ def padded_channels(channels: int, pad: bool) -> int:
     return 1 << (channels - 1).bit_length() if pad else channels
 
 
-def _fill_padding(out: np.ndarray, first: bool, channels: int, fill_values: Sequence[float], dtype: np.dtype) -> None:
-    depth = out.shape[0 if first else -1]
-    values = list(fill_values) * depth if len(fill_values) == 1 else list(fill_values) + [0.0] * depth
-    filled = kernels.casting.as_type(np.array(values[channels:depth], np.float32), dtype)
-    if first:
-        out[channels:] = filled.reshape(-1, *[1] * (out.ndim - 1))
-    else:
-        out[..., channels:] = filled
-
-
-def planes(image: np.ndarray, layout: str, out: np.ndarray, first: bool, anchors: Sequence[int]) -> Any:
+def slices_of(image: np.ndarray, layout: str, out: np.ndarray, first: bool, anchors: Sequence[int]) -> Any:
     """Pairs of a two-dimensional image and its place in the output: one, or one for each slice of a volume."""
     if "D" not in layout:
         return [(image, out)]
-    depth = layout.index("D")
-    sources = np.moveaxis(image, depth, 0)[anchors[0] :]
-    targets = np.moveaxis(out, 1 if first else 0, 0)
-    return list(zip(sources, targets))
+    sources = np.moveaxis(image, layout.index("D"), 0)[anchors[0] :]
+    return list(zip(sources, np.moveaxis(out, 1 if first else 0, 0)))
 
 
 @crop_mirror_normalize.check
@@ -117,8 +152,12 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     sizes = crop_extents(letters, extents, args)
     if args.out_of_bounds_policy == "trim_to_shape":
         sizes = [min(size, extent) for size, extent in zip(sizes, extents, strict=True)]
-    channels = padded_channels(spec.shape[spec.layout.index("C")], True) if args.pad_output else spec.shape[spec.layout.index("C")]
-    first = args.output_layout.find("C") < args.output_layout.find("W")
+    channels = (
+        padded_channels(spec.shape[spec.layout.index("C")], True)
+        if args.pad_output
+        else spec.shape[spec.layout.index("C")]
+    )
+    first = channel_first(args.output_layout)
     shape = (channels, *sizes) if first else (*sizes, channels)
     return Spec(shape, args.dtype, "C" + letters if first else letters + "C")
 
@@ -133,7 +172,8 @@ def normalize(
     batch: bool = False, ddof: int = 0, epsilon: float = 0.0, scale: float = 1.0, shift: float = 0.0,
     dtype: DType = FLOAT, layouts: Any,
 ) -> Sample:  # fmt: skip
-    """Normalises the data: ``scale * (x - mean) / stddev + shift``, with the mean and deviation of the data itself by default.
+    """Normalises the data: ``scale * (x - mean) / stddev + shift``, with the mean and deviation of the data itself by
+    default.
 
     They are taken over ``axes``, all by default, and with ``batch`` over the whole batch; ``epsilon`` is added to the
     variance, ``ddof`` taken off the count. Where the deviation is 0, the result is ``shift``.
@@ -155,7 +195,7 @@ def _statistics(samples: list[np.ndarray], args: Any, layout: str) -> tuple[np.n
     else:
         mean = _given(args.mean, kept)
     if args.stddev is not None:
-        return mean, _given(args.stddev, kept)
+        return mean, np.sqrt(np.square(_given(args.stddev, kept)) + args.epsilon)
     squares = sum(np.square(x - mean, dtype=np.float64).sum(reduced, keepdims=True) for x in samples)
     return mean, np.sqrt(squares / max(count - args.ddof, 1) + args.epsilon)
 
@@ -234,8 +274,8 @@ def gaussian_blur(
 ) -> Sample:  # fmt: skip
     """Blurs with a Gaussian window along every spatial axis; borders are mirrored without repeating the border pixel.
 
-    Give ``sigma`` or ``window_size`` or both, for all axes or for each; the missing one follows from the other. The result
-    has the input's type, or FLOAT if asked.
+    Give ``sigma`` or ``window_size`` or both, for all axes or for each; the missing one follows from the other. The
+    result has the input's type, or FLOAT if asked.
     """
     del dtype
     layout = layouts[0]

@@ -30,7 +30,9 @@ def reduced_spec(specs: tuple[Spec, ...], args: Any, dtype: Any) -> Spec:
         shape = tuple(1 if axis in axes else extent for axis, extent in enumerate(spec.shape))
         return Spec(shape, dtype, spec.layout)
     left = [axis for axis in range(len(spec.shape)) if axis not in axes]
-    return Spec(tuple(spec.shape[axis] for axis in left), dtype, spec.layout and "".join(spec.layout[axis] for axis in left))
+    return Spec(
+        tuple(spec.shape[axis] for axis in left), dtype, spec.layout and "".join(spec.layout[axis] for axis in left)
+    )
 
 
 def shaped(data: np.ndarray, axes: tuple[int, ...], keep: bool) -> tuple[int, ...]:
@@ -68,7 +70,7 @@ def in_type(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Results in the asked type; integers are cut off, not rounded."""
     if dtype.kind in "iu" and values.dtype.kind == "f":
         values = np.trunc(values)
-    return kernels.casting.as_type(np.ascontiguousarray(values), dtype)
+    return kernels.casting.as_type(np.asarray(values, order="C"), dtype)
 
 
 def _mean_like(name: str, compute: Callable[[np.ndarray, tuple[int, ...]], np.ndarray], summary: str) -> None:
@@ -103,7 +105,11 @@ def mean_type(dtype: Any, asked: np.dtype | None) -> Any:
 
 
 _mean_like("mean", lambda x, axes: sums(x, axes) / count_of(x, axes), "The mean over some or all axes.")
-_mean_like("mean_square", lambda x, axes: sums(x, axes, 2) / count_of(x, axes), "The mean of the squares over some or all axes.")
+_mean_like(
+    "mean_square",
+    lambda x, axes: sums(x, axes, 2) / count_of(x, axes),
+    "The mean of the squares over some or all axes.",
+)
 _mean_like("rms", lambda x, axes: np.sqrt(sums(x, axes, 2) / count_of(x, axes)), "The root of the mean of the squares.")
 
 
@@ -172,13 +178,25 @@ def _deviation(name: str, root: bool, summary: str) -> None:
         else:
             squares = sums(data, chosen, 2, centre)
         result = squares / count
-        return in_type((np.sqrt(result) if root else result).reshape(shaped(data, chosen, keep_dims)), mean_type(data.dtype, None))
+        return in_type(
+            (np.sqrt(result) if root else result).reshape(shaped(data, chosen, keep_dims)), mean_type(data.dtype, None)
+        )
 
     body.__name__ = name
     body.__doc__ = summary
-    op: OpDef = operator(f"reductions.{name}", examples=[f"fn.reductions.{name}(image, fn.reductions.mean(image))"])(body)
+    op: OpDef = operator(f"reductions.{name}", examples=[f"fn.reductions.{name}(image, fn.reductions.mean(image))"])(
+        body
+    )
     op.infer(lambda specs, args: reduced_spec(specs, args, mean_type(specs[0].dtype, None)))
 
 
-_deviation("std_dev", True, "The standard deviation over some or all axes, from the data and its mean; ``ddof`` is taken off the count.")
-_deviation("variance", False, "The variance over some or all axes, from the data and its mean; ``ddof`` is taken off the count.")
+_deviation(
+    "std_dev",
+    True,
+    "The standard deviation over some or all axes, from the data and its mean; ``ddof`` is taken off the count.",
+)
+_deviation(
+    "variance",
+    False,
+    "The variance over some or all axes, from the data and its mean; ``ddof`` is taken off the count.",
+)

@@ -1,8 +1,8 @@
 """Resizing: resize, random_resized_crop, resize_crop_mirror.
 
-All end in one description per spatial axis (`Axis`): the extent of the input, the region of it that is used, the extent of
-the whole output and the window of it that is kept. The kernels know nothing else, so a crop after a resize, a mirror and a
-random window are different descriptions of the same work.
+All end in one description per spatial axis (`Axis`): the extent of the input, the region of it that is used, the extent
+of the whole output and the window of it that is kept. The kernels know nothing else, so a crop after a resize, a mirror
+and a random window are different descriptions of the same work.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Arg, Drawn, DType, Floats, Ints, Out, Sample, Spec, operator
+from pipeflow.declare import UNKNOWN, Arg, Drawn, DType, Floats, Out, Sample, Spec, operator
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.windows import Options, crop_extents, place_window, random_window
 from pipeflow.types import INTERP_LINEAR, DALIInterpType
@@ -53,7 +53,9 @@ def wanted_sizes(letters: str, args: Any) -> tuple[list[float], str]:
     named = {"D": args.resize_z, "H": args.resize_y, "W": args.resize_x}
     single = [name for name in ("resize_shorter", "resize_longer") if getattr(args, name)]
     by_axis = [f"resize_{name}" for name in "xyz" if getattr(args, f"resize_{name}")]
-    given = single + (["size"] if args.size is not None and len(args.size) else []) + (["resize_x/y/z"] if by_axis else [])
+    given = (
+        single + (["size"] if args.size is not None and len(args.size) else []) + (["resize_x/y/z"] if by_axis else [])
+    )
     if len(given) > 1:
         raise ValueError(f"{' and '.join(given)} exclude each other: give one of them")
     if not given:
@@ -77,7 +79,9 @@ def output_sizes(extents: Sequence[float], wanted: list[float], mode: str, limit
     result = list(wanted)
     if mode in ("default", "stretch"):
         if len(known) < len(wanted):
-            scale = math.prod(abs(wanted[i]) / extents[i] for i in known) ** (1 / len(known)) if mode == "default" else 1.0
+            scale = (
+                math.prod(abs(wanted[i]) / extents[i] for i in known) ** (1 / len(known)) if mode == "default" else 1.0
+            )
             for i in range(len(wanted)):
                 if i not in known:
                     result[i] = extents[i] * scale
@@ -277,7 +281,9 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     kept = crop_extents(letters, [0] * count, args)
     if all(kept):
         return resized_spec(specs[0], args, kept)
-    return resized_spec(specs[0], args, [a.extent for a in cropped_axes(specs[0].shape[first : first + count], letters, args)])
+    return resized_spec(
+        specs[0], args, [a.extent for a in cropped_axes(specs[0].shape[first : first + count], letters, args)]
+    )
 
 
 @operator(

@@ -16,7 +16,9 @@ from pipeflow.operators.geometry import axes_of
 from pipeflow.operators.windows import half_up
 
 
-def new_shape(own: Sequence[int], items: int, shape: Any, rel_shape: Any, src_dims: Any, layout: Any) -> tuple[int, ...]:
+def new_shape(
+    own: Sequence[int], items: int, shape: Any, rel_shape: Any, src_dims: Any, layout: Any
+) -> tuple[int, ...]:
     """The extents after a reshape of data with `items` elements; one extent may be -1."""
     if src_dims is not None:
         for axis in src_dims:
@@ -54,31 +56,31 @@ def new_shape(own: Sequence[int], items: int, shape: Any, rel_shape: Any, src_di
     return tuple(wanted)
 
 
-def _reshaped_layout(spec: Spec, ndim: int | None, args: Any, same: bool) -> Any:
+def _reshaped_layout(spec: Spec, ndim: int, args: Any) -> Any:
     if args.layout is not None:
         return args.layout
-    if args.src_dims is not None:
-        return "" if not spec.layout or -1 in args.src_dims else "".join(spec.layout[axis] for axis in args.src_dims)
-    return spec.layout if same and (ndim is None or not spec.layout or ndim == len(spec.layout)) else ""
+    return spec.layout if not spec.layout or ndim == len(spec.layout) else ""
 
 
 def _infer_reshape(specs: tuple[Spec, ...], args: Any, dtype: Any, scale: float = 1.0) -> Spec:
     spec = specs[0]
-    same = args.shape is None and args.rel_shape is None and len(specs) == 1
     if len(specs) > 1:
-        return Spec(None, dtype, args.layout or "")
+        return Spec(None, dtype, args.layout)
     if args.shape is not None and -1 not in args.shape:
-        return Spec(tuple(args.shape), dtype, _reshaped_layout(spec, None, args, same) if args.layout else args.layout or "")
+        return Spec(tuple(args.shape), dtype, _reshaped_layout(spec, len(args.shape), args))
     own = spec.shape
     items = math.prod(own)
     if scale != 1:
         own = (*own[:-1], int(own[-1] * scale)) if own else own
         items = math.prod(own)
     shape = new_shape(own, items, args.shape, args.rel_shape, args.src_dims, args.layout)
-    return Spec(shape, dtype, _reshaped_layout(spec, len(shape), args, same))
+    return Spec(shape, dtype, _reshaped_layout(spec, len(shape), args))
 
 
-@operator("reshape", examples=["fn.reshape(image, shape=(20, 120, 3), layout='HWC')", "fn.reshape(array, rel_shape=[0.5, -1])"])
+@operator(
+    "reshape",
+    examples=["fn.reshape(image, shape=(20, 120, 3), layout='HWC')", "fn.reshape(array, rel_shape=[0.5, -1])"],
+)
 def reshape(
     data: Sample, shape_input: Sample | None = None, /, *, shape: Arg[Ints] = None, rel_shape: Arg[Floats] = None,
     src_dims: Arg[Ints] = None, layout: Layout | None = None,
@@ -107,7 +109,9 @@ def reinterpret(
         raw = np.ascontiguousarray(data)
         nbytes = (raw.shape[-1] if raw.ndim else 1) * raw.itemsize
         if nbytes % dtype.itemsize:
-            raise ValueError(f"the innermost dimension has {nbytes} bytes, which is not a multiple of {dtype} ({dtype.itemsize})")
+            raise ValueError(
+                f"the innermost dimension has {nbytes} bytes, which is not a multiple of {dtype} ({dtype.itemsize})"
+            )
         data = raw.reshape(raw.shape or (1,)).view(dtype)
     return data.reshape(new_shape(data.shape, data.size, wanted, rel_shape, src_dims, layout))
 
@@ -160,11 +164,13 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 @expand_dims.check
 def _(args: Any) -> None:
     if args.new_axis_names and len(args.new_axis_names) != len(args.axes):
-        raise ValueError(f"new_axis_names {args.new_axis_names!r} must have one letter for each of {len(args.axes)} axes")
+        raise ValueError(
+            f"new_axis_names {args.new_axis_names!r} must have one letter for each of {len(args.axes)} axes"
+        )
 
 
-@operator("squeeze", examples=["fn.squeeze(gray, axes=2)", "fn.squeeze(gray, axis_names='C')"])
-def squeeze(data: Sample, /, *, axes: Ints = None, axis_names: Layout | None = None, layouts: Any) -> Sample:
+@operator("squeeze", examples=["fn.squeeze(gray, axes=2)"])
+def squeeze(data: Sample, /, *, axes: Arg[Ints] = None, axis_names: Layout | None = None, layouts: Any) -> Sample:
     """Removes axes of extent 1."""
     return data.reshape([data.shape[axis] for axis in _left(data.shape, layouts[0], axes, axis_names)])
 
@@ -173,7 +179,9 @@ def _left(shape: Sequence[int], layout: str, axes: Any, names: Any) -> list[int]
     chosen = axes_of(layout, len(shape), axes or (), names)
     for axis in chosen:
         if shape[axis] is not UNKNOWN and shape[axis] != 1:
-            raise ValueError(f"axis {axis} has extent {shape[axis]} in {tuple(shape)}: only axes of extent 1 can be removed")
+            raise ValueError(
+                f"axis {axis} has extent {shape[axis]} in {tuple(shape)}: only axes of extent 1 can be removed"
+            )
     return [axis for axis in range(len(shape)) if axis not in chosen]
 
 
@@ -193,24 +201,23 @@ def _(args: Any) -> None:
         raise ValueError("give either axes or axis_names")
 
 
-@operator("transpose", examples=["fn.transpose(image, perm=(2, 0, 1))", "fn.transpose(image, output_layout='CHW')"])
+@operator("transpose", examples=["fn.transpose(image, perm=(2, 0, 1))"])
 def transpose(
     data: Sample, /, *, perm: Ints = None, transpose_layout: bool = True, output_layout: Layout | None = None,
-    out: Out, layouts: Any,
+    out: Out,
 ) -> Sample:  # fmt: skip
-    """Changes the order of the axes; the default reverses them."""
-    del transpose_layout
-    order = _order(data.ndim, layouts[0], perm, output_layout)
+    """Changes the order of the axes; the default reverses them.
+
+    The layout follows unless ``transpose_layout=False`` keeps it; ``output_layout`` names the axes of the result.
+    """
+    del transpose_layout, output_layout
+    order = _order(data.ndim, perm)
     if callable(out):
         out = out([data.shape[axis] for axis in order], data.dtype)
     return kernels.moving.transpose(data, order, out)
 
 
-def _order(ndim: int, layout: str, perm: Any, output_layout: Any) -> list[int]:
-    if perm is None and output_layout and layout:
-        if sorted(layout) != sorted(output_layout):
-            raise ValueError(f"output_layout {output_layout!r} is no permutation of the layout {layout!r}")
-        return [layout.index(letter) for letter in output_layout]
+def _order(ndim: int, perm: Any) -> list[int]:
     order = list(range(ndim))[::-1] if perm is None else list(perm)
     if sorted(order) != list(range(ndim)):
         raise ValueError(f"perm {tuple(order)} is no permutation of {ndim} axes")
@@ -220,13 +227,15 @@ def _order(ndim: int, layout: str, perm: Any, output_layout: Any) -> list[int]:
 @transpose.infer
 def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     spec = specs[0]
-    if spec.shape is UNKNOWN or (spec.layout is None and args.perm is None):
+    if spec.shape is UNKNOWN:
         return Spec(None, spec.dtype, args.output_layout)
-    order = _order(len(spec.shape), spec.layout or "", args.perm, args.output_layout)
+    order = _order(len(spec.shape), args.perm)
     layout = args.output_layout
     if layout is None:
         turned = spec.layout and "".join(spec.layout[axis] for axis in order)
-        layout = turned if args.transpose_layout else spec.layout and ""
+        layout = turned if args.transpose_layout else spec.layout
+    if layout and len(layout) != len(order):
+        raise ValueError(f"output_layout {layout!r} has {len(layout)} letters for {len(order)} axes")
     return Spec(tuple(spec.shape[axis] for axis in order), spec.dtype, layout)
 
 
@@ -234,7 +243,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 # joining
 
 
-@operator("cat", examples=["fn.cat(image, image, axis=1)"])
+@operator("cat", examples=["fn.cat(image, axis=1)"])
 def cat(*inputs: Sample, axis: int = 0, axis_name: str | None = None, out: Out, layouts: Any) -> Sample:
     """Joins the inputs along an existing axis."""
     place = _joint(inputs, axis, axis_name, layouts)
@@ -278,7 +287,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec(tuple(shape), specs[0].dtype, layout)
 
 
-@operator("stack", examples=["fn.stack(image, image, axis=0)"])
+@operator("stack", examples=["fn.stack(image, axis=0)"])
 def stack(*inputs: Sample, axis: int = 0, axis_name: str | None = None, out: Out) -> Sample:
     """Joins the inputs along a new axis."""
     del axis_name

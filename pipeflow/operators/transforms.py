@@ -1,7 +1,7 @@
 """Affine matrices: transforms.* make and combine them, coord_transform applies them to points.
 
-Matrices are float32 of shape (n, n + 1) and act on columns: a new transform is applied after the given one, or before it
-with ``reverse_order``. They are tiny; what is computed here is computed in float64 on the host.
+Matrices are float32 of shape (n, n + 1) and act on columns: a new transform is applied after the given one, or before
+it with ``reverse_order``. They are tiny; what is computed here is computed in float64 on the host.
 """
 
 import math
@@ -24,7 +24,9 @@ def homogeneous(matrix: np.ndarray) -> np.ndarray:
     return np.vstack([matrix.astype(np.float64), np.eye(matrix.shape[1])[-1]])
 
 
-def combined(given: np.ndarray | None, linear: np.ndarray, center: Sequence[float] | None, offset: Any, reverse: bool) -> np.ndarray:
+def combined(
+    given: np.ndarray | None, linear: np.ndarray, center: Sequence[float] | None, offset: Any, reverse: bool
+) -> np.ndarray:
     """The given transform with a new one: a linear part around a centre, then an offset."""
     ndim = len(linear)
     new = np.eye(ndim + 1)
@@ -90,7 +92,10 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return known_ndim(specs, _scale_ndim(None, args.scale, args.center, args.ndim))
 
 
-@operator("transforms.rotation", examples=["fn.transforms.rotation(angle=30.0)", "fn.transforms.rotation(angle=30.0, axis=(0, 0, 1))"])
+@operator(
+    "transforms.rotation",
+    examples=["fn.transforms.rotation(angle=30.0)", "fn.transforms.rotation(angle=30.0, axis=(0, 0, 1))"],
+)
 def rotation(
     matrix: Sample | None = None, /, *, angle: Arg[float], axis: Arg[Floats] = None, center: Arg[Floats] = None,
     reverse_order: bool = False,
@@ -179,7 +184,10 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
 # coord_transform
 
 
-@operator("coord_transform", examples=["fn.coord_transform(points, MT=matrix)", "fn.coord_transform(points, M=(2.0,), T=(1.0, 3.0))"])
+@operator(
+    "coord_transform",
+    examples=["fn.coord_transform(points, MT=matrix)", "fn.coord_transform(points, M=(2.0,), T=(1.0, 3.0))"],
+)
 def coord_transform(
     points: Sample, /, *, M: Arg[Any] = None, T: Arg[Any] = None, MT: Arg[Any] = None, dtype: DType = FLOAT
 ) -> Sample:
@@ -191,10 +199,10 @@ def coord_transform(
     linear, offset = _linear_and_offset(M, T, MT, size)
     values = kernels.casting.as_type(points, np.dtype(np.float64))
     result = values * linear + offset if np.ndim(linear) == 0 else values @ linear.T + offset
-    return kernels.casting.as_type(np.ascontiguousarray(result), dtype)
+    return kernels.casting.as_type(np.asarray(result, order="C"), dtype)
 
 
-def _linear_and_offset(M: Any, T: Any, MT: Any, size: int) -> tuple[Any, Any]:  # noqa: N803 (DALI's names)
+def _linear_and_offset(M: Any, T: Any, MT: Any, size: int) -> tuple[Any, Any]:
     if MT is not None:
         if M is not None or T is not None:
             raise ValueError("MT excludes M and T: give one or the other")
@@ -224,6 +232,6 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     shape = specs[0].shape
     if not shape:
         return Spec(shape, args.dtype, specs[0].layout)
-    linear, offset = _linear_and_offset(args.M, args.T, args.MT, int(shape[-1]))
+    linear, _ = _linear_and_offset(args.M, args.T, args.MT, int(shape[-1]))
     extent = shape[-1] if np.ndim(linear) == 0 else len(linear)
     return Spec((*shape[:-1], extent), args.dtype, specs[0].layout)

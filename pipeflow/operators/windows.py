@@ -65,6 +65,8 @@ def random_window(
 
     After `attempts` windows that do not fit, the largest centred one with an allowed ratio is taken.
     """
+    if not height * width:
+        raise ValueError(f"the image has no pixels: {height} x {width}")
     low, high = math.log(ratio[0]), math.log(ratio[1])
     for attempt in range(attempts):
         target = height * width * key.uniform(4 * attempt, area[0], area[1])
@@ -97,8 +99,9 @@ def cut(
             outside = True
             if policy == "error":
                 raise RuntimeError(
-                    f"Slice can't be placed out of bounds with current policy. Got: from {anchor} to {anchor + size} of an "
-                    f"extent of {extent} along axis {axis} (shape {data.shape}); use out_of_bounds_policy='pad' or 'trim_to_shape'"
+                    f"Slice can't be placed out of bounds with current policy. Got: {anchor} to {anchor + size} of an "
+                    f"extent of {extent} along axis {axis} (shape {data.shape}); "
+                    "use out_of_bounds_policy='pad' or 'trim_to_shape'"
                 )
         low, high = min(max(anchor, 0), extent), max(min(anchor + size, extent), 0)
         index[axis] = np.s_[low : max(low, high)]

@@ -65,16 +65,13 @@ def cache_folder() -> Path | None:
     """
     chosen = os.environ.get("PIPEFLOW_CACHE_DIR")
     base = (
-        Path(chosen)
-        if chosen
-        else Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "pipeflow"
+        Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "pipeflow"
     )
     folder = base / f"kernels-{stamp()}"
     if usable(folder):
         return folder
     log.warning(
-        "%s is not a writable folder of this user: kernels are compiled again in every process; "
-        "set PIPEFLOW_CACHE_DIR",
+        "%s is not a writable folder of this user: kernels are compiled again in every process; set PIPEFLOW_CACHE_DIR",
         base,
     )
     return None
@@ -100,9 +97,7 @@ class KernelFiles:
             return pickle.loads(self.path(key).read_bytes())
         except Exception as error:
             if not isinstance(error, FileNotFoundError):
-                log.debug(
-                    "kernel %s cannot be read from the cache and is compiled again: %r", self.name, error
-                )
+                log.debug("kernel %s cannot be read from the cache and is compiled again: %r", self.name, error)
             return None
 
     def save(self, key: Any, data: Any) -> None:
@@ -182,9 +177,7 @@ class Writable:
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
-        self.__array_interface__ = array.__array_interface__ | {
-            "data": (array.__array_interface__["data"][0], False)
-        }
+        self.__array_interface__ = array.__array_interface__ | {"data": (array.__array_interface__["data"][0], False)}
 
 
 def plain(array: np.ndarray) -> np.ndarray:

@@ -7,7 +7,12 @@ import numpy as np
 def distort(image: np.ndarray, quality: int, out: np.ndarray) -> np.ndarray:
     """An RGB image through JPEG with 4:2:0 chroma."""
     # The encoder takes B, G, R; the decoder gives it back, so one swap each way keeps the luma weights right.
-    options = [cv2.IMWRITE_JPEG_QUALITY, quality, cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_420]
+    options = [
+        cv2.IMWRITE_JPEG_QUALITY,
+        quality,
+        cv2.IMWRITE_JPEG_SAMPLING_FACTOR,
+        cv2.IMWRITE_JPEG_SAMPLING_FACTOR_420,
+    ]
     done, data = cv2.imencode(".jpg", cv2.cvtColor(np.ascontiguousarray(image), cv2.COLOR_RGB2BGR), options)
     if not done:
         raise RuntimeError(f"an image of shape {image.shape} cannot be encoded as JPEG")

@@ -70,7 +70,8 @@ def pick_extremes(data, largest, out):
 
 
 def folded(data: np.ndarray) -> np.ndarray:
-    """The reduced axis in two, so that a narrow inner axis becomes wide enough for vectors; the fold must divide evenly."""
+    """The reduced axis in two, so that a narrow inner axis becomes wide enough for vectors; the fold must divide
+    evenly."""
     outer, reduced, inner = data.shape
     for fold in (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2):
         if inner < 16 and reduced % fold == 0 and reduced >= 4 * fold:

@@ -339,8 +339,7 @@ def resample_image(source: np.ndarray, y: Taps, x: Taps, out: np.ndarray) -> Non
 
 
 TUNED = {
-    (np.dtype(a), np.dtype(b))
-    for a, b in ((np.uint8, np.uint8), (np.uint8, np.float32), (np.float32, np.float32))
+    (np.dtype(a), np.dtype(b)) for a, b in ((np.uint8, np.uint8), (np.uint8, np.float32), (np.float32, np.float32))
 }
 
 
