@@ -44,6 +44,130 @@ def batch_permutation(
 ) -> DataNode:
     """The numbers of the samples of the batch, or of the branch it stands in, in a random order; one number a sample."""
 
+def brightness(
+    image: Data,
+    /,
+    *,
+    brightness: float | DataNode = 1.0,
+    brightness_shift: float | DataNode = 0.0,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Changes brightness: ``shift * range + brightness * image``, where range is the output type's maximum (1 for floats)."""
+
+def brightness_contrast(
+    image: Data,
+    /,
+    *,
+    brightness: float | DataNode = 1.0,
+    brightness_shift: float | DataNode = 0.0,
+    contrast: float | DataNode = 1.0,
+    contrast_center: float | DataNode | None = None,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Changes brightness and contrast: ``shift * range + brightness * (center + contrast * (image - center))``."""
+
+def cast(
+    data: Data,
+    /,
+    *,
+    dtype: DTypeLike,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Converts to another type: rounded half away from zero and limited to its range; to BOOL, what is not 0 is true."""
+
+def cast_like(
+    data: Data,
+    like: DataNode | ArrayLike,
+    /,
+    *,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Converts to the type of the second input."""
+
+def cat(
+    *inputs: DataNode | ArrayLike,
+    axis: int = 0,
+    axis_name: str | None = None,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Any:
+    """Joins the inputs along an existing axis."""
+
+def color_space_conversion(
+    image: Data,
+    /,
+    *,
+    image_type: int,
+    output_type: int,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Converts between RGB, BGR, YCbCr (studio range) and GRAY."""
+
+def color_twist(
+    image: Data,
+    /,
+    *,
+    hue: float | DataNode = 0.0,
+    saturation: float | DataNode = 1.0,
+    brightness: float | DataNode = 1.0,
+    contrast: float | DataNode = 1.0,
+    image_type: int = ...,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Changes hue (degrees), saturation, brightness and contrast in one pass."""
+
+def contrast(
+    image: Data,
+    /,
+    *,
+    contrast: float | DataNode = 1.0,
+    contrast_center: float | DataNode | None = None,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Changes contrast around ``contrast_center``, by default the middle of the input type's range (0.5 for floats)."""
+
+def coord_transform(
+    points: Data,
+    /,
+    *,
+    M: Any = None,
+    T: Any = None,
+    MT: Any = None,
+    dtype: DTypeLike = ...,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Applies a matrix and a translation to points: the last axis holds the coordinates."""
+
 def copy(
     data: Data,
     /,
@@ -54,6 +178,102 @@ def copy(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
 ) -> Data:
     """Copies the data; with ``device="gpu"`` to the GPU."""
+
+def crop(
+    image: Data,
+    /,
+    *,
+    crop: float | Sequence[float] | DataNode | None = None,
+    crop_h: float | DataNode = 0.0,
+    crop_w: float | DataNode = 0.0,
+    crop_d: float | DataNode = 0.0,
+    crop_pos_x: float | DataNode = 0.5,
+    crop_pos_y: float | DataNode = 0.5,
+    crop_pos_z: float | DataNode = 0.5,
+    rounding: str = 'round',
+    out_of_bounds_policy: str = 'error',
+    fill_values: float | Sequence[float] = (0.0,),
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Cuts a window out of the image, by default at its centre."""
+
+def crop_mirror_normalize(
+    image: Data,
+    /,
+    *,
+    crop: float | Sequence[float] | DataNode | None = None,
+    crop_h: float | DataNode = 0.0,
+    crop_w: float | DataNode = 0.0,
+    crop_d: float | DataNode = 0.0,
+    crop_pos_x: float | DataNode = 0.5,
+    crop_pos_y: float | DataNode = 0.5,
+    crop_pos_z: float | DataNode = 0.5,
+    rounding: str = 'round',
+    out_of_bounds_policy: str = 'error',
+    fill_values: float | Sequence[float] = (0.0,),
+    mirror: bool | DataNode = False,
+    mean: float | Sequence[float] | DataNode = (0.0,),
+    std: float | Sequence[float] | DataNode = (1.0,),
+    scale: float = 1.0,
+    shift: float = 0.0,
+    output_layout: str = 'CHW',
+    pad_output: bool = False,
+    dtype: DTypeLike = ...,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Cuts a window out, mirrors it left to right where asked, and normalises: ``scale * (x - mean) / std + shift``."""
+
+def element_extract(
+    data: Data,
+    /,
+    *,
+    element_map: int | Sequence[int],
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Any:
+    """Takes single elements out of a sequence, one output for each index."""
+
+def erase(
+    data: Data,
+    /,
+    *,
+    anchor: float | Sequence[float] | DataNode = (),
+    shape: float | Sequence[float] | DataNode = (),
+    axes: int | Sequence[int] = (1, 0),
+    axis_names: str = 'HW',
+    fill_value: float | Sequence[float] | DataNode = (0.0,),
+    normalized: bool = False,
+    normalized_anchor: bool = False,
+    normalized_shape: bool = False,
+    centered_anchor: bool = False,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Overwrites rectangles with a value, or one value for each channel."""
+
+def expand_dims(
+    data: Data,
+    /,
+    *,
+    axes: int | Sequence[int],
+    new_axis_names: str = '',
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Inserts axes of extent 1; ``axes`` are their places in the result."""
 
 def external_source(
     *,
@@ -78,6 +298,59 @@ def external_source(
 ) -> Any:
     """Data from outside: a callable, an iterable, a generator function, or (without ``source``) from ``feed_input``."""
 
+def flip(
+    image: Data,
+    /,
+    *,
+    horizontal: bool | DataNode = True,
+    vertical: bool | DataNode = False,
+    depthwise: bool | DataNode = False,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Mirrors the image left to right, and where asked top to bottom or front to back."""
+
+def full(
+    fill: Data,
+    /,
+    *,
+    shape: int | Sequence[int] | DataNode | None = None,
+    layout: str | None = None,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """The input repeated, by NumPy's broadcasting, to the given shape."""
+
+def full_like(
+    data: Data,
+    fill: DataNode | ArrayLike,
+    /,
+    *,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """The second input repeated to the shape of the first, in the type of the first."""
+
+def gaussian_blur(
+    image: Data,
+    /,
+    *,
+    sigma: float | Sequence[float] | DataNode = (0.0,),
+    window_size: int | Sequence[int] | DataNode = (0,),
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Blurs with a Gaussian window along every spatial axis; borders are mirrored without repeating the border pixel."""
+
 def get_property(
     data: Data,
     /,
@@ -89,6 +362,62 @@ def get_property(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
 ) -> Data:
     """A property of each sample, "layout" or "source_info", as the bytes of its text."""
+
+def hsv(
+    image: Data,
+    /,
+    *,
+    hue: float | DataNode = 0.0,
+    saturation: float | DataNode = 1.0,
+    value: float | DataNode = 1.0,
+    dtype: DTypeLike = ...,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Turns the hue by an angle in degrees, scales saturation and value; the result is UINT8 unless ``dtype`` says otherwise."""
+
+def hue(
+    image: Data,
+    /,
+    *,
+    hue: float | DataNode = 0.0,
+    image_type: int = ...,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Turns the hue by an angle in degrees."""
+
+def jpeg_compression_distortion(
+    image: Data,
+    /,
+    *,
+    quality: int | DataNode = 50,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Compresses the image as JPEG (4:2:0) with the given quality, 1 to 100, and decodes it again."""
+
+def lookup_table(
+    data: Data,
+    /,
+    *,
+    keys: int | Sequence[int] = (),
+    values: float | Sequence[float] = (),
+    default_value: float = 0.0,
+    dtype: DTypeLike = ...,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Replaces each key by its value and everything else by ``default_value``; keys lie between 0 and 65535."""
 
 def mel_filter_bank(
     spectrum: Data,
@@ -137,6 +466,84 @@ def nonsilent_region(
 ) -> list[Data]:
     """Finds where a one-dimensional signal is not silent: (begin, length), both INT32; length 0 if nowhere."""
 
+def normalize(
+    data: Data,
+    /,
+    *,
+    mean: Any = None,
+    stddev: Any = None,
+    axes: int | Sequence[int] | None = None,
+    axis_names: str | None = None,
+    batch: bool = False,
+    ddof: int = 0,
+    epsilon: float = 0.0,
+    scale: float = 1.0,
+    shift: float = 0.0,
+    dtype: DTypeLike = ...,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Normalises the data: ``scale * (x - mean) / stddev + shift``, with the mean and deviation of the data itself by default."""
+
+def one_hot(
+    data: Data,
+    /,
+    *,
+    num_classes: int = 0,
+    axis: int = -1,
+    axis_name: str | None = None,
+    on_value: float = 1.0,
+    off_value: float = 0.0,
+    dtype: DTypeLike = ...,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """A vector for each number: ``on_value`` at its place, ``off_value`` elsewhere; numbers without a place have only the latter."""
+
+def ones(
+    *,
+    shape: int | Sequence[int] | DataNode = (),
+    dtype: DTypeLike = ...,
+    layout: str = '',
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> DataNode:
+    """Ones of the given shape."""
+
+def ones_like(
+    data: Data,
+    /,
+    *,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Ones of the input's shape, in its type unless ``dtype`` is given,."""
+
+def pad(
+    data: Data,
+    /,
+    *,
+    fill_value: float | DataNode = 0.0,
+    axes: int | Sequence[int] | DataNode | None = None,
+    axis_names: str | None = None,
+    shape: int | Sequence[int] | DataNode | None = None,
+    align: int | Sequence[int] | DataNode | None = None,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Pads the data at its end up to ``shape`` and to multiples of ``align`` along the chosen axes."""
+
 def peek_image_shape(
     data: Data,
     /,
@@ -150,6 +557,30 @@ def peek_image_shape(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
 ) -> Data:
     """The shape that ``fn.decoders.image`` would give (height, width, channels), read from the header alone."""
+
+def per_frame(
+    data: Data,
+    /,
+    *,
+    replace: bool = False,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Marks the first axis as frames, so that an argument made of it changes from frame to frame of a sequence."""
+
+def permute_batch(
+    data: Data,
+    /,
+    *,
+    indices: int | Sequence[int] | DataNode,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Output sample i is the input sample ``indices[i]`` of the same batch; samples may be repeated or left out."""
 
 def power_spectrum(
     signal: Data,
@@ -194,6 +625,170 @@ def python_function(
 ) -> Any:
     """Calls a Python function with NumPy arrays, for each sample or (``batch_processing``) once for the batch."""
 
+def random_resized_crop(
+    image: Data,
+    /,
+    *,
+    size: float | Sequence[float] | DataNode,
+    random_area: float | Sequence[float] = (0.08, 1.0),
+    random_aspect_ratio: float | Sequence[float] = (0.75, 1.3333333333333333),
+    num_attempts: int = 10,
+    interp_type: int | DataNode = ...,
+    min_filter: int | DataNode | None = None,
+    mag_filter: int | DataNode | None = None,
+    antialias: bool = True,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    seed: int | None = None,
+) -> Data:
+    """Crops a random window, by area and aspect ratio, and resizes it to ``size``."""
+
+def reinterpret(
+    data: Data,
+    shape_input: DataNode | ArrayLike | None = None,
+    /,
+    *,
+    shape: int | Sequence[int] | DataNode | None = None,
+    rel_shape: float | Sequence[float] | DataNode | None = None,
+    src_dims: int | Sequence[int] | DataNode | None = None,
+    layout: str | None = None,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Reads the same bytes as another type and shape; a wider type shortens the last axis."""
+
+def reshape(
+    data: Data,
+    shape_input: DataNode | ArrayLike | None = None,
+    /,
+    *,
+    shape: int | Sequence[int] | DataNode | None = None,
+    rel_shape: float | Sequence[float] | DataNode | None = None,
+    src_dims: int | Sequence[int] | DataNode | None = None,
+    layout: str | None = None,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Gives the data another shape, layout or order of axes' extents, without touching the elements."""
+
+def resize(
+    image: Data,
+    /,
+    *,
+    size: float | Sequence[float] | DataNode | None = None,
+    resize_x: float | DataNode = 0.0,
+    resize_y: float | DataNode = 0.0,
+    resize_z: float | DataNode = 0.0,
+    resize_shorter: float | DataNode = 0.0,
+    resize_longer: float | DataNode = 0.0,
+    mode: str = 'default',
+    max_size: float | Sequence[float] | None = None,
+    interp_type: int | DataNode = ...,
+    min_filter: int | DataNode | None = None,
+    mag_filter: int | DataNode | None = None,
+    antialias: bool = True,
+    subpixel_scale: bool = True,
+    roi_start: float | Sequence[float] | DataNode | None = None,
+    roi_end: float | Sequence[float] | DataNode | None = None,
+    roi_relative: bool = False,
+    save_attrs: bool = False,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Any:
+    """Resizes images, volumes and sequences of them."""
+
+def resize_crop_mirror(
+    image: Data,
+    /,
+    *,
+    size: float | Sequence[float] | DataNode | None = None,
+    resize_x: float | DataNode = 0.0,
+    resize_y: float | DataNode = 0.0,
+    resize_z: float | DataNode = 0.0,
+    resize_shorter: float | DataNode = 0.0,
+    resize_longer: float | DataNode = 0.0,
+    mode: str = 'default',
+    max_size: float | Sequence[float] | None = None,
+    interp_type: int | DataNode = ...,
+    min_filter: int | DataNode | None = None,
+    mag_filter: int | DataNode | None = None,
+    antialias: bool = True,
+    subpixel_scale: bool = True,
+    roi_start: float | Sequence[float] | DataNode | None = None,
+    roi_end: float | Sequence[float] | DataNode | None = None,
+    roi_relative: bool = False,
+    crop: float | Sequence[float] | DataNode | None = None,
+    crop_h: float | DataNode = 0.0,
+    crop_w: float | DataNode = 0.0,
+    crop_d: float | DataNode = 0.0,
+    crop_pos_x: float | DataNode = 0.5,
+    crop_pos_y: float | DataNode = 0.5,
+    crop_pos_z: float | DataNode = 0.5,
+    rounding: str = 'round',
+    mirror: int | DataNode = 0,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Resizes, crops the result and mirrors it in one pass over the input; only the kept window is computed."""
+
+def rotate(
+    image: Data,
+    /,
+    *,
+    angle: float | DataNode,
+    axis: float | Sequence[float] | DataNode | None = None,
+    size: float | Sequence[float] | DataNode | None = None,
+    keep_size: bool = False,
+    fill_value: float | None = None,
+    interp_type: int = ...,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Turns the image counter-clockwise by an angle in degrees; volumes around ``axis`` (x, y, z)."""
+
+def saturation(
+    image: Data,
+    /,
+    *,
+    saturation: float | DataNode = 1.0,
+    image_type: int = ...,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Scales the saturation; 0 gives grey."""
+
+def sequence_rearrange(
+    data: Data,
+    /,
+    *,
+    new_order: int | Sequence[int] | DataNode,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Takes the frames of a sequence in another order; frames may be repeated or left out."""
+
 def shapes(
     data: Data,
     /,
@@ -205,6 +800,32 @@ def shapes(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
 ) -> Data:
     """The extents of each sample."""
+
+def slice(
+    data: Data,
+    anchor: DataNode | ArrayLike | None = None,
+    shape_input: DataNode | ArrayLike | None = None,
+    /,
+    *,
+    start: int | Sequence[int] | DataNode | None = None,
+    rel_start: float | Sequence[float] | DataNode | None = None,
+    end: int | Sequence[int] | DataNode | None = None,
+    rel_end: float | Sequence[float] | DataNode | None = None,
+    shape: int | Sequence[int] | DataNode | None = None,
+    rel_shape: float | Sequence[float] | DataNode | None = None,
+    axes: int | Sequence[int] | DataNode = (1, 0),
+    axis_names: str = 'WH',
+    out_of_bounds_policy: str = 'error',
+    fill_values: float | Sequence[float] = (0.0,),
+    normalized_anchor: bool = True,
+    normalized_shape: bool = True,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Cuts a part out of the data by start and end, or start and shape, in elements or relative to the extent."""
 
 def spectrogram(
     signal: Data,
@@ -225,6 +846,30 @@ def spectrogram(
 ) -> Data:
     """The short-time power spectrum of a one-dimensional signal: nfft // 2 + 1 frequencies by frames."""
 
+def squeeze(
+    data: Data,
+    /,
+    *,
+    axes: int | Sequence[int] | DataNode | None = None,
+    axis_names: str | None = None,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Removes axes of extent 1."""
+
+def stack(
+    *inputs: DataNode | ArrayLike,
+    axis: int = 0,
+    axis_name: str | None = None,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Any:
+    """Joins the inputs along a new axis."""
+
 def to_decibels(
     magnitude: Data,
     /,
@@ -238,6 +883,62 @@ def to_decibels(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
 ) -> Data:
     """multiplier * log10(x / reference), and at least ``cutoff_db``."""
+
+def transpose(
+    data: Data,
+    /,
+    *,
+    perm: int | Sequence[int] | None = None,
+    transpose_layout: bool = True,
+    output_layout: str | None = None,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Changes the order of the axes; the default reverses them."""
+
+def warp_affine(
+    image: Data,
+    matrix_input: DataNode | ArrayLike | None = None,
+    /,
+    *,
+    matrix: float | Sequence[float] | DataNode = (),
+    size: float | Sequence[float] | DataNode | None = None,
+    inverse_map: bool = True,
+    fill_value: float | None = None,
+    interp_type: int = ...,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Warps the image by an affine matrix, given row by row or as the second input."""
+
+def zeros(
+    *,
+    shape: int | Sequence[int] | DataNode = (),
+    dtype: DTypeLike = ...,
+    layout: str = '',
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> DataNode:
+    """Zeros of the given shape."""
+
+def zeros_like(
+    data: Data,
+    /,
+    *,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Data:
+    """Zeros of the input's shape, in its type unless ``dtype`` is given,."""
 
 class decoders:
     @staticmethod
@@ -320,6 +1021,22 @@ class io:
             bytes_per_sample_hint: int | Sequence[int] | None = None,
         ) -> Data:
             """Reads whole files; the input is the path as bytes, with or without a zero at its end."""
+
+class noise:
+    @staticmethod
+    def gaussian(
+        data: Data,
+        /,
+        *,
+        mean: float | DataNode = 0.0,
+        stddev: float | DataNode = 1.0,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        seed: int | None = None,
+    ) -> Data:
+        """Adds normally distributed noise; integers are rounded and limited to their range."""
 
 class random:
     @staticmethod
@@ -540,3 +1257,224 @@ class readers:
         seed: int | None = None,
     ) -> Any:
         """Reads samples from tar files: for each element of `ext`, the bytes of the file with that extension."""
+
+class reductions:
+    @staticmethod
+    def max(
+        data: Data,
+        /,
+        *,
+        axes: int | Sequence[int] | None = None,
+        axis_names: str | None = None,
+        keep_dims: bool = False,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> Data:
+        """The largest element over some or all axes."""
+
+    @staticmethod
+    def mean(
+        data: Data,
+        /,
+        *,
+        axes: int | Sequence[int] | None = None,
+        axis_names: str | None = None,
+        keep_dims: bool = False,
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> Data:
+        """The mean over some or all axes."""
+
+    @staticmethod
+    def mean_square(
+        data: Data,
+        /,
+        *,
+        axes: int | Sequence[int] | None = None,
+        axis_names: str | None = None,
+        keep_dims: bool = False,
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> Data:
+        """The mean of the squares over some or all axes."""
+
+    @staticmethod
+    def min(
+        data: Data,
+        /,
+        *,
+        axes: int | Sequence[int] | None = None,
+        axis_names: str | None = None,
+        keep_dims: bool = False,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> Data:
+        """The smallest element over some or all axes."""
+
+    @staticmethod
+    def rms(
+        data: Data,
+        /,
+        *,
+        axes: int | Sequence[int] | None = None,
+        axis_names: str | None = None,
+        keep_dims: bool = False,
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> Data:
+        """The root of the mean of the squares."""
+
+    @staticmethod
+    def std_dev(
+        data: Data,
+        mean: DataNode | ArrayLike,
+        /,
+        *,
+        axes: int | Sequence[int] | None = None,
+        axis_names: str | None = None,
+        keep_dims: bool = False,
+        ddof: int = 0,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> Data:
+        """The standard deviation over some or all axes, from the data and its mean; ``ddof`` is taken off the count."""
+
+    @staticmethod
+    def sum(
+        data: Data,
+        /,
+        *,
+        axes: int | Sequence[int] | None = None,
+        axis_names: str | None = None,
+        keep_dims: bool = False,
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> Data:
+        """The sum over some or all axes; that of integers has 64 bits unless ``dtype`` says otherwise."""
+
+    @staticmethod
+    def variance(
+        data: Data,
+        mean: DataNode | ArrayLike,
+        /,
+        *,
+        axes: int | Sequence[int] | None = None,
+        axis_names: str | None = None,
+        keep_dims: bool = False,
+        ddof: int = 0,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> Data:
+        """The variance over some or all axes, from the data and its mean; ``ddof`` is taken off the count."""
+
+class transforms:
+    @staticmethod
+    def combine(
+        *matrices: DataNode | ArrayLike,
+        reverse_order: bool = False,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> Any:
+        """Combines transforms into one: the first is applied first, or last with ``reverse_order``."""
+
+    @staticmethod
+    def crop(
+        matrix: DataNode | ArrayLike | None = None,
+        /,
+        *,
+        from_start: float | Sequence[float] | DataNode = (0.0,),
+        from_end: float | Sequence[float] | DataNode = (1.0,),
+        to_start: float | Sequence[float] | DataNode = (0.0,),
+        to_end: float | Sequence[float] | DataNode = (1.0,),
+        absolute: bool = False,
+        reverse_order: bool = False,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> Any:
+        """Maps the box from ``from_start`` to ``from_end`` onto the box from ``to_start`` to ``to_end``."""
+
+    @staticmethod
+    def rotation(
+        matrix: DataNode | ArrayLike | None = None,
+        /,
+        *,
+        angle: float | DataNode,
+        axis: float | Sequence[float] | DataNode | None = None,
+        center: float | Sequence[float] | DataNode | None = None,
+        reverse_order: bool = False,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> Any:
+        """Turns by an angle in degrees: in the plane, or in space around ``axis``."""
+
+    @staticmethod
+    def scale(
+        matrix: DataNode | ArrayLike | None = None,
+        /,
+        *,
+        scale: float | Sequence[float] | DataNode,
+        center: float | Sequence[float] | DataNode | None = None,
+        ndim: int | None = None,
+        reverse_order: bool = False,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> Any:
+        """Scales along each dimension, about the origin or ``center``."""
+
+    @staticmethod
+    def shear(
+        matrix: DataNode | ArrayLike | None = None,
+        /,
+        *,
+        shear: float | Sequence[float] | DataNode | None = None,
+        angles: float | Sequence[float] | DataNode | None = None,
+        center: float | Sequence[float] | DataNode | None = None,
+        reverse_order: bool = False,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> Any:
+        """Shears by factors or by angles in degrees: (xy, yx), or in space (xy, xz, yx, yz, zx, zy)."""
+
+    @staticmethod
+    def translation(
+        matrix: DataNode | ArrayLike | None = None,
+        /,
+        *,
+        offset: float | Sequence[float] | DataNode,
+        reverse_order: bool = False,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> Any:
+        """Moves by an offset."""

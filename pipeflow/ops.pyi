@@ -49,12 +49,261 @@ class BatchPermutation(Operator):
     ) -> None: ...
     def __call__(self, **arguments: Any) -> Any: ...
 
+class Brightness(Operator):
+    """Changes brightness: ``shift * range + brightness * image``, where range is the output type's maximum (1 for floats)."""
+
+    def __init__(
+        self,
+        *,
+        brightness: float | DataNode = 1.0,
+        brightness_shift: float | DataNode = 0.0,
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class BrightnessContrast(Operator):
+    """Changes brightness and contrast: ``shift * range + brightness * (center + contrast * (image - center))``."""
+
+    def __init__(
+        self,
+        *,
+        brightness: float | DataNode = 1.0,
+        brightness_shift: float | DataNode = 0.0,
+        contrast: float | DataNode = 1.0,
+        contrast_center: float | DataNode | None = None,
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class Cast(Operator):
+    """Converts to another type: rounded half away from zero and limited to its range; to BOOL, what is not 0 is true."""
+
+    def __init__(
+        self,
+        *,
+        dtype: DTypeLike,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class CastLike(Operator):
+    """Converts to the type of the second input."""
+
+    def __init__(
+        self,
+        *,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, data: DataNode | ArrayLike, like: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class Cat(Operator):
+    """Joins the inputs along an existing axis."""
+
+    def __init__(
+        self,
+        *,
+        axis: int = 0,
+        axis_name: str | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
+
+class ColorSpaceConversion(Operator):
+    """Converts between RGB, BGR, YCbCr (studio range) and GRAY."""
+
+    def __init__(
+        self,
+        *,
+        image_type: int,
+        output_type: int,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class ColorTwist(Operator):
+    """Changes hue (degrees), saturation, brightness and contrast in one pass."""
+
+    def __init__(
+        self,
+        *,
+        hue: float | DataNode = 0.0,
+        saturation: float | DataNode = 1.0,
+        brightness: float | DataNode = 1.0,
+        contrast: float | DataNode = 1.0,
+        image_type: int = ...,
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class Contrast(Operator):
+    """Changes contrast around ``contrast_center``, by default the middle of the input type's range (0.5 for floats)."""
+
+    def __init__(
+        self,
+        *,
+        contrast: float | DataNode = 1.0,
+        contrast_center: float | DataNode | None = None,
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class CoordTransform(Operator):
+    """Applies a matrix and a translation to points: the last axis holds the coordinates."""
+
+    def __init__(
+        self,
+        *,
+        M: Any = None,
+        T: Any = None,
+        MT: Any = None,
+        dtype: DTypeLike = ...,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, points: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
 class Copy(Operator):
     """Copies the data; with ``device="gpu"`` to the GPU."""
 
     def __init__(
         self,
         *,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class Crop(Operator):
+    """Cuts a window out of the image, by default at its centre."""
+
+    def __init__(
+        self,
+        *,
+        crop: float | Sequence[float] | DataNode | None = None,
+        crop_h: float | DataNode = 0.0,
+        crop_w: float | DataNode = 0.0,
+        crop_d: float | DataNode = 0.0,
+        crop_pos_x: float | DataNode = 0.5,
+        crop_pos_y: float | DataNode = 0.5,
+        crop_pos_z: float | DataNode = 0.5,
+        rounding: str = 'round',
+        out_of_bounds_policy: str = 'error',
+        fill_values: float | Sequence[float] = (0.0,),
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class CropMirrorNormalize(Operator):
+    """Cuts a window out, mirrors it left to right where asked, and normalises: ``scale * (x - mean) / std + shift``."""
+
+    def __init__(
+        self,
+        *,
+        crop: float | Sequence[float] | DataNode | None = None,
+        crop_h: float | DataNode = 0.0,
+        crop_w: float | DataNode = 0.0,
+        crop_d: float | DataNode = 0.0,
+        crop_pos_x: float | DataNode = 0.5,
+        crop_pos_y: float | DataNode = 0.5,
+        crop_pos_z: float | DataNode = 0.5,
+        rounding: str = 'round',
+        out_of_bounds_policy: str = 'error',
+        fill_values: float | Sequence[float] = (0.0,),
+        mirror: bool | DataNode = False,
+        mean: float | Sequence[float] | DataNode = (0.0,),
+        std: float | Sequence[float] | DataNode = (1.0,),
+        scale: float = 1.0,
+        shift: float = 0.0,
+        output_layout: str = 'CHW',
+        pad_output: bool = False,
+        dtype: DTypeLike = ...,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class ElementExtract(Operator):
+    """Takes single elements out of a sequence, one output for each index."""
+
+    def __init__(
+        self,
+        *,
+        element_map: int | Sequence[int],
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class Erase(Operator):
+    """Overwrites rectangles with a value, or one value for each channel."""
+
+    def __init__(
+        self,
+        *,
+        anchor: float | Sequence[float] | DataNode = (),
+        shape: float | Sequence[float] | DataNode = (),
+        axes: int | Sequence[int] = (1, 0),
+        axis_names: str = 'HW',
+        fill_value: float | Sequence[float] | DataNode = (0.0,),
+        normalized: bool = False,
+        normalized_anchor: bool = False,
+        normalized_shape: bool = False,
+        centered_anchor: bool = False,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class ExpandDims(Operator):
+    """Inserts axes of extent 1; ``axes`` are their places in the result."""
+
+    def __init__(
+        self,
+        *,
+        axes: int | Sequence[int],
+        new_axis_names: str = '',
         name: str | None = None,
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
@@ -89,6 +338,66 @@ class ExternalSource(Operator):
     ) -> None: ...
     def __call__(self, **arguments: Any) -> Any: ...
 
+class Flip(Operator):
+    """Mirrors the image left to right, and where asked top to bottom or front to back."""
+
+    def __init__(
+        self,
+        *,
+        horizontal: bool | DataNode = True,
+        vertical: bool | DataNode = False,
+        depthwise: bool | DataNode = False,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class Full(Operator):
+    """The input repeated, by NumPy's broadcasting, to the given shape."""
+
+    def __init__(
+        self,
+        *,
+        shape: int | Sequence[int] | DataNode | None = None,
+        layout: str | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, fill: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class FullLike(Operator):
+    """The second input repeated to the shape of the first, in the type of the first."""
+
+    def __init__(
+        self,
+        *,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, data: DataNode | ArrayLike, fill: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class GaussianBlur(Operator):
+    """Blurs with a Gaussian window along every spatial axis; borders are mirrored without repeating the border pixel."""
+
+    def __init__(
+        self,
+        *,
+        sigma: float | Sequence[float] | DataNode = (0.0,),
+        window_size: int | Sequence[int] | DataNode = (0,),
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
 class GetProperty(Operator):
     """A property of each sample, "layout" or "source_info", as the bytes of its text."""
 
@@ -96,6 +405,70 @@ class GetProperty(Operator):
         self,
         *,
         key: str,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class Hsv(Operator):
+    """Turns the hue by an angle in degrees, scales saturation and value; the result is UINT8 unless ``dtype`` says otherwise."""
+
+    def __init__(
+        self,
+        *,
+        hue: float | DataNode = 0.0,
+        saturation: float | DataNode = 1.0,
+        value: float | DataNode = 1.0,
+        dtype: DTypeLike = ...,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class Hue(Operator):
+    """Turns the hue by an angle in degrees."""
+
+    def __init__(
+        self,
+        *,
+        hue: float | DataNode = 0.0,
+        image_type: int = ...,
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class JpegCompressionDistortion(Operator):
+    """Compresses the image as JPEG (4:2:0) with the given quality, 1 to 100, and decodes it again."""
+
+    def __init__(
+        self,
+        *,
+        quality: int | DataNode = 50,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class LookupTable(Operator):
+    """Replaces each key by its value and everything else by ``default_value``; keys lie between 0 and 65535."""
+
+    def __init__(
+        self,
+        *,
+        keys: int | Sequence[int] = (),
+        values: float | Sequence[float] = (),
+        default_value: float = 0.0,
+        dtype: DTypeLike = ...,
         name: str | None = None,
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
@@ -156,6 +529,96 @@ class NonsilentRegion(Operator):
     ) -> None: ...
     def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> list[Any]: ...
 
+class Normalize(Operator):
+    """Normalises the data: ``scale * (x - mean) / stddev + shift``, with the mean and deviation of the data itself by default."""
+
+    def __init__(
+        self,
+        *,
+        mean: Any = None,
+        stddev: Any = None,
+        axes: int | Sequence[int] | None = None,
+        axis_names: str | None = None,
+        batch: bool = False,
+        ddof: int = 0,
+        epsilon: float = 0.0,
+        scale: float = 1.0,
+        shift: float = 0.0,
+        dtype: DTypeLike = ...,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class OneHot(Operator):
+    """A vector for each number: ``on_value`` at its place, ``off_value`` elsewhere; numbers without a place have only the latter."""
+
+    def __init__(
+        self,
+        *,
+        num_classes: int = 0,
+        axis: int = -1,
+        axis_name: str | None = None,
+        on_value: float = 1.0,
+        off_value: float = 0.0,
+        dtype: DTypeLike = ...,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class Ones(Operator):
+    """Ones of the given shape."""
+
+    def __init__(
+        self,
+        *,
+        shape: int | Sequence[int] | DataNode = (),
+        dtype: DTypeLike = ...,
+        layout: str = '',
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, **arguments: Any) -> Any: ...
+
+class OnesLike(Operator):
+    """Ones of the input's shape, in its type unless ``dtype`` is given,."""
+
+    def __init__(
+        self,
+        *,
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class Pad(Operator):
+    """Pads the data at its end up to ``shape`` and to multiples of ``align`` along the chosen axes."""
+
+    def __init__(
+        self,
+        *,
+        fill_value: float | DataNode = 0.0,
+        axes: int | Sequence[int] | DataNode | None = None,
+        axis_names: str | None = None,
+        shape: int | Sequence[int] | DataNode | None = None,
+        align: int | Sequence[int] | DataNode | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
 class PeekImageShape(Operator):
     """The shape that ``fn.decoders.image`` would give (height, width, channels), read from the header alone."""
 
@@ -165,6 +628,34 @@ class PeekImageShape(Operator):
         dtype: DTypeLike = ...,
         image_type: int = ...,
         adjust_orientation: bool = True,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class PerFrame(Operator):
+    """Marks the first axis as frames, so that an argument made of it changes from frame to frame of a sequence."""
+
+    def __init__(
+        self,
+        *,
+        replace: bool = False,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class PermuteBatch(Operator):
+    """Output sample i is the input sample ``indices[i]`` of the same batch; samples may be repeated or left out."""
+
+    def __init__(
+        self,
+        *,
+        indices: int | Sequence[int] | DataNode,
         name: str | None = None,
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
@@ -223,6 +714,184 @@ class PythonFunction(Operator):
     ) -> None: ...
     def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
 
+class RandomResizedCrop(Operator):
+    """Crops a random window, by area and aspect ratio, and resizes it to ``size``."""
+
+    def __init__(
+        self,
+        *,
+        size: float | Sequence[float] | DataNode,
+        random_area: float | Sequence[float] = (0.08, 1.0),
+        random_aspect_ratio: float | Sequence[float] = (0.75, 1.3333333333333333),
+        num_attempts: int = 10,
+        interp_type: int | DataNode = ...,
+        min_filter: int | DataNode | None = None,
+        mag_filter: int | DataNode | None = None,
+        antialias: bool = True,
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        seed: int | None = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class Reinterpret(Operator):
+    """Reads the same bytes as another type and shape; a wider type shortens the last axis."""
+
+    def __init__(
+        self,
+        *,
+        shape: int | Sequence[int] | DataNode | None = None,
+        rel_shape: float | Sequence[float] | DataNode | None = None,
+        src_dims: int | Sequence[int] | DataNode | None = None,
+        layout: str | None = None,
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, data: DataNode | ArrayLike, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+
+class Reshape(Operator):
+    """Gives the data another shape, layout or order of axes' extents, without touching the elements."""
+
+    def __init__(
+        self,
+        *,
+        shape: int | Sequence[int] | DataNode | None = None,
+        rel_shape: float | Sequence[float] | DataNode | None = None,
+        src_dims: int | Sequence[int] | DataNode | None = None,
+        layout: str | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, data: DataNode | ArrayLike, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+
+class Resize(Operator):
+    """Resizes images, volumes and sequences of them."""
+
+    def __init__(
+        self,
+        *,
+        size: float | Sequence[float] | DataNode | None = None,
+        resize_x: float | DataNode = 0.0,
+        resize_y: float | DataNode = 0.0,
+        resize_z: float | DataNode = 0.0,
+        resize_shorter: float | DataNode = 0.0,
+        resize_longer: float | DataNode = 0.0,
+        mode: str = 'default',
+        max_size: float | Sequence[float] | None = None,
+        interp_type: int | DataNode = ...,
+        min_filter: int | DataNode | None = None,
+        mag_filter: int | DataNode | None = None,
+        antialias: bool = True,
+        subpixel_scale: bool = True,
+        roi_start: float | Sequence[float] | DataNode | None = None,
+        roi_end: float | Sequence[float] | DataNode | None = None,
+        roi_relative: bool = False,
+        save_attrs: bool = False,
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class ResizeCropMirror(Operator):
+    """Resizes, crops the result and mirrors it in one pass over the input; only the kept window is computed."""
+
+    def __init__(
+        self,
+        *,
+        size: float | Sequence[float] | DataNode | None = None,
+        resize_x: float | DataNode = 0.0,
+        resize_y: float | DataNode = 0.0,
+        resize_z: float | DataNode = 0.0,
+        resize_shorter: float | DataNode = 0.0,
+        resize_longer: float | DataNode = 0.0,
+        mode: str = 'default',
+        max_size: float | Sequence[float] | None = None,
+        interp_type: int | DataNode = ...,
+        min_filter: int | DataNode | None = None,
+        mag_filter: int | DataNode | None = None,
+        antialias: bool = True,
+        subpixel_scale: bool = True,
+        roi_start: float | Sequence[float] | DataNode | None = None,
+        roi_end: float | Sequence[float] | DataNode | None = None,
+        roi_relative: bool = False,
+        crop: float | Sequence[float] | DataNode | None = None,
+        crop_h: float | DataNode = 0.0,
+        crop_w: float | DataNode = 0.0,
+        crop_d: float | DataNode = 0.0,
+        crop_pos_x: float | DataNode = 0.5,
+        crop_pos_y: float | DataNode = 0.5,
+        crop_pos_z: float | DataNode = 0.5,
+        rounding: str = 'round',
+        mirror: int | DataNode = 0,
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class Rotate(Operator):
+    """Turns the image counter-clockwise by an angle in degrees; volumes around ``axis`` (x, y, z)."""
+
+    def __init__(
+        self,
+        *,
+        angle: float | DataNode,
+        axis: float | Sequence[float] | DataNode | None = None,
+        size: float | Sequence[float] | DataNode | None = None,
+        keep_size: bool = False,
+        fill_value: float | None = None,
+        interp_type: int = ...,
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class Saturation(Operator):
+    """Scales the saturation; 0 gives grey."""
+
+    def __init__(
+        self,
+        *,
+        saturation: float | DataNode = 1.0,
+        image_type: int = ...,
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class SequenceRearrange(Operator):
+    """Takes the frames of a sequence in another order; frames may be repeated or left out."""
+
+    def __init__(
+        self,
+        *,
+        new_order: int | Sequence[int] | DataNode,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
 class Shapes(Operator):
     """The extents of each sample."""
 
@@ -236,6 +905,32 @@ class Shapes(Operator):
         bytes_per_sample_hint: int | Sequence[int] | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class Slice(Operator):
+    """Cuts a part out of the data by start and end, or start and shape, in elements or relative to the extent."""
+
+    def __init__(
+        self,
+        *,
+        start: int | Sequence[int] | DataNode | None = None,
+        rel_start: float | Sequence[float] | DataNode | None = None,
+        end: int | Sequence[int] | DataNode | None = None,
+        rel_end: float | Sequence[float] | DataNode | None = None,
+        shape: int | Sequence[int] | DataNode | None = None,
+        rel_shape: float | Sequence[float] | DataNode | None = None,
+        axes: int | Sequence[int] | DataNode = (1, 0),
+        axis_names: str = 'WH',
+        out_of_bounds_policy: str = 'error',
+        fill_values: float | Sequence[float] = (0.0,),
+        normalized_anchor: bool = True,
+        normalized_shape: bool = True,
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, data: DataNode | ArrayLike, anchor: DataNode | ArrayLike | None = None, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
 class Spectrogram(Operator):
     """The short-time power spectrum of a one-dimensional signal: nfft // 2 + 1 frequencies by frames."""
@@ -258,6 +953,36 @@ class Spectrogram(Operator):
     ) -> None: ...
     def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
+class Squeeze(Operator):
+    """Removes axes of extent 1."""
+
+    def __init__(
+        self,
+        *,
+        axes: int | Sequence[int] | DataNode | None = None,
+        axis_names: str | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class Stack(Operator):
+    """Joins the inputs along a new axis."""
+
+    def __init__(
+        self,
+        *,
+        axis: int = 0,
+        axis_name: str | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
+
 class ToDecibels(Operator):
     """multiplier * log10(x / reference), and at least ``cutoff_db``."""
 
@@ -273,6 +998,71 @@ class ToDecibels(Operator):
         bytes_per_sample_hint: int | Sequence[int] | None = None,
     ) -> None: ...
     def __call__(self, magnitude: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class Transpose(Operator):
+    """Changes the order of the axes; the default reverses them."""
+
+    def __init__(
+        self,
+        *,
+        perm: int | Sequence[int] | None = None,
+        transpose_layout: bool = True,
+        output_layout: str | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class WarpAffine(Operator):
+    """Warps the image by an affine matrix, given row by row or as the second input."""
+
+    def __init__(
+        self,
+        *,
+        matrix: float | Sequence[float] | DataNode = (),
+        size: float | Sequence[float] | DataNode | None = None,
+        inverse_map: bool = True,
+        fill_value: float | None = None,
+        interp_type: int = ...,
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, matrix_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+
+class Zeros(Operator):
+    """Zeros of the given shape."""
+
+    def __init__(
+        self,
+        *,
+        shape: int | Sequence[int] | DataNode = (),
+        dtype: DTypeLike = ...,
+        layout: str = '',
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, **arguments: Any) -> Any: ...
+
+class ZerosLike(Operator):
+    """Zeros of the input's shape, in its type unless ``dtype`` is given,."""
+
+    def __init__(
+        self,
+        *,
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class decoders:
     class Audio(Operator):
@@ -360,6 +1150,23 @@ class io:
                 bytes_per_sample_hint: int | Sequence[int] | None = None,
             ) -> None: ...
             def __call__(self, filepath: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class noise:
+    class Gaussian(Operator):
+        """Adds normally distributed noise; integers are rounded and limited to their range."""
+
+        def __init__(
+            self,
+            *,
+            mean: float | DataNode = 0.0,
+            stddev: float | DataNode = 1.0,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            seed: int | None = None,
+        ) -> None: ...
+        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class random:
     class Beta(Operator):
@@ -599,3 +1406,238 @@ class readers:
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, **arguments: Any) -> Any: ...
+
+class reductions:
+    class Max(Operator):
+        """The largest element over some or all axes."""
+
+        def __init__(
+            self,
+            *,
+            axes: int | Sequence[int] | None = None,
+            axis_names: str | None = None,
+            keep_dims: bool = False,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+        ) -> None: ...
+        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+    class Mean(Operator):
+        """The mean over some or all axes."""
+
+        def __init__(
+            self,
+            *,
+            axes: int | Sequence[int] | None = None,
+            axis_names: str | None = None,
+            keep_dims: bool = False,
+            dtype: DTypeLike | None = None,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+        ) -> None: ...
+        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+    class MeanSquare(Operator):
+        """The mean of the squares over some or all axes."""
+
+        def __init__(
+            self,
+            *,
+            axes: int | Sequence[int] | None = None,
+            axis_names: str | None = None,
+            keep_dims: bool = False,
+            dtype: DTypeLike | None = None,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+        ) -> None: ...
+        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+    class Min(Operator):
+        """The smallest element over some or all axes."""
+
+        def __init__(
+            self,
+            *,
+            axes: int | Sequence[int] | None = None,
+            axis_names: str | None = None,
+            keep_dims: bool = False,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+        ) -> None: ...
+        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+    class Rms(Operator):
+        """The root of the mean of the squares."""
+
+        def __init__(
+            self,
+            *,
+            axes: int | Sequence[int] | None = None,
+            axis_names: str | None = None,
+            keep_dims: bool = False,
+            dtype: DTypeLike | None = None,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+        ) -> None: ...
+        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+    class StdDev(Operator):
+        """The standard deviation over some or all axes, from the data and its mean; ``ddof`` is taken off the count."""
+
+        def __init__(
+            self,
+            *,
+            axes: int | Sequence[int] | None = None,
+            axis_names: str | None = None,
+            keep_dims: bool = False,
+            ddof: int = 0,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+        ) -> None: ...
+        def __call__(self, data: DataNode | ArrayLike, mean: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+    class Sum(Operator):
+        """The sum over some or all axes; that of integers has 64 bits unless ``dtype`` says otherwise."""
+
+        def __init__(
+            self,
+            *,
+            axes: int | Sequence[int] | None = None,
+            axis_names: str | None = None,
+            keep_dims: bool = False,
+            dtype: DTypeLike | None = None,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+        ) -> None: ...
+        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+    class Variance(Operator):
+        """The variance over some or all axes, from the data and its mean; ``ddof`` is taken off the count."""
+
+        def __init__(
+            self,
+            *,
+            axes: int | Sequence[int] | None = None,
+            axis_names: str | None = None,
+            keep_dims: bool = False,
+            ddof: int = 0,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+        ) -> None: ...
+        def __call__(self, data: DataNode | ArrayLike, mean: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class transforms:
+    class Combine(Operator):
+        """Combines transforms into one: the first is applied first, or last with ``reverse_order``."""
+
+        def __init__(
+            self,
+            *,
+            reverse_order: bool = False,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+        ) -> None: ...
+        def __call__(self, *matrices: DataNode | ArrayLike, **arguments: Any) -> Any: ...
+
+    class Crop(Operator):
+        """Maps the box from ``from_start`` to ``from_end`` onto the box from ``to_start`` to ``to_end``."""
+
+        def __init__(
+            self,
+            *,
+            from_start: float | Sequence[float] | DataNode = (0.0,),
+            from_end: float | Sequence[float] | DataNode = (1.0,),
+            to_start: float | Sequence[float] | DataNode = (0.0,),
+            to_end: float | Sequence[float] | DataNode = (1.0,),
+            absolute: bool = False,
+            reverse_order: bool = False,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+        ) -> None: ...
+        def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+
+    class Rotation(Operator):
+        """Turns by an angle in degrees: in the plane, or in space around ``axis``."""
+
+        def __init__(
+            self,
+            *,
+            angle: float | DataNode,
+            axis: float | Sequence[float] | DataNode | None = None,
+            center: float | Sequence[float] | DataNode | None = None,
+            reverse_order: bool = False,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+        ) -> None: ...
+        def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+
+    class Scale(Operator):
+        """Scales along each dimension, about the origin or ``center``."""
+
+        def __init__(
+            self,
+            *,
+            scale: float | Sequence[float] | DataNode,
+            center: float | Sequence[float] | DataNode | None = None,
+            ndim: int | None = None,
+            reverse_order: bool = False,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+        ) -> None: ...
+        def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+
+    class Shear(Operator):
+        """Shears by factors or by angles in degrees: (xy, yx), or in space (xy, xz, yx, yz, zx, zy)."""
+
+        def __init__(
+            self,
+            *,
+            shear: float | Sequence[float] | DataNode | None = None,
+            angles: float | Sequence[float] | DataNode | None = None,
+            center: float | Sequence[float] | DataNode | None = None,
+            reverse_order: bool = False,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+        ) -> None: ...
+        def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+
+    class Translation(Operator):
+        """Moves by an offset."""
+
+        def __init__(
+            self,
+            *,
+            offset: float | Sequence[float] | DataNode,
+            reverse_order: bool = False,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+        ) -> None: ...
+        def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
