@@ -92,7 +92,7 @@ def decode_sound(
         samples = allocate((frames,) if downmix else stored.shape)
         _convert(stored, samples.reshape(frames, channels))
         return samples, target
-    scale = kernels.audio_resample.simplest(Fraction(target) / rate)
+    scale = _factor(frames, None, rate, target, None)
     length = kernels.audio_resample.output_length(frames, scale)
     samples = allocate((length,) if downmix else (length, channels))
     sound = np.empty(stored.shape, np.float32)
@@ -191,6 +191,8 @@ def _factor(length: int, scale: Any, in_rate: Any, out_rate: Any, out_length: An
             if not isfinite(rate) or rate <= 0:
                 raise ValueError(f"{name} must be positive, got {rate}")
         exact = Fraction(out_rate) / Fraction(in_rate)
+    if exact < kernels.audio_resample.SMALLEST:
+        raise ValueError(f"the factor {float(exact):g} is too small: the lowest is 1/4096")
     return kernels.audio_resample.simplest(exact)
 
 

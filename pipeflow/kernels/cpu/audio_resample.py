@@ -2,8 +2,10 @@
 
 The filter is DALI's: a sinc under a Hann window of 3 (quality 0) to 64 (quality 100) lobes. Where the rate goes down,
 the filter is widened so that it also removes what the new rate cannot hold; ``antialias=False`` leaves that out.
-A ratio of small integers has few different filter phases, and each is tabulated exactly; any other ratio blends the
-two nearest of 512 tabulated phases.
+
+A ratio of small integers, L to M, has L different filter phases, each tabulated exactly, and repeats after M inputs.
+Then 16 stretches of the signal are filtered at once, one in each lane of the vector registers. Any other ratio blends
+the two nearest of the tabulated phases, output by output.
 """
 
 from dataclasses import dataclass
@@ -15,14 +17,19 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from pipeflow.kernels.cpu.audio_simd import LANES, dot
+from pipeflow.kernels.cpu.audio_simd import LANES, dot_between, turn, weighted_rows
 
 Floats = NDArray[np.float32]
 
 # The error of linear blending is (pi / PHASES)**2 / 8, 5e-6 of the signal: below the window's own error.
 PHASES = 512
-# Above this many phases the exact table leaves the second-level cache, and blending is as fast.
+# More phases than this, or longer filters, no longer fit into the second-level cache side by side.
 EXACT_PHASES = 1024
+EXACT_TAPS = 1024
+# A stretch has at least this many outputs, so that what is done once a stretch does not count.
+STRETCH = 64
+# The filter of a smaller factor would have more taps than most recordings have samples.
+SMALLEST = 1 / 4096
 
 
 def lobes(quality: float) -> int:
@@ -38,12 +45,13 @@ def output_length(length: int, scale: Fraction | float) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Filter:
-    """A tabulated filter: one row of taps a phase, padded to whole vectors."""
+    """A tabulated filter: one row of taps a phase, padded to whole vectors; and the ratio where it is exact."""
 
     table: Floats
     row: int  # padded length of a row
     taps: int
-    numerator: int  # of the scale where the phases are exact, else 0
+    phases: int
+    numerator: int  # 0 where the phases are blended
     denominator: int
 
 
@@ -64,16 +72,78 @@ def design(scale: Fraction | float, quality: float, antialias: bool) -> Filter:
     cutoff = min(1.0, float(scale)) if antialias else 1.0
     taps = 2 * ceil(half_width / cutoff)
     row = -(-taps // LANES) * LANES
-    exact = isinstance(scale, Fraction)
-    phases = scale.numerator if isinstance(scale, Fraction) else PHASES
+    exact = isinstance(scale, Fraction) and taps <= EXACT_TAPS
+    # A widened filter is as much smoother, and needs as many fewer phases.
+    phases = scale.numerator if exact else ceil(PHASES * cutoff)
     fractions = np.arange(phases if exact else phases + 1) / phases
     distance = (np.arange(taps) - (taps // 2 - 1) - fractions[:, None]) * cutoff
     window = np.where(np.abs(distance) < half_width, 0.5 + 0.5 * np.cos(np.pi * distance / half_width), 0)
     table = np.zeros((len(fractions), row), np.float32)
     table[:, :taps] = np.sinc(distance) * window * cutoff
-    if isinstance(scale, Fraction):
-        return Filter(table.ravel(), row, taps, scale.numerator, scale.denominator)
-    return Filter(table.ravel(), row, taps, 0, 0)
+    numerator, denominator = (scale.numerator, scale.denominator) if exact else (0, 0)
+    return Filter(table.ravel(), row, taps, phases, numerator, denominator)
+
+
+@njit(nogil=True, cache=True)
+def _stretches(signal, out, channels, channel, length, numerator, denominator, repeats, table, row, taps):
+    """Filters LANES stretches at a time: each of ``repeats`` periods, the next beginning where the last ends."""
+    inputs, outputs = denominator * repeats, numerator * repeats
+    tile = np.empty((inputs + taps + LANES) * LANES, np.float32)
+    results = np.empty(outputs * LANES, np.float32)
+    rows = inputs + taps
+    span = (LANES - 1) * inputs + rows
+    stage = np.empty(span, np.float32)
+    for first in range(0, length, LANES * outputs):
+        begin = first // outputs * inputs - (taps // 2 - 1)
+        if begin >= 0 and begin + span <= signal.size:
+            turn(signal, begin, inputs, LANES, rows, tile, 0, LANES)
+        else:
+            for k in range(span):
+                stage[k] = signal[begin + k] if 0 <= begin + k < signal.size else 0
+            turn(stage, 0, inputs, LANES, rows, tile, 0, LANES)
+        position, phase = 0, 0
+        for i in range(outputs):
+            weighted_rows(tile, position * LANES, LANES, table, phase * row, taps, results, i * LANES)
+            phase += denominator
+            position += phase // numerator
+            phase %= numerator
+        if channels == 1 and first + LANES * outputs <= length:
+            turn(results, 0, LANES, outputs, LANES, out, first, outputs)
+            continue
+        for lane in range(LANES):
+            for i in range(min(outputs, length - first - lane * outputs)):
+                out[(first + lane * outputs + i) * channels + channel] = results[i * LANES + lane]
+
+
+@njit(nogil=True, cache=True)
+def _stretches(signal, out, channels, channel, length, numerator, denominator, repeats, table, row, taps):
+    """Filters LANES stretches at a time: each of ``repeats`` periods, the next beginning where the last ends."""
+    inputs, outputs = denominator * repeats, numerator * repeats
+    tile = np.empty((inputs + taps + LANES) * LANES, np.float32)
+    results = np.empty(outputs * LANES, np.float32)
+    rows = inputs + taps
+    span = (LANES - 1) * inputs + rows
+    stage = np.empty(span, np.float32)
+    for first in range(0, length, LANES * outputs):
+        begin = first // outputs * inputs - (taps // 2 - 1)
+        if begin >= 0 and begin + span <= signal.size:
+            turn(signal, begin, inputs, LANES, rows, tile, 0, LANES)
+        else:
+            for k in range(span):
+                stage[k] = signal[begin + k] if 0 <= begin + k < signal.size else 0
+            turn(stage, 0, inputs, LANES, rows, tile, 0, LANES)
+        position, phase = 0, 0
+        for i in range(outputs):
+            weighted_rows(tile, position * LANES, LANES, table, phase * row, taps, results, i * LANES)
+            phase += denominator
+            position += phase // numerator
+            phase %= numerator
+        if channels == 1 and first + LANES * outputs <= length:
+            turn(results, 0, LANES, outputs, LANES, out, first, outputs)
+            continue
+        for lane in range(LANES):
+            for i in range(min(outputs, length - first - lane * outputs)):
+                out[(first + lane * outputs + i) * channels + channel] = results[i * LANES + lane]
 
 
 @njit(nogil=True, cache=True)
@@ -86,42 +156,24 @@ def _edge(signal, begin, table, offset, taps):
 
 
 @njit(nogil=True, cache=True)
-def _resample_exact(signal, out, channels, channel, length, numerator, denominator, table, row, taps):
+def _blended(signal, out, channels, channel, length, scale, phases, table, row, taps):
     middle = taps // 2 - 1
-    position, phase = 0, 0
-    whole, part = denominator // numerator, denominator % numerator
-    last = signal.size - row
-    for i in range(length):
-        begin = position - middle
-        if begin >= 0 and begin <= last:
-            out[i * channels + channel] = dot(signal, begin, table, phase * row, row)
-        else:
-            out[i * channels + channel] = _edge(signal, begin, table, phase * row, taps)
-        position += whole
-        phase += part
-        if phase >= numerator:
-            phase -= numerator
-            position += 1
-
-
-@njit(nogil=True, cache=True)
-def _resample_blended(signal, out, channels, channel, length, scale, table, row, taps):
-    middle = taps // 2 - 1
-    last = signal.size - row
+    stage = np.zeros(row, np.float32)
     for i in range(length):
         time = i / scale
         position = int(time)
-        fraction = (time - position) * PHASES
+        fraction = (time - position) * phases
         phase = int(fraction)
         blend = np.float32(fraction - phase)
         begin = position - middle
-        if begin >= 0 and begin <= last:
-            low = dot(signal, begin, table, phase * row, row)
-            high = dot(signal, begin, table, phase * row + row, row)
+        if begin >= 0 and begin + row <= signal.size:
+            value = dot_between(signal, begin, table, phase * row, row, blend)
         else:
-            low = _edge(signal, begin, table, phase * row, taps)
-            high = _edge(signal, begin, table, phase * row + row, taps)
-        out[i * channels + channel] = low + blend * (high - low)
+            # Near the ends: silence outside.
+            for k in range(row):
+                stage[k] = signal[begin + k] if 0 <= begin + k < signal.size else 0
+            value = dot_between(stage, 0, table, phase * row, row, blend)
+        out[i * channels + channel] = value
 
 
 def resample(
@@ -131,17 +183,19 @@ def resample(
     if not signal.size or not out.size:
         out[...] = 0
         return
-    filtered = design(scale, quality, antialias)
+    chosen = design(scale, quality, antialias)
     channels = 1 if signal.ndim == 1 else signal.shape[1]
-    flat = out.reshape(-1)
+    flat, length = out.reshape(-1), len(out)
     for channel in range(channels):
         one = np.ascontiguousarray(signal if signal.ndim == 1 else signal[:, channel])
-        if filtered.numerator:
-            _resample_exact(
-                one, flat, channels, channel, len(out), filtered.numerator, filtered.denominator,
-                filtered.table, filtered.row, filtered.taps,
-            )
+        if chosen.numerator:
+            repeats = max(-(-STRETCH // chosen.numerator), -(-chosen.taps // (2 * chosen.denominator)))
+            _stretches(
+                one, flat, channels, channel, length, chosen.numerator, chosen.denominator, repeats,
+                chosen.table, chosen.row, chosen.taps,
+            )  # fmt: skip
         else:
-            _resample_blended(
-                one, flat, channels, channel, len(out), float(scale), filtered.table, filtered.row, filtered.taps
-            )
+            _blended(
+                one, flat, channels, channel, length, float(scale), chosen.phases,
+                chosen.table, chosen.row, chosen.taps,
+            )  # fmt: skip

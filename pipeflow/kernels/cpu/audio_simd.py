@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
@@ -147,10 +147,7 @@ def scale_row(_typing, source, offset, factors, factor, target, target_offset):
 
 @intrinsic
 def weighted_rows(_typing, source, offset, stride, weights, first, count, target, target_offset):
-    """target[target_offset:][:LANES] = sum over i < count of weights[first + i] * source[offset + i*stride:][:LANES]
-
-    (in the order of i).
-    """
+    """target[target_offset:][:LANES] = sum over i < count of weights[first + i] * source[offset + i*stride:][:LANES]."""
     signature = types.void(
         _FLOATS, types.int64, types.int64, _FLOATS, types.int64, types.int64, _FLOATS, types.int64
     )
@@ -158,53 +155,71 @@ def weighted_rows(_typing, source, offset, stride, weights, first, count, target
     def codegen(context, builder, signature, arguments):
         source, weights, target = (_data(context, builder, signature, arguments, i) for i in (0, 3, 6))
         _, offset, stride, _, first, count, _, target_offset = arguments
-        before = builder.block
-        test = builder.append_basic_block("rows.test")
-        body = builder.append_basic_block("rows.body")
-        after = builder.append_basic_block("rows.after")
-        builder.branch(test)
-        builder.position_at_end(test)
-        index, total = builder.phi(_INT64), builder.phi(_VECTOR)
-        index.add_incoming(_INT64(0), before)
-        total.add_incoming(_ZERO, before)
-        builder.cbranch(builder.icmp_signed("<", index, count), body, after)
-        builder.position_at_end(body)
-        weight = _splat(builder, builder.load(_at(builder, weights, builder.add(first, index))))
-        row = _load(builder, source, builder.add(offset, builder.mul(index, stride)))
-        total.add_incoming(_multiply_add(builder, row, weight, total), body)
-        index.add_incoming(builder.add(index, _INT64(1)), body)
-        builder.branch(test)
-        builder.position_at_end(after)
+
+        def added(index, total):
+            weight = _splat(builder, builder.load(_at(builder, weights, builder.add(first, index))))
+            row = _load(builder, source, builder.add(offset, builder.mul(index, stride)))
+            return _multiply_add(builder, row, weight, total)
+
+        # Four sums side by side: a single one would wait for each addition before the next.
+        fours = builder.and_(count, _INT64(-4))
+        index, totals = _loop(
+            builder, _INT64(0), fours, 4, [_ZERO] * 4,
+            lambda i, sums: [added(builder.add(i, _INT64(k)), total) for k, total in enumerate(sums)],
+        )  # fmt: skip
+        pairs = [builder.fadd(totals[0], totals[1]), builder.fadd(totals[2], totals[3])]
+        _, (total,) = _loop(
+            builder, index, count, 1, [builder.fadd(*pairs)], lambda i, sums: [added(i, sums[0])]
+        )
         _store(builder, total, target, target_offset)
         return context.get_dummy_value()
 
     return signature, codegen
 
 
+def _loop(builder: Any, begin: Any, end: Any, step: int, sums: list[Any], body: Callable[..., list[Any]]) -> Any:
+    """A loop that carries vectors: returns the index and the sums after it."""
+    before = builder.block
+    test = builder.append_basic_block("test")
+    inside = builder.append_basic_block("inside")
+    after = builder.append_basic_block("after")
+    builder.branch(test)
+    builder.position_at_end(test)
+    index = builder.phi(_INT64)
+    index.add_incoming(begin, before)
+    carried = [builder.phi(_VECTOR) for _ in sums]
+    for phi, value in zip(carried, sums, strict=True):
+        phi.add_incoming(value, before)
+    builder.cbranch(builder.icmp_signed("<", index, end), inside, after)
+    builder.position_at_end(inside)
+    for phi, value in zip(carried, body(index, carried), strict=True):
+        phi.add_incoming(value, inside)
+    index.add_incoming(builder.add(index, _INT64(step)), inside)
+    builder.branch(test)
+    builder.position_at_end(after)
+    return index, carried
+
+
 @intrinsic
-def dot(_typing, a, a_offset, b, b_offset, count):
-    """The sum over i < count of a[a_offset + i] * b[b_offset + i]; ``count`` is a multiple of LANES."""
-    signature = types.float32(_FLOATS, types.int64, _FLOATS, types.int64, types.int64)
+def dot_between(_typing, signal, begin, table, first, count, blend):
+    """The sum over i < count of signal[begin + i] times what lies between two rows of a table, from ``first`` on.
+
+    ``blend`` 0 is the first row, 1 the one after it; a row has ``count`` values, a multiple of LANES.
+    """
+    signature = types.float32(_FLOATS, types.int64, _FLOATS, types.int64, types.int64, types.float32)
 
     def codegen(context, builder, signature, arguments):
-        a, b = (_data(context, builder, signature, arguments, i) for i in (0, 2))
-        _, a_offset, _, b_offset, count = arguments
-        before = builder.block
-        body = builder.append_basic_block("dot.body")
-        after = builder.append_basic_block("dot.after")
-        builder.branch(body)
-        builder.position_at_end(body)
-        index, total = builder.phi(_INT64), builder.phi(_VECTOR)
-        index.add_incoming(_INT64(0), before)
-        total.add_incoming(_ZERO, before)
-        left = _load(builder, a, builder.add(a_offset, index))
-        right = _load(builder, b, builder.add(b_offset, index))
-        summed = _multiply_add(builder, left, right, total)
-        total.add_incoming(summed, body)
-        following = builder.add(index, _INT64(LANES))
-        index.add_incoming(following, body)
-        builder.cbranch(builder.icmp_signed("<", following, count), body, after)
-        builder.position_at_end(after)
+        signal, table = (_data(context, builder, signature, arguments, i) for i in (0, 2))
+        _, begin, _, first, count, blend = arguments
+        fraction = _splat(builder, blend)
+
+        def added(index, sums):
+            low = _load(builder, table, builder.add(first, index))
+            high = _load(builder, table, builder.add(builder.add(first, count), index))
+            weights = _multiply_add(builder, builder.fsub(high, low), fraction, low)
+            return [_multiply_add(builder, _load(builder, signal, builder.add(begin, index)), weights, sums[0])]
+
+        _, (summed,) = _loop(builder, _INT64(0), count, LANES, [_ZERO], added)
         values, width = summed, LANES
         while width > 1:
             width //= 2
@@ -380,3 +395,17 @@ def split_real(_typing, real, imaginary, low, high, twiddles, first, target, tar
         return context.get_dummy_value()
 
     return signature, codegen
+
+
+@njit(nogil=True, cache=True)
+def turn(source, offset, stride, rows, columns, target, target_offset, target_stride):
+    """target[c, r] = source[r, c], whole tiles by vector instructions; offsets and strides (of rows) are in elements."""
+    for row in range(0, rows, LANES):
+        for column in range(0, columns, LANES):
+            begin, place = offset + row * stride + column, target_offset + column * target_stride + row
+            if row + LANES <= rows and column + LANES <= columns:
+                transpose_tile(source, begin, stride, target, place, target_stride)
+                continue
+            for r in range(min(LANES, rows - row)):
+                for c in range(min(LANES, columns - column)):
+                    target[place + c * target_stride + r] = source[begin + r * stride + c]

@@ -1,8 +1,8 @@
 """Spectrograms and the filter bank on top of them.
 
-The transform is our own: 16 frames at a time, one in each lane of the vector registers, so that a block of frames
-is loaded, windowed, transformed, squared, and where asked weighted into mel bands, without leaving the first-level
-cache. It serves even sizes whose half has no prime factor above 5; other sizes go through ``numpy.fft``.
+The transform is our own: 16 frames at a time, one in each lane of the vector registers, so that a block of frames is
+loaded, windowed, transformed and squared without leaving the first-level cache. It serves even sizes whose half has no
+prime factor above 5; other sizes go through ``numpy.fft``.
 """
 
 from dataclasses import dataclass
@@ -25,6 +25,7 @@ from pipeflow.kernels.cpu.audio_simd import (
     scale_row,
     split_real,
     transpose_tile,
+    turn,
     weighted_rows,
 )
 
@@ -186,32 +187,16 @@ def _split_block(real, imaginary, split, target, offset, stride, magnitude):
 
 
 @njit(nogil=True, cache=True)
-def _turn(source, offset, stride, rows, columns, target, target_offset, target_stride):
-    """target[c, r] = source[r, c], whole tiles by vector instructions."""
-    for row in range(0, rows, LANES):
-        for column in range(0, columns, LANES):
-            begin, place = offset + row * stride + column, target_offset + column * target_stride + row
-            if row + LANES <= rows and column + LANES <= columns:
-                transpose_tile(source, begin, stride, target, place, target_stride)
-                continue
-            for r in range(min(LANES, rows - row)):
-                for c in range(min(LANES, columns - column)):
-                    target[place + c * target_stride + r] = source[begin + r * stride + c]
-
-
-@njit(nogil=True, cache=True)
 def _spectrogram(
     signal, out, time_major, offset, step, reflect, magnitude, window, places, radices, twiddles, split,
-    bands, band_first, band_count, band_start, band_weights,
-):
+):  # fmt: skip
     half = places.size
     bins = half + 1
     frames = out.shape[0] if time_major else out.shape[1]
     width = window.size
     real, imaginary = np.empty(half * LANES, np.float32), np.empty(half * LANES, np.float32)
     tile = np.empty(LANES * LANES, np.float32)
-    power = np.empty((bins + LANES) * LANES, np.float32)
-    mel = np.empty((bands + LANES) * LANES, np.float32)
+    power = np.empty(bins * LANES, np.float32)
     span = (LANES - 1) * step + width + LANES
     stage = np.empty(span, np.float32)
     flat = out.reshape(-1)
@@ -225,41 +210,16 @@ def _spectrogram(
             _stage(signal, begin, span, reflect, stage)
             _load_frames(stage, 0, step, window, places, tile, real, imaginary)
         _transform_block(real, imaginary, radices, twiddles)
-        direct = count == LANES and not time_major
-        if direct and bands == 0:
+        if count == LANES and not time_major:
             _split_block(real, imaginary, split, flat, frame, frames, magnitude)
             continue
         _split_block(real, imaginary, split, power, 0, LANES, magnitude)
-        rows, block = bins, power
-        if bands > 0:
-            rows, block = bands, mel
-            for band in range(bands):
-                target, place = (flat, band * frames + frame) if direct else (mel, band * LANES)
-                weighted_rows(
-                    power, band_first[band] * LANES, LANES, band_weights, band_start[band], band_count[band],
-                    target, place,
-                )
-            if direct:
-                continue
-        if not time_major:
-            for row in range(rows):
-                for lane in range(count):
-                    flat[row * frames + frame + lane] = block[row * LANES + lane]
+        if time_major:
+            turn(power, 0, LANES, bins, count, flat, frame * bins, bins)
         else:
-            _turn(block, 0, LANES, rows, count, flat, frame * rows, rows)
-
-
-@dataclass(frozen=True, eq=False)
-class Bands:
-    """A bank of band filters: each band is a run of bins and their weights."""
-
-    first: NDArray[np.int64]  # first bin of each band
-    count: NDArray[np.int64]
-    start: NDArray[np.int64]  # where the band's weights begin
-    weights: Floats
-
-
-_NO_BANDS = Bands(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
+            for row in range(bins):
+                for lane in range(count):
+                    flat[row * frames + frame + lane] = power[row * LANES + lane]
 
 
 def spectrogram(
@@ -273,31 +233,20 @@ def spectrogram(
     reflect: bool = True,
     power: int = 2,
     time_major: bool = False,
-    bands: Bands | None = None,
 ) -> None:
-    """Writes the spectrogram of a one-dimensional signal, or its band energies, into ``out``.
-
-    ``out`` has a row a bin or band and a column a frame, or the other way round where ``time_major``.
-    """
+    """Writes the spectrogram of a one-dimensional signal into ``out``: bins by frames, or where ``time_major`` turned."""
     tables = transform(nfft)
     offset = -(len(window) // 2) if center else 0
     reflect = center and reflect
     if tables is None:
         frames = out.shape[0] if time_major else out.shape[1]
         result = _by_library(signal, frames, nfft, window, window_step, offset, reflect, power)
-        if bands is not None:
-            result = np.stack([
-                result[:, first : first + count] @ bands.weights[start : start + count]
-                for first, count, start in zip(bands.first, bands.count, bands.start, strict=True)
-            ], axis=1)
         out[...] = result if time_major else result.T
         return
-    filters = _NO_BANDS if bands is None else bands
     _spectrogram(
         signal, out, time_major, offset, window_step, reflect, power == 1, _window_table(window, 0.5),
         tables.places, tables.radices, tables.twiddles, tables.split,
-        len(filters.first), filters.first, filters.count, filters.start, filters.weights,
-    )
+    )  # fmt: skip
 
 
 def _by_library(
@@ -341,6 +290,16 @@ def _htk_to_hertz(mel: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _hertz_to_htk(hertz: float) -> float:
     return 2595 * np.log10(1 + hertz / 700)
+
+
+@dataclass(frozen=True, eq=False)
+class Bands:
+    """A bank of band filters: each band is a run of bins and their weights."""
+
+    first: NDArray[np.int64]  # first bin of each band
+    count: NDArray[np.int64]
+    start: NDArray[np.int64]  # where the band's weights begin
+    weights: Floats
 
 
 @lru_cache(maxsize=64)
@@ -403,12 +362,12 @@ def _apply_bands_last(spectrum, out, first, count, start, weights):
     weighted = np.empty((bands + LANES) * LANES, np.float32)
     for frame in range(0, frames, LANES):
         lanes = min(LANES, frames - frame)
-        _turn(source, frame * bins, bins, lanes, bins, turned, 0, LANES)
+        turn(source, frame * bins, bins, lanes, bins, turned, 0, LANES)
         for band in range(bands):
             weighted_rows(
                 turned, first[band] * LANES, LANES, weights, start[band], count[band], weighted, band * LANES
             )
-        _turn(weighted, 0, LANES, bands, lanes, target, frame * bands, bands)
+        turn(weighted, 0, LANES, bands, lanes, target, frame * bands, bands)
 
 
 def apply_bands(spectrum: Floats, out: Floats, bands: Bands, axis: int) -> None:
