@@ -18,6 +18,8 @@ from pipeflow.types import GRAY, RGB, UINT8, DALIImageType, as_dtype
 # The largest image that is decoded unless the call says otherwise: 400 MB as RGB.
 MAX_PIXELS = 1 << 27
 
+_UINT8, _INT64 = np.dtype(np.uint8), np.dtype(np.int64)
+
 NO_EFFECT = {
     name: reason
     for names, reason in {
@@ -49,10 +51,20 @@ def check_dtype(args: Any) -> None:
         raise ValueError(f"images cannot be decoded to {as_dtype(args.dtype)}; use an integer or floating point type")
 
 
+def decode(
+    data: np.ndarray, output_type: Any, dtype: Any, adjust_orientation: bool, use_fast_idct: bool, max_pixels: int,
+    out: Any, source: str, region: Any = None,
+) -> np.ndarray:  # fmt: skip
+    """One image, or the part of it that `region(height, width)` names."""
+    color = DALIImageType(output_type).name
+    wanted = kernels.images.Wanted(color, np.dtype(as_dtype(dtype)), adjust_orientation, use_fast_idct)
+    return kernels.images.decode(encoded(data), wanted, max_pixels, out, region, source)
+
+
 @operator("decoders.image", dtypes="uint8", no_effect=NO_EFFECT, examples=["fn.decoders.image(encoded_image)"])
 def image(
-    data: Sample, /, *, output_type: DALIImageType = RGB, dtype: DType = UINT8, adjust_orientation: bool = True,
-    use_fast_idct: bool = False, max_pixels: int = MAX_PIXELS, out: Out,
+    data: Sample, /, *, output_type: DALIImageType = RGB, dtype: DType = _UINT8, adjust_orientation: bool = True,
+    use_fast_idct: bool = False, max_pixels: int = MAX_PIXELS, out: Out, source: Any,
 ) -> Sample:  # fmt: skip
     """Decodes images; the output has the layout HWC.
 
@@ -60,10 +72,7 @@ def image(
     stored one keeps the share of the range: 255 becomes 65535 in UINT16 and 1.0 in FLOAT. EXIF orientation is applied
     unless ``adjust_orientation=False``. Images of more than ``max_pixels`` are refused before they are decoded.
     """
-    return kernels.images.decode(
-        encoded(data), DALIImageType(output_type).name, np.dtype(as_dtype(dtype)), out,
-        adjust_orientation=adjust_orientation, max_pixels=max_pixels, fast_idct=use_fast_idct,
-    )  # fmt: skip
+    return decode(data, output_type, dtype, adjust_orientation, use_fast_idct, max_pixels, out, source)
 
 
 @image.infer
@@ -75,10 +84,10 @@ image.check(check_dtype)
 
 @operator("peek_image_shape", dtypes="uint8", examples=["fn.peek_image_shape(encoded_image)"])
 def peek_image_shape(
-    data: Sample, /, *, dtype: DType = np.int64, image_type: DALIImageType = RGB, adjust_orientation: bool = True,
+    data: Sample, /, *, dtype: DType = _INT64, image_type: DALIImageType = RGB, adjust_orientation: bool = True,
 ) -> Sample:  # fmt: skip
     """The shape that ``fn.decoders.image`` would give (height, width, channels), read from the header alone."""
-    header = kernels.image_headers.read(memoryview(encoded(data)))
+    header = kernels.image_headers.read(memoryview(encoded(data).data))
     name = DALIImageType(image_type).name
     return np.array(kernels.image_headers.shape_of(header, name, adjust_orientation), as_dtype(dtype))
 

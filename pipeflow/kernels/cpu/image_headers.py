@@ -1,7 +1,7 @@
 """What an image file says of itself, read from its first bytes without a decoding library.
 
 Every size is checked against the length of the data before anybody allocates memory for it. Formats: JPEG,
-PNG, BMP, PNM (P1 to P7), TIFF, WebP, JPEG 2000 (files and raw code streams), GIF.
+PNG, BMP, PNM, TIFF, WebP, JPEG 2000 (files and raw code streams), GIF.
 """
 
 from collections.abc import Callable
@@ -78,7 +78,7 @@ def _parser(start: bytes) -> tuple[str, Callable[[memoryview], Header]] | None:
         return "PNG", _png
     if start[:2] == b"BM":
         return "BMP", _bmp
-    if start[:1] == b"P" and start[1:2] in b"1234567" and start[2:3].isspace():
+    if start[:1] == b"P" and start[1:2] in b"123456" and start[2:3].isspace():
         return "PNM", _pnm
     if start[:4] in (b"II*\0", b"MM\0*"):
         return "TIFF", _tiff
@@ -166,12 +166,23 @@ def _png(data: memoryview) -> Header:
     _need("PNG", data, height * row // _DEFLATE_EXPANSION, width, height)
     alpha, orientation = kind in (4, 6), 1
     place = 33
-    while (name := bytes(data[place + 4 : place + 8])) not in (b"IDAT", b"IEND", b""):
-        length = _BE32.unpack_from(data, place)[0]
+    # Decoders allocate what a chunk's length states, and what a frame of an animation states.
+    while place < len(data):
+        length, name = _BE32.unpack_from(data, place)[0], bytes(data[place + 4 : place + 8])
+        if place + 12 + length > len(data):
+            raise BadImage(f"truncated PNG file: a chunk {name!r} states {length} bytes, {len(data) - place} are left")
         if name == b"tRNS" and kind in (2, 3):
             alpha = True
         elif name == b"eXIf":
             orientation = _orientation(data[place + 8 : place + 8 + length])
+        elif name == b"IHDR":
+            raise BadImage("damaged PNG file: two headers")
+        elif name == b"fcTL" and (
+            _BE32.unpack_from(data, place + 12)[0] > width or _BE32.unpack_from(data, place + 16)[0] > height
+        ):
+            raise BadImage("damaged PNG file: a frame larger than the image")
+        elif name == b"IEND":
+            break
         place += 12 + length
     channels = {0: 1, 2: 3, 3: 3, 4: 1, 6: 3}[kind] + alpha
     return Header("PNG", height, width, channels, max(bits, 8), orientation, alpha)
@@ -202,8 +213,6 @@ def _bmp(data: memoryview) -> Header:
 
 def _pnm(data: memoryview) -> Header:
     kind = data[1] - ord("0")
-    if kind == 7:
-        return _pam(data)
     numbers, place = [], 2
     for _ in range(2 if kind in (1, 4) else 3):
         place = _skip_space(data, place)
@@ -235,23 +244,6 @@ def _skip_space(data: memoryview, place: int) -> int:
         else:
             place += 1
     return place
-
-
-def _pam(data: memoryview) -> Header:
-    text, end, _ = bytes(data[:4096]).partition(b"ENDHDR\n")
-    if not end:
-        raise BadImage("damaged PAM file: no ENDHDR")
-    pairs = (line.split(None, 1) for line in text.splitlines()[1:] if line.strip() and not line.startswith(b"#"))
-    fields = {pair[0]: pair[1].strip() for pair in pairs if len(pair) == 2}
-    try:
-        width, height, channels, largest = (int(fields[name]) for name in (b"WIDTH", b"HEIGHT", b"DEPTH", b"MAXVAL"))
-    except (KeyError, ValueError):
-        raise BadImage("damaged PAM file: WIDTH, HEIGHT, DEPTH or MAXVAL is missing") from None
-    if not (1 <= channels <= 4 and 0 < largest < 65536 and width > 0 and height > 0):
-        raise BadImage(f"damaged PAM file: {width} x {height} x {channels}, largest value {largest}")
-    bits = 16 if largest > 255 else 8
-    _need("PAM", data, len(text) + len(end) + width * height * channels * bits // 8, width, height)
-    return Header("PNM", height, width, channels, bits, alpha=channels in (2, 4))
 
 
 _TIFF_SIZES = {1: 1, 3: 2, 4: 4}  # BYTE, SHORT, LONG

@@ -8,8 +8,11 @@ to Pillow. Sizes are read from the header and checked against `max_pixels` befor
 
 import io
 import logging
+import threading
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
 
 import cv2
 import numpy as np
@@ -39,14 +42,39 @@ _COLOR = cv2.IMREAD_IGNORE_ORIENTATION | cv2.IMREAD_COLOR_RGB
 _GRAY = cv2.IMREAD_IGNORE_ORIENTATION | cv2.IMREAD_GRAYSCALE
 
 
+_scratch = threading.local()
+_SCRATCH_LIMIT = 1 << 26  # what a thread keeps between images; larger ones get memory of their own
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to make of an image: colours (RGB, BGR, GRAY, YCbCr or ANY_DATA, as stored), element type, orientation."""
+
+    color: str = "RGB"
+    dtype: np.dtype = _UINT8
+    adjust_orientation: bool = True
+    fast_idct: bool = False
+
+
 def new_array(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """The allocator of callers that have no memory of their own."""
     return np.empty(shape, dtype)
 
 
+def _scratch_array(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Memory of this thread that lasts until its next image."""
+    size = prod(shape) * dtype.itemsize
+    if size > _SCRATCH_LIMIT:
+        return np.empty(shape, dtype)
+    block = getattr(_scratch, "block", None)
+    if block is None or len(block) < size:
+        block = _scratch.block = np.empty(size, np.uint8)
+    return block[:size].view(dtype).reshape(shape)
+
+
 def peek(data: np.ndarray, max_pixels: int) -> Header:
     """The header of an encoded image, refused if the image is larger than `max_pixels`."""
-    header = image_headers.read(memoryview(data))
+    header = image_headers.read(memoryview(data))  # type: ignore[arg-type]
     if header.height * header.width > max_pixels:
         raise BadImage(f"{header} has more than max_pixels={max_pixels} pixels; raise max_pixels if it is meant")
     return header
@@ -54,67 +82,67 @@ def peek(data: np.ndarray, max_pixels: int) -> Header:
 
 def decode(
     data: np.ndarray,
-    color: str,
-    dtype: np.dtype,
-    out: Allocate = new_array,
-    *,
-    adjust_orientation: bool = True,
+    wanted: Wanted,
     max_pixels: int,
-    fast_idct: bool = False,
+    out: Allocate = new_array,
     region: Callable[[int, int], Region] | None = None,
+    source: str = "",
 ) -> np.ndarray:
     """Decodes an image to height x width x channels, or only the region `region(height, width)` names.
 
-    `color` is RGB, BGR, GRAY, YCbCr or ANY_DATA (as stored). Values of another dtype than the stored one keep
-    their share of the range: 255 becomes 65535 in uint16 and 1.0 in float.
+    Values of another dtype than the stored one keep their share of the range: 255 becomes 65535 in uint16 and 1.0 in
+    float. `source` names the image where a warning is logged.
     """
     header = peek(data, max_pixels)
     window = None
     if region is not None:
-        window = checked_region(region, *image_headers.shape_of(header, color, adjust_orientation)[:2])
-    return decode_region(data, header, color, dtype, out, adjust_orientation, fast_idct, window)
+        height, width, _ = image_headers.shape_of(header, wanted.color, wanted.adjust_orientation)
+        window = _checked(region(height, width), height, width)
+    return decode_region(data, header, wanted, window, out, source)
 
 
-def checked_region(region: Callable[[int, int], Region], height: int, width: int) -> Region:
-    """The region, which must lie inside the image."""
-    top, left, rows, columns = region(height, width)
+def _checked(window: Region, height: int, width: int) -> Region:
+    top, left, rows, columns = window
     if top < 0 or left < 0 or rows < 1 or columns < 1 or top + rows > height or left + columns > width:
         raise ValueError(
             f"the region of {rows} x {columns} (height x width) pixels at row {top}, column {left} "
             f"does not lie inside the image of {height} x {width}"
         )
-    return top, left, rows, columns
+    return window
 
 
 def decode_region(
-    data: np.ndarray, header: Header, color: str, dtype: np.dtype, out: Allocate, adjust_orientation: bool,
-    fast_idct: bool, window: Region | None,
-) -> np.ndarray:  # fmt: skip
-    """Where a decoder of regions belongs; for the libraries used here, the image is decoded and cut."""
-    turn = header.orientation if adjust_orientation else 1
-    direct = window is None and turn == 1 and dtype == _UINT8
-    image = _decode_stored(data, header, color, out if direct else new_array, fast_idct)
-    if direct and image.dtype == _UINT8 and image.flags.c_contiguous:
+    data: np.ndarray, header: Header, wanted: Wanted, window: Region | None, out: Allocate, source: str = ""
+) -> np.ndarray:
+    """Where a decoder of regions belongs; for the libraries used here, the image is decoded and cut.
+
+    `window` lies inside the oriented image; None is all of it.
+    """
+    turn = header.orientation if wanted.adjust_orientation else 1
+    whole = window is None and turn == 1 and wanted.dtype == _UINT8
+    image = _decode_stored(data, header, wanted, out if whole else _scratch_array, source)
+    if whole and image.dtype == _UINT8 and image.flags.c_contiguous:
         return image
     image = _oriented(image, turn)
     if window is not None:
         top, left, rows, columns = window
         image = image[top : top + rows, left : left + columns]
-    result = out(image.shape, dtype)
-    convert_range(image, result)
-    return result
+    return convert_range(image, out(image.shape, wanted.dtype))
 
 
-def _decode_stored(data: np.ndarray, header: Header, color: str, out: Allocate, fast_idct: bool) -> np.ndarray:
+def _decode_stored(data: np.ndarray, header: Header, wanted: Wanted, out: Allocate, source: str) -> np.ndarray:
     """The image in the asked colours, but in the stored orientation and the stored dtype."""
-    if header.format == "JPEG" and header.bits == 8 and color != "YCbCr":
-        return _decode_jpeg(data, header, color, out, fast_idct)
-    if header.format == "JPEG" and header.bits == 8:
-        return _recolored(_decode_jpeg(data, header, "RGB", new_array, fast_idct), color)
-    return _decode_tolerant(data, header, color, "")
+    color = wanted.color
+    if header.format != "JPEG" or header.bits != 8:
+        return _decode_tolerant(data, header, color, [], source)
+    if color == "YCbCr":
+        return _recolored(_decode_jpeg(data, header, "RGB", _scratch_array, wanted.fast_idct, source), color)
+    return _decode_jpeg(data, header, color, out, wanted.fast_idct, source)
 
 
-def _decode_jpeg(data: np.ndarray, header: Header, color: str, out: Allocate, fast_idct: bool) -> np.ndarray:
+def _decode_jpeg(
+    data: np.ndarray, header: Header, color: str, out: Allocate, fast_idct: bool, source: str
+) -> np.ndarray:
     space, channels = color, 1 if color == "GRAY" else 3
     if color == "ANY_DATA":
         space, channels = {1: ("GRAY", 1), 3: ("RGB", 3), 4: ("CMYK", 4)}[header.channels]
@@ -122,44 +150,30 @@ def _decode_jpeg(data: np.ndarray, header: Header, color: str, out: Allocate, fa
     try:
         simplejpeg.decode_jpeg(data, space, fastdct=fast_idct, buffer=array.reshape(-1))
     except ValueError as error:
-        refused = str(error)
         # What a truncated file lacks cannot be made up: only complete files get a second chance.
         if data.tobytes().rfind(b"\xff\xd9") < 0:
-            raise BadImage(f"truncated {header}: {refused}") from None
+            raise BadImage(f"truncated {header}: {error}") from None
         if space == "CMYK":
-            raise BadImage(f"cannot decode the {header}: {refused}") from None
-        array[:] = _decode_tolerant(data, header, color, refused)
+            raise BadImage(f"cannot decode the {header}: {error}") from None
+        array[:] = _decode_tolerant(data, header, space, [str(error)], source)
     return array
 
 
-def _decode_tolerant(data: np.ndarray, header: Header, color: str, refused: str) -> np.ndarray:
-    reasons = [refused] if refused else []
-    for decoder in (_opencv, _pillow):
-        # OpenCV multiplies the colours of a TIFF file with its alpha.
-        if decoder is _opencv and header.format == "TIFF" and header.alpha:
-            continue
+def _decode_tolerant(data: np.ndarray, header: Header, color: str, reasons: list[str], source: str) -> np.ndarray:
+    """What the first of OpenCV and Pillow makes of the image; `reasons` says why earlier decoders refused it."""
+    # OpenCV multiplies the colours of a TIFF file with its alpha.
+    decoders = (_pillow,) if header.format == "TIFF" and header.alpha else (_opencv, _pillow)
+    for decoder in decoders:
         try:
             image = decoder(data, header, color)
-        except (
-            cv2.error,
-            ValueError,
-            OSError,
-            SyntaxError,
-            EOFError,
-            IndexError,
-            KeyError,
-            TypeError,
-            MemoryError,
-            AttributeError,
-            Image.DecompressionBombError,
-        ) as error:
+        except Exception as error:  # the libraries raise nearly anything for a damaged file
             reasons.append(f"{decoder.__name__[1:]}: {' '.join(str(error).split()) or type(error).__name__}")
             continue
         if image.shape[:2] != (header.height, header.width):
             reasons.append(f"{decoder.__name__[1:]}: decoded {image.shape[1]} x {image.shape[0]} pixels instead")
             continue
         if reasons:
-            _tell_once(data, header, reasons)
+            _tell_once(data, header, reasons, source)
         return image
     raise BadImage(f"cannot decode the {header} ({len(data)} bytes): {'; '.join(reasons)}")
 
@@ -167,20 +181,21 @@ def _decode_tolerant(data: np.ndarray, header: Header, color: str, refused: str)
 _told: set[tuple[int, int]] = set()
 
 
-def _tell_once(data: np.ndarray, header: Header, reasons: list[str]) -> None:
+def _tell_once(data: np.ndarray, header: Header, reasons: list[str], source: str) -> None:
     """Logs, once for each file, that a second decoder decoded it after the first one had refused it."""
-    source = (len(data), zlib.crc32(data[:65536]))
-    if source not in _told and len(_told) < 10_000:
-        _told.add(source)
+    known = (len(data), zlib.crc32(data[:65536].tobytes()))
+    if known not in _told and len(_told) < 10_000:
+        _told.add(known)
         log.warning(
-            "a %s (%d bytes, crc32 of the first 64 KiB %08x) is damaged or unusual and was decoded by the "
-            "tolerant decoder; the strict one said: %s", header, *source, "; ".join(reasons),
-        )  # fmt: skip
+            "%s: damaged or unusual %s, decoded by a tolerant decoder; the strict one said: %s",
+            source or f"an image of {len(data)} bytes",
+            header,
+            "; ".join(reasons),
+        )
 
 
 def _opencv(data: np.ndarray, header: Header, color: str) -> np.ndarray:
-    # Asked for colours, OpenCV cuts 16 bits to the upper 8, and swaps red and blue in some formats but not in
-    # others.
+    # Asked for colours, OpenCV cuts 16 bits to the upper 8.
     as_stored = color == "ANY_DATA" or header.bits != 8
     if as_stored:
         image = _opencv_as_stored(data, header)

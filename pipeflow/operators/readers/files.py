@@ -53,7 +53,7 @@ def read_range(path: str, offset: int, length: int) -> np.ndarray:
 def read_into(file: Any, path: str, offset: int, length: int) -> np.ndarray:
     """Reads exactly `length` bytes at `offset` of an open unbuffered file."""
     array = np.empty(length, np.uint8)
-    view = memoryview(array)
+    view = memoryview(array.data)
     if offset:
         file.seek(offset)
     done = 0

@@ -17,11 +17,10 @@ The permutation of a large set is a keyed Feistel network: an epoch of a billion
 the stream can be entered at any place without walking to it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import isqrt
-from typing import NamedTuple
 
 import numpy as np
 
@@ -33,7 +32,8 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _SORTED_UP_TO = 4096
 
 
-class Picks(NamedTuple):
+@dataclass(frozen=True)
+class Picks:
     """The samples of one batch as parallel columns; `padding` marks repeats of a shard's last sample."""
 
     index: np.ndarray
@@ -41,8 +41,18 @@ class Picks(NamedTuple):
     epoch: np.ndarray
     padding: np.ndarray
 
-    def __len__(self) -> int:  # the number of samples, not of columns
+    def __len__(self) -> int:
         return len(self.index)
+
+    @staticmethod
+    def joined(parts: "Sequence[Picks]") -> "Picks":
+        """Several picks, one after the other."""
+        return Picks(
+            np.concatenate([part.index for part in parts]),
+            np.concatenate([part.position for part in parts]),
+            np.concatenate([part.epoch for part in parts]),
+            np.concatenate([part.padding for part in parts]),
+        )
 
 
 def _mix(value: int) -> int:
@@ -228,9 +238,7 @@ class Sampler:
                 self.epoch, self.offset = self.epoch + 1, 0
                 if stop_at_epoch_end:
                     break
-        if len(parts) == 1:
-            return parts[0]
-        return Picks(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        return parts[0] if len(parts) == 1 else Picks.joined(parts)
 
     def remaining(self) -> int:
         """The picks left in the present epoch."""
@@ -270,8 +278,10 @@ class Sampler:
         if "seed" in state and state["seed"] != own["seed"]:
             # A permutation belongs to its seed; going on with the saved one keeps the epoch whole.
             saved = int(state["seed"])
-            by_argument = self.order.shuffle_after_epoch and self.order.shuffle_after_epoch_seed is not None
-            self.order = replace(self.order, **{"shuffle_after_epoch_seed" if by_argument else "seed": saved})
+            if self.order.shuffle_after_epoch and self.order.shuffle_after_epoch_seed is not None:
+                self.order = replace(self.order, shuffle_after_epoch_seed=saved)
+            else:
+                self.order = replace(self.order, seed=saved)
         self.epoch = int(state["epoch"])
         if self.order.strided:
             self.offset = max(0, -(-(int(state["consumed"]) - self.order.shard_id) // self.order.num_shards))

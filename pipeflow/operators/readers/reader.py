@@ -10,6 +10,7 @@ The order of the samples (shuffling, shards, padding, epochs, checkpoints) is ad
 `fetch` is called by the pipeline's threads, several at a time.
 """
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, overload
@@ -180,7 +181,7 @@ def reader(
     extra = tuple(Param(name, Role.STATIC, kind, default) for name, kind, default in _ORDER_ARGUMENTS)
 
     def declare(cls: type) -> type:
-        own = cls.__init__.__annotations__
+        own = inspect.signature(cls).parameters
         ignored = {key: reason for key, reason in _NO_EFFECT.items() if key not in own}
         op = source(
             name,

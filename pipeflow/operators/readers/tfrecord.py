@@ -76,7 +76,7 @@ class TFRecordReader:
         where = self.source_info(index)
         data = _checked(read_range(path, offset, length), where)
         try:
-            found = dict(_features(memoryview(data), self._encoded))
+            found = dict(_features(data.data, self._encoded))
         except (IndexError, ValueError) as error:
             raise BadData(f"{where}: damaged tf.train.Example: {error}") from None
         return tuple([_output(feature, found.get(name), name, where) for name, feature in self.features.items()])
@@ -159,7 +159,7 @@ def _checked(record: np.ndarray, where: str) -> np.ndarray:
     if length + _FRAME != len(record):
         raise BadData(f"{where}: the record has {length + _FRAME} bytes, its index says {len(record)}")
     data = record[12:-4]
-    if kernels.crc32c.masked(data) != _CRC.unpack_from(record, len(record) - 4)[0]:
+    if kernels.crc32c.masked(data) != _CRC.unpack_from(record.data, len(record) - 4)[0]:
         raise BadData(f"{where}: the CRC of the record's data is wrong: the file is damaged")
     return data
 
@@ -221,7 +221,7 @@ def _features(example: memoryview, wanted: Mapping[bytes, str]) -> Iterator[tupl
 
 def _output(feature: Feature, encoded: memoryview | None, name: str, where: str) -> np.ndarray:
     try:
-        kind, values = (None, None) if encoded is None else _values(encoded)
+        kind, values = _values(memoryview(b"") if encoded is None else encoded)
     except (IndexError, ValueError) as error:
         raise BadData(f"{where}: damaged feature {name!r}: {error}") from None
     if kind is None:
