@@ -8,7 +8,19 @@ import pytest
 
 from pipeflow import fn, math, newaxis, pipeline_def, types
 
-NUMBERS = [np.uint8, np.uint16, np.uint32, np.uint64, np.int8, np.int16, np.int32, np.int64, np.float16, np.float32, np.float64]
+NUMBERS = [
+    np.uint8,
+    np.uint16,
+    np.uint32,
+    np.uint64,
+    np.int8,
+    np.int16,
+    np.int32,
+    np.int64,
+    np.float16,
+    np.float32,
+    np.float64,
+]
 
 
 def evaluate(function, *arrays, **arguments):

@@ -14,13 +14,19 @@ def pipeline(batch_size, num_threads=1, depth=2, seed=11, **arguments):
     def define():
         index = fn.external_source(lambda info: np.float32(info.idx_in_epoch), batch=False)
         scalars = fn.random.uniform(range=(0, 100)), fn.random.normal(dtype=types.FLOAT64), fn.random.coin_flip()
-        shaped = fn.random.uniform(shape=(3, 2)), fn.random.choice(np.arange(10.0), shape=4), fn.random.beta(alpha=2.0, beta=3.0)
+        shaped = (
+            fn.random.uniform(shape=(3, 2)),
+            fn.random.choice(np.arange(10.0), shape=4),
+            fn.random.beta(alpha=2.0, beta=3.0),
+        )
         like = fn.random.normal(fn.python_function(index, function=lambda x: np.zeros(int(x) % 3 + 1)))
         own = fn.python_function(index, function=lambda x, rng: rng.standard_normal(2))
         varying = fn.random.uniform(range=fn.python_function(index, function=lambda x: np.array([x, x + 1])))
         return index, *scalars, *shaped, like, own, varying
 
-    return pipeline_def(define, batch_size=batch_size, num_threads=num_threads, prefetch_queue_depth=depth, seed=seed)(**arguments)
+    return pipeline_def(define, batch_size=batch_size, num_threads=num_threads, prefetch_queue_depth=depth, seed=seed)(
+        **arguments
+    )
 
 
 def epoch(pipe):

@@ -153,10 +153,20 @@ def test_one_output_in_a_list():
     ("source", "arguments", "error", "text"),
     [
         (lambda i: ([1],), {"num_outputs": 2}, IndexError, "returned 1 outputs for a batch, num_outputs is 2"),
-        (lambda i: np.array([1, 2]), {"dtype": types.UINT8}, RuntimeError, "expected data of type uint8 and got: int64"),
+        (
+            lambda i: np.array([1, 2]),
+            {"dtype": types.UINT8},
+            RuntimeError,
+            "expected data of type uint8 and got: int64",
+        ),
         (lambda i: np.array([[1], [2]]), {"ndim": 0}, RuntimeError, "expected data with 0 dimensions and got 1"),
         (lambda i: np.array([[1], [2]]), {"layout": "HW"}, RuntimeError, "'HW' cannot describe 1-dimensional"),
-        (lambda i: [np.array(1), np.array(2.5)], {}, RuntimeError, "same type: sample 0 is int64 and sample 1 is float64"),
+        (
+            lambda i: [np.array(1), np.array(2.5)],
+            {},
+            RuntimeError,
+            "same type: sample 0 is int64 and sample 1 is float64",
+        ),
         (lambda i: [np.array(1), np.array([2])], {}, RuntimeError, "same number of dimensions"),
         (lambda i: np.zeros(5), {}, RuntimeError, "Expected batch_size <= 2, actual: 5"),
         (lambda i: None, {}, RuntimeError, "NoneType None"),
@@ -200,7 +210,9 @@ def test_declared_types_are_known_to_the_graph():
 
     @pipeline_def(batch_size=1, num_threads=1)
     def define():
-        first, second = fn.external_source(lambda: 1, num_outputs=2, dtype=[types.UINT8, types.FLOAT], ndim=[3, 0], layout="HWC")
+        first, second = fn.external_source(
+            lambda: 1, num_outputs=2, dtype=[types.UINT8, types.FLOAT], ndim=[3, 0], layout="HWC"
+        )
         known.append((first.dtype, first.ndim, first.layout, second.dtype, second.ndim))
         return first, second
 

@@ -1,0 +1,429 @@
+"""The executor's contract: order, errors, ends, and every way a program can stop."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import weakref
+
+import numpy as np
+import pytest
+
+from pipeflow import fn, pipeline_def, types
+
+
+def source(iteration):
+    """Four samples of a batch."""
+    return np.arange(4) + 4 * iteration
+
+
+def threads():
+    """The threads of pipelines that are alive."""
+    return [thread for thread in threading.enumerate() if thread.name.startswith("pipeflow")]
+
+
+def wait_until(condition, seconds=20):
+    """Whether a condition comes true in time."""
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.005)
+    return condition()
+
+
+@pytest.mark.parametrize("num_threads", [1, 2, 5])
+def test_batches_come_in_order(num_threads):
+    """Whatever thread does what, batch k is the k-th."""
+
+    def slow(x):
+        time.sleep(0.002 if int(x) % 3 == 0 else 0)
+        return x
+
+    @pipeline_def(batch_size=4, num_threads=num_threads, prefetch_queue_depth=4)
+    def define():
+        return fn.python_function(fn.external_source(source), function=slow, parallel="threads") + 1
+
+    pipe = define()
+    assert [pipe.run()[0].as_array().tolist() for _ in range(20)] == [
+        [4 * k + 1 + i for i in range(4)] for k in range(20)
+    ]
+
+
+def test_threads_take_work_of_later_batches():
+    """A thread idles only when the ring has no work: while one sample of batch 0 is stuck, the others of batch 1 are done."""
+    gate, done = threading.Event(), []
+
+    def function(x):
+        if x == 0:
+            assert gate.wait(20)
+        else:
+            done.append(int(x))
+            if len(done) >= 7:  # three of batch 0 and all of batch 1
+                gate.set()
+        return x
+
+    @pipeline_def(batch_size=4, num_threads=2, prefetch_queue_depth=2)
+    def define():
+        return fn.python_function(fn.external_source(source), function=function, parallel="threads")
+
+    assert define().run()[0].as_array().tolist() == [0, 1, 2, 3]
+    assert set(done) >= set(range(1, 8))
+
+
+def test_the_first_of_several_failing_samples_is_reported():
+    """By position, whichever failed first in time."""
+
+    def function(x):
+        if x in (1, 3):
+            time.sleep(0.05 if x == 1 else 0)
+            raise ValueError(f"sample {int(x)}")
+        return x
+
+    @pipeline_def(batch_size=4, num_threads=4)
+    def define():
+        return fn.python_function(fn.external_source(source), function=function, parallel="threads")
+
+    with pytest.raises(ValueError, match="sample 1"):
+        define().run()
+
+
+def test_prefetched_batches_are_kept_after_an_error():
+    """An error costs its own batch only, at every position and depth."""
+
+    def function(x):
+        if int(x) // 4 in (0, 3, 4):
+            raise RuntimeError("broken batch")
+        return x
+
+    @pipeline_def(batch_size=4, num_threads=2, prefetch_queue_depth=3)
+    def define():
+        return fn.python_function(fn.external_source(source), function=function)
+
+    pipe, seen = define(), []
+    for _ in range(8):
+        try:
+            seen.append(int(pipe.run()[0].at(0)) // 4)
+        except RuntimeError:
+            seen.append("error")
+    assert seen == ["error", 1, 2, "error", "error", 5, 6, 7]
+
+
+def test_notes_are_added_once():
+    """An exception object that is raised again does not collect notes without end."""
+    problem = ValueError("always the same")
+
+    def function(x):
+        raise problem
+
+    @pipeline_def(batch_size=1, num_threads=1, prefetch_queue_depth=1)
+    def define():
+        return fn.python_function(fn.external_source(lambda: np.zeros(1), name="same"), function=function)
+
+    pipe = define()
+    for _ in range(3):
+        with pytest.raises(ValueError, match="always"):
+            pipe.run()
+    assert len([note for note in problem.__notes__ if note.startswith("called at")]) == 1
+
+
+def test_out_of_memory_request():
+    """An impossible allocation is a MemoryError at its operator, and the pipeline goes on."""
+
+    @pipeline_def(batch_size=2, num_threads=1)
+    def define():
+        size = fn.external_source(lambda i: np.array([1, 1 << 50 if i == 0 else 2]))
+        return fn.python_function(size, function=lambda n: np.zeros(int(n), np.uint8))
+
+    pipe = define()
+    with pytest.raises(MemoryError) as caught:
+        pipe.run()
+    assert "sample 1 of batch 0" in caught.value.__notes__[0]
+    assert pipe.run()[0].shape() == [(1,), (2,)]
+
+
+def test_a_dropped_pipeline_ends_its_threads():
+    """Garbage collection of a pipeline with batches in flight."""
+    gc.collect()
+    assert wait_until(lambda: not threads())
+
+    @pipeline_def(batch_size=4, num_threads=3)
+    def define():
+        return fn.python_function(fn.external_source(source), function=lambda x: x)
+
+    pipe = define()
+    kept = pipe.run()[0]
+    assert len(threads()) == 3
+    dead = weakref.ref(pipe)
+    del pipe
+    gc.collect()
+    assert dead() is None
+    assert wait_until(lambda: not threads())
+    assert kept.as_array().tolist() == [0, 1, 2, 3]
+
+
+def test_a_pipeline_that_is_never_run_starts_no_threads():
+    """build() alone costs no thread."""
+    before = len(threads())
+
+    @pipeline_def(batch_size=4, num_threads=3)
+    def define():
+        return fn.external_source(source)
+
+    pipe = define()
+    pipe.build()
+    assert len(threads()) == before
+    del pipe
+
+
+def test_memory_is_recycled():
+    """After warm-up a pipeline whose batches are dropped allocates nothing."""
+
+    @pipeline_def(batch_size=4, num_threads=2)
+    def define():
+        data = fn.external_source(lambda: np.zeros((4, 100_000), np.float32))
+        return fn.python_function(data * 2, function=lambda x: x)
+
+    pipe = define()
+    for _ in range(10):
+        pipe.run()
+    before = pipe.executor_statistics()["pool"]["allocations"]
+    for _ in range(50):
+        pipe.run()
+    assert pipe.executor_statistics()["pool"]["allocations"] - before <= 2
+
+
+def test_kept_batches_are_never_overwritten():
+    """The ring allocates rather than take memory that somebody still sees."""
+
+    @pipeline_def(batch_size=2, num_threads=2, prefetch_queue_depth=2)
+    def define():
+        data = fn.external_source(lambda i: np.full((2, 20_000), i, np.int32))
+        return data, data + 1, fn.python_function(data, function=lambda x: x + 2)
+
+    pipe = define()
+    kept = [tuple(batch.at(1)[5:10] for batch in pipe.run()) for _ in range(20)]
+    gc.collect()
+    for index, arrays in enumerate(kept):
+        assert [array.tolist() for array in arrays] == [[index + extra] * 5 for extra in range(3)]
+
+
+PRELUDE = """
+import os, signal, sys, threading, time
+import numpy as np
+from pipeflow import fn, pipeline_def
+def source(i):
+    return np.arange(4) + 4 * i
+@pipeline_def(batch_size=4, num_threads=2, prefetch_queue_depth=3)
+def define(function=lambda x: x):
+    return fn.python_function(fn.external_source(source), function=function)
+"""
+
+
+def program(text, seconds=30, **arguments):
+    """Runs a program with a hard time limit."""
+    code = PRELUDE + textwrap.dedent(text)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        env=environment,
+        **arguments,
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pipe = define(); pipe.run()",
+        "pipe = define(); pipe.build()",
+        "pipe = define()",
+        "define().run(); define().run()",
+        "pipe = define(); batch = pipe.run()[0]; array = batch.at(0)",
+        "pipe = define(); pipe.run(); sys.exit(0)",
+        "pipe = define(lambda x: time.sleep(0.05) or x); pipe.run()",
+        "import builtins; builtins.pipe = define(); builtins.pipe.run()",
+        "pipe = define(); holder = {}; holder['pipe'] = pipe; holder['self'] = holder; pipe.run(); pipe.holder = holder",
+        "pipe = define(); pipe.run(); pipe.reset(); pipe.run(); del pipe",
+        "threading.Thread(target=lambda: define().run()).start()",
+    ],
+)
+def test_programs_end_by_themselves(text):
+    """A pipeline left alive, never run, collected, in a cycle or with a slow function never keeps a program from ending."""
+    done = program(text)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
+def test_sigint_while_waiting():
+    """Ctrl-C interrupts run() at once; a later run() returns the batch, nothing is lost."""
+    done = program(
+        """
+        gate = threading.Event()
+        pipe = define(lambda x: gate.wait(20) and x)
+        timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+        timer.start()
+        try:
+            pipe.run()
+        except KeyboardInterrupt:
+            gate.set()
+            print(pipe.run()[0].as_array().tolist(), pipe.run()[0].as_array().tolist())
+        """
+    )
+    assert done.stdout.strip() == "[0, 1, 2, 3] [4, 5, 6, 7]", done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_use_after_fork_is_refused():
+    """In a forked child every call says why it cannot work; the parent goes on, and the child may build its own."""
+    done = program(
+        """
+        import warnings
+        warnings.simplefilter("ignore")
+        pipe = define()
+        pipe.run()
+        child = os.fork()
+        if child == 0:
+            try:
+                pipe.run()
+            except RuntimeError as error:
+                print("refused:", "built in another process" in str(error), flush=True)
+            print(define().run()[0].as_array().tolist(), flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        print(pipe.run()[0].as_array().tolist())
+        """
+    )
+    assert done.stdout.splitlines() == ["refused: True", "[0, 1, 2, 3]", "[4, 5, 6, 7]"], done.stderr
+
+
+def test_sigterm_ends_a_busy_program():
+    """A program in the middle of a batch dies of SIGTERM as any other."""
+    code = PRELUDE + "pipe = define(lambda x: time.sleep(30) or x)\nprint('up', flush=True)\npipe.run()"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment)
+    assert process.stdout.readline() == b"up\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == -signal.SIGTERM
+    process.stdout.close()
+
+
+def test_guards_and_merges():
+    """Steps under a guard run for their samples only, and a merge is a choice, not a copy."""
+    from pipeflow import graph
+    from pipeflow.operators import structure
+
+    seen = {"low": [], "high": []}
+
+    @pipeline_def(batch_size=4, num_threads=2, seed=1)
+    def define():
+        data = fn.external_source(source, ndim=0, dtype=types.INT64)
+        low = data < 2
+        recorder = graph.current.get()
+
+        def branch(on, function):
+            recorder.guard = ((low.edge, on),)
+            made = fn.python_function(data, function=function)
+            recorder.guard = ()
+            return made
+
+        one = branch(True, lambda x: seen["low"].append(int(x)) or x * 10)
+        two = branch(False, lambda x: seen["high"].append(int(x)) or x * 100)
+        return structure.merge(one, two, low)
+
+    pipe = define()
+    assert pipe.run()[0].as_array().tolist() == [0, 10, 200, 300]
+    assert pipe.run()[0].as_array().tolist() == [400, 500, 600, 700]
+    assert seen["low"] == [0, 1]
+    assert seen["high"][:6] == [2, 3, 4, 5, 6, 7]
+
+
+def test_a_function_is_not_called_for_an_empty_branch():
+    """When no sample takes a branch its functions are not called, in either mode."""
+    from pipeflow import graph
+    from pipeflow.operators import structure
+
+    @pipeline_def(batch_size=4, num_threads=1)
+    def define():
+        data = fn.external_source(source)
+        never = data < 0
+        recorder = graph.current.get()
+        recorder.guard = ((never.edge, True),)
+        single = fn.python_function(data, function=lambda x: 1 / 0)
+        batch = fn.python_function(single, function=lambda xs: 1 / 0, batch_processing=True)
+        recorder.guard = ()
+        return structure.merge(batch, data, never)
+
+    assert define().run()[0].as_array().tolist() == [0, 1, 2, 3]
+
+
+def test_steps_on_a_device():
+    """The executor drives a runtime it knows nothing about: here one that doubles as a record of what was asked."""
+    from pipeflow import graph, plan
+    from pipeflow.executor import Executor, Options
+
+    asked = []
+
+    class Fake:
+        def upload(self, samples):
+            asked.append("upload")
+            return [("device", sample.copy()) for sample in samples]
+
+        def download(self, batch):
+            asked.append("download")
+            return [array for _, array in batch]
+
+        def launch(self, op, inputs, arguments):
+            asked.append(op.name)
+            return list(inputs[0])
+
+    recorder = graph.Recorder()
+    with graph.recording(recorder):
+        data = fn.external_source(source)
+        there = fn.copy(data.gpu(), device="gpu")
+        assert there.device == "gpu"
+        recorder.graph.outputs = graph.collect_outputs(recorder, there.cpu() + 1)
+    compiled = plan.compile(recorder.graph, 1)
+    assert [stage.kind for stage in compiled.stages] == ["source", "device", "device", "device", "sample"]
+    assert compiled.slots[compiled.stages[1].steps[0].outputs[0]].kind == "device"
+    executor = Executor(compiled, Options(4), Fake())
+    executor.fill(1)
+    assert executor.take().outputs[0].as_array().tolist() == [1, 2, 3, 4]
+    executor.close()
+    assert asked == ["upload", "copy", "download"]
+
+
+def test_a_gpu_step_without_a_gpu():
+    """Building says what is missing."""
+
+    @pipeline_def(batch_size=4, num_threads=1)
+    def define():
+        return fn.external_source(source).gpu()
+
+    with pytest.raises(RuntimeError, match="runs on the GPU"):
+        define().build()
+
+
+@pytest.mark.parametrize(
+    ("use", "text"),
+    [
+        (lambda data: fn.shapes(data.gpu(), device="cpu"), "use .cpu()"),
+        (lambda data: fn.copy(data, device="gpu"), "use .gpu()"),
+        (lambda data: fn.random.uniform(range=data.gpu()), "argument 'range' lies on the GPU"),
+        (lambda data: fn.python_function(data, function=print, device="mixed"), "use .gpu()|no mixed"),
+    ],
+)
+def test_wrong_mixes_of_devices(use, text):
+    """They are found while the pipeline is being defined, at the user's line."""
+
+    @pipeline_def(batch_size=4, num_threads=1)
+    def define():
+        return use(fn.external_source(source))
+
+    with pytest.raises(ValueError, match=text) as caught:
+        define()
+    assert any("test_executor.py" in note for note in caught.value.__notes__)

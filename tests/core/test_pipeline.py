@@ -1,0 +1,507 @@
+"""Pipeline and pipeline_def: definitions, arguments, running, questions, saving."""
+
+import json
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import pipeflow
+from pipeflow import Pipeline, fn, pipeline_def, types
+from pipeflow.plan import compile as compile_plan
+
+
+def source(iteration):
+    """Two samples that tell the iteration."""
+    return np.array([iteration, iteration + 100])
+
+
+@pipeline_def(batch_size=2, num_threads=1, seed=1)
+def simple(scale=1):
+    """A small pipeline of one output."""
+    return fn.external_source(source) * scale
+
+
+def first(pipe):
+    """The first output of a run as a list."""
+    return pipe.run()[0].as_array().tolist()
+
+
+def test_definition_with_arguments():
+    """Arguments of the function and of the pipeline go where they belong; the latter may be overridden at the call."""
+    assert first(simple(3)) == [0, 300]
+    assert first(simple(scale=2)) == [0, 200]
+    pipe = simple(scale=2, num_threads=3, seed=9)
+    assert (pipe.num_threads, pipe.seed, pipe.batch_size, pipe.max_batch_size) == (3, 9, 2, 2)
+
+
+def test_definition_without_parentheses():
+    """The bare decorator takes all arguments at the call."""
+
+    @pipeline_def
+    def bare():
+        return fn.external_source(source)
+
+    assert first(bare(batch_size=2, num_threads=1)) == [0, 100]
+    assert bare.__name__ == "bare"
+
+
+def test_function_with_keyword_catch_all_is_refused():
+    """Arguments of pipeline and function could not be told apart."""
+    with pytest.raises(TypeError, match="must be named"):
+
+        @pipeline_def
+        def catch_all(**settings):
+            return fn.random.uniform()
+
+
+def test_an_argument_of_both_goes_to_the_function():
+    """With a warning."""
+
+    @pipeline_def(batch_size=2, num_threads=1)
+    def seeded(seed):
+        return fn.random.uniform(seed=seed)
+
+    with pytest.warns(UserWarning, match="'seed' is one of the pipeline and of"):
+        pipe = seeded(seed=4)
+    assert len(first(pipe)) == 2
+
+
+@pytest.mark.parametrize("call", [lambda: simple(bach_size=2), lambda: pipeline_def(bach_size=3)(lambda: 0)])
+def test_unknown_arguments(call):
+    """A misspelt argument is an error that suggests the right one."""
+    with pytest.raises(TypeError, match="did you mean 'batch_size'"):
+        call()
+
+
+def test_subclass_with_define_graph():
+    """The object-oriented form."""
+
+    class Mine(Pipeline):
+        def __init__(self, scale, **arguments):
+            super().__init__(**arguments)
+            self.input = pipeflow.ops.ExternalSource(source)
+            self.scale = scale
+
+        def define_graph(self):
+            return self.input() * self.scale
+
+    assert first(Mine(2, batch_size=2, num_threads=1)) == [0, 200]
+
+
+def test_context_manager_and_set_outputs():
+    """``with pipe:`` records, set_outputs says what comes out."""
+    pipe = Pipeline(batch_size=2, num_threads=1)
+    with pipe:
+        assert Pipeline.current() is pipe
+        data = fn.external_source(source)
+        pipe.set_outputs(data, data + 1)
+    assert Pipeline.current() is None
+    assert [batch.as_array().tolist() for batch in pipe.run()] == [[0, 100], [1, 101]]
+
+
+def test_push_and_pop_current():
+    """The two halves of the context manager, nested."""
+    outer, inner = Pipeline(batch_size=1, num_threads=1), Pipeline(batch_size=1, num_threads=1)
+    Pipeline.push_current(outer)
+    Pipeline.push_current(inner)
+    assert Pipeline.current() is inner
+    Pipeline.pop_current()
+    assert Pipeline.current() is outer
+    Pipeline.pop_current()
+    with pytest.raises(RuntimeError, match="without push_current"):
+        Pipeline.pop_current()
+
+
+def test_constants_as_outputs():
+    """Numbers, lists of numbers and arrays may be returned."""
+
+    @pipeline_def(batch_size=2, num_threads=1)
+    def define():
+        return 3, np.ones(2), True, 2.5, [1, 2]
+
+    outputs = define().run()
+    assert [batch.at(1).tolist() for batch in outputs] == [3, [1, 1], True, 2.5, [1, 2]]
+    assert [batch.dtype for batch in outputs] == [types.INT32, types.FLOAT, types.BOOL, types.FLOAT, types.INT32]
+    outputs[1].at(0)[:] = 5  # a batch is the user's to write into
+    assert outputs[1].at(1).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("returned", "error", "text"),
+    [
+        (lambda: None, NotImplementedError, "returned nothing"),
+        (lambda: "abc", TypeError, "The output 0 is a str"),
+        (lambda: [[fn.random.uniform(), fn.random.uniform()], 3], TypeError, r"contains a nested `DataNode`.*\(\*\)"),
+        (lambda: {"a": fn.random.uniform()}, TypeError, "The output 0 is a dict"),
+    ],
+)
+def test_what_a_definition_must_not_return(returned, error, text):
+    """Nothing, texts, nested lists: each says what is allowed."""
+    with pytest.raises(error, match=text):
+        pipeline_def(returned, batch_size=1, num_threads=1)()
+
+
+def test_nodes_of_another_pipeline():
+    """A node can be used only where it was made, and only while its pipeline is being defined."""
+    kept = []
+
+    @pipeline_def(batch_size=1, num_threads=1)
+    def one():
+        kept.append(fn.random.uniform())
+        return kept[0]
+
+    @pipeline_def(batch_size=1, num_threads=1)
+    def two():
+        return kept[0] + 1
+
+    one()
+    with pytest.raises(RuntimeError, match="belongs to another pipeline"):
+        two()
+    with pytest.raises(RuntimeError, match="only while its pipeline is being defined"):
+        kept[0] + 1
+
+
+def test_names_are_unique():
+    """Two operators of one name are an error that points at the first."""
+
+    @pipeline_def(batch_size=1, num_threads=1)
+    def define():
+        return fn.random.uniform(name="a"), fn.random.normal(name="a")
+
+    with pytest.raises(RuntimeError, match="the name 'a' is used for two operators") as caught:
+        define()
+    assert "test_pipeline.py" in str(caught.value)
+
+
+def test_pruning_and_merging():
+    """What leads to no output does not run, equal calls run once; preserve keeps a call."""
+
+    @pipeline_def(batch_size=2, num_threads=1)
+    def define():
+        data = fn.external_source(source)
+        fn.external_source(lambda: 1 / 0)
+        _ = data + 5
+        fn.copy(data, preserve=True, name="kept")
+        return data * 2, data * 2
+
+    pipe = define()
+    names = [step.name for step in pipe.plan.steps()]
+    assert names == ["external_source_0", "kept", "math.mul_0"]
+    assert pipe.plan.outputs[0] == pipe.plan.outputs[1]
+    assert first(pipe) == [0, 200]
+
+
+def test_equal_graphs_give_equal_plans():
+    """Compiling is a function of the graph; results do not depend on threads, so the plan does not either."""
+    assert simple(2).plan == simple(2, num_threads=5).plan
+    assert simple(2).plan != simple(3).plan
+    assert simple(2).plan != simple(2, seed=2).plan
+    graph = simple(2).graph
+    assert str(compile_plan(graph, 1)) == str(compile_plan(graph, 1))
+    assert "external_source" in str(simple(2).plan)
+
+
+def test_run_without_build():
+    """build() is done by the first run()."""
+    assert first(simple()) == [0, 100]
+
+
+def test_batch_size_is_needed():
+    """Without one the build says so."""
+    with pytest.raises(ValueError, match="batch_size is not set"):
+        simple(batch_size=None).build()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"batch_size": 0}, ValueError, "batch_size must be at least 1, got 0"),
+        ({"batch_size": "many"}, TypeError, "batch_size must be an integer"),
+        ({"num_threads": -3}, ValueError, "num_threads must be at least 1"),
+        ({"prefetch_queue_depth": 0}, ValueError, "prefetch_queue_depth must be at least 1"),
+        ({"prefetch_queue_depth": {"cpu": 1}}, ValueError, "cpu_size"),
+    ],
+)
+def test_bad_settings(arguments, error, text):
+    """Each wrong setting is named with its value."""
+    with pytest.raises(error, match=text):
+        Pipeline(**arguments)
+
+
+def test_negative_seed():
+    """It means no seed, with a warning, as in DALI."""
+    with pytest.warns(UserWarning, match="negative seed"):
+        pipe = Pipeline(batch_size=1, seed=-5)
+    assert pipe.seed >= 0
+
+
+@pytest.mark.parametrize("name", ["max_streams", "default_cuda_stream_priority", "experimental_exec_dynamic"])
+def test_deprecated_settings_warn(name):
+    """They are accepted and say that they do nothing."""
+    with pytest.warns(DeprecationWarning, match=name):
+        Pipeline(batch_size=1, **{name: 1})
+
+
+def test_settings_can_be_read_back():
+    """Every setting has its property."""
+    pipe = Pipeline(
+        4, 2, None, 5, prefetch_queue_depth={"cpu_size": 3, "gpu_size": 1}, exec_dynamic=True, set_affinity=True
+    )
+    assert pipe.exec_separated
+    assert (pipe.cpu_queue_size, pipe.gpu_queue_size) == (3, 1)
+    assert pipe.prefetch_queue_depth == {"cpu_size": 3, "gpu_size": 1}
+    for name in (
+        "exec_pipelined", "exec_async", "exec_dynamic", "set_affinity", "max_streams", "default_cuda_stream_priority",
+        "enable_memory_stats", "py_num_workers", "py_start_method", "stream_policy", "concurrency", "device_id",
+        "is_restored_from_checkpoint",
+    ):  # fmt: skip
+        getattr(pipe, name)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"exec_async": False}, {"exec_pipelined": False}, {"set_affinity": True}, {"prefetch_queue_depth": 5}]
+)
+def test_ways_of_running_give_the_same(arguments):
+    """Synchronous, not prefetched, pinned or far ahead: the same batches."""
+    pipe = simple(**arguments)
+    assert [first(pipe) for _ in range(3)] == [[0, 100], [1, 101], [2, 102]]
+
+
+def test_synchronous_runs_use_the_callers_thread():
+    """With exec_async=False user code runs in the caller's stack."""
+    import threading
+
+    seen = []
+
+    @pipeline_def(batch_size=1, num_threads=2, exec_async=False, exec_pipelined=False)
+    def define():
+        return fn.python_function(function=lambda: seen.append(threading.current_thread()) or np.zeros(1))
+
+    define().run()
+    assert set(seen) == {threading.main_thread()}
+
+
+def test_prefetching_runs_ahead():
+    """With depth 3 the source is asked for three batches before the first is taken away for good."""
+    asked = []
+
+    @pipeline_def(batch_size=1, num_threads=1, prefetch_queue_depth=3)
+    def define():
+        return fn.external_source(lambda i: asked.append(i) or np.zeros(1))
+
+    pipe = define()
+    for _ in range(4):
+        pipe.run()
+    assert 4 <= len(asked) <= 7
+
+
+def test_schedule_and_outputs():
+    """schedule_run, share_outputs, release_outputs and outputs; mixing with run() is refused unless allowed."""
+    pipe = simple()
+    pipe.schedule_run()
+    pipe.schedule_run()
+    assert not pipe.empty()
+    assert pipe.share_outputs()[0].as_array().tolist() == [0, 100]
+    pipe.release_outputs()
+    assert pipe.outputs()[0].as_array().tolist() == [1, 101]
+    assert pipe.empty()
+    with pytest.raises(RuntimeError, match="Mixing pipeline API type"):
+        pipe.run()
+    pipe.enable_api_check(False)
+    assert first(pipe) == [2, 102]
+
+
+def test_outputs_without_schedule():
+    """There must be something to wait for."""
+    pipe = simple()
+    pipe.build()
+    with pytest.raises(RuntimeError, match="no scheduled batch"):
+        pipe.outputs()
+
+
+def test_iter_setup_feeds():
+    """The hook of the object-oriented form is called before each run."""
+
+    class Fed(Pipeline):
+        count = 0
+
+        def define_graph(self):
+            return fn.external_source(name="x")
+
+        def iter_setup(self):
+            self.count += 1
+            self.feed_input("x", np.array([self.count]))
+
+    pipe = Fed(batch_size=1, num_threads=1)
+    assert [first(pipe) for _ in range(3)] == [[1], [2], [3]]
+
+
+def test_declared_outputs_are_checked():
+    """output_dtype, output_ndim and output_layout are promises, one for all outputs or one each."""
+    assert first(simple(output_dtype=types.INT64, output_ndim=0)) == [0, 100]
+    with pytest.raises(RuntimeError, match="Output 0 was declared with dtype types.FLOAT and has types.INT64"):
+        simple(output_dtype=types.FLOAT).run()
+    with pytest.raises(RuntimeError, match="declared with ndim 3 and has 0"):
+        simple(output_ndim=[3]).run()
+    with pytest.raises(RuntimeError, match="declared with layout 'HWC'"):
+        simple(output_layout="HWC").run()
+    with pytest.raises(ValueError, match="output_dtype has 2 entries for 1 output"):
+        simple(output_dtype=[types.FLOAT] * 2).build()
+    assert simple(output_dtype=types.INT64).output_dtype() == [types.INT64]
+
+
+def test_statistics():
+    """Sizes per operator when asked for, and the memory pool always."""
+    pipe = simple(enable_memory_stats=True)
+    pipe.run()
+    statistics = pipe.executor_statistics()
+    assert statistics["external_source_0"]["real_memory_size"] == [16]
+    assert statistics["external_source_0"]["max_real_memory_size"] == [8]
+    assert set(statistics["pool"]) == {"allocations", "reserved"}
+    assert set(simple().executor_statistics()) == {"pool"}
+
+
+def test_bytes_per_sample_is_the_hint_of_all():
+    """The pipeline's bytes_per_sample reserves memory for every Python function."""
+
+    @pipeline_def(batch_size=4, num_threads=1, bytes_per_sample=100_000)
+    def define():
+        return fn.python_function(fn.external_source(lambda: np.zeros(4)), function=lambda x: x)
+
+    assert define().executor_statistics()["pool"]["reserved"] >= 4 * 4 * 100_000
+
+
+def test_reader_questions_without_readers():
+    """A pipeline without readers has no epoch sizes; a wrong name is an error."""
+    assert simple().epoch_size() == {}
+    assert simple().reader_meta() == {}
+    with pytest.raises(RuntimeError, match="no reader 'x'"):
+        simple().epoch_size("x")
+
+
+def test_dot_file(tmp_path):
+    """The graph in Graphviz's language."""
+    path = tmp_path / "graph.dot"
+    simple(2).save_graph_to_dot_file(str(path), show_tensors=True, use_colors=True)
+    text = path.read_text()
+    assert text.startswith("digraph")
+    assert "external_source" in text
+    assert "fillcolor" in text
+
+
+def double(x):
+    """At the top level of a module, so that it can be saved by name."""
+    return x * 2
+
+
+@pipeline_def(batch_size=2, num_threads=1, seed=21)
+def saved():
+    """Everything a file must hold."""
+    data = fn.external_source(source, name="numbers")
+    made = fn.python_function(data, function=double)
+    return (
+        made[None],
+        fn.random.uniform(shape=(2,)),
+        made + np.array([1.5, 2.5]),
+        fn.random.normal(seed=4, name="noise"),
+    )
+
+
+def test_serialize_and_deserialize():
+    """The loaded pipeline gives the same batches; its settings may be overridden."""
+    text = saved().serialize()
+    json.loads(text)
+    original, loaded = saved().run(), Pipeline.deserialize(text, num_threads=3)
+    assert loaded.num_threads == 3
+    for left, right in zip(original, loaded.run()):
+        np.testing.assert_array_equal(left.as_array(), right.as_array())
+
+
+def test_serialize_to_a_file_and_load_in_a_fresh_process(tmp_path):
+    """A file made here runs there."""
+    path = tmp_path / "pipeline.json"
+    saved().serialize(filename=str(path))
+    code = (
+        f"import sys; sys.path[:0] = {[str(p) for p in sys.path if p]!r}\n"
+        f"from pipeflow import Pipeline; pipe = Pipeline.deserialize(filename={str(path)!r})\n"
+        "print([batch.as_array().tolist() for batch in pipe.run()])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str([batch.as_array().tolist() for batch in saved().run()])
+
+
+def test_deserialize_and_build():
+    """The older form: a pipeline takes over a saved graph."""
+    pipe = Pipeline(batch_size=2, num_threads=1, seed=21)
+    pipe.deserialize_and_build(saved().serialize())
+    np.testing.assert_array_equal(pipe.run()[1].as_array(), saved().run()[1].as_array())
+
+
+def test_lambdas_are_saved_only_by_value():
+    """By import path they cannot go; by value only when both sides say so."""
+    pytest.importorskip("cloudpickle")
+
+    @pipeline_def(batch_size=2, num_threads=1)
+    def define():
+        return fn.python_function(fn.external_source(source), function=lambda x: x + 7)
+
+    with pytest.raises(TypeError, match=r"argument 'function' of fn.python_function.*allow_pickle=True"):
+        define().serialize()
+    text = define().serialize(allow_pickle=True)
+    with pytest.raises(ValueError, match="allow_pickle=True"):
+        Pipeline.deserialize(text)
+    assert first(Pipeline.deserialize(text, allow_pickle=True)) == [7, 107]
+
+
+@pytest.mark.parametrize("text", ["", "not json", "{}", '{"format": 99}', b"\x80\x04"])
+def test_what_is_no_saved_pipeline(text):
+    """Foreign, truncated and newer files are refused with a reason."""
+    with pytest.raises((ValueError, UnicodeDecodeError)):
+        Pipeline.deserialize(text)
+
+
+def test_debug_runs_in_the_users_stack():
+    """Operators run at once: values can be looked at, and errors come out of the line that caused them."""
+    seen = []
+
+    def define():
+        data = fn.external_source(source)
+        doubled = data * 2
+        seen.append(doubled.value.as_array().tolist())
+        return fn.python_function(doubled, function=lambda x: 1 / 0 if x == 2 else x)
+
+    pipe = pipeline_def(define, batch_size=2, num_threads=1, debug=True)()
+    assert first(pipe) == [0, 200]
+    with pytest.raises(ZeroDivisionError) as caught:
+        pipe.run()
+    assert seen == [[0, 200], [2, 202]]
+    assert any(entry.name == "define" for entry in caught.traceback)
+
+
+def test_import_of_dalis_modules():
+    """The modules that DALI users import from exist."""
+    from pipeflow.data_node import DataNode
+    from pipeflow.pipeline import do_not_convert  # noqa: F401
+    from pipeflow.tensors import TensorCPU, TensorListCPU  # noqa: F401
+
+    assert DataNode is pipeflow.DataNode
+
+
+def test_first_run_after_reset_starts_over():
+    """reset() drops prefetched batches: the next epoch begins at iteration 0."""
+    pipe = simple()
+    first(pipe)
+    first(pipe)
+    pipe.reset()
+    assert first(pipe) == [0, 100]
+
+
+def test_no_warnings_in_normal_use():
+    """Building and running warns of nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert first(simple()) == [0, 100]
