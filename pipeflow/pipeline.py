@@ -180,7 +180,7 @@ class Pipeline:
             self._enable_memory_stats, self._set_affinity,
         )  # fmt: skip
         self._executor = Executor(self._plan, options)
-        self._finalizer = weakref.finalize(self, self._executor.close)
+        self._finalizer = weakref.finalize(self, self._executor.crew.close)
         if self._restored is not None:
             self._executor.restore(saving.checkpoint_from_json(self._restored, self._plan))
 

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -54,6 +55,75 @@ class _Task:
     end: int
 
 
+class Crew:
+    """The threads of an executor and what they wait for.
+
+    It refers to the executor weakly, and so do its threads while they wait: a pipeline that can be reached only from its own
+    functions is collected like any other garbage, and its threads end.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.work = threading.Condition(self.lock)
+        self.finished = threading.Condition(self.lock)
+        self.threads: list[threading.Thread] = []
+        self.idle = 0
+        self.closing = False
+        self.wakers: list[weakref.WeakMethod[Callable[[], None]]] = []
+        self.inside = threading.local()
+        self.process = os.getpid()
+
+    def start(self, executor: "Executor") -> None:
+        """Starts the threads."""
+        for number in range(executor.options.num_threads):
+            arguments = (weakref.ref(executor), number, executor.options.affinity)
+            thread = threading.Thread(target=self._serve, args=arguments, name=f"pipeflow-{number}", daemon=True)
+            self.threads.append(thread)
+            thread.start()
+
+    def close(self) -> None:
+        """Ends the threads: what is running is finished first, nothing new is started."""
+        if os.getpid() != self.process:
+            return
+        self.closing = True
+        for waker in self.wakers:
+            wake = waker()
+            if wake is not None:
+                wake()  # a source that waits for data must not keep its thread
+        with self.lock:
+            self.work.notify_all()
+            self.finished.notify_all()
+        for thread in self.threads:
+            if thread is not threading.current_thread():
+                thread.join(CLOSE_SECONDS)
+        self.threads.clear()
+
+    def _serve(self, executor_reference: "weakref.ref[Executor]", number: int, affinity: bool) -> None:
+        self.inside.active = True
+        if affinity and hasattr(os, "sched_setaffinity"):
+            allowed = sorted(os.sched_getaffinity(0))
+            os.sched_setaffinity(0, {allowed[number % len(allowed)]})
+        arena = Arena()
+        while True:
+            with self.lock:
+                while True:
+                    executor = executor_reference()
+                    if self.closing or executor is None:
+                        break
+                    task = executor.claim()
+                    if task is not None:
+                        break
+                    del executor
+                    self.idle += 1
+                    self.work.wait()
+                    self.idle -= 1
+            if self.closing or executor is None:
+                return
+            assert task is not None
+            executor.perform(task, arena)
+            del task, executor
+
+
 class Executor:
     """Runs one Plan. ``schedule`` and ``take`` are for one thread at a time."""
 
@@ -76,19 +146,16 @@ class Executor:
                 self.stages.append(WholeStep(plan, stage.steps[0]))
         self._reserve()
         self._constants = [(slot, plan.constant(value), plan.slots[slot].spec.layout) for slot, value in plan.constants]
-        self._lock = threading.Lock()
-        self._work = threading.Condition(self._lock)
-        self._finished = threading.Condition(self._lock)
+        self.crew = Crew()
+        self.crew.wakers = [weakref.WeakMethod(item.source.close) for item in self.sources if hasattr(item.source, "close")]
+        self._lock = self.crew.lock
+        self._work = self.crew.work
+        self._finished = self.crew.finished
         self._ring: deque[BatchRun] = deque()
-        self._threads: list[threading.Thread] = []
         self._arena = Arena()
-        self._process = os.getpid()
-        self._closing = False
         self._ended = False
-        self._idle = 0
         self._running = 0
         self._scheduled = 0
-        self._inside = threading.local()
         self.epoch = 0
         self.iteration = 0
         self.position = 0
@@ -182,20 +249,7 @@ class Executor:
 
     def close(self) -> None:
         """Ends the threads; what is running is finished first, nothing new is started."""
-        if os.getpid() != self._process:
-            return
-        for item in self.sources:
-            if hasattr(item.source, "close"):
-                item.source.close()  # one that waits for data must not keep its thread
-        with self._lock:
-            self._closing = True
-            self._ring.clear()
-            self._work.notify_all()
-            self._finished.notify_all()
-        for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join(CLOSE_SECONDS)
-        self._threads.clear()
+        self.crew.close()
 
     def source(self, name: str) -> Any:
         """The source object behind an operator's name, None if there is none."""
@@ -254,11 +308,8 @@ class Executor:
         self._ring.append(batch)
         if self.options.synchronous:
             return
-        if not self._threads:
-            for number in range(self.options.num_threads):
-                thread = threading.Thread(target=self._serve, args=(number,), name=f"pipeflow-{number}", daemon=True)
-                self._threads.append(thread)
-                thread.start()
+        if not self.crew.threads:
+            self.crew.start(self)
         self._work.notify()
 
     def _available(self) -> float:
@@ -267,7 +318,7 @@ class Executor:
         can = [item.source.available() for item in self.sources if hasattr(item.source, "available")]
         return min(can, default=float("inf")) - unread
 
-    def _claim(self) -> _Task | None:
+    def claim(self) -> _Task | None:
         """The oldest work that nobody has."""
         passed = len(self.plan.stages)  # the stage that every earlier batch has reached
         for batch in self._ring:
@@ -276,6 +327,7 @@ class Executor:
             stage = self.plan.stages[batch.stage]
             if stage.kind == "sample":
                 if batch.cursor < batch.size:
+                    self._began_work()
                     left = batch.size - batch.cursor
                     begin = batch.cursor
                     batch.cursor += self.stages[batch.stage].chunk(left, self.options.num_threads)
@@ -283,9 +335,15 @@ class Executor:
                     return _Task(batch, begin, batch.cursor)
             elif not batch.claimed and (not stage.ordered or passed > batch.stage):
                 batch.claimed = True
+                self._began_work()
                 return _Task(batch, 0, 0)
             passed = min(passed, batch.stage)
         return None
+
+    def _began_work(self) -> None:
+        self._running += 1
+        if self.crew.idle:
+            self._work.notify()  # there may be more than one thread can do
 
     def _drop(self) -> None:
         """Empties the ring; waits for what is running, so that no source is used by two."""
@@ -293,46 +351,21 @@ class Executor:
         while self._running:
             self._finished.wait()
 
-    # The threads.
-
-    def _serve(self, number: int) -> None:
-        self._inside.active = True
-        if self.options.affinity and hasattr(os, "sched_setaffinity"):
-            allowed = sorted(os.sched_getaffinity(0))
-            os.sched_setaffinity(0, {allowed[number % len(allowed)]})
-        arena = Arena()
-        while True:
-            with self._lock:
-                task = self._claim()
-                while task is None:
-                    if self._closing:
-                        return
-                    self._idle += 1
-                    self._work.wait()
-                    self._idle -= 1
-                    task = self._claim()
-                if self._closing:
-                    return
-                self._running += 1
-                if self._idle:
-                    self._work.notify()  # there may be more than one thread can do
-            self._perform(task, arena)
-            del task
+    # The work.
 
     def _work_off(self, batch: BatchRun) -> None:
         """Runs the ring in the caller's thread until a batch is done."""
-        self._inside.active = True
+        self.crew.inside.active = True
         try:
             while not batch.done:
                 with self._lock:
-                    task = self._claim()
-                    self._running += 1
+                    task = self.claim()
                 assert task is not None, "a batch that is not done has work"
-                self._perform(task, self._arena)
+                self.perform(task, self._arena)
         finally:
-            self._inside.active = False
+            self.crew.inside.active = False
 
-    def _perform(self, task: _Task, arena: Arena) -> None:
+    def perform(self, task: _Task, arena: Arena) -> None:
         batch = task.batch
         interrupted = None
         stage = batch.stage
@@ -359,7 +392,7 @@ class Executor:
             self._running -= 1
             if batch.done or not self._running:
                 self._finished.notify_all()
-            elif self._idle:
+            elif self.crew.idle:
                 self._work.notify()
         if interrupted is not None:
             raise interrupted
@@ -439,14 +472,14 @@ class Executor:
                 return
 
     def _check_usable(self) -> None:
-        if os.getpid() != self._process:
+        if os.getpid() != self.crew.process:
             raise InvalidState(
                 "this pipeline was built in another process: after fork its threads do not exist here. Build it in the child, "
                 "or start the child before the pipeline"
             )
-        if self._closing:
+        if self.crew.closing:
             raise InvalidState("the pipeline is closed")
-        if getattr(self._inside, "active", False):
+        if getattr(self.crew.inside, "active", False):
             error = InvalidState("a function of a pipeline cannot run that same pipeline: it would wait for itself")
             add_notes(error, ["give the function what it needs as another input"])
             raise error

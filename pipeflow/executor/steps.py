@@ -76,7 +76,6 @@ class SampleStep(BoundStep):
         self.guard = tuple((slot, on, slot in inside) for slot, on in step.guard) if self.late_guard else ()
         self.fetch = fetch
         self.random = self.op.random and fetch is None
-        self.merges = self.op.name == "_merge"
         self.wants_source = "source" in self.op.wants
         self.kernel = None if fetch is not None else Kernel(self.op, self.constants, self.count, step.specs)
 
@@ -110,12 +109,7 @@ class SampleStep(BoundStep):
                 held = values[slot]
                 inputs.append(held[sample] if type(held) is list else held[sample, ...])
         place.sample = sample
-        if self.merges:  # one side has no value for this sample
-            outputs: Any = (inputs[0] if inputs[2] else inputs[1],)
-            if batch.layouts[self.step.outputs[0]] is None:
-                sides = [batch.layouts[slot] for slot in self.step.inputs[:2]]
-                batch.layouts[self.step.outputs[0]] = sides[0] or sides[1] or ""
-        elif self.fetch is not None:
+        if self.fetch is not None:
             outputs = self.fetch(int(inputs[0]))
             if self.count == 1 and not isinstance(outputs, tuple):
                 outputs = (outputs,)

@@ -13,7 +13,7 @@ import weakref
 import numpy as np
 import pytest
 
-from pipeflow import fn, pipeline_def, types
+from pipeflow import fn, pipeline_def
 
 
 def source(iteration):
@@ -164,6 +164,27 @@ def test_a_dropped_pipeline_ends_its_threads():
     assert kept.as_array().tolist() == [0, 1, 2, 3]
 
 
+def test_a_pipeline_that_its_own_function_refers_to_is_collected():
+    """A cycle through the user's function does not keep threads alive for good."""
+    gc.collect()
+    assert wait_until(lambda: not threads())
+
+    def build():
+        holder = {}
+
+        @pipeline_def(batch_size=4, num_threads=2)
+        def define():
+            return fn.python_function(fn.external_source(source), function=lambda x: x + len(holder))
+
+        holder["pipe"] = define()
+        holder["pipe"].run()
+        return weakref.ref(holder["pipe"])
+
+    dead = build()
+    assert wait_until(lambda: gc.collect() >= 0 and dead() is None)
+    assert wait_until(lambda: not threads())
+
+
 def test_a_pipeline_that_is_never_run_starts_no_threads():
     """build() alone costs no thread."""
     before = len(threads())
@@ -310,55 +331,6 @@ def test_sigterm_ends_a_busy_program():
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == -signal.SIGTERM
     process.stdout.close()
-
-
-def test_guards_and_merges():
-    """Steps under a guard run for their samples only, and a merge is a choice, not a copy."""
-    from pipeflow import graph
-    from pipeflow.operators import structure
-
-    seen = {"low": [], "high": []}
-
-    @pipeline_def(batch_size=4, num_threads=2, seed=1)
-    def define():
-        data = fn.external_source(source, ndim=0, dtype=types.INT64)
-        low = data < 2
-        recorder = graph.current.get()
-
-        def branch(on, function):
-            recorder.guard = ((low.edge, on),)
-            made = fn.python_function(data, function=function)
-            recorder.guard = ()
-            return made
-
-        one = branch(True, lambda x: seen["low"].append(int(x)) or x * 10)
-        two = branch(False, lambda x: seen["high"].append(int(x)) or x * 100)
-        return structure.merge(one, two, low)
-
-    pipe = define()
-    assert pipe.run()[0].as_array().tolist() == [0, 10, 200, 300]
-    assert pipe.run()[0].as_array().tolist() == [400, 500, 600, 700]
-    assert seen["low"] == [0, 1]
-    assert seen["high"][:6] == [2, 3, 4, 5, 6, 7]
-
-
-def test_a_function_is_not_called_for_an_empty_branch():
-    """When no sample takes a branch its functions are not called, in either mode."""
-    from pipeflow import graph
-    from pipeflow.operators import structure
-
-    @pipeline_def(batch_size=4, num_threads=1)
-    def define():
-        data = fn.external_source(source)
-        never = data < 0
-        recorder = graph.current.get()
-        recorder.guard = ((never.edge, True),)
-        single = fn.python_function(data, function=lambda x: 1 / 0)
-        batch = fn.python_function(single, function=lambda xs: 1 / 0, batch_processing=True)
-        recorder.guard = ()
-        return structure.merge(batch, data, never)
-
-    assert define().run()[0].as_array().tolist() == [0, 1, 2, 3]
 
 
 def test_steps_on_a_device():

@@ -342,7 +342,7 @@ def test_iter_setup_feeds():
 def test_declared_outputs_are_checked():
     """output_dtype, output_ndim and output_layout are promises, one for all outputs or one each."""
     assert first(simple(output_dtype=types.INT64, output_ndim=0)) == [0, 100]
-    with pytest.raises(RuntimeError, match="Output 0 was declared with dtype types.FLOAT and has types.INT64"):
+    with pytest.raises(RuntimeError, match=r"Output 0 was declared with dtype types\.FLOAT and has types\.INT64"):
         simple(output_dtype=types.FLOAT).run()
     with pytest.raises(RuntimeError, match="declared with ndim 3 and has 0"):
         simple(output_ndim=[3]).run()

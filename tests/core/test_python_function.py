@@ -437,7 +437,7 @@ def test_output_layouts_as_string_and_short_list():
 
 def test_layout_that_does_not_fit():
     """A layout for another number of axes is an error at the sample."""
-    with pytest.raises(ValueError, match="layout 'HWC' has 3 axes and output 0 .* has 2"):
+    with pytest.raises(ValueError, match=r"layout 'HWC' has 3 axes and output 0 .* has 2"):
         run_function(lambda x: np.ones((2, 2)), output_layouts="HWC")
 
 
