@@ -245,10 +245,10 @@ class TensorListCPU:
         if isinstance(data, TensorListCPU):
             inherited = data.layout()
             self._dense, self._samples = data._dense, data._samples
-        elif isinstance(data, np.ndarray) and data.dtype != object:
+        elif isinstance(data, (np.ndarray, np.generic)) and data.dtype != object:
             if data.ndim == 0:
                 raise TypeError("a batch needs at least one axis, the samples; got a single number")
-            self._dense = _check_dtype(data)
+            self._dense = _check_dtype(np.asarray(data))
         elif isinstance(data, (str, bytes)):
             raise TypeError("a batch is made of a list of samples or an array whose first axis is the samples")
         elif isinstance(data, Iterable):
