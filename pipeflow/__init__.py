@@ -4,6 +4,7 @@
 """
 
 from pipeflow import data_node, fn, math, ops, tensors, types
+from pipeflow.declare import OutputSpec as Spec
 from pipeflow.graph import DataNode, newaxis
 from pipeflow.pipeline import Pipeline, do_not_convert, pipeline_def
 
@@ -12,6 +13,7 @@ __version__ = "0.1.0"
 __all__ = [
     "DataNode",
     "Pipeline",
+    "Spec",
     "data_node",
     "do_not_convert",
     "fn",

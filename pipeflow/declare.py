@@ -9,7 +9,9 @@ Calling an OpDef binds the call and hands it to the current ``interpreter``: rec
 running at once (``eager``) everywhere else.
 """
 
+import dataclasses
 import enum
+import importlib
 import inspect
 import operator as _operator
 import types as _python_types
@@ -127,6 +129,81 @@ class Spec:
         )
         parts = [str(self.dtype or "?"), shape] + ([self.layout] if self.layout else [])
         return " ".join(parts)
+
+
+class OutputSpec(Spec):
+    """What a Python function promises of one output: ``Spec(np.uint8, (None, None, 3), "HWC")``; None is anything."""
+
+    def __init__(self, dtype: Any = None, shape: Any = None, layout: str | None = None) -> None:
+        super().__init__(shape, dtype, types.check_layout(layout) if layout is not None else None)
+        if self.layout and self.shape is not None and len(self.layout) != len(self.shape):
+            raise ValueError(f"layout {self.layout!r} has {len(self.layout)} axes and shape {self.shape} has {self.ndim}")
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The promised outputs of a Python function, with names where it returns a dict, dataclass or named tuple."""
+
+    specs: tuple[Spec, ...]
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, value: Any) -> "Outputs":
+        """The promise that a user wrote as a Spec or type, a list or dict of them, or a dataclass or NamedTuple."""
+        if isinstance(value, Outputs):
+            return value
+        if isinstance(value, Mapping):
+            return cls(tuple(_promised(item) for item in value.values()), tuple(map(_identifier, value)))
+        if isinstance(value, type) and (dataclasses.is_dataclass(value) or hasattr(value, "_fields")):
+            hints = typing.get_type_hints(value, include_extras=True)
+            marks = [[x for x in typing.get_args(hint) if isinstance(x, Spec)] for hint in hints.values()]
+            return cls(tuple(_promised(found[0] if found else None) for found in marks), tuple(hints))
+        if isinstance(value, (list, tuple)):
+            return cls(tuple(map(_promised, value)))
+        return cls((_promised(value),))
+
+    def check_count(self, num_outputs: int) -> None:
+        """Refuses another number of outputs than the one that is given beside it."""
+        if num_outputs not in (1, len(self.specs)):
+            raise ValueError(f"outputs has {count_of(len(self.specs), 'entry', 'entries')} and num_outputs is {num_outputs}")
+
+
+def _promised(value: Any) -> Spec:
+    if isinstance(value, Spec):
+        return Spec(value.shape, value.dtype, value.layout)
+    return Spec(None, None if value is None else types.as_dtype(value))
+
+
+def _identifier(name: Any) -> str:
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ValueError(f"the name of an output must be an identifier, got {name!r}")
+    return name
+
+
+class NamedOutputs(tuple):
+    """Outputs by position, by attribute and by name: ``images, labels = out``, ``out.images``, ``out["images"]``."""
+
+    names: tuple[str, ...]
+
+    def __new__(cls, values: Iterable[Any], names: tuple[str, ...]) -> "NamedOutputs":
+        outputs = super().__new__(cls, values)
+        outputs.names = names
+        return outputs
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name not in self.names:
+            raise AttributeError(f"there is no output {name!r}; there are {', '.join(self.names)}")
+        return tuple.__getitem__(self, self.names.index(name))
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, str):
+            return super().__getitem__(key)
+        if key not in self.names:
+            raise KeyError(f"there is no output {key!r}; there are {', '.join(self.names)}")
+        return super().__getitem__(self.names.index(key))
+
+    def __reduce__(self) -> Any:
+        return NamedOutputs, (tuple(self), self.names)
 
 
 class Args(_python_types.SimpleNamespace):
@@ -286,6 +363,8 @@ class OpDef:
     result_hook: Callable[[Args, Any], Any] | None = None
     batch_hook: Callable[..., Any] | None = None
     list_hook: Callable[[Args], bool] | None = None
+    names_hook: Callable[[Args], tuple[str, ...]] | None = None
+    order: tuple[str, ...] = ()
     gpu_hook: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
@@ -355,6 +434,11 @@ class OpDef:
         self.result_hook = hook
         return hook
 
+    def returns_names(self, hook: Callable[[Args], tuple[str, ...]]) -> Callable[[Args], tuple[str, ...]]:
+        """Declares the names of the outputs, () for none."""
+        self.names_hook = hook
+        return hook
+
     def gpu(self, hook: Callable[..., Any]) -> Callable[..., Any]:
         """Declares the batched CUDA launch."""
         self.gpu_hook = hook
@@ -370,7 +454,10 @@ class OpDef:
         return self.outputs_hook(self.known(static)) if self.outputs_hook else self.num_outputs
 
     def pack(self, outputs: Sequence[Any], static: Mapping[str, Any]) -> Any:
-        """The outputs as a call returns them: nothing, one, or a list."""
+        """The outputs as a call returns them: nothing, one, a list, or by names."""
+        names = self.names_hook(self.known(static)) if self.names_hook is not None else ()
+        if names:
+            return NamedOutputs(outputs, names)
         if len(outputs) == 1 and not (self.list_hook is not None and self.list_hook(self.known(static))):
             return outputs[0]
         return list(outputs) or None
@@ -431,6 +518,12 @@ class OpDef:
             raise UnsupportedType(f"the operator does not take {dtype}; it takes {names}")
 
     def __call__(self, *inputs: Any, **keywords: Any) -> Any:
+        if self.order:
+            inputs, keywords = spread(self, inputs, keywords)  # type: ignore[assignment]
+        return self.apply(inputs, keywords)
+
+    def apply(self, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """The call with the data apart from the arguments, whatever the operator's own order of them is."""
         call = bind(self, inputs, keywords)
         result = interpreter.get()(call)
         return result if self.result_hook is None else self.result_hook(self.known(call.constants), result)
@@ -468,13 +561,15 @@ def operator(
     hidden: bool = False,
     takes_seed: bool = False,
     pure: bool = True,
+    order: str = "",
 ) -> Callable[[Callable[..., Any]], OpDef]:
     """Declares an operator from its kernel for one sample; see the module's words.
 
     ``dtypes`` says what the first input may be: names ("uint8 float32") or groups ("number" is everything, "integer",
     "float", "bool"). ``examples`` are calls written as in a pipeline, over the named arrays of ``tools/example_data.py``:
     ``"fn.flip(image, vertical=True)"``; the page, the support table and the tests of every operator run them. Without
-    any, one is made from the declaration where no argument is required.
+    any, one is made from the declaration where no argument is required. ``order`` is for operators that are called like
+    ordinary functions: their parameters by position, where the name of the variadic input stands for a list of the data.
     """
 
     def declare(body: Callable[..., Any]) -> OpDef:
@@ -482,7 +577,7 @@ def operator(
         op = OpDef(
             name, body, params, num_outputs, tuple(layouts.split()), sequences, elementwise, tuple(devices),
             types.dtypes_of(dtypes), no_effect or {}, examples, ops_name, hidden, takes_seed,
-            Traits(granularity=granularity, pure=pure),
+            Traits(granularity=granularity, pure=pure), order=tuple(order.split()),
         )  # fmt: skip
         return _register(op)
 
@@ -561,16 +656,24 @@ def _read_annotation(hint: Any) -> tuple[Role, Any]:
 def _signature(op: OpDef) -> inspect.Signature:
     """The signature users see: without the hidden and drawn parameters, with the universal ones."""
     shown = []
-    for param in op.inputs:
+    inputs = op.inputs
+    if op.order:
+        inputs = ()
+        for name in op.order:
+            default = op.arguments[name].default if name in op.arguments else None if name in UNIVERSAL else REQUIRED
+            shown.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))
+    for param in inputs:
         kind = inspect.Parameter.VAR_POSITIONAL if param.variadic else inspect.Parameter.POSITIONAL_ONLY
         default = REQUIRED if param.variadic else param.default
         shown.append(inspect.Parameter(param.name, kind, default=default))
-    named = [param for param in op.arguments.values() if param.positional]
+    others = [param for param in op.arguments.values() if param.name not in op.order]
+    named = [param for param in others if param.positional]
     shown += [inspect.Parameter(p.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=p.default) for p in named]
-    named = sorted((p for p in op.arguments.values() if not p.positional), key=lambda param: not param.required)
+    named = sorted((p for p in others if not p.positional), key=lambda param: not param.required)
     shown += [inspect.Parameter(p.name, inspect.Parameter.KEYWORD_ONLY, default=p.default) for p in named]
     for name in universal(op):
-        shown.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None))
+        if name not in op.order:
+            shown.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None))
     return inspect.Signature(shown)
 
 
@@ -605,6 +708,23 @@ class Call:
     hint: tuple[int, ...] = ()
     key: int | None = None
     origin: Origin | None = None
+
+
+def spread(op: OpDef, positional: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+    """The data and the keywords of a call that is written in the operator's own ``order``."""
+    if len(positional) > len(op.order):
+        raise TypeError(f"{op.title}: takes {count_of(len(op.order), 'positional argument')}, got {len(positional)}")
+    given = dict(zip(op.order, positional))
+    twice = [name for name in given if name in keywords]
+    if twice:
+        raise TypeError(f"{op.title}: got several values for the argument {twice[0]!r}")
+    given.update(keywords)
+    data = op.inputs[0].name
+    if data not in given:
+        bind(op, (), given)  # what else is wrong with the call comes first
+        raise TypeError(f"{op.title}: argument {data!r} is required (a list of inputs)")
+    inputs = given.pop(data)
+    return list(inputs) if isinstance(inputs, (list, tuple)) else [inputs], given
 
 
 def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
@@ -755,6 +875,8 @@ def convert(kind: Any, value: Any) -> Any:
         except ValueError:
             names = ", ".join(repr(member) for member in kind)
             raise ValueError(f"must be one of {names}, got {value!r}") from None
+    if isinstance(kind, type) and hasattr(kind, "of"):
+        return kind.of(value)
     if (kind is Callable or typing.get_origin(kind) is Callable) and not callable(value):
         raise TypeError(f"must be callable, got {type(value).__name__} {value!r}")
     return value
@@ -1038,8 +1160,12 @@ def eager(call: Call) -> Any:
             batch.key = call.key if drawn else None
             results.append(batch)
         else:
-            results.append(_reported(values[0], call.key) if drawn else values[0])
+            results.append(_reported(values[0], call.key) if drawn else _first(values))
     return op.pack(results, call.constants)
+
+
+def _first(values: Any) -> np.ndarray:
+    return values[0, ...] if isinstance(values, np.ndarray) else values[0]  # never a NumPy scalar
 
 
 def _reported(array: np.ndarray, key: int | None) -> np.ndarray:
@@ -1110,6 +1236,52 @@ def run_whole(
     result = op.body(*[list(samples) for samples in inputs], **arguments)
     outputs = [result] if count == 1 else list(result or ())
     return [list(values) if not isinstance(values, np.ndarray) else values for values in outputs]
+
+
+# ----------------------------------------------------------------------------------------------------
+# Frameworks whose tensors user functions may work with
+
+
+@dataclass(frozen=True)
+class Framework:
+    """How arrays become a framework's tensors and back, for functions that are called with tensors.
+
+    ``to_tensor(array)`` shares memory only with an array that may be written; ``to_array(tensor)`` shares it where it can
+    and says no with a TypeError. ``leaf(tensor)`` makes a tensor that gradients can be asked for, and
+    ``gradients(outputs, inputs, weights)`` gives those of the weighted outputs. ``stream(device)`` is the current stream.
+    """
+
+    name: str
+    to_tensor: Callable[[np.ndarray], Any]
+    to_array: Callable[[Any], np.ndarray]
+    is_tensor: Callable[[Any], bool]
+    leaf: Callable[[Any], Any] | None = None
+    gradients: Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Sequence[Any]] | None = None
+    stream: Callable[[Any], Any] | None = None
+
+
+frameworks: dict[str, Framework] = {
+    "numpy": Framework("numpy", lambda array: array, as_sample, lambda value: isinstance(value, np.ndarray))
+}
+FRAMEWORK_MODULES = {"torch": "pipeflow.plugin.pytorch", "jax": "pipeflow.plugin.jax"}
+
+
+def framework(name: str) -> Framework:
+    """The framework of a name; its plugin, and with it the framework itself, is loaded by the first call."""
+    if name not in frameworks:
+        if name not in FRAMEWORK_MODULES:
+            known = ", ".join(["numpy", *FRAMEWORK_MODULES])
+            raise ValueError(f"there is no framework {name!r}{nearest(name, FRAMEWORK_MODULES)}; there are {known}")
+        try:
+            importlib.import_module(FRAMEWORK_MODULES[name])
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.partition(".")[0] != name:
+                raise
+            raise ModuleNotFoundError(
+                f'{name} is needed here and is not installed: pip install "pipeflow[{name}]", or name another framework',
+                name=error.name,
+            ) from error
+    return frameworks[name]
 
 
 interpreter: ContextVar[Callable[[Call], Any]] = ContextVar("pipeflow_interpreter", default=eager)

@@ -97,6 +97,6 @@ def function_name(function: object) -> str:
     return f"{name} ({code.co_filename}:{code.co_firstlineno})" if code else name
 
 
-def count_of(number: int, noun: str) -> str:
-    """``1 sample``, ``2 samples``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def count_of(number: int, noun: str, plural: str = "") -> str:
+    """``1 sample``, ``2 samples``; ``1 entry``, ``2 entries``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"

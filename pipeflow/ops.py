@@ -20,7 +20,7 @@ class Operator:
         self._arguments = {**dict(zip(self.op.arguments, positional)), **arguments}
 
     def __call__(self, *inputs: Any, **arguments: Any) -> Any:
-        return self.op(*inputs, **{**self._arguments, **arguments})
+        return self.op.apply(inputs, {**self._arguments, **arguments})
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self._arguments.items())

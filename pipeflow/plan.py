@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pipeflow import seeds
-from pipeflow.declare import OpDef, Spec, Traits, find
+from pipeflow.declare import OpDef, Outputs, Spec, Traits, find
 from pipeflow.errors import Origin
 from pipeflow.graph import Edge, Graph, GraphNode
 
@@ -165,7 +165,7 @@ def describe_external(value: Any) -> str:
 
 def plain(value: Any) -> bool:
     """Whether a constant is data that can stand in a step as it is."""
-    if value is None or isinstance(value, (bool, int, float, str, bytes, Enum, np.dtype, np.number)):
+    if value is None or isinstance(value, (bool, int, float, str, bytes, Enum, np.dtype, np.number, Outputs)):
         return True
     return isinstance(value, tuple) and all(plain(item) for item in value)
 

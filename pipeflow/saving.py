@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Call, convert, find
+from pipeflow.declare import Call, Outputs, Spec, convert, find
 from pipeflow.errors import InvalidState, function_name
 from pipeflow.graph import DataNode, Edge, Graph, GraphNode, Recorder
 from pipeflow.plan import Plan, plain
@@ -53,6 +53,9 @@ def encode(value: Any, what: str, allow_pickle: bool) -> Any:
         return {"bytes": base64.b64encode(value).decode()}
     if isinstance(value, tuple):
         return {"tuple": [encode(item, what, allow_pickle) for item in value]}
+    if isinstance(value, Outputs):
+        specs = [[encode(part, what, False) for part in (spec.shape, spec.dtype, spec.layout)] for spec in value.specs]
+        return {"outputs": specs, "names": list(value.names)}
     if isinstance(value, list):
         return [encode(item, what, allow_pickle) for item in value]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
@@ -93,6 +96,9 @@ def decode(data: Any, what: str, allow_pickle: bool) -> Any:
         return tuple(decode(item, what, allow_pickle) for item in data["tuple"])
     if "dict" in data:
         return {key: decode(item, what, allow_pickle) for key, item in data["dict"].items()}
+    if "outputs" in data:
+        specs = [Spec(*[decode(part, what, False) for part in spec]) for spec in data["outputs"]]
+        return Outputs(tuple(specs), tuple(data["names"]))
     if "import" in data:
         try:
             return resolve_name(data["import"])

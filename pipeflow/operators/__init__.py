@@ -17,6 +17,8 @@ from pipeflow.operators import (
     resize,
     shape,
     structure,
+    tensor_functions,
+    tensorflow_functions,
     transforms,
 )
 
@@ -37,5 +39,7 @@ __all__ = [
     "resize",
     "shape",
     "structure",
+    "tensor_functions",
+    "tensorflow_functions",
     "transforms",
 ]

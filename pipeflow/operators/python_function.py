@@ -5,15 +5,16 @@ once, into the batch: so it may reuse its own buffers. Everything here is shared
 call user code: how it is called, how results are checked, how mistakes are reported.
 """
 
+import dataclasses
 import inspect
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from pipeflow import seeds, types
-from pipeflow.declare import BatchCall, Sample, Spec, Traits, operator
+from pipeflow.declare import BatchCall, Outputs, Sample, Spec, Traits, operator
 from pipeflow.errors import count_of, function_name
 from pipeflow.tensors import TensorCPU, TensorListCPU, as_sample
 
@@ -103,6 +104,94 @@ def split_outputs(result: Any, function: Callable[..., Any], num_outputs: int) -
     return result
 
 
+class Results:
+    """What a function may return: how many outputs and, where it promised them, their names, types, shapes and layouts."""
+
+    def __init__(self, function: Callable[..., Any], num_outputs: int, promised: Outputs | None = None) -> None:
+        self.function = function
+        self.count = num_outputs if promised is None else len(promised.specs)
+        self.names = promised.names if promised is not None else ()
+        self.specs = promised.specs if promised is not None else ()
+
+    def split(self, result: Any) -> Sequence[Any]:
+        """One entry an output."""
+        if self.names:
+            values = _by_name(result)
+            if values is not None:
+                return self._in_order(values)
+        return split_outputs(result, self.function, self.count)
+
+    def array(self, value: Any, output: int) -> np.ndarray:
+        """One output as an array that is as promised."""
+        if not self.specs:
+            return result_array(value, self.function, output)
+        spec = self.specs[output]
+        if spec.dtype is not None and not hasattr(value, "dtype"):
+            value = _as_promised(value, spec.dtype)
+        array = result_array(value, self.function, output)
+        self.check(array.shape, array.dtype, output)
+        return array
+
+    def check(self, shape: tuple[int, ...], dtype: np.dtype, output: int) -> None:
+        """Compares one output with its promise; the message shows both."""
+        spec = self.specs[output]
+        fits = spec.dtype is None or dtype == spec.dtype
+        if fits and spec.shape is not None:
+            fits = len(shape) == len(spec.shape) and all(want in (None, have) for want, have in zip(spec.shape, shape))
+        if fits and spec.shape is None and spec.layout:
+            fits = len(shape) == len(spec.layout)
+        if not fits:
+            wrong_type = spec.dtype is not None and dtype != spec.dtype
+            kind = TypeError if wrong_type else ValueError
+            name = f"output {self.names[output]!r}" if self.names else f"output {output}"
+            raise kind(
+                f"{name} of {function_name(self.function)} is declared as {spec} and the function returned "
+                f"{Spec(shape, dtype)}"
+            )
+
+    def check_batch(self, values: Any, output: int) -> Any:
+        """Compares an output of a function that gets whole batches with its promise."""
+        if self.specs and len(values):
+            if isinstance(values, np.ndarray):
+                self.check(values.shape[1:], values.dtype, output)
+            else:
+                for sample in values:
+                    self.check(sample.shape, sample.dtype, output)
+        return values
+
+    def _in_order(self, values: Mapping[str, Any]) -> list[Any]:
+        missing = [name for name in self.names if name not in values]
+        unknown = [name for name in values if name not in self.names]
+        if missing or unknown:
+            raise ValueError(
+                f"{function_name(self.function)} returned the fields {', '.join(map(str, values))}; declared are "
+                f"{', '.join(self.names)}"
+            )
+        return [values[name] for name in self.names]
+
+
+def _by_name(result: Any) -> Mapping[str, Any] | None:
+    """The fields of a dict, dataclass or named tuple; None for anything else."""
+    if isinstance(result, Mapping):
+        return result
+    if dataclasses.is_dataclass(result) and not isinstance(result, type):
+        return {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
+    if isinstance(result, tuple) and hasattr(result, "_fields"):
+        return dict(zip(result._fields, result))
+    return None
+
+
+def _as_promised(value: Any, dtype: np.dtype) -> Any:
+    """Python numbers take the promised type where it can hold their kind: an int is a float, a float no int."""
+    if isinstance(value, (bool, int, float, list, tuple)) and dtype.kind != "O":
+        array = np.asarray(value)
+        if array.dtype.kind in "biuf" and np.can_cast(array.dtype, dtype, "same_kind"):
+            return array.astype(dtype)
+        if array.dtype.kind == "i" and dtype.kind == "u" and array.size and array.min() >= 0:
+            return array.astype(dtype)
+    return value
+
+
 def check_like_first(
     array: np.ndarray, first: np.ndarray, function: Callable[..., Any], output: int, sample: int
 ) -> None:
@@ -129,9 +218,10 @@ def iterate(values: Any) -> Iterable[np.ndarray]:
 class SampleCalls:
     """Calls a function for each sample of a batch, in order, and gathers what it returns."""
 
-    def __init__(self, function: Callable[..., Any], num_outputs: int, rng: bool) -> None:
+    def __init__(self, function: Callable[..., Any], results: Results, rng: bool) -> None:
         self.function = function
-        self.num_outputs = num_outputs
+        self.results = results
+        self.num_outputs = results.count
         self.rng = rng
         self._generator = seeds.KeyedGenerator() if rng else None
 
@@ -188,7 +278,7 @@ class SampleCalls:
         return collector.values()
 
     def _checked(self, result: Any) -> np.ndarray:
-        return result_array(split_outputs(result, self.function, 1)[0], self.function, 0)
+        return self.results.array(self.results.split(result)[0], 0)
 
     def _collect(self, results: Iterable[Any], batch: BatchCall) -> list[Any]:
         collectors = [batch.collector(output) for output in range(self.num_outputs)]
@@ -198,9 +288,9 @@ class SampleCalls:
         batch.current = 0
         for index, result in enumerate(results):
             batch.current = index
-            values = split_outputs(result, self.function, self.num_outputs)
+            values = self.results.split(result)
             for output, (value, collector) in enumerate(zip(values, collectors)):
-                array = result_array(value, self.function, output)
+                array = self.results.array(value, output)
                 if index == 0:
                     firsts.append(array)
                     collector.start(array)[0] = array
@@ -222,25 +312,40 @@ class SampleCalls:
         batch.current = 0
         for index, result in enumerate(results):
             batch.current = index
-            split_outputs(result, self.function, 0)
+            self.results.split(result)
             batch.current = index + 1
         return []
 
 
 def call_batch(
-    function: Callable[..., Any], num_outputs: int, inputs: Sequence[Any], batch: BatchCall, rng: bool
+    function: Callable[..., Any], results: Results, inputs: Sequence[Any], batch: BatchCall, rng: bool
 ) -> list[Any]:
     """Calls a function once for the whole batch: lists of arrays in, one entry an output out."""
     named = {"rng": [seeds.Key(key) for key in batch.keys]} if rng else {}
     result = function(*[list(iterate(values)) for values in inputs], **named)
-    if num_outputs == 1:
-        outputs: Sequence[Any] = (result,)
+    by_name = _by_name(result) if results.names else None
+    if by_name is not None:
+        outputs: Sequence[Any] = results.split(result)
+    elif results.count == 1:
+        outputs = (result,)
         lone = isinstance(result, (tuple, list)) and len(result) == 1 and batch.size != 1
         if lone and not isinstance(result[0], (int, float)):
             outputs = result
     else:
-        outputs = split_outputs(result, function, num_outputs)
-    return [gather_output(value, function, output, batch) for output, value in enumerate(outputs)]
+        outputs = split_outputs(result, function, results.count)
+    return [
+        results.check_batch(gather_output(value, function, output, batch), output)
+        for output, value in enumerate(outputs)
+    ]
+
+
+def call_sample(
+    function: Callable[..., Any], results: Results, inputs: Sequence[np.ndarray], named: Mapping[str, Any]
+) -> Any:
+    """Calls a function for one sample: an array, or a tuple of one array an output."""
+    values = results.split(function(*inputs, **named))
+    arrays = tuple([results.array(value, output) for output, value in enumerate(values)])
+    return arrays[0] if results.count == 1 else arrays
 
 
 def gather_output(value: Any, function: Callable[..., Any], output: int, batch: BatchCall) -> Any:
@@ -302,34 +407,31 @@ def _dense_output(value: Any, function: Callable[..., Any], output: int, batch: 
 )
 def python_function(
     *inputs: Sample, function: Callable[..., Any], num_outputs: int = 1, batch_processing: bool = False,
-    output_layouts: Any = None, parallel: Literal["serial", "threads"] = "serial", key: Any,
+    output_layouts: Any = None, outputs: Outputs | None = None, parallel: Literal["serial", "threads"] = "serial", key: Any,
 ) -> Sample:  # fmt: skip
     """Calls a Python function with NumPy arrays, for each sample or (``batch_processing``) once for the batch.
 
     The function returns an array, or a tuple of ``num_outputs`` arrays; with ``num_outputs=0`` nothing. A parameter named
     ``rng`` receives a NumPy generator keyed to the sample. Calls are made one after another in the order of the samples;
-    ``parallel="threads"`` is for functions that may run side by side.
+    ``parallel="threads"`` is for functions that may run side by side. ``outputs`` promises what comes back, as
+    ``pipeflow.Spec(dtype, shape, layout)`` or a list or dict of them: it is checked at every call, later operators know it
+    when the pipeline is built, and the names of a dict become names of the outputs.
     """
     del output_layouts, batch_processing, parallel
     named = {"rng": thread_generator(key)} if wants_rng(function) else {}
-    values = split_outputs(function(*inputs, **named), function, num_outputs)
-    arrays = tuple(result_array(value, function, output) for output, value in enumerate(values))
-    return arrays[0] if num_outputs == 1 else arrays  # type: ignore[return-value]
+    return call_sample(function, Results(function, num_outputs, outputs), inputs, named)
 
 
 @python_function.batch
 def _(
-    *inputs: Any, function: Callable[..., Any], num_outputs: int, batch_processing: bool, batch: BatchCall, **_: Any
-) -> list[Any]:
+    *inputs: Any, function: Callable[..., Any], num_outputs: int, batch_processing: bool, outputs: Outputs | None,
+    batch: BatchCall, **_: Any
+) -> list[Any]:  # fmt: skip
     rng = wants_rng(function)
+    results = Results(function, num_outputs, outputs)
     if batch_processing:
-        return call_batch(function, num_outputs, inputs, batch, rng)
-    return SampleCalls(function, num_outputs, rng)(inputs, batch)
-
-
-@python_function.outputs
-def _(args: Any) -> int:
-    return args.num_outputs
+        return call_batch(function, results, inputs, batch, rng)
+    return SampleCalls(function, results, rng)(inputs, batch)
 
 
 @python_function.traits
@@ -339,29 +441,63 @@ def _(args: Any) -> Traits:
     return Traits("batch", ordered=args.parallel == "serial", pure=False, user_code=True)
 
 
-@python_function.check
-def _(args: Any) -> None:
+def declare_outputs(op: Any) -> None:
+    """What ``num_outputs``, ``output_layouts`` and, where the operator has it, ``outputs`` say about the results."""
+    op.outputs(count_outputs)
+    op.returns_names(lambda args: promised(args).names if promised(args) else ())
+    op.infer(infer_outputs)
+    op.check(check_outputs)
+
+
+def promised(args: Any) -> Outputs | None:
+    """The promise of ``outputs``, if any."""
+    return getattr(args, "outputs", None)
+
+
+def count_outputs(args: Any) -> int:
+    """The number of outputs."""
+    outputs = promised(args)
+    return args.num_outputs if outputs is None else len(outputs.specs)
+
+
+def check_outputs(args: Any) -> None:
+    """Checks the arguments about outputs against each other."""
     if args.num_outputs < 0 or args.num_outputs > 256:
         raise ValueError(f"num_outputs must lie between 0 and 256, got {args.num_outputs}")
-    layouts(args)
+    outputs = promised(args)
+    if outputs is not None:
+        outputs.check_count(args.num_outputs)
+    infer_outputs((), args)
 
 
 def layouts(args: Any) -> list[str]:
     """The layouts of all outputs: one string is for every output, a list may be shorter than ``num_outputs``."""
-    given = args.output_layouts
+    given, count = args.output_layouts, count_outputs(args)
     if given is None:
-        return [""] * args.num_outputs
+        return [""] * count
     if isinstance(given, str):
-        return [given] * args.num_outputs
+        return [given] * count
     if not isinstance(given, (list, tuple)):
         raise TypeError(f"output_layouts must be a string or a list of strings, got {type(given).__name__} {given!r}")
-    if len(given) > args.num_outputs:
-        raise ValueError(f"output_layouts has {len(given)} entries for {count_of(args.num_outputs, 'output')}")
-    return [types.check_layout(layout, "an entry of output_layouts") for layout in given] + [""] * (
-        args.num_outputs - len(given)
-    )
+    if len(given) > count:
+        raise ValueError(f"output_layouts has {len(given)} entries for {count_of(count, 'output')}")
+    checked = [types.check_layout(layout, "an entry of output_layouts") for layout in given]
+    return checked + [""] * (count - len(given))
 
 
-@python_function.infer
-def _(_specs: tuple[Spec, ...], args: Any) -> tuple[Spec, ...]:
-    return tuple(Spec(None, None, layout) for layout in layouts(args))
+def infer_outputs(_specs: tuple[Spec, ...], args: Any) -> tuple[Spec, ...]:
+    """The Specs of the outputs."""
+    outputs, named = promised(args), layouts(args)
+    if outputs is None:
+        return tuple(Spec(None, None, layout) for layout in named)
+    specs = []
+    for spec, layout in zip(outputs.specs, named):
+        if layout and spec.layout and layout != spec.layout:
+            raise ValueError(f"outputs says layout {spec.layout!r} and output_layouts {layout!r}")
+        layout = layout or spec.layout or ""
+        shape = (None,) * len(layout) if spec.shape is None and layout else spec.shape
+        specs.append(Spec(shape, spec.dtype, layout))
+    return tuple(specs)
+
+
+declare_outputs(python_function)

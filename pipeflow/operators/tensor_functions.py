@@ -1,0 +1,148 @@
+"""Functions of other array libraries as operators: DLPack capsules, torch tensors and JAX arrays.
+
+They share everything with ``fn.python_function``: how the function is called, how results are checked and how mistakes
+are reported. On the CPU a tensor shares memory with the pipeline where nothing else reads it, and is a copy otherwise.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import Args, BatchCall, OpDef, Sample, Traits, framework, operator
+from pipeflow.operators.python_function import (
+    Results,
+    SampleCalls,
+    call_batch,
+    call_sample,
+    declare_outputs,
+)
+
+
+class WithTensors:
+    """Calls a function with a framework's tensors in place of arrays, and takes arrays out of what it returns."""
+
+    def __init__(self, function: Callable[..., Any], framework_name: str) -> None:
+        self.func = function
+        self.framework_name = framework_name
+
+    def __call__(self, *arrays: Any) -> Any:
+        tensors = framework(self.framework_name)
+        to_array, is_tensor = tensors.to_array, tensors.is_tensor
+        result = self.func(*[each(array, tensors.to_tensor) for array in arrays])
+        return each(result, lambda value: to_array(value) if is_tensor(value) else value)
+
+
+class WithStacks(WithTensors):
+    """The same for functions that get a whole batch as one tensor whose first axis is the samples."""
+
+    def __call__(self, *batches: Any) -> Any:
+        return super().__call__(*[self._stacked(batch, position) for position, batch in enumerate(batches)])
+
+    def _stacked(self, batch: Sequence[np.ndarray], position: int) -> np.ndarray:
+        shapes = sorted({sample.shape for sample in batch})
+        if len(shapes) > 1:
+            shown = ", ".join(map(str, shapes[:3])) + (", ..." if len(shapes) > 3 else "")
+            raise ValueError(
+                f"input {position} has samples of different shapes ({shown}) and cannot be one array; pad or crop them to "
+                "a common shape, or call the function for every sample with batch_processing=False"
+            )
+        return np.stack(batch)
+
+
+class WithCapsules:
+    """Calls a function with DLPack capsules in place of arrays. What it returns may be capsules or anything with DLPack."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.func = function
+
+    def __call__(self, *arrays: Any) -> Any:
+        return self.func(*[each(array, capsule_of) for array in arrays])
+
+
+def capsule_of(array: np.ndarray) -> Any:
+    """A DLPack capsule: of the array itself where it may be written, else of a copy, since a capsule is always writable."""
+    return (array if array.flags.writeable else array.copy()).__dlpack__()
+
+
+def each(value: Any, convert: Callable[[Any], Any]) -> Any:
+    """Converts a value, or the values in a list, tuple or dict."""
+    if type(value) in (list, tuple):
+        return type(value)(each(item, convert) for item in value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*[each(item, convert) for item in value])
+    if type(value) is dict:
+        return {key: each(item, convert) for key, item in value.items()}
+    return convert(value)
+
+
+def _declare(op: OpDef, adapted: Callable[[Callable[..., Any], bool], Callable[..., Any]]) -> None:
+    """What the operators of this file have in common; ``adapted(function, whole)`` takes arrays."""
+
+    def batch_body(
+        *inputs: Any, function: Callable[..., Any], num_outputs: int, batch_processing: bool, batch: BatchCall, **_: Any
+    ) -> list[Any]:  # fmt: skip
+        results = Results(function, num_outputs)
+        called = adapted(function, batch_processing)
+        if batch_processing:
+            return call_batch(called, results, inputs, batch, rng=False)
+        return SampleCalls(called, results, rng=False)(inputs, batch)
+
+    op.batch(batch_body)
+    op.traits(_traits)
+    declare_outputs(op)
+
+
+def _traits(_args: Args) -> Traits:
+    return Traits("batch", ordered=True, pure=False, user_code=True)
+
+
+@operator(
+    "dl_tensor_python_function",
+    examples=["fn.dl_tensor_python_function(image, function=lambda capsule: capsule)"],
+    ops_name="DLTensorPythonFunction",
+    pure=False,
+)
+def dl_tensor_python_function(
+    *inputs: Sample, function: Callable[..., Any], num_outputs: int = 1, batch_processing: bool = False,
+    output_layouts: Any = None, synchronize_stream: bool = True,
+) -> Sample:  # fmt: skip
+    """Calls a function with DLPack capsules, for each sample or (``batch_processing``) with lists of them for the batch.
+
+    The function returns capsules or objects that offer DLPack. ``synchronize_stream`` lets the work on a GPU finish before
+    the call; on the CPU there is nothing to wait for.
+    """
+    del output_layouts, batch_processing, synchronize_stream
+    return call_sample(WithCapsules(function), Results(function, num_outputs), inputs, {})
+
+
+@operator("torch_python_function", hidden=True, ops_name="TorchPythonFunction", pure=False)
+def torch_python_function(
+    *inputs: Sample, function: Callable[..., Any], num_outputs: int = 1, batch_processing: bool = False,
+    output_layouts: Any = None,
+) -> Sample:  # fmt: skip
+    """Calls a function with torch tensors, for each sample or (``batch_processing``) with lists of them for the batch.
+
+    The function returns tensors (a tuple of ``num_outputs`` of them); for a batch a list of tensors, or one tensor whose
+    first axis is the samples.
+    """
+    del output_layouts, batch_processing
+    return call_sample(WithTensors(function, "torch"), Results(function, num_outputs), inputs, {})
+
+
+@operator("jax_function", hidden=True, ops_name="JaxFunction", pure=False)
+def jax_function(
+    *inputs: Sample, function: Callable[..., Any], num_outputs: int = 1, batch_processing: bool = True,
+    output_layouts: Any = None,
+) -> Sample:  # fmt: skip
+    """Calls a function with JAX arrays: once for the batch, whose samples are the first axis, or for each sample.
+
+    The function returns JAX arrays (a tuple of ``num_outputs`` of them).
+    """
+    del output_layouts, batch_processing
+    return call_sample(WithTensors(function, "jax"), Results(function, num_outputs), inputs, {})
+
+
+_declare(dl_tensor_python_function, lambda function, _whole: WithCapsules(function))
+_declare(torch_python_function, lambda function, _whole: WithTensors(function, "torch"))
+_declare(jax_function, lambda function, whole: (WithStacks if whole else WithTensors)(function, "jax"))

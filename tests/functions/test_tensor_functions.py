@@ -1,0 +1,305 @@
+"""DLPack functions, and torch and JAX functions where these are installed (`make test-adapters`)."""
+
+import gc
+
+import numpy as np
+import pytest
+
+from pipeflow import fn, ops, pipeline_def
+
+BATCH = 4
+
+
+def images(info):
+    return np.arange(12, dtype=np.float32).reshape(3, 4) + info.idx_in_epoch
+
+
+def ragged(info):
+    return np.full((1 + info.idx_in_batch, 2), info.idx_in_epoch, np.float32)
+
+
+def run(define, batches=1, **settings):
+    pipe = pipeline_def(define, **{"batch_size": BATCH, "num_threads": 2, "seed": 1, **settings})()
+    return [[[np.array(x) for x in batch.samples()] for batch in pipe.run()] for _ in range(batches)]
+
+
+class Capsule:
+    """What takes a bare capsule in: NumPy wants an object."""
+
+    def __init__(self, capsule):
+        self.capsule = capsule
+
+    def __dlpack__(self, **_):
+        return self.capsule
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+def doubled(capsule):
+    return np.from_dlpack(Capsule(capsule)) * 2
+
+
+@pytest.mark.parametrize("source", [images, ragged])
+@pytest.mark.parametrize("whole", [False, True])
+def test_dlpack_functions_get_capsules(source, whole):
+    """Per sample a capsule, per batch a list of capsules; arrays with DLPack may come back."""
+
+    def function(data):
+        return [doubled(capsule) for capsule in data] if whole else doubled(data)
+
+    def define():
+        x = fn.external_source(source, batch=False)
+        return x, fn.dl_tensor_python_function(x, function=function, batch_processing=whole)
+
+    [[plain, results]] = run(define)
+    for sample, result in zip(plain, results):
+        np.testing.assert_array_equal(result, sample * 2)
+
+
+def test_capsules_may_come_back():
+    """A function may return the capsules themselves, several of them as several outputs."""
+
+    def define():
+        x = fn.external_source(images, batch=False)
+        return tuple(fn.dl_tensor_python_function(x, x, function=lambda a, b: (a, b), num_outputs=2))
+
+    [[left, right]] = run(define)
+    for sample in range(BATCH):
+        np.testing.assert_array_equal(left[sample], np.arange(12).reshape(3, 4) + sample)
+        np.testing.assert_array_equal(right[sample], left[sample])
+
+
+def test_a_capsule_nobody_takes_is_given_back():
+    """A function that ignores its capsule leaks nothing and changes nothing."""
+
+    def define():
+        x = fn.external_source(images, batch=False)
+        return x, fn.dl_tensor_python_function(x, function=lambda _capsule: np.zeros(1))
+
+    for plain, _ in run(define, batches=3):
+        assert len(plain) == BATCH
+    gc.collect()
+
+
+def test_writing_through_a_capsule_changes_no_other_reader():
+    """A capsule is always writable, so a function whose input is read elsewhere gets a copy."""
+
+    def clear(capsule):
+        array = np.from_dlpack(Capsule(capsule))
+        array = np.asarray(memoryview(array)) if not array.flags.writeable else array
+        return array
+
+    def define():
+        x = fn.external_source(images, batch=False)
+        return x, fn.dl_tensor_python_function(x, function=clear)
+
+    [[plain, results]] = run(define)
+    np.testing.assert_array_equal(plain, results)
+
+
+def test_names_of_the_class_api_are_dalis():
+    """ops.DLTensorPythonFunction is the operator's class."""
+    assert np.array_equal(ops.DLTensorPythonFunction(function=doubled)(np.ones(2)), [2, 2])
+
+
+@pytest.mark.adapters
+class TestTorch:
+    """Functions of torch tensors."""
+
+    @pytest.mark.parametrize("source", [images, ragged])
+    @pytest.mark.parametrize("whole", [False, True])
+    def test_functions_get_tensors(self, source, whole):
+        """Per sample a tensor, per batch a list of tensors; tensors come back."""
+        import torch
+        from pipeflow.plugin.pytorch.fn import torch_python_function
+
+        def function(data):
+            assert all(isinstance(x, torch.Tensor) for x in (data if whole else [data]))
+            return [x * 2 for x in data] if whole else data * 2
+
+        def define():
+            x = fn.external_source(source, batch=False)
+            return x, torch_python_function(x, function=function, batch_processing=whole)
+
+        [[plain, results]] = run(define)
+        for sample, result in zip(plain, results):
+            np.testing.assert_array_equal(result, sample * 2)
+            assert result.dtype == np.float32
+
+    def test_a_stacked_tensor_is_a_batch(self):
+        """A function of a batch may return one tensor whose first axis is the samples."""
+        import torch
+
+        from pipeflow.plugin.pytorch import fn as torch_fn
+
+        def define():
+            x = fn.external_source(images, batch=False)
+            return torch_fn.torch_python_function(x, function=torch.stack, batch_processing=True)
+
+        [[results]] = run(define)
+        np.testing.assert_array_equal(results[2], np.arange(12).reshape(3, 4) + 2)
+
+    def test_writing_changes_no_other_reader(self):
+        """torch ignores read-only flags: where the input is read elsewhere the tensor is a copy."""
+        from pipeflow.plugin.pytorch.fn import torch_python_function
+
+        def define():
+            x = fn.external_source(images, batch=False)
+            return x, torch_python_function(x, function=lambda t: t.zero_()), fn.numpy_function(np.sum, [x], np.float32)
+
+        for plain, zeros, sums in run(define, batches=2):
+            for sample in range(BATCH):
+                assert not zeros[sample].any()
+                assert plain[sample].any()
+                assert sums[sample] == plain[sample].sum()
+
+    def test_the_only_reader_shares_memory(self, monkeypatch):
+        """Where nobody else reads the input the tensor is the pipeline's memory: no copy."""
+        import torch
+        from pipeflow.plugin.pytorch.fn import torch_python_function
+
+        writable = []
+        original = torch.from_numpy
+
+        def spy(array):
+            writable.append(array.base is not None)  # a view of the batch, no copy of its own
+            return original(array)
+
+        def define():
+            x = fn.python_function(fn.external_source(images, batch=False), function=lambda x: x)
+            return torch_python_function(x, function=lambda t: t)
+
+        monkeypatch.setattr(torch, "from_numpy", spy)
+        run(define)
+        assert len(writable) >= BATCH
+        assert all(writable)
+
+    def test_kept_tensors_stay_as_they_were(self):
+        """A tensor that the function keeps holds its memory: later batches do not change it."""
+        from pipeflow.plugin.pytorch.fn import torch_python_function
+
+        kept = []
+
+        def function(tensor):
+            kept.append((tensor, tensor.clone()))
+            return tensor
+
+        def define():
+            return torch_python_function(fn.external_source(images, batch=False), function=function)
+
+        run(define, batches=8)
+        assert all((tensor == copy).all() for tensor, copy in kept)
+
+    def test_py_function_hands_out_torch_tensors(self):
+        """fn.py_function gives torch tensors by default, with Python control flow over their values."""
+        import torch
+
+        def log_huber(x, m):
+            assert isinstance(x, torch.Tensor)
+            return x**2 if abs(x) <= m else m**2 * (1 - 2 * torch.log(m) + torch.log(x**2))
+
+        result = fn.py_function(log_huber, [np.float32(1), np.float32(2)], np.float32)
+        assert result == 1
+        far = fn.py_function(log_huber, [np.float32(3), np.float32(2)], np.float32)
+        np.testing.assert_allclose(far, 4 * (1 - 2 * np.log(2) + np.log(9)), rtol=1e-6)
+
+    def test_py_function_names_the_types(self):
+        """A tensor of another type than Tout is an error that names both."""
+        with pytest.raises(TypeError, match=r"declared as float32 .* returned float64"):
+            fn.py_function(lambda x: x.double(), [np.float32(1)], np.float32)
+
+    def test_bfloat16_is_refused_with_words(self):
+        """NumPy has no bfloat16; the error says which output it was."""
+        with pytest.raises(TypeError, match=r"bfloat16|BFloat16"):
+            fn.py_function(lambda x: x.bfloat16(), [np.float32(1)], np.float32)
+
+    def test_a_transform_of_torchvisions_kind(self):
+        """A module with parameters of its own runs inside as it is."""
+        import torch
+        from pipeflow.plugin.pytorch.fn import torch_python_function
+
+        class Normalize(torch.nn.Module):
+            def forward(self, x):
+                return (x - x.mean()) / x.std()
+
+        def define():
+            return torch_python_function(fn.external_source(images, batch=False), function=Normalize())
+
+        [[results]] = run(define)
+        assert all(abs(result.mean()) < 1e-5 for result in results)
+
+
+@pytest.mark.adapters
+class TestJax:
+    """Functions of JAX arrays."""
+
+    def test_a_function_gets_the_whole_batch(self):
+        """jax_function turns a function of stacked arrays into an operator."""
+        import jax
+        from pipeflow.plugin.jax.fn import jax_function
+
+        @jax_function
+        def flip(batch):
+            assert isinstance(batch, jax.Array)
+            assert batch.shape == (BATCH, 3, 4)
+            return batch[:, :, ::-1]
+
+        def define():
+            x = fn.external_source(images, batch=False)
+            return x, flip(x)
+
+        [[plain, flipped]] = run(define)
+        for sample, result in zip(plain, flipped):
+            np.testing.assert_array_equal(result, sample[:, ::-1])
+
+    def test_a_compiled_function_with_two_outputs_per_sample(self):
+        """jax.jit inside, samples one by one, several outputs with layouts."""
+        import jax
+        import jax.numpy as jnp
+        from pipeflow.plugin.jax.fn import jax_function
+
+        both = jax_function(jax.jit(lambda x: (x + 1, jnp.sum(x))), num_outputs=2, batch_processing=False)
+
+        def define():
+            x = fn.external_source(ragged, batch=False)
+            return x, *both(x)
+
+        [[plain, more, sums]] = run(define)
+        for sample in range(BATCH):
+            np.testing.assert_array_equal(more[sample], plain[sample] + 1)
+            assert sums[sample] == plain[sample].sum()
+
+    def test_ragged_batches_are_refused_with_advice(self):
+        """Samples of different shapes cannot be one array: the error says what to do."""
+        from pipeflow.plugin.jax.fn import jax_function
+
+        def define():
+            return jax_function(lambda x: x)(fn.external_source(ragged, batch=False))
+
+        with pytest.raises(ValueError, match=r"different shapes.*batch_processing=False"):
+            run(define)
+
+    def test_py_function_hands_out_jax_arrays(self):
+        """fn.py_function with framework="jax"."""
+        import jax
+
+        def function(x):
+            assert isinstance(x, jax.Array)
+            return x * 2
+
+        assert fn.py_function(function, [np.float32(4)], np.float32, framework="jax") == 8
+
+    def test_kept_arrays_stay_as_they_were(self):
+        """JAX arrays never change, whatever the pipeline does with its memory afterwards."""
+        kept = []
+
+        def function(x):
+            kept.append((x, np.array(x)))
+            return x
+
+        def define():
+            return fn.py_function(function, [fn.external_source(images, batch=False)], np.float32, framework="jax")
+
+        run(define, batches=8)
+        assert all(np.array_equal(array, copy) for array, copy in kept)

@@ -1,0 +1,255 @@
+"""fn.py_func, fn.numpy_function and fn.py_function: TensorFlow's signatures, types checked, pure calls merged."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from pipeflow import fn, pipeline_def, types
+
+THREE = (fn.py_func, fn.numpy_function, fn.py_function)
+three = pytest.mark.parametrize("op", THREE, ids=lambda op: op.name)
+BATCH = 4
+
+
+def numpy_only(op):
+    """Keywords with which an operator hands NumPy arrays to the function."""
+    return {"framework": "numpy"} if op is fn.py_function else {}
+
+
+def numbers(info):
+    return np.arange(3, dtype=np.float32) + info.idx_in_epoch
+
+
+def run(define, batches=1, **settings):
+    """The outputs of some batches of a pipeline, as lists of arrays."""
+    pipe = pipeline_def(define, **{"batch_size": BATCH, "num_threads": 2, "seed": 1, **settings})()
+    results = [[[np.array(x) for x in batch.samples()] for batch in pipe.run()] for _ in range(batches)]
+    return pipe, results
+
+
+@three
+def test_the_signature_is_tensorflows(op):
+    """func, inp and Tout may be given by position in TensorFlow's order, name and stateful as TensorFlow has them."""
+    names = list(op.__signature__.parameters)
+    expected = ["func", "inp", "Tout", "name"] if op is fn.py_function else ["func", "inp", "Tout", "stateful", "name"]
+    assert names[: len(expected)] == expected
+    result = op(lambda a, b: a + b, [np.ones(2), np.full(2, 2.0)], np.float64, **numpy_only(op))
+    np.testing.assert_array_equal(result, [3, 3])
+
+
+@three
+def test_keywords_mean_the_same_as_positions(op):
+    """The call by keywords gives what the call by position gives."""
+    result = op(Tout=np.float64, inp=[np.ones(2)], func=np.negative, **numpy_only(op))
+    np.testing.assert_array_equal(result, [-1, -1])
+
+
+def test_the_class_api_takes_data_at_the_call():
+    """ops.NumpyFunction gets its arguments at construction and its data by position at the call, as all operators do."""
+    from pipeflow import ops
+
+    operator = ops.NumpyFunction(func=np.add, Tout=np.float64)
+    np.testing.assert_array_equal(operator(np.ones(2), np.ones(2)), [2, 2])
+
+
+@three
+def test_a_pipeline_calls_the_function_for_every_sample(op):
+    """In a pipeline inp may mix nodes and constants; every sample is one call."""
+
+    def define():
+        x = fn.external_source(numbers, batch=False)
+        return op(lambda a, b: a * b, [x, np.float32(2)], types.FLOAT, **numpy_only(op))
+
+    _, [[outputs]] = run(define)
+    for sample, output in enumerate(outputs):
+        np.testing.assert_array_equal(output, (np.arange(3) + sample) * 2)
+        assert output.dtype == np.float32
+
+
+@three
+@pytest.mark.parametrize("several", [list, tuple])
+def test_a_list_of_types_gives_a_list_of_outputs(op, several):
+    """Tout as a list or tuple gives as many outputs in a list, also for one; a bare type gives one output."""
+    result = op(lambda x: (x, 3), [np.ones(2)], several([np.float64, np.int32]), **numpy_only(op))
+    assert isinstance(result, list)
+    assert [x.dtype for x in result] == [np.float64, np.int32]
+    one = op(lambda x: x, [np.ones(2)], several([np.float64]), **numpy_only(op))
+    assert isinstance(one, list)
+    assert len(one) == 1
+    assert isinstance(op(lambda x: x, [np.ones(2)], np.float64, **numpy_only(op)), np.ndarray)
+
+
+@three
+def test_a_single_result_may_come_in_a_list(op):
+    """With one type the function may return the array or a list that holds it."""
+    for function in (lambda x: x, lambda x: [x], lambda x: (x,)):
+        np.testing.assert_array_equal(op(function, [np.arange(2.0)], np.float64, **numpy_only(op)), [0, 1])
+
+
+@three
+def test_no_types_mean_no_results(op):
+    """With Tout=[] the function is called for its effect and may return None; anything else is an error."""
+    seen = []
+    assert op(seen.append, [np.array(5)], [], **numpy_only(op)) is None
+    assert [int(x) for x in seen] == [5]
+    with pytest.raises(TypeError, match="num_outputs=0 and returned"):
+        op(lambda x: x, [np.array(5)], [], **numpy_only(op))
+
+
+@three
+def test_the_wrong_type_names_both_types(op):
+    """A result of another type than declared is an error that names both, the function and its line."""
+    with pytest.raises(TypeError) as caught:
+        op(lambda x: x.astype(np.float64), [np.ones(2, np.float32)], np.float32, **numpy_only(op))
+    text = str(caught.value)
+    assert "declared as float32" in text
+    assert "returned float64 2" in text
+    assert "test_tensorflow_functions.py" in text
+
+
+@three
+def test_the_wrong_number_of_results_names_both_numbers(op):
+    """A result of another number of outputs than declared is an error that names both."""
+    with pytest.raises(ValueError, match="returned 3 outputs, declared is num_outputs=2"):
+        op(lambda x: (x, x, x), [np.ones(2)], [np.float64, np.float64], **numpy_only(op))
+    with pytest.raises(ValueError, match="returned 2 outputs, declared is num_outputs=1"):
+        op(lambda x: (x, x), [np.ones(2)], np.float64, **numpy_only(op))
+
+
+@three
+def test_python_numbers_take_the_declared_type(op):
+    """A Python int may be any integer or float, a Python float any float but no integer."""
+    assert op(lambda _: 3, [np.ones(1)], np.float32, **numpy_only(op)).dtype == np.float32
+    assert op(lambda _: 3, [np.ones(1)], np.uint8, **numpy_only(op)).dtype == np.uint8
+    assert op(lambda _: [1.5, 2.5], [np.ones(1)], np.float32, **numpy_only(op)).dtype == np.float32
+    with pytest.raises(TypeError, match="declared as int32"):
+        op(lambda _: 1.5, [np.ones(1)], np.int32, **numpy_only(op))
+
+
+@pytest.mark.parametrize("op", THREE[:2], ids=lambda op: op.name)
+def test_equal_pure_calls_are_merged(op):
+    """With stateful=False the same function on the same inputs runs once a sample; another function runs as well."""
+    calls = []
+
+    def count(x):
+        calls.append(1)
+        return x
+
+    def define():
+        x = fn.external_source(numbers, batch=False)
+        once = op(count, [x], np.float32, stateful=False)
+        twice = op(count, [x], np.float32, stateful=False)
+        return once, twice, op(np.negative, [x], np.float32, stateful=False)
+
+    pipe, [outputs] = run(define, prefetch_queue_depth=1, exec_pipelined=False)
+    assert len(calls) == BATCH
+    np.testing.assert_array_equal(outputs[0], outputs[1])
+    np.testing.assert_array_equal(outputs[0], np.negative(outputs[2]))
+    assert sum(step.op == op.name for step in pipe.plan.steps()) == 2
+
+
+@pytest.mark.parametrize("op", THREE, ids=lambda op: op.name)
+def test_stateful_calls_are_neither_merged_nor_dropped(op):
+    """Equal calls both run, and one whose result nobody uses runs too."""
+    calls = []
+
+    def count(x):
+        calls.append(1)
+        return x
+
+    def define():
+        x = fn.external_source(numbers, batch=False)
+        op(count, [x], np.float32, **numpy_only(op))
+        return op(count, [x], np.float32, **numpy_only(op)), op(count, [x], np.float32, **numpy_only(op))
+
+    run(define, prefetch_queue_depth=1, exec_pipelined=False)
+    assert len(calls) == 3 * BATCH
+
+
+@pytest.mark.parametrize("op", THREE[:2], ids=lambda op: op.name)
+def test_an_unused_pure_call_is_dropped(op):
+    """With stateful=False a call whose result nobody uses never runs."""
+
+    def never(_x):
+        raise AssertionError
+
+    def define():
+        x = fn.external_source(numbers, batch=False)
+        op(never, [x], np.float32, stateful=False)
+        return x
+
+    run(define)
+
+
+@three
+def test_a_missing_argument_is_named(op):
+    """Calls without inp or Tout, with too many positions or with the same argument twice say so."""
+    with pytest.raises(TypeError, match="'inp' is required"):
+        op(func=np.negative, Tout=np.float32, **numpy_only(op))
+    with pytest.raises(TypeError, match="argument 'Tout' is required"):
+        op(np.negative, [np.ones(1)], **numpy_only(op))
+    with pytest.raises(TypeError, match="several values for the argument 'func'"):
+        op(np.negative, [np.ones(1)], np.float64, func=np.negative)
+    with pytest.raises(TypeError, match="positional arguments, got 7"):
+        op(np.negative, [np.ones(1)], np.float64, None, None, None, None)
+    with pytest.raises(TypeError, match="must be callable, got int"):
+        op(3, [np.ones(1)], np.float64)
+
+
+@three
+def test_an_error_keeps_its_type_and_names_the_sample(op):
+    """What the user's function raises comes out as it is, with the operator, the sample and the user's line as notes."""
+
+    class Broken(Exception):
+        pass
+
+    def fail_at_two(x):
+        if x[0] == 2:
+            raise Broken("two")
+        return x
+
+    def define():
+        return op(fail_at_two, [fn.external_source(numbers, batch=False)], np.float32, **numpy_only(op))
+
+    with pytest.raises(Broken, match="two") as caught:
+        run(define)
+    notes = "\n".join(caught.value.__notes__)
+    assert f"fn.{op.name}, sample 2 of batch 0" in notes
+    assert "test_tensorflow_functions.py" in notes
+
+
+def test_an_unknown_framework_lists_the_known_ones():
+    """A misspelt framework is an error when the graph is built, with the nearest name."""
+    with pytest.raises(ValueError, match="did you mean 'torch'"):
+        fn.py_function(np.negative, [np.ones(1)], np.float64, framework="troch")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is not None, reason="torch is installed here")
+def test_a_missing_framework_says_what_to_install():
+    """py_function hands out torch's tensors; without torch the error names the pip command."""
+    with pytest.raises(ModuleNotFoundError, match=r'pip install "pipeflow\[torch\]"'):
+        fn.py_function(np.negative, [np.ones(1)], np.float64)
+
+
+def test_types_of_tensorflow_and_torch_are_understood():
+    """Tout may be written with the types of the framework that the code comes from."""
+
+    class TensorFlowType:
+        as_numpy_dtype = np.float32
+
+    assert fn.numpy_function(lambda x: x, [np.ones(2, np.float32)], TensorFlowType()).dtype == np.float32
+
+
+def test_text_travels_through_numpy_function():
+    """str results are samples of type STRING and reach the next function as they are."""
+    words = ["a", "bcd", "", "é"]
+
+    def define():
+        x = fn.external_source(lambda info: np.int64(info.idx_in_epoch), batch=False)
+        text = fn.numpy_function(lambda i: words[int(i)], [x], types.STRING)
+        return text, fn.numpy_function(lambda t: len(t.item()), [text], np.int32)
+
+    _, [[texts, lengths]] = run(define, prefetch_queue_depth=1)
+    assert [x.item() for x in texts] == words
+    assert [int(x) for x in lengths] == [1, 3, 0, 1]
