@@ -230,6 +230,20 @@ def crop_mirror_normalize(
 ) -> Data:
     """Cuts a window out, mirrors it left to right where asked, and normalises: ``scale * (x - mean) / std + shift``."""
 
+def dl_tensor_python_function(
+    *inputs: DataNode | ArrayLike,
+    function: Callable[..., Any],
+    num_outputs: int = 1,
+    batch_processing: bool = False,
+    output_layouts: Any = None,
+    synchronize_stream: bool = True,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Any:
+    """Calls a function with DLPack capsules, for each sample or (``batch_processing``) with lists of them for the batch."""
+
 def element_extract(
     data: Data,
     /,
@@ -487,6 +501,18 @@ def normalize(
 ) -> Data:
     """Normalises the data: ``scale * (x - mean) / stddev + shift``, with the mean and deviation of the data itself by default."""
 
+def numpy_function(
+    *inp: DataNode | ArrayLike,
+    func: Callable[..., Any],
+    Tout: Any,
+    stateful: bool = True,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Any:
+    """Calls a Python function with the NumPy arrays of each sample; its results have the types ``Tout``."""
+
 def one_hot(
     data: Data,
     /,
@@ -610,12 +636,37 @@ def preemphasis_filter(
 ) -> Data:
     """y[t] = x[t] - preemph_coeff * x[t - 1], each channel on its own; time is the first axis."""
 
+def py_func(
+    *inp: DataNode | ArrayLike,
+    func: Callable[..., Any],
+    Tout: Any,
+    stateful: bool = True,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Any:
+    """Calls a Python function with the NumPy arrays of each sample: the older name of ``fn.numpy_function``."""
+
+def py_function(
+    *inp: DataNode | ArrayLike,
+    func: Callable[..., Any],
+    Tout: Any,
+    framework: str = 'torch',
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+) -> Any:
+    """Calls a Python function with eager tensors of each sample; any Python control flow may be inside."""
+
 def python_function(
     *inputs: DataNode | ArrayLike,
     function: Callable[..., Any],
     num_outputs: int = 1,
     batch_processing: bool = False,
     output_layouts: Any = None,
+    outputs: Any = None,
     parallel: Literal['serial', 'threads'] = 'serial',
     name: str | None = None,
     device: Literal["cpu", "gpu", "mixed"] | None = None,

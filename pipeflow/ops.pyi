@@ -260,6 +260,24 @@ class CropMirrorNormalize(Operator):
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
+class DLTensorPythonFunction(Operator):
+    """Calls a function with DLPack capsules, for each sample or (``batch_processing``) with lists of them for the batch."""
+
+    def __init__(
+        self,
+        *,
+        function: Callable[..., Any],
+        num_outputs: int = 1,
+        batch_processing: bool = False,
+        output_layouts: Any = None,
+        synchronize_stream: bool = True,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
+
 class ElementExtract(Operator):
     """Takes single elements out of a sequence, one output for each index."""
 
@@ -552,6 +570,22 @@ class Normalize(Operator):
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
+class NumpyFunction(Operator):
+    """Calls a Python function with the NumPy arrays of each sample; its results have the types ``Tout``."""
+
+    def __init__(
+        self,
+        *,
+        func: Callable[..., Any],
+        Tout: Any,
+        stateful: bool = True,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, *inp: DataNode | ArrayLike, **arguments: Any) -> Any: ...
+
 class OneHot(Operator):
     """A vector for each number: ``on_value`` at its place, ``off_value`` elsewhere; numbers without a place have only the latter."""
 
@@ -695,6 +729,38 @@ class PreemphasisFilter(Operator):
     ) -> None: ...
     def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
+class PyFunc(Operator):
+    """Calls a Python function with the NumPy arrays of each sample: the older name of ``fn.numpy_function``."""
+
+    def __init__(
+        self,
+        *,
+        func: Callable[..., Any],
+        Tout: Any,
+        stateful: bool = True,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, *inp: DataNode | ArrayLike, **arguments: Any) -> Any: ...
+
+class PyFunction(Operator):
+    """Calls a Python function with eager tensors of each sample; any Python control flow may be inside."""
+
+    def __init__(
+        self,
+        *,
+        func: Callable[..., Any],
+        Tout: Any,
+        framework: str = 'torch',
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> None: ...
+    def __call__(self, *inp: DataNode | ArrayLike, **arguments: Any) -> Any: ...
+
 class PythonFunction(Operator):
     """Calls a Python function with NumPy arrays, for each sample or (``batch_processing``) once for the batch."""
 
@@ -705,6 +771,7 @@ class PythonFunction(Operator):
         num_outputs: int = 1,
         batch_processing: bool = False,
         output_layouts: Any = None,
+        outputs: Any = None,
         parallel: Literal['serial', 'threads'] = 'serial',
         name: str | None = None,
         device: Literal["cpu", "gpu", "mixed"] | None = None,
