@@ -4,6 +4,7 @@
 """
 
 from pipeflow import data_node, fn, math, ops, tensors, types
+from pipeflow.conditional import cond
 from pipeflow.declare import OutputSpec as Spec
 from pipeflow.graph import DataNode, newaxis
 from pipeflow.pipeline import Pipeline, do_not_convert, pipeline_def
@@ -14,6 +15,7 @@ __all__ = [
     "DataNode",
     "Pipeline",
     "Spec",
+    "cond",
     "data_node",
     "do_not_convert",
     "fn",

@@ -277,15 +277,18 @@ class Rewriter(ast.NodeTransformer):
         if isinstance(function, ast.Lambda):
             function.body = self.visit(function.body)
             return function
-        body = self.block(function.body)
+        documented = ast.get_docstring(function, clean=False) is not None
+        body = self.block(function.body[documented:])  # the copy takes its docstring from the original
         if self.frame:
-            body = self.build(FUNCTION, function.body[-1], BODY=body)
-        function.body = body
+            body = self.build(FUNCTION, function, BODY=body)
+        function.body = body or [ast.copy_location(ast.Pass(), function.body[0])]
         return function
 
     # Building blocks
     def build(self, text: str, node: Any, **parts: Any) -> list[ast.stmt]:
         at = {name: getattr(node, name) for name in ("lineno", "col_offset", "end_lineno", "end_col_offset")}
+        if isinstance(node, ast.FunctionDef):  # only its first line, which coverage knows to have run
+            at.update(end_lineno=node.lineno, end_col_offset=node.col_offset + len("def"))
         for part in parts.values():
             if isinstance(part, ast.Constant) and not hasattr(part, "lineno"):
                 part.__dict__.update(at)
@@ -324,7 +327,7 @@ class Rewriter(ast.NodeTransformer):
             result = self.visit(item)
             done += result if isinstance(result, list) else [result]
             if leaves and rest:
-                return [*done, *self.build("if __fr__.alive:\n    REST", rest[0], REST=self.block(rest))]
+                return [*done, *self.build("if __fr__.alive:\n    REST", item, REST=self.block(rest))]
         return done
 
     def leaves(self, *nodes: ast.AST) -> bool:
@@ -415,7 +418,7 @@ class Rewriter(ast.NodeTransformer):
         assigns = any(isinstance(getattr(item, "ctx", None), ast.Store | ast.Del) for item in within(node.finalbody))
         node.body, node.orelse, node.finalbody = map(self.block, (node.body, node.orelse, node.finalbody))
         if leaves and node.orelse:
-            node.orelse = self.build("if __fr__.alive:\n    REST", node.orelse[0], REST=node.orelse)
+            node.orelse = self.build("if __fr__.alive:\n    REST", node, REST=node.orelse)
         for handler in node.handlers:
             handler.body = [*self.build("K.reset(None)", handler, K=name), *self.block(handler.body)]
         if leaves_anywhere and assigns:
@@ -543,7 +546,7 @@ def _compile(function: types.FunctionType) -> Conversion:
     compiled = compile(tree, code.co_filename, "exec", code.co_flags & FUTURE, dont_inherit=True)
     depth = 3 if owner else 2
     made = next(item for item in _nested(compiled, depth) if item.co_name == code.co_name)
-    made = made.replace(co_qualname=code.co_qualname)
+    made = _renamed(made, made.co_qualname, code.co_qualname)
     guard.converted_codes.update(_expressions(made))
     return Conversion(made, None)
 
@@ -551,6 +554,18 @@ def _compile(function: types.FunctionType) -> Conversion:
 def _nested(code: types.CodeType, depth: int) -> Iterable[types.CodeType]:
     inner = [item for item in code.co_consts if isinstance(item, types.CodeType)]
     return inner if depth == 1 else [found for item in inner for found in _nested(item, depth - 1)]
+
+
+def _renamed(code: types.CodeType, old: str, new: str) -> types.CodeType:
+    """The code, and all inside it, under the qualified names they have in the user's file."""
+    name = new + code.co_qualname.removeprefix(old)
+
+    def renamed(constant: Any) -> Any:
+        if isinstance(constant, types.CodeType):
+            return _renamed(constant, old, new)
+        return name if constant == code.co_qualname else constant  # the body of a class holds its own name
+
+    return code.replace(co_qualname=name, co_consts=tuple(map(renamed, code.co_consts)))
 
 
 def _expressions(code: types.CodeType) -> Iterable[types.CodeType]:

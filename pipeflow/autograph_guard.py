@@ -35,9 +35,9 @@ SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
 class Source(NamedTuple):
-    """A parsed file: its text, tree, definitions by (name, first line), the parent of every node, and its ``global`` names."""
+    """A parsed file: its lines, tree, definitions by (name, first line), the parent of every node, and its ``global`` names."""
 
-    text: str
+    lines: list[str]
     tree: ast.Module
     definitions: dict[tuple[str, int], list[Definition]]
     parents: dict[ast.AST, ast.AST]
@@ -99,7 +99,7 @@ def python_function(callable_: Any) -> types.FunctionType | None:
         callable_ = callable_.func
     if isinstance(callable_, type):
         callable_ = callable_.__init__  # type: ignore[misc]
-    elif not hasattr(callable_, "__code__"):
+    elif not isinstance(callable_, types.FunctionType):
         callable_ = getattr(callable_, "__func__", None) or getattr(type(callable_), "__call__", None)  # noqa: B004 (the function is wanted)
     return callable_ if isinstance(callable_, types.FunctionType) else None
 
@@ -141,20 +141,21 @@ _sources: dict[str, Source] = {}
 
 def source_of(filename: str, module_globals: dict[str, Any] | None = None) -> Source | None:
     """The parsed file that code was compiled from, where its text can be had."""
-    text = "".join(linecache.getlines(filename, module_globals))
-    if not text:
-        return None
+    lines = linecache.getlines(filename, module_globals)
     known = _sources.get(filename)
-    if known is None or known.text != text:
+    if known is None or known.lines != lines:
+        text = "".join(lines)
+        if not text:
+            return None
         try:
             tree = ast.parse(text, filename)
         except SyntaxError:
             return None
-        known = _sources[filename] = _index(text, tree)
+        known = _sources[filename] = _index(lines, tree)
     return known
 
 
-def _index(text: str, tree: ast.Module) -> Source:
+def _index(lines: list[str], tree: ast.Module) -> Source:
     definitions: dict[tuple[str, int], list[Definition]] = {}
     parents: dict[ast.AST, ast.AST] = {}
     names: set[str] = set()
@@ -168,7 +169,7 @@ def _index(text: str, tree: ast.Module) -> Source:
             definitions.setdefault(("<lambda>", node.lineno), []).append(node)
         elif isinstance(node, ast.Global):
             names.update(node.names)
-    return Source(text, tree, definitions, parents, names)
+    return Source(lines, tree, definitions, parents, names)
 
 
 def find_definition(function: types.FunctionType) -> tuple[Definition | None, str | None]:
@@ -206,18 +207,23 @@ def _is_stale(code: types.CodeType, source: Source) -> bool:
     try:
         if os.stat(code.co_filename).st_mtime < _STARTED:
             return False
-        compiled = compile(source.text, code.co_filename, "exec", dont_inherit=True)
+        text_now = _contents("".join(source.lines), code.co_filename)
     except (OSError, SyntaxError):
         return False
-    same_place = [
-        other for other in codes_within(compiled) if (other.co_name, other.co_firstlineno) == (code.co_name, code.co_firstlineno)
-    ]
+    return _content(code) not in text_now.get((code.co_name, code.co_firstlineno), [])
 
-    def content(item: types.CodeType) -> Any:
-        constants = [content(x) if isinstance(x, types.CodeType) else (type(x), repr(x)) for x in item.co_consts]
-        return item.co_code, item.co_names, item.co_varnames, constants
 
-    return content(code) not in map(content, same_place)
+def _content(code: types.CodeType) -> Any:
+    constants = [_content(x) if isinstance(x, types.CodeType) else (type(x), repr(x)) for x in code.co_consts]
+    return code.co_code, code.co_names, code.co_varnames, constants
+
+
+@functools.lru_cache(maxsize=32)
+def _contents(text: str, filename: str) -> dict[tuple[str, int], list[Any]]:
+    found: dict[tuple[str, int], list[Any]] = {}
+    for code in codes_within(compile(text, filename, "exec", dont_inherit=True)):
+        found.setdefault((code.co_name, code.co_firstlineno), []).append(_content(code))
+    return found
 
 
 def codes_within(code: types.CodeType) -> Iterator[types.CodeType]:

@@ -551,7 +551,7 @@ class Session(autograph.Hooks):
 
     def __init__(self, recorder: Recorder, enabled: bool = True) -> None:
         self.recorder, self.enabled = recorder, enabled
-        self._modules: dict[int, ModuleVariables] = {}
+        self._modules: dict[tuple[str, int], ModuleVariables] = {}
         self._weak: dict[int, tuple[Any, Any]] = {}
         self._checked: dict[tuple[int, Scope], tuple[Any, Any]] = {}
         self._merged: dict[tuple[int, int, int, Scope], tuple[Any, Any]] = {}
@@ -609,13 +609,14 @@ class Session(autograph.Hooks):
 
     def enter_module(self, function: python_types.FunctionType) -> None:
         """From now on the ``global`` variables of the function's file take part in branches."""
-        source = guard.source_of(function.__code__.co_filename, function.__globals__)
-        if source is not None and source.globals:
-            self._modules.setdefault(id(function.__globals__), ModuleVariables(function.__globals__, source.globals))
+        file, module = function.__code__.co_filename, function.__globals__
+        if (file, id(module)) not in self._modules:
+            source = guard.source_of(file, module)
+            self._modules[file, id(module)] = ModuleVariables(module, source.globals if source else set())
 
     def reachable(self, variables: Mapping[str, Any]) -> dict[int, tuple[str, Any]]:
         """The containers that a branch may change."""
-        return {**reachable(variables), **{id(box): ("", box) for box in self._modules.values()}}
+        return {**reachable(variables), **{id(box): ("", box) for box in self._modules.values() if box.names}}
 
     # Predicates
     def _require_scalar(self, node: Any, what: str) -> None:
@@ -646,7 +647,7 @@ class Session(autograph.Hooks):
             got = type(value).__name__
         elif value.device == "gpu":
             raise RuntimeError(logical_error(operator, side, where, "data on the GPU") + " Add .cpu() to it.")
-        elif value.spec.dtype not in (None, np.dtype(bool)):
+        elif value.spec.dtype is not None and value.spec.dtype != np.bool_:
             got = str(value.spec.dtype)
         elif value.spec.ndim:
             got = f"{value.spec.ndim}-d data"
@@ -819,9 +820,9 @@ class Session(autograph.Hooks):
         if isinstance(known[1], tuple):
             first, second, predicate, scope, where = known[1]
             sides = [self._adopted(side, dtype) for side in (first, second)]
-            return None if None in map(type, sides) or any(side is None for side in sides) else self._merge_nodes(
-                EXPRESSION, *sides, predicate, scope, where
-            )
+            if any(side is None for side in sides):
+                return None
+            return self._merge_nodes(EXPRESSION, *sides, predicate, scope, where)
         if dtype.kind in "iu" and not np.iinfo(dtype).min <= known[1] <= np.iinfo(dtype).max:
             return None
         return self._constant(known[1], dtype)
@@ -834,7 +835,7 @@ class Session(autograph.Hooks):
             return self._merged[key][1]
         given = (first, second)
         dtypes = first.spec.dtype, second.spec.dtype
-        if None not in dtypes and dtypes[0] != dtypes[1]:
+        if all(dtype is not None for dtype in dtypes) and dtypes[0] != dtypes[1]:  # float64 == None in NumPy
             adopted = self._adopted(first, dtypes[1])
             if adopted is not None:
                 first = adopted

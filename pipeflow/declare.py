@@ -840,7 +840,7 @@ def describe_kind(param: Param) -> str:
 
 def convert(kind: Any, value: Any) -> Any:
     """A constant argument in the form its kernel wants; TypeError or ValueError says what is accepted."""
-    if (isinstance(value, np.ndarray) and value.ndim == 0) or isinstance(value, np.generic):
+    if kind is not Any and ((isinstance(value, np.ndarray) and value.ndim == 0) or isinstance(value, np.generic)):
         value = value.item()
     if isinstance(value, types.ScalarConstant):
         value = value.value

@@ -4,6 +4,7 @@ import sys
 import types as _python_types
 
 import pipeflow.operators  # noqa: F401  (fills the registry)
+from pipeflow.choices import maybe, one_of  # noqa: F401
 from pipeflow.declare import registry as _registry
 
 

@@ -376,7 +376,7 @@ class Recorder:
         self, first: DataNode, second: DataNode, predicate: DataNode, scope: Scope, *, weak: tuple[bool, bool], name: str
     ) -> DataNode:
         """The node that reads one of two others; where a Python number meets an unknown type, a whole batch decides."""
-        late = any(weak) and None in (first.spec.dtype, second.spec.dtype)
+        late = any(weak) and (first.spec.dtype is None or second.spec.dtype is None)
         sides = (place(first, "if"), place(second, "else"))
         constants = {"variable": name, "sides": sides, **({"weak": weak} if late else {})}
         op = structure.merge_late if late else structure.merge

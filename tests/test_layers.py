@@ -26,6 +26,7 @@ FLOORS = {
     "pipeflow/operators/": 2,
     "pipeflow/graph.py": 3,
     "pipeflow/data_node.py": 3,
+    "pipeflow/choices.py": 3,
     "pipeflow/fn.py": 3,
     "pipeflow/ops.py": 3,
     "pipeflow/math.py": 3,

@@ -22,6 +22,8 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from pipeflow.choices import maybe as maybe
+from pipeflow.choices import one_of as one_of
 from pipeflow.graph import DataNode
 from pipeflow.tensors import TensorListCPU
 

@@ -1,7 +1,7 @@
 """Random programs: every statement that may stand under a condition, for the comparison with plain Python.
 
-A program is a function of one number ``i``, with helpers, a class and module-level variables beside it. In plain Python it
-runs on one sample; converted, on a batch.
+A program is a function of one number ``i``; helpers, a class and a module-level variable stand beside it. In plain Python it
+runs on one sample; converted, on a batch. The left side of % is never negative, for there operators differ from Python.
 """
 
 import random
@@ -9,7 +9,7 @@ import random
 NAMES = ("a", "b", "c")
 
 HEADER = """
-class Box{n}:
+class Box:
     def __init__(self, v, w):
         self.v = v
         if w > 2:
@@ -18,36 +18,36 @@ class Box{n}:
             self.w = w + 1
 
     def bump(self, x):
-        if x % 3 == 1:
+        if abs(x) % 3 == 1:
             self.v = self.v + x
             return self.w
         self.w = x
         return self.v
 
-def pick{n}(x, y, box, items):
-    if x % 4 == 0:
+def pick(x, y, box, items):
+    if abs(x) % 4 == 0:
         box.v = y
         return x
     for k in range(2):
-        if (x + k) % 3 == 0:
+        if abs(x + k) % 3 == 0:
             items[k] = x
             break
-        if y % 5 == k:
+        if abs(y) % 5 == k:
             continue
         items[0] = items[0] + 1
     else:
         items[1] = y
-    if y % 2 == 0:
+    if abs(y) % 2 == 0:
         return y + box.v
     box.w = x
     return x - y
 
-def store{n}(x):
-    global G{n}
-    if x % 3 == 0:
-        G{n} = x
+def store(x):
+    global G
+    if abs(x) % 3 == 0:
+        G = x
         return x + 1
-    G{n} = G{n} + 1
+    G = G + 1
     return x
 """
 
@@ -59,17 +59,16 @@ class Program:
         self.random = random.Random(seed)
         self.seed = seed
         self.loops = 0
-        body = self.block(3, 1, True, 0)
+        body = self.block(self.random.choice((1, 2, 2, 3)), 1, True, 0)
         self.text = "\n".join([
-            HEADER.format(n=seed), f"def f{seed}(i):", f"    global G{seed}",
-            f"    G{seed} = i", "    a, b, c = i, i * 2, i - 1", "    l = [i, i + 1]", "    d = {'x': i, 'y': i * 3}",
-            f"    o = Box{seed}(i, 3)", "    z = i", "    def bind(v):", "        nonlocal z", "        z = v + 1",
-            "        return z - 1", "    def maybe(v):", "        nonlocal z", "        if v % 2 == 0:", "            z = v",
+            f"def f{seed}(i):", "    global G", "    G = i", "    a, b, c = i, i * 2, i - 1", "    l = [i, i + 1]", "    d = {'x': i, 'y': i * 3}",
+            "    o = Box(i, 3)", "    z = i", "    def bind(v):", "        nonlocal z", "        z = v + 1",
+            "        return z - 1", "    def maybe(v):", "        nonlocal z", "        if abs(v) % 2 == 0:", "            z = v",
             "            return v", "        return 7", *body, f"    return {self.results()}",
         ])  # fmt: skip
 
     def results(self) -> str:
-        return f"a + b + c, l[0] + l[1] + d['x'] + d['y'], o.v + o.w, G{self.seed} + z"
+        return "a + b + c, l[0] + l[1] + d['x'] + d['y'], o.v + o.w, G + z"
 
     def pick(self, *choices: str) -> str:
         return self.random.choice(choices)
@@ -81,26 +80,26 @@ class Program:
         if kind == 1:
             return str(self.random.randrange(-3, 8))
         if kind == 2:
-            return self.pick("l[0]", "l[1]", "d['x']", "i", "d['y']", "o.v", "o.w", f"G{self.seed}", "z")
+            return self.pick("l[0]", "l[1]", "d['x']", "i", "d['y']", "o.v", "o.w", "G", "z")
         if kind in (3, 4):
             return f"({self.expression(depth - 1)} if {self.condition(depth - 1)} else {self.expression(depth - 1)})"
         if kind == 5:
             return self.call()
         if kind == 6:  # kept small: numbers of a program never overflow
-            return f"({self.expression(depth - 1)} * {self.expression(depth - 1)} % 97)"
+            return f"(abs({self.expression(depth - 1)} * {self.expression(depth - 1)}) % 97)"
         return f"({self.expression(depth - 1)} {self.pick('+', '-')} {self.expression(depth - 1)})"
 
     def call(self) -> str:
         x, y = self.expression(0), self.expression(0)
         return self.pick(
-            f"pick{self.seed}({x}, {y}, o, l)", f"store{self.seed}({x})", f"o.bump({x})", f"bind({x})", f"maybe({x})",
-            f"(lambda q: q * 2 if q % 3 == 1 else q)({x})", f"[(q + 1 if q % 2 == 0 else q) for q in ({x}, {y})][1]",
+            f"pick({x}, {y}, o, l)", f"store({x})", f"o.bump({x})", f"bind({x})", f"maybe({x})",
+            f"(lambda q: q * 2 if abs(q) % 3 == 1 else q)({x})", f"[(q + 1 if abs(q) % 2 == 0 else q) for q in ({x}, {y})][1]",
         )  # fmt: skip
 
     def condition(self, depth: int = 2) -> str:
         kind = self.random.randrange(7 if depth > 0 else 2)
         if kind <= 1:
-            left = f"(i + {self.pick(*NAMES, 'o.v', 'l[0]')})"
+            left = f"abs(i + {self.pick(*NAMES, 'o.v', 'l[0]')})"
             return f"{left} % {self.random.randrange(2, 5)} {self.pick('<', '==', '>', '!=')} {self.random.randrange(3)}"
         if kind == 2:
             return f"({self.condition(depth - 1)} and {self.condition(depth - 1)})"
@@ -109,7 +108,7 @@ class Program:
         if kind == 4:
             return f"(not {self.condition(depth - 1)})"
         if kind == 5:
-            return f"({self.call()} % 2 == 0)"
+            return f"(abs({self.call()}) % 2 == 0)"
         return f"(0 <= (i % 5) < {self.random.randrange(1, 5)})"
 
     def simple(self) -> str:
@@ -125,7 +124,7 @@ class Program:
         if kind == 6:
             return f"o.{self.pick('v', 'w')} = {self.expression()}"
         if kind == 7:
-            return f"G{self.seed} {self.pick('=', '+=')} {self.expression(1)}"
+            return f"G {self.pick('=', '+=')} {self.expression(1)}"
         return f"{self.random.choice(NAMES)} += {self.call()}"
 
     def block(self, depth: int, indent: int, may_return: bool, loop: int) -> list[str]:

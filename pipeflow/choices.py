@@ -1,0 +1,47 @@
+"""Augmentation by chance: ``fn.maybe`` and ``fn.one_of``, branches that each sample takes by a number of its own."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pipeflow.conditional import cond
+from pipeflow.operators.random import coin_flip, uniform
+
+__all__ = ["maybe", "one_of"]
+
+
+def maybe(probability: Any, function: Callable[..., Any] | None = None, *inputs: Any, seed: int | None = None) -> Any:
+    """True for each sample with a probability; with a function, ``function(*inputs)`` for these samples, else the inputs.
+
+    ``if fn.maybe(0.3): ...`` needs ``enable_conditionals=True``, ``fn.maybe(0.3, flip, images)`` does not. The probability is
+    a number or one per sample. What the function returns must be like the inputs, as in any branch.
+    """
+    drawn = coin_flip(probability=probability, seed=seed) != 0
+    if function is None:
+        return drawn
+    if not inputs:
+        raise TypeError("fn.maybe: give the inputs of the function too: they are the result for the other samples")
+    return cond(drawn, function, lambda *same: same[0] if len(same) == 1 else same, *inputs)
+
+
+def one_of(
+    functions: Sequence[Callable[..., Any]], *inputs: Any, probabilities: Sequence[float] | None = None, seed: int | None = None
+) -> Any:
+    """``function(*inputs)`` of one of some functions, drawn for each sample: evenly, or by their probabilities.
+
+    Each function is called once while the graph is built and runs for its samples only. All must return the same kind of data.
+    """
+    if not functions or not all(map(callable, functions)):
+        raise TypeError(f"fn.one_of: give a list of at least one function, got {functions!r}")
+    weights = [1 / len(functions)] * len(functions) if probabilities is None else [float(p) for p in probabilities]
+    if len(weights) != len(functions) or min(weights) < 0 or abs(sum(weights) - 1) > 1e-6:
+        raise ValueError(f"fn.one_of: {len(functions)} functions need as many probabilities with sum 1, got {weights}")
+    drawn = uniform(range=[0.0, 1.0], seed=seed)
+    ends = list(itertools.accumulate(weights))
+
+    def pick(position: int, *values: Any) -> Any:
+        if position == len(functions) - 1:
+            return cond(True, functions[position], functions[position], *values)
+        return cond(drawn < ends[position], functions[position], lambda *rest: pick(position + 1, *rest), *values)
+
+    return pick(0, *inputs)
