@@ -51,6 +51,28 @@ def store(x):
     return x
 """
 
+START = """def f{}(i):
+    global G
+    G = i
+    a, b, c = i, i * 2, i - 1
+    l = [i, i + 1]
+    d = {{'x': i, 'y': i * 3}}
+    o = Box(i, 3)
+    z = i
+
+    def bind(v):
+        nonlocal z
+        z = v + 1
+        return z - 1
+
+    def maybe(v):
+        nonlocal z
+        if abs(v) % 2 == 0:
+            z = v
+            return v
+        return 7
+"""
+
 
 class Program:
     """The text of one random program, by a seed."""
@@ -60,12 +82,7 @@ class Program:
         self.seed = seed
         self.loops = 0
         body = self.block(self.random.choice((1, 2, 2, 3)), 1, True, 0)
-        self.text = "\n".join([
-            f"def f{seed}(i):", "    global G", "    G = i", "    a, b, c = i, i * 2, i - 1", "    l = [i, i + 1]", "    d = {'x': i, 'y': i * 3}",
-            "    o = Box(i, 3)", "    z = i", "    def bind(v):", "        nonlocal z", "        z = v + 1",
-            "        return z - 1", "    def maybe(v):", "        nonlocal z", "        if abs(v) % 2 == 0:", "            z = v",
-            "            return v", "        return 7", *body, f"    return {self.results()}",
-        ])  # fmt: skip
+        self.text = "\n".join([START.format(seed), *body, f"    return {self.results()}"])
 
     def results(self) -> str:
         return "a + b + c, l[0] + l[1] + d['x'] + d['y'], o.v + o.w, G + z"
