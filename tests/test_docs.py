@@ -9,6 +9,7 @@ block prints, or the error it ends with; `...` in it stands for anything.
 import contextlib
 import doctest
 import io
+import linecache
 import re
 import traceback
 from pathlib import Path
@@ -51,7 +52,10 @@ def error_of(code, namespace):
 def run(block, page, namespace):
     """What a block printed, with the error it ended with where it is marked to raise."""
     # Blank lines put the code where it stands in the page, so that messages quote the page's own lines.
-    code = compile("\n" * block.line + block.code, str(ROOT / page), "exec", dont_inherit=True)
+    text = "\n" * block.line + block.code
+    code = compile(text, str(ROOT / page), "exec", dont_inherit=True)
+    # As a notebook does: functions of the page have source, which conditional execution reads.
+    linecache.cache[str(ROOT / page)] = (len(text), None, text.splitlines(keepends=True), str(ROOT / page))
     printed = io.StringIO()
     if block.mark == "no-run":
         return ""
