@@ -308,22 +308,33 @@ class Source(Protocol):
 class BatchCall:
     """What an operator that works on whole batches is told beside its inputs and arguments.
 
-    ``take(nbytes)`` gives memory that belongs to the batch; ``current`` is the sample that is being worked on, so that an
-    exception can be blamed on it (-1: on none).
+    ``draw_keys`` makes the keys of the samples, when they are asked for. ``take(nbytes)`` gives memory that belongs to the
+    batch. ``current`` is the sample that is being worked on, so that an exception can be blamed on it (-1: on none).
     """
 
-    __slots__ = ("current", "hints", "keys", "layouts", "size", "sources", "take")
+    __slots__ = ("current", "draw_keys", "hints", "layouts", "size", "sources", "take")
 
     def __init__(
-        self, size: int, keys: Any, layouts: Sequence[str], take: Take, hints: Sequence[int] = (), sources: Any = None
+        self,
+        size: int,
+        draw_keys: Callable[[], Any],
+        layouts: Sequence[str],
+        take: Take,
+        hints: Sequence[int] = (),
+        sources: Any = None,
     ) -> None:
         self.size = size
-        self.keys = keys
+        self.draw_keys = draw_keys
         self.layouts = layouts
         self.take = take
         self.hints = hints
         self.sources = sources
         self.current = -1
+
+    @property
+    def keys(self) -> Any:
+        """The keys of the samples."""
+        return self.draw_keys()
 
     def collector(self, output: int) -> Collector:
         """Gathers the samples of one output into memory of the batch."""
@@ -1191,7 +1202,7 @@ def run_batch(call: Call, inputs: Sequence[TensorListCPU], size: int) -> tuple[l
     if op.traits_of(call.constants).granularity == "batch":
         nodes = {name: batch.samples() for name, batch in call.nodes.items()}
         context = BatchCall(
-            size, keys, layouts, _fresh_bytes, call.hint, inputs[0].source_info() if inputs else [""] * size
+            size, lambda: keys, layouts, _fresh_bytes, call.hint, inputs[0].source_info() if inputs else [""] * size
         )
         columns = run_whole(op, call.constants, nodes, [batch.samples() for batch in inputs], context, count)
         specs = [Spec(batch.at(0).shape, batch.at(0).dtype, batch.layout()) for batch in inputs if len(batch)]

@@ -269,9 +269,11 @@ class WholeStep(BoundStep):
         if step.user_code:
             inputs = [_with_right(values, right) for values, right in zip(inputs, step.writable)]
         nodes = {name: self._input(batch.values[slot], active) for name, slot in step.nodes}
-        keys: Any = self.batch_keys(batch) if self.op.random else None
-        if keys is not None and active is not None:
-            keys = keys[active]
+
+        def keys() -> np.ndarray:
+            drawn = self.batch_keys(batch)
+            return drawn if active is None else drawn[active]
+
         layouts = [batch.layouts[slot] or "" for slot in step.inputs]
         call = BatchCall(size, keys, layouts, pool.take, step.hint, self.sources(batch))
         try:

@@ -8,6 +8,7 @@ call user code: how it is called, how results are checked, how mistakes are repo
 import dataclasses
 import inspect
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -29,8 +30,22 @@ def thread_generator(key: seeds.Key) -> np.random.Generator:
     return keyed.rekey(seeds.generator_states(np.array([key.value], np.uint64))[0])
 
 
+# Reading a signature takes 8 us, too much for every sample. Weak, so that no function is kept alive by it.
+_rng_of: "weakref.WeakKeyDictionary[Callable[..., Any], bool]" = weakref.WeakKeyDictionary()
+
+
 def wants_rng(function: Callable[..., Any]) -> bool:
     """Whether the function has a parameter ``rng``, to be filled with the sample's own random generator."""
+    try:
+        known = _rng_of.get(function)
+        if known is None:
+            known = _rng_of[function] = _has_rng(function)
+        return known
+    except TypeError:  # not hashable, or cannot be referred to weakly
+        return _has_rng(function)
+
+
+def _has_rng(function: Callable[..., Any]) -> bool:
     try:
         parameter = inspect.signature(function).parameters.get("rng")
     except (TypeError, ValueError):  # builtins and some callables of C have no signature
@@ -355,7 +370,7 @@ def gather_output(value: Any, function: Callable[..., Any], output: int, batch: 
         samples = value.samples()
     elif isinstance(value, (list, tuple)):
         # one look at the types of all; only where something is no plain array are they looked at one by one
-        plain = {type(item) for item in value} == {np.ndarray}
+        plain = set(map(type, value)) == {np.ndarray}
         samples = value if plain else [result_array(item, function, output) for item in value]  # type: ignore[assignment]
     elif value is None:
         raise TypeError(f"{_named(function, output)} returned None instead of a batch")
