@@ -261,6 +261,7 @@ class Request:
     iteration: int
     position: int
     key: int = 0  # the source's own randomness, for shuffling
+    ending: Literal["fill", "partial", "drop"] = "fill"  # how a reader ends its epochs
 
 
 @dataclass
@@ -268,7 +269,8 @@ class Feed:
     """One batch from a source: per output a dense array or a list of samples.
 
     ``owned`` says that the arrays are fresh and nobody else's, so they may be handed on as they are. ``positions`` are the
-    samples' places in the epoch's global order; None counts on from the request's position.
+    samples' places in the epoch's global order; None counts on from the request's position. ``padding`` marks samples that
+    are there only to fill the batch; ``ends_epoch`` says that it is the last one of an epoch that others follow.
     """
 
     size: int
@@ -278,6 +280,8 @@ class Feed:
     epochs: "int | np.ndarray | None" = None
     source_info: Sequence[str] | None = None
     layouts: Sequence[str | None] | None = None
+    padding: np.ndarray | None = None
+    ends_epoch: bool = False
 
 
 class Source(Protocol):
@@ -285,7 +289,9 @@ class Source(Protocol):
 
     ``next`` raises StopIteration at the end of an epoch. One that may have nothing to give yet also has ``available() ->
     number of batches``; a pipeline does not run ahead of it. A source that also has ``fetch(index) -> tuple of arrays`` gives
-    one output, the indices, and its samples are fetched by the threads of the pipeline.
+    one output, the indices, and its samples are fetched by the threads of the pipeline. ``seek(step, epoch, batch_size,
+    key)`` and ``batches_left(state, batch_size, ending)``, where a source has them, go to a batch and foretell an epoch;
+    ``fixed()``, where it has it, says why the state cannot be saved ("" where it can).
     """
 
     def next(self, request: Request) -> Feed:

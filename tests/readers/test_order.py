@@ -180,7 +180,7 @@ def test_state_restores_at_every_step(arguments):
 
 def restored_copy(sampler):
     copy = Sampler(sampler.order, sampler.batch_size)
-    copy.epoch, copy.offset = sampler.epoch, sampler.offset
+    copy.epoch, copy.base, copy.offset = sampler.epoch, sampler.base, sampler.offset
     return copy
 
 
@@ -227,9 +227,9 @@ def test_restored_sampler_keeps_the_saved_permutation():
 
 
 def test_take_may_stop_at_the_end_of_the_epoch():
-    """With stop_at_epoch_end the last batch is short and the next one starts the next epoch."""
+    """With the ending "partial" the last batch is short and the next one starts the next epoch."""
     sampler = Sampler(Order(size=10), 4)
-    assert [sampler.take(stop_at_epoch_end=True).index.tolist() for _ in range(4)] == [
+    assert [sampler.take(ending="partial").index.tolist() for _ in range(4)] == [
         [0, 1, 2, 3],
         [4, 5, 6, 7],
         [8, 9],
@@ -285,3 +285,111 @@ def test_batch_size_must_be_positive():
     """A batch holds at least one sample."""
     with pytest.raises(ValueError, match="batch_size must be at least 1, not 0"):
         Sampler(Order(size=3), 0)
+
+
+def epochs_of(samplers, ending, count):
+    """Per epoch and shard the batches, for all shards at once; they must end their epochs at the same batch."""
+    epochs, current = [], [[] for _ in samplers]
+    while len(epochs) < count:
+        for sampler, batches in zip(samplers, current):
+            batches.append(sampler.take(ending=ending))
+        ends = {sampler.ended for sampler in samplers}
+        assert len(ends) == 1
+        if ends.pop():
+            epochs.append(current)
+            current = [[] for _ in samplers]
+    return epochs
+
+
+def make_samplers(num_shards, batch_size, size=23, **arguments):
+    orders = [Order(size=size, shard_id=k, num_shards=num_shards, seed=5, **arguments) for k in range(num_shards)]
+    return [Sampler(order, batch_size) for order in orders]
+
+
+@pytest.mark.parametrize("arguments", CASES)
+@pytest.mark.parametrize(("num_shards", "batch_size"), [(1, 4), (2, 4), (3, 2), (4, 3), (5, 5), (7, 30)])
+def test_partial_epochs_hold_every_sample_once_in_equally_many_batches(arguments, num_shards, batch_size):
+    """Over all shards each epoch is exact; what a shard repeats to keep step is marked as padding."""
+    samplers = make_samplers(num_shards, batch_size, **arguments)
+    promised = {sampler.batches_left("partial") for sampler in samplers}
+    assert len(promised) == 1
+    for number, epoch in enumerate(epochs_of(samplers, "partial", 4)):
+        assert {len(batches) for batches in epoch} == promised
+        picks = [pick for batches in epoch for pick in batches]
+        seen = [index for pick in picks for index in pick.index[~pick.padding].tolist()]
+        assert sorted(seen) == list(range(23))
+        assert {int(e) for pick in picks for e in pick.epoch} == {number}
+
+
+@pytest.mark.parametrize("arguments", CASES)
+@pytest.mark.parametrize(("num_shards", "batch_size"), [(1, 4), (2, 4), (3, 2), (4, 3)])
+def test_dropping_epochs_hold_only_full_batches(arguments, num_shards, batch_size):
+    """Every batch is full and without padding, no sample comes twice, and as many are left out as must be."""
+    samplers = make_samplers(num_shards, batch_size, **arguments)
+    batches_each = 23 // num_shards // batch_size
+    for epoch in epochs_of(samplers, "drop", 4):
+        assert {len(batches) for batches in epoch} == {batches_each}
+        picks = [pick for batches in epoch for pick in batches]
+        assert {len(pick) for pick in picks} == {batch_size}
+        assert not any(pick.padding.any() for pick in picks)
+        assert len({i for pick in picks for i in pick.index.tolist()}) == batches_each * batch_size * num_shards
+
+
+@pytest.mark.parametrize("arguments", CASES)
+@pytest.mark.parametrize(("num_shards", "batch_size"), [(1, 4), (2, 4), (3, 2), (4, 3)])
+def test_filled_epochs_end_together_and_cover_everything(arguments, num_shards, batch_size):
+    """Full batches only; after the last batch of epoch e every shard has given all its samples of epoch e."""
+    samplers = make_samplers(num_shards, batch_size, **arguments)
+    seen = Counter()
+    for number, epoch in enumerate(epochs_of(samplers, "fill", 5)):
+        for pick in (pick for batches in epoch for pick in batches):
+            assert len(pick) == batch_size
+            valid = ~pick.padding
+            seen.update(zip(pick.epoch[valid].tolist(), pick.index[valid].tolist()))
+        assert all(seen[number, index] == 1 for index in range(23))
+
+
+@pytest.mark.parametrize("arguments", CASES)
+@pytest.mark.parametrize("ending", ["fill", "partial", "drop"])
+@pytest.mark.parametrize("num_shards", [1, 3])
+def test_batches_left_is_always_right(arguments, ending, num_shards):
+    """The promise counts down by one a batch and is never wrong, in the middle of an epoch as at its start."""
+    samplers = make_samplers(num_shards, 4, size=29, **arguments)
+    left = None
+    for _ in range(40):
+        promised = {sampler.batches_left(ending) for sampler in samplers}
+        assert len(promised) == 1
+        assert left in (None, *promised)
+        for sampler in samplers:
+            sampler.take(ending=ending)
+        left = None if samplers[0].ended else promised.pop() - 1
+        assert left != 0
+
+
+@pytest.mark.parametrize("ending", ["fill", "partial"])
+@pytest.mark.parametrize("chain", [(4, 2, 3), (3, 5, 1), (1, 6, 2)])
+def test_a_run_may_change_its_number_of_shards_again_and_again(chain, ending):
+    """After each change any shard's state serves all; two epochs of batches lose and repeat nothing."""
+    state, seen = None, Counter()
+    for num_shards in (*chain, 2):
+        samplers = make_samplers(num_shards, 2, size=60, random_shuffle=True)
+        for sampler in samplers:
+            if state is not None:
+                sampler.restore(state)
+        for _ in range(3 if num_shards != 2 else 30):
+            for sampler in samplers:
+                pick = sampler.take(ending=ending)
+                seen.update(zip(pick.epoch[~pick.padding].tolist(), pick.index[~pick.padding].tolist()))
+        assert len({str(sampler.state()) for sampler in samplers}) == 1
+        state = samplers[-1].state()
+    assert all(seen[epoch, index] == 1 for epoch in (0, 1) for index in range(60))
+
+
+@pytest.mark.parametrize("arguments", CASES)
+def test_seek_in_an_epoch_goes_where_its_batches_go(arguments):
+    """`seek(picks, epoch)` is the place after that many picks of that epoch."""
+    for number, epoch in enumerate(epochs_of(make_samplers(1, 4, **arguments), "partial", 3)):
+        for step, pick in enumerate(epoch[0]):
+            sampler = make_samplers(1, 4, **arguments)[0]
+            sampler.seek(step * 4, number)
+            assert sampler.take(ending="partial").index.tolist() == pick.index.tolist()

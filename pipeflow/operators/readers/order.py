@@ -11,7 +11,16 @@ Two orders:
   shuffled within itself, anew in each epoch.
 - **strided** (`random_shuffle` or `shuffle_after_epoch`, without `stick_to_shard`): one permutation of the
   whole epoch, position p belongs to shard p mod n. All shards agree on the permutation without talking, so
-  any number of shards can take up a run that another number of shards has left.
+  any number of shards can take up a run that another number of shards has left: it counts on from what all
+  shards together have **consumed**, a number that is the same on every shard after every batch.
+
+Three ways to end an epoch, the same for every shard whatever its size, so that all give equally many batches:
+
+- **fill**: batches are full. With `pad_last_batch` the last one repeats its last sample, marked as padding;
+  without, it runs on into the next epoch, and the epoch ends with the batch in which the last shard finishes.
+- **partial**: the last batch is as short as the shard's rest. A shard that has nothing left where another has
+  a last sample gives one sample of padding.
+- **drop**: the epoch ends with the last batch that is full on every shard.
 
 The permutation of a large set is a keyed Feistel network: an epoch of a billion samples needs no memory, and
 the stream can be entered at any place without walking to it.
@@ -21,6 +30,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import isqrt
+from typing import Any, Literal
 
 import numpy as np
 
@@ -30,6 +40,8 @@ _GOLDEN = 0x9E3779B97F4A7C15
 # Up to here a permutation is sorted random numbers, which is exactly uniform; a Feistel network over a
 # handful of elements is not (chi-square tests find it), and the table of a small set is nothing to save.
 _SORTED_UP_TO = 4096
+
+Ending = Literal["fill", "partial", "drop"]
 
 
 @dataclass(frozen=True)
@@ -188,29 +200,66 @@ class Order:
         largest_shard = -(-self.size // self.num_shards)
         return -(-largest_shard // batch_size) * batch_size
 
-    def picks(self, epoch: int, offsets: np.ndarray) -> Picks:
-        """The picks at `offsets` in this shard's `epoch`; offsets past its samples repeat the last one."""
-        samples = self.samples(epoch)
-        inner = np.minimum(offsets, samples - 1)
+    def picks(self, epoch: int, offsets: np.ndarray, base: int = 0) -> Picks:
+        """The picks at `offsets` in this shard's `epoch`; offsets past its samples repeat the last one.
+
+        In the strided order `base` positions of the epoch are already consumed, and offsets count from there.
+        """
         if self.strided:
-            position = inner * self.num_shards + self.shard_id
+            position = base + self.shard_id + offsets * self.num_shards
+            padding = position >= self.size
+            if padding.any():  # back to this shard's last position
+                position -= (position - self.size + self.num_shards) // self.num_shards * self.num_shards * padding
             index = permute(position, self.size, self.permutation_seed, epoch)
-        else:
-            start, _ = self._bounds(epoch)
-            position = inner + start
-            index = position
-            if self.shuffled:
-                index = start + permute(inner, samples, self.permutation_seed, epoch, start)
+            return Picks(index, position, np.full(len(offsets), epoch, np.int64), padding)
+        samples = self.samples(epoch)
+        start, _ = self._bounds(epoch)
+        inner = np.minimum(offsets, samples - 1)
+        position = inner + start
+        index = position
+        if self.shuffled:
+            index = start + permute(inner, samples, self.permutation_seed, epoch, start)
         return Picks(index, position, np.full(len(offsets), epoch, np.int64), offsets >= samples)
+
+    def along(self, start: int, count: int) -> Picks:
+        """`count` picks of the strided order as one endless line of epochs, of which `start` places are consumed."""
+        epoch, position = np.divmod(start + self.shard_id + self.num_shards * np.arange(count), self.size)
+        index = np.empty(count, np.int64)
+        for number in np.unique(epoch).tolist():
+            there = epoch == number
+            index[there] = permute(position[there], self.size, self.permutation_seed, number)
+        return Picks(index, position, epoch, np.zeros(count, bool))
 
     def locate(self, count: int, batch_size: int) -> tuple[int, int]:
         """(epoch, offset) of the pick after the first `count` picks of this shard, without walking there."""
-        if self.pad_last_batch or self.strided or self.stick_to_shard:
+        if self.pad_last_batch or self.stick_to_shard:
             return divmod(count, self.length(0, batch_size))
         # Consecutive shards form one endless line, cut at floor(size * s / num_shards) for s = 0, 1, 2, ...
         place = self.size * self.shard_id // self.num_shards + count
         shard = ((place + 1) * self.num_shards - 1) // self.size
         return shard - self.shard_id, place - self.size * shard // self.num_shards
+
+    def taken(self, epoch: int) -> int:
+        """How many picks of a contiguous, unpadded shard come before `epoch`."""
+        return int(self._before(epoch, np.array([self.shard_id]))[0])
+
+    def _before(self, epoch: int, shards: np.ndarray) -> np.ndarray:
+        edges = self.size * (shards + (1 if self.stick_to_shard else epoch)) // self.num_shards
+        count = edges - self.size * shards // self.num_shards
+        return count * epoch if self.stick_to_shard else count
+
+    def next_end(self, taken: int) -> int:
+        """After how many picks of every contiguous, unpadded shard the epoch ends in which `taken` have been made."""
+        epoch = max(0, (taken - 1) * self.num_shards // self.size - 1)
+        if self.stick_to_shard:
+            epoch = taken // -(-self.size // self.num_shards)
+        while self._all_done(epoch + 1) <= taken:
+            epoch += 1
+        return self._all_done(epoch + 1)
+
+    def _all_done(self, epochs: int) -> int:
+        """The number of picks after which no shard has samples of the first `epochs` epochs left."""
+        return int(self._before(epochs, np.arange(self.num_shards)).max())
 
 
 class Sampler:
@@ -222,41 +271,121 @@ class Sampler:
         self.order = order
         self.batch_size = batch_size
         self.epoch = 0
+        self.base = 0  # strided: consumed before offset 0 by all shards together, of this epoch
         self.offset = 0
+        self.ended = False  # whether the last `take` reached the end of an epoch
 
-    def take(self, count: int | None = None, *, stop_at_epoch_end: bool = False) -> Picks:
-        """The next `count` picks (default `batch_size`), running on into the next epoch unless told."""
+    def take(self, count: int | None = None, ending: Ending = "fill") -> Picks:
+        """The next picks, `count` of them (default `batch_size`) or fewer where the epoch ends so."""
         count = self.batch_size if count is None else count
+        if ending == "fill":
+            return self._filled(count)
+        own, most, least = self._left()
+        if ending == "drop" and least < count:  # taken up where no full batch was left
+            self._go(self.epoch + 1)
+            own, most, least = self._left()
+        offsets = np.arange(self.offset, self.offset + max(1, min(count, own)))
+        picks = self.order.picks(self.epoch, offsets, self.base)
+        self.offset += count
+        self.ended = most <= count if ending == "partial" else least < 2 * count
+        if self.ended:
+            self._go(self.epoch + 1)
+        return picks
+
+    def _filled(self, count: int) -> Picks:
+        order = self.order
+        self.ended = False
+        if order.strided and not order.pad_last_batch:
+            start = self.epoch * order.size + self.base + self.offset * order.num_shards
+            after, consumed = divmod(start + count * order.num_shards, order.size)
+            self.ended = after > start // order.size
+            self._go(after, base=consumed)
+            return order.along(start, count)
+        if not order.pad_last_batch:
+            taken = order.taken(self.epoch) + self.offset
+            self.ended = order.next_end(taken) <= taken + count
         parts = []
         while count > 0:
-            length = self.order.length(self.epoch, self.batch_size)
+            length = self._length()
             step = min(count, length - self.offset)
-            parts.append(self.order.picks(self.epoch, np.arange(self.offset, self.offset + step)))
+            parts.append(order.picks(self.epoch, np.arange(self.offset, self.offset + step), self.base))
             self.offset += step
             count -= step
             if self.offset == length:
-                self.epoch, self.offset = self.epoch + 1, 0
-                if stop_at_epoch_end:
-                    break
+                self._go(self.epoch + 1)
+                self.ended |= order.pad_last_batch
         return parts[0] if len(parts) == 1 else Picks.joined(parts)
 
+    def _go(self, epoch: int, offset: int = 0, base: int = 0) -> None:
+        self.epoch, self.offset, self.base = epoch, offset, base
+
+    @property
+    def consumed(self) -> int:
+        """Strided: how many positions of this epoch all shards together have handed out."""
+        return self.base + self.offset * self.order.num_shards
+
+    def _left(self) -> tuple[int, int, int]:
+        """The different samples left in this epoch: of this shard, of the one with most, of the one with least."""
+        order = self.order
+        if order.strided:
+            rest = order.size - self.consumed
+            own = -(-(rest - order.shard_id) // order.num_shards)
+            return max(own, 0), -(-rest // order.num_shards), rest // order.num_shards
+        most, least = -(-order.size // order.num_shards), order.size // order.num_shards
+        return order.samples(self.epoch) - self.offset, most - self.offset, least - self.offset
+
+    def _length(self) -> int:
+        """The offset at which this epoch ends for this shard, padding included."""
+        order = self.order
+        if not (order.strided and order.pad_last_batch):
+            return order.length(self.epoch, self.batch_size)
+        most = -(-(order.size - self.base) // order.num_shards)
+        return -(-most // self.batch_size) * self.batch_size
+
     def remaining(self) -> int:
-        """The picks left in the present epoch."""
-        return self.order.length(self.epoch, self.batch_size) - self.offset
+        """The picks of this shard left in the present epoch, padding included."""
+        if self.order.pad_last_batch:
+            return self._length() - self.offset
+        return self._left()[0]
+
+    def batches_left(self, ending: Ending) -> int:
+        """How many batches this epoch still has: the same number on every shard."""
+        order, size = self.order, self.batch_size
+        _, most, least = self._left()
+        if ending == "partial":
+            return -(-most // size)
+        if ending == "drop":
+            return least // size or order.size // order.num_shards // size
+        if order.pad_last_batch:
+            return -(-(self._length() - self.offset) // size)
+        if order.strided:
+            return -(-most // size)
+        taken = order.taken(self.epoch) + self.offset
+        return -(-(order.next_end(taken) - taken) // size)
 
     def next_epoch(self) -> None:
         """Goes to the start of the next epoch; where an epoch has just begun, stays."""
-        if self.offset:
-            self.epoch, self.offset = self.epoch + 1, 0
+        if self.offset or self.base:
+            self._go(self.epoch + 1)
 
-    def seek(self, count: int) -> None:
-        """Goes to where `count` picks have been taken since the start."""
-        self.epoch, self.offset = self.order.locate(count, self.batch_size)
+    def seek(self, count: int, epoch: int = 0) -> None:
+        """Goes to where `count` picks of every shard have been taken since the start of `epoch`."""
+        order = self.order
+        if order.strided and not order.pad_last_batch:
+            further, consumed = divmod(count * order.num_shards, order.size)
+            self._go(epoch + further, base=consumed)
+        elif epoch and not (order.pad_last_batch or order.stick_to_shard):
+            self._go(*order.locate(order.taken(epoch) + count, self.batch_size))
+        else:
+            further, offset = order.locate(count, self.batch_size) if not order.strided else divmod(
+                count, order.length(0, self.batch_size)
+            )
+            self._go(epoch + further, offset)
 
-    def state(self) -> dict[str, int | bool]:
+    def state(self) -> dict[str, Any]:
         """Plain numbers for `restore`; the strided order counts over all shards, so that any shard fits."""
         order = self.order
-        state = {
+        state: dict[str, Any] = {
             "size": order.size,
             "shuffled": order.shuffled,
             "strided": order.strided,
@@ -264,28 +393,31 @@ class Sampler:
             "epoch": self.epoch,
         }
         if order.strided:
-            return state | {"consumed": self.offset * order.num_shards}
+            return state | {"consumed": self.consumed}
         return state | {"offset": self.offset, "num_shards": order.num_shards, "shard_id": order.shard_id}
 
-    def restore(self, state: Mapping[str, int | bool]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Takes up a saved state: in the strided order any shard may, else only the same shard."""
         own = self.state()
         for key in ("size", "shuffled", "strided", "num_shards", "shard_id"):
             if state.get(key) != own.get(key):
+                hint = (
+                    "; contiguous shards can only be taken up by as many shards as before (shuffled readers by any number)"
+                    if key == "num_shards"
+                    else ""
+                )
                 raise ValueError(
-                    f"the saved state does not fit this reader: {key} was {state.get(key)}, is {own.get(key)}"
+                    f"the saved state does not fit this reader: {key} was {state.get(key)}, is {own.get(key)}{hint}"
                 )
         if "seed" in state and state["seed"] != own["seed"]:
             # A permutation belongs to its seed; going on with the saved one keeps the epoch whole.
             saved = int(state["seed"])
-            if self.order.shuffle_after_epoch and self.order.shuffle_after_epoch_seed is not None:
-                self.order = replace(self.order, shuffle_after_epoch_seed=saved)
-            else:
-                self.order = replace(self.order, seed=saved)
-        self.epoch = int(state["epoch"])
+                self._go(self.epoch + 1)
+                self.ended |= order.pad_last_batch
+        return parts[0] if len(parts) == 1 else Picks.joined(parts)
         if self.order.strided:
-            self.offset = max(0, -(-(int(state["consumed"]) - self.order.shard_id) // self.order.num_shards))
+            self._go(int(state["epoch"]), base=int(state["consumed"]))
         else:
-            self.offset = int(state["offset"])
-        if self.offset >= self.order.length(self.epoch, self.batch_size):
-            self.epoch, self.offset = self.epoch + 1, 0
+            self._go(int(state["epoch"]), int(state["offset"]))
+        if self.consumed >= self.order.size if self.order.strided else self.offset >= self._length():
+            self._go(self.epoch + 1)

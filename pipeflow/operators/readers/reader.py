@@ -18,7 +18,7 @@ from typing import Any, overload
 import numpy as np
 
 from pipeflow.declare import Feed, Param, Request, Role, source
-from pipeflow.operators.readers.order import Order, Sampler
+from pipeflow.operators.readers.order import Ending, Order, Sampler
 
 _ORDER_ARGUMENTS: tuple[tuple[str, Any, Any], ...] = (
     ("shard_id", int, 0),
@@ -86,12 +86,9 @@ class Reader:
         return Order(size=len(self.samples), **self._order)
 
     def next(self, request: Request) -> Feed:
-        """The indices of the next batch; batches run on from one epoch into the next."""
-        if self._sampler is None:
-            self._sampler = Sampler(self._keyed(request.key), request.batch_size)
-            if self._saved is not None:
-                self._sampler.restore(self._saved)
-        picks = self._sampler.take(request.batch_size)
+        """The indices of the next batch; where its epoch ends is for the request to say."""
+        sampler = self._started(request.batch_size, request.key)
+        picks = sampler.take(request.batch_size, request.ending)
         return Feed(
             len(picks),
             [picks.index],
@@ -99,7 +96,16 @@ class Reader:
             positions=picks.position,
             epochs=picks.epoch,
             source_info=self.sources(picks.index.tolist()),
+            padding=picks.padding if picks.padding.any() else None,
+            ends_epoch=sampler.ended,
         )
+
+    def _started(self, batch_size: int, key: int) -> Sampler:
+        if self._sampler is None:
+            self._sampler = Sampler(self._keyed(key), batch_size)
+            if self._saved is not None:
+                self._sampler.restore(self._saved)
+        return self._sampler
 
     def _keyed(self, key: int) -> Order:
         """The order, shuffled by the reader's own seed or else by the key that comes from the pipeline's.
@@ -143,6 +149,26 @@ class Reader:
             self._sampler.restore(state)
         else:
             Sampler(self.order, 1).restore(state)
+
+    def next_epoch(self) -> None:
+        """Leaves an epoch that has begun for the next one."""
+        if self._sampler is not None:
+            self._sampler.next_epoch()
+        elif self._saved is not None:
+            sampler = Sampler(self.order, 1)
+            sampler.restore(self._saved)
+            sampler.next_epoch()
+            self._saved = sampler.state()
+
+    def seek(self, step: int, epoch: int, batch_size: int, key: int) -> None:
+        """Goes to batch ``step`` of ``epoch`` without walking there."""
+        self._started(batch_size, key).seek(step * batch_size, epoch)
+
+    def batches_left(self, state: Mapping[str, Any], batch_size: int, ending: Ending) -> int:
+        """How many batches the epoch of a saved state still has, on this and on every other shard."""
+        sampler = Sampler(self.order, batch_size)
+        sampler.restore(state)
+        return sampler.batches_left(ending)
 
     def reader_meta(self) -> dict[str, int]:
         """DALI's `reader_meta`."""
