@@ -63,7 +63,7 @@ class DebugRecorder(Recorder):
         slot = self.slots[(node.source.id, node.index)]
         values = self.batch.values[slot]
         origin = self.plan.origins[slot]
-        info = self.batch.origins[origin] if 0 <= origin < len(self.batch.origins) else None
+        info = self.batch.origins.get(origin)
         return TensorListCPU.from_parts(values, node.spec.dtype, node.spec.ndim, self.batch.layouts[slot] or "", info)
 
     def _slot(self, edge: Any) -> int:
@@ -130,14 +130,14 @@ class DebugRecorder(Recorder):
 
     def _read(self, node: GraphNode, step: Step) -> None:
         request = Request(self.run.batch_size, self.run.epoch, self.run.iteration, self.run.position, step.key or 0)
-        source = self.run.source(node.name, lambda: SourceStep(self.plan, step))
+        source = self.run.source(node.name, lambda: SourceStep(self.plan, step, len(self.batch.origins)))
         source.step = step
         if not node.op.fetches:
             size = source.run(self.batch, request, self.run.pool)
         else:
             feed = source.source.next(request)
             size = feed.size
-            self.batch.origins.append(feed.source_info)
+            self.batch.origins[source.number] = feed.source_info
             if feed.positions is not None:
                 self.batch.positions = feed.positions
             if feed.epochs is not None:

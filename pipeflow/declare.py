@@ -252,6 +252,9 @@ class Node:
 # Sources: operators that bring data into a pipeline
 
 
+Ending = Literal["fill", "partial", "drop"]
+
+
 @dataclass(frozen=True)
 class Request:
     """What the executor tells a source about the batch it wants."""
@@ -261,7 +264,7 @@ class Request:
     iteration: int
     position: int
     key: int = 0  # the source's own randomness, for shuffling
-    ending: Literal["fill", "partial", "drop"] = "fill"  # how a reader ends its epochs
+    ending: Ending = "fill"  # how a reader ends its epochs
 
 
 @dataclass
@@ -291,7 +294,7 @@ class Source(Protocol):
     number of batches``; a pipeline does not run ahead of it. A source that also has ``fetch(index) -> tuple of arrays`` gives
     one output, the indices, and its samples are fetched by the threads of the pipeline. ``seek(step, epoch, batch_size,
     key)`` and ``batches_left(state, batch_size, ending)``, where a source has them, go to a batch and foretell an epoch;
-    ``fixed()``, where it has it, says why the state cannot be saved ("" where it can).
+    ``unsaveable()``, where it has it, says why the state cannot be saved ("" where it can).
     """
 
     def next(self, request: Request) -> Feed:

@@ -177,12 +177,12 @@ class Pipeline:
         self._check_declared(graph)
         options = Options(
             self._batch_size, self._num_threads, self._depth, not (self._exec_async and self._exec_pipelined),
-            self._enable_memory_stats, self._set_affinity,
+            self._enable_memory_stats, self._set_affinity, self._enable_checkpointing,
         )  # fmt: skip
         self._executor = Executor(self._plan, options)
         self._finalizer = weakref.finalize(self, self._executor.crew.close)
         if self._restored is not None:
-            self._executor.restore(saving.checkpoint_from_json(self._restored, self._plan))
+            self._executor.go_to(saving.checkpoint_from_json(self._restored, self._plan))
 
     def _recorded(self) -> Graph:
         if self._graph is None:
@@ -403,7 +403,7 @@ class Pipeline:
             raise RuntimeError("checkpointing is off: give the pipeline enable_checkpointing=True")
         executor = self._built()
         assert self._plan is not None
-        text = saving.checkpoint_to_json(self._plan, executor.state(self._last))
+        text = saving.checkpoint_to_json(self._plan, executor.state())
         if filename is not None:
             with open(filename, "w") as file:
                 file.write(text)

@@ -13,8 +13,8 @@ class BatchRun:
     """The values of all slots of one batch, and how far it has come."""
 
     __slots__ = (
-        "claimed", "cursor", "done", "ended", "epoch", "epochs", "error", "failures", "index", "iteration", "keys",
-        "layouts", "masks", "origins", "pending", "position_after", "positions", "size", "stage", "states", "values",
+        "claimed", "cursor", "done", "ended", "ends", "epoch", "epochs", "error", "failures", "index", "iteration", "keys",
+        "layouts", "masks", "origins", "padding", "pending", "position_after", "positions", "size", "stage", "states", "values",
     )  # fmt: skip
 
     def __init__(self, index: int, slots: int) -> None:
@@ -29,8 +29,10 @@ class BatchRun:
         self.layouts: list[str | None] = [None] * slots
         self.masks: dict[tuple[tuple[int, bool], ...], list[bool]] = {}  # by guard, of guards that were asked
         self.keys: dict[int, Any] = {}  # by the first output slot (or name) of a random step
-        self.origins: list[Any] = []  # per source: the source_info of the samples, or None
+        self.origins: dict[int, Any] = {}  # by the source's place in the plan: the source_info of the samples, or None
         self.states: dict[str, Any] = {}
+        self.padding: np.ndarray | None = None
+        self.ends: list[str] = []
         self.stage = 0
         self.cursor = 0  # of a sample stage: the next sample that nobody has claimed
         self.pending = 0  # samples claimed or not that are not finished
@@ -64,7 +66,7 @@ class BatchRun:
 
     def source_of(self, sample: int) -> str:
         """The file or other origin of a sample, "" when it is not known."""
-        for known in self.origins:
+        for _, known in sorted(self.origins.items()):
             if known is not None and sample < len(known):
                 return str(known[sample])
         return ""
@@ -102,7 +104,7 @@ class BatchRun:
             if plan.slots[slot].storage == "constant":
                 values = np.array(values)  # the user may write into a batch
             origin = plan.origins[slot]
-            info = self.origins[origin] if origin >= 0 and origin < len(self.origins) else None
+            info = self.origins.get(origin)
             results.append(TensorListCPU.from_parts(values, spec.dtype, spec.ndim, self.layouts[slot] or "", info))
         return tuple(results)
 

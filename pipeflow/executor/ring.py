@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from pipeflow.backends.cpu import Arena, HeapPool
-from pipeflow.declare import Request
+from pipeflow.declare import Ending, Request
 from pipeflow.errors import InvalidState, add_notes
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.device import DeviceStage, Runtime
-from pipeflow.executor.steps import ColumnStep, SampleStage, SourceStep, WholeStep
+from pipeflow.executor.steps import ColumnStep, Keeper, SampleStage, SourceStep, WholeStep
 from pipeflow.plan import Plan
 from pipeflow.tensors import TensorListCPU, slab_size
 
@@ -32,6 +32,7 @@ class Options:
     synchronous: bool = False
     memory_stats: bool = False
     affinity: bool = False
+    checkpointing: bool = False  # ask objects of the user for their state after every batch
 
 
 @dataclass
@@ -44,8 +45,8 @@ class Delivered:
     iteration: int
     size: int
     positions: np.ndarray
-    position_after: int
-    states: dict[str, Any]
+    padding: np.ndarray | None  # samples that are there only to fill the batch
+    ends: frozenset[str]  # the readers whose epoch ends with this batch
 
 
 @dataclass
@@ -131,7 +132,9 @@ class Executor:
         self.plan = plan
         self.options = options
         self.pool = HeapPool()
-        self.sources = [SourceStep(plan, step) for step in plan.stages[0].steps]
+        self.sources = [SourceStep(plan, step, number) for number, step in enumerate(plan.stages[0].steps)]
+        # Readers first: they may give fewer samples at the end of their epoch, and then the others are asked for as many.
+        self._in_turn = sorted(self.sources, key=lambda item: not item.op.fetches)
         fetches: dict[str, Callable[[int], Any]] = {
             item.step.name: item.source.fetch for item in self.sources if item.op.fetches  # type: ignore[attr-defined]
         }  # fmt: skip
@@ -159,14 +162,16 @@ class Executor:
         self.epoch = 0
         self.iteration = 0
         self.position = 0
+        self.ending: Ending = "fill"
         self._sizes: dict[str, dict[str, Any]] = {}
-        self._began = {
-            "epoch": 0,
-            "iteration": 0,
-            "position": 0,
-            "states": {item.step.name: item.source.state() for item in self.sources},
-        }
-        self._delivered = self._began["states"]
+        self._keepers: dict[int, Keeper] = {}
+        if options.checkpointing:
+            for number, stage in enumerate(plan.stages):
+                if stage.kind == "batch":
+                    keeper = Keeper.of(self.stages[number])
+                    if keeper is not None:
+                        self._keepers[number] = keeper
+        self._after = self._here()
 
     def _reserve(self) -> None:
         """Allocates what byte-size hints promise: for the batches in flight, the one handed out and the one before it."""
@@ -217,7 +222,10 @@ class Executor:
         with self._lock:
             self._ring.popleft()
             self._work.notify()
-        self._delivered = {**self._delivered, **batch.states}
+        self._after = {
+            "epoch": batch.epoch, "iteration": batch.iteration + 1, "position": batch.position_after,
+            "states": {**self._after["states"], **batch.states},
+        }  # fmt: skip
         error = batch.failure()
         if error is not None:
             raise error
@@ -230,22 +238,27 @@ class Executor:
             batch.iteration,
             batch.size,
             batch.positions,
-            batch.position_after,
-            batch.states,
+            batch.padding,
+            frozenset(batch.ends),
         )
 
-    def reset(self) -> None:
-        """Drops what was not delivered and starts the next epoch."""
+    def reset(self, rewind: bool = False) -> None:
+        """Drops what was not delivered and starts the next epoch; ``rewind`` restarts sources that nobody told how to cycle."""
         self._check_usable()
         with self._lock:
             self._drop()
             for item in self.sources:
                 if item.op.fetches:  # a reader goes back to the samples of the batches that are dropped
-                    item.source.restore(self._delivered[item.step.name])
+                    item.source.restore(self._after["states"][item.step.name])
                 item.source.reset()
+                if rewind and hasattr(item.source, "rewind"):
+                    item.source.rewind()
+            for keeper in self._keepers.values():
+                keeper.restore(self._after["states"])
             self._ended = False
             self.epoch += 1
             self.iteration = self.position = 0
+            self._after = self._here()
 
     def close(self) -> None:
         """Ends the threads; what is running is finished first, nothing new is started."""
@@ -283,22 +296,57 @@ class Executor:
             ]
             known["max_reserved_memory_size"] = known["max_real_memory_size"]
 
-    def state(self, delivered: Delivered | None) -> dict[str, Any]:
-        """Where the pipeline stands after a delivered batch (None: where it began)."""
-        if delivered is None:
-            return dict(self._began)
-        return {
-            "epoch": delivered.epoch, "iteration": delivered.iteration + 1, "position": delivered.position_after,
-            "states": delivered.states,
-        }  # fmt: skip
+    @property
+    def readers(self) -> list[SourceStep]:
+        """The sources whose epochs follow each other without a reset."""
+        return [item for item in self.sources if item.op.fetches]
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Goes to a saved state; nothing may have been scheduled."""
-        self.epoch, self.iteration, self.position = state["epoch"], state["iteration"], state["position"]
-        for item in self.sources:
-            item.source.restore(state["states"].get(item.step.name))
-        self._began = dict(state)
-        self._delivered = self._began["states"]
+    def state(self) -> dict[str, Any]:
+        """Where the pipeline stands after the last batch that was taken, whatever has run ahead."""
+        return dict(self._after)
+
+    def go_to(self, state: dict[str, Any], ending: Ending | None = None) -> None:
+        """Drops what was not delivered and goes to a saved state; ``ending`` says how readers end their epochs from now on."""
+        self._check_usable()
+        with self._lock:
+            self._drop()
+            for item in self.sources:
+                item.restore(state["states"].get(item.step.name))
+            for keeper in self._keepers.values():
+                keeper.restore(state["states"])
+            self._ended = False
+            self.epoch, self.iteration, self.position = state["epoch"], state["iteration"], state["position"]
+            self.ending = self.ending if ending is None else ending
+            self._after = {**state, "states": dict(state["states"])}
+
+    def next_epoch(self) -> None:
+        """Leaves an epoch that has begun for the next one, which readers alone can do without a reset."""
+        if not self.readers:
+            self.reset(rewind=True)
+            return
+        self.go_to(self._after)
+        for item in self.readers:
+            item.source.next_epoch()
+        self._after = self._here()
+
+    def seek(self, step: int, epoch: int) -> None:
+        """Goes to batch ``step`` of ``epoch``; every source can be asked for it and nothing keeps a state of its own."""
+        self._check_usable()
+        size = self.options.batch_size
+        with self._lock:
+            self._drop()
+            for item in self.sources:
+                item.source.seek(step, epoch, size, item.step.key or 0)
+            self._ended = False
+            self.epoch, self.iteration, self.position = (0 if self.readers else epoch), step, step * size
+            self._after = self._here()
+
+    def _here(self) -> dict[str, Any]:
+        """The state as it would be after a batch, if nothing has run ahead."""
+        states = {item.step.name: item.state(self.options.checkpointing) for item in self.sources}
+        for keeper in self._keepers.values():
+            states[keeper.name] = keeper.snapshot()
+        return {"epoch": self.epoch, "iteration": self.iteration, "position": self.position, "states": states}
 
     # Scheduling; all of it under the lock.
 
@@ -376,6 +424,9 @@ class Executor:
                 self.stages[stage].run(batch, task.begin, task.end, arena, self.pool)
             else:
                 self.stages[stage].run(batch, self.pool)
+                if stage in self._keepers:
+                    keeper = self._keepers[stage]
+                    batch.states[keeper.name] = keeper.snapshot()
         except Exception as error:
             step = self.plan.stages[stage].steps[0] if stage and self.plan.stages[stage].steps else None
             batch.fail(error, step)
@@ -400,14 +451,15 @@ class Executor:
     def _read(self, batch: BatchRun) -> None:
         """The first stage: all sources give their batch, and the samples get their positions."""
         batch.epoch, batch.iteration, batch.epochs = self.epoch, self.iteration, self.epoch
-        sizes = {}
+        sizes: dict[str, int] = {}
+        wanted = self.options.batch_size
         try:
-            for item in self.sources:
-                request = Request(
-                    self.options.batch_size, self.epoch, self.iteration, self.position, item.step.key or 0
-                )
+            for item in self._in_turn:
+                request = Request(wanted, self.epoch, self.iteration, self.position, item.step.key or 0, self.ending)
                 try:
-                    sizes[item.step.name] = item.run(batch, request, self.pool)
+                    sizes[item.step.name] = item.run(batch, request, self.pool, self.options.checkpointing)
+                    if item.op.fetches:
+                        wanted = min(wanted, sizes[item.step.name])
                 except StopIteration:
                     raise
                 except Exception as error:

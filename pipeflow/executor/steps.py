@@ -1,7 +1,7 @@
 """Steps made ready to run: per sample inside a stage, over a column, or over a whole batch."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,10 @@ from pipeflow import declare, seeds
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.conditional import CAST, LAYOUT, RESHAPE, merge_error
 from pipeflow.declare import BatchCall, Kernel, OpDef, Source
+from pipeflow.errors import InvalidState, function_name
 from pipeflow.executor.batch import BatchRun, check_outputs
 from pipeflow.plan import Plan, Stage, Step
+from pipeflow.saving import decode, encode
 from pipeflow.tensors import read_only
 
 
@@ -35,7 +37,7 @@ class BoundStep:
 
     def sources(self, batch: BatchRun) -> Any:
         """Where the samples come from, for operators that ask."""
-        known = batch.origins[self.origin] if 0 <= self.origin < len(batch.origins) else None
+        known = batch.origins.get(self.origin)
         return known if known is not None else [""] * batch.size
 
 
@@ -373,16 +375,70 @@ class SampleStage:
             step.finish(batch)
 
 
+class Keeper:
+    """An object of the user that keeps a state: it has ``get_state()`` and ``set_state(state)``."""
+
+    def __init__(self, name: str, keeper: Any) -> None:
+        self.name = name
+        self.keeper = keeper
+
+    @classmethod
+    def of(cls, bound: BoundStep) -> "Keeper | None":
+        """The one among a step's constants, if any."""
+        for value in bound.constants.values():
+            if keeps_state(value):
+                return cls(bound.step.name, value)
+        return None
+
+    def snapshot(self) -> Any:
+        """The state now, as plain data that later changes of the object do not reach."""
+        what = f"the state that get_state() of {self.name!r} returned"
+        try:
+            return encode(self.keeper.get_state(), what, allow_pickle=False)
+        except TypeError as error:
+            error.add_note(f"{what} must be of numbers, strings, lists, tuples, dictionaries and arrays")
+            raise
+
+    def restore(self, states: Mapping[str, Any]) -> None:
+        """Gives the object a state back."""
+        if self.name not in states:
+            raise InvalidState(
+                f"the checkpoint has no state for {self.name!r}: it was made without enable_checkpointing=True, or before "
+                f"{function_name(self.keeper)} had get_state()"
+            )
+        self.keeper.set_state(decode(states[self.name], f"the state of {self.name!r}", allow_pickle=False))
+
+
+def keeps_state(value: Any) -> bool:
+    """Whether an object promises to tell and take back its state."""
+    return callable(getattr(value, "get_state", None)) and callable(getattr(value, "set_state", None))
+
+
 class SourceStep(BoundStep):
     """Asks a source for its next batch."""
 
-    def __init__(self, plan: Plan, step: Step) -> None:
+    def __init__(self, plan: Plan, step: Step, number: int) -> None:
         super().__init__(plan, step)
         assert self.op.factory is not None
         self.source: Source = self.op.factory(**self.constants)
         self.no_copy = bool(self.constants.get("no_copy"))
+        self.number = number
+        self.keeper = Keeper.of(self)
 
-    def run(self, batch: BatchRun, request: declare.Request, pool: HeapPool) -> int:
+    def state(self, checkpointing: bool) -> Any:
+        """The source's state; that of the user's own object only with ``checkpointing``, since it may cost time."""
+        state = self.source.state()
+        if self.keeper is None or not checkpointing:
+            return state
+        return {**(state or {}), "source": self.keeper.snapshot()}
+
+    def restore(self, state: Any) -> None:
+        """Gives the source its state back."""
+        if self.keeper is not None and state is not None and "source" in state:
+            self.keeper.restore({self.keeper.name: state["source"]})
+        self.source.restore(state)
+
+    def run(self, batch: BatchRun, request: declare.Request, pool: HeapPool, checkpointing: bool = False) -> int:
         """Fills the slots of this source; the size of its batch."""
         feed = self.source.next(request)
         for output, (slot, values) in enumerate(zip(self.step.outputs, feed.outputs)):
@@ -390,12 +446,16 @@ class SourceStep(BoundStep):
             declared = self.step.specs[output].layout if output < len(self.step.specs) else ""
             found = feed.layouts[output] if feed.layouts else None
             batch.layouts[slot] = found or declared or ""
-        batch.origins.append(feed.source_info)
+        batch.origins[self.number] = feed.source_info
         if feed.positions is not None:
             batch.positions = feed.positions
         if feed.epochs is not None:
             batch.epochs = feed.epochs
-        batch.states[self.step.name] = self.source.state()
+        if feed.padding is not None:
+            batch.padding = feed.padding
+        if feed.ends_epoch:
+            batch.ends.append(self.step.name)
+        batch.states[self.step.name] = self.state(checkpointing)
         return feed.size
 
 

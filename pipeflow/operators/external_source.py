@@ -11,7 +11,7 @@ import numpy as np
 
 from pipeflow import types
 from pipeflow.declare import Args, Feed, Request, Spec, source
-from pipeflow.errors import function_name
+from pipeflow.errors import InvalidState, function_name
 from pipeflow.tensors import TensorCPU, TensorListCPU, as_sample
 
 Cycle = Literal["no", "quiet", "raise", False, True]
@@ -129,6 +129,30 @@ class ExternalSource:
         """Goes to a saved state."""
         if self.callback is not None:
             self.callback.restore(state)
+
+    def rewind(self) -> None:
+        """Lets data that was given as a list or generator function, and not told how to cycle, start over."""
+        if self.callback is not None:
+            self.callback.rewind()
+
+    def unsaveable(self) -> str:
+        """Why a checkpoint cannot tell where this source is, "" where it can."""
+        return "" if self.callback is None else self.callback.unsaveable()
+
+    def seek(self, step: int, epoch: int, batch_size: int, key: int) -> None:
+        """Does nothing where the callable is told which batch or sample it is to give; else an error."""
+        del step, epoch, batch_size, key
+        reason = "" if self.callback is None else self.callback.unseekable()
+        if reason:
+            raise InvalidState(f"seek() needs sources that can be asked for any batch: {reason}")
+
+    def batches_left(self, state: Any, batch_size: int, ending: Any) -> int | None:
+        """How many batches the epoch of a saved state still has, None where that is not known."""
+        del ending
+        known = None if self.callback is None else self.callback.left(state)
+        if known is None:
+            return None
+        return -(-known // batch_size) if self.per_sample else known
 
     def _split(self, value: Any, what: str) -> Sequence[Any]:
         if self.single:
@@ -298,6 +322,8 @@ class _Callback:
         self.per_sample = per_sample
         self.batch_info = batch_info
         self.cycle = {None: "no", False: "no", True: "quiet"}.get(cycle, cycle)
+        self.rewinds = cycle is None
+        self._takes_info = False
         self._iterator: Iterator[Any] | None = None
         self._exhausted = False
         self._taken = 0
@@ -380,23 +406,62 @@ class _Callback:
         if self.cycle == "raise":
             self._iterator = None
 
+    @property
+    def _once(self) -> bool:
+        """Whether the data can be walked only once: an iterator, not something that makes one."""
+        return self._restartable is not None and not callable(self.source) and iter(self.source) is self.source
+
+    def rewind(self) -> None:
+        if self.rewinds and not self._once:
+            self._iterator = None
+
+    def unsaveable(self) -> str:
+        if self._restartable is not None or self._takes_info or hasattr(self.source, "get_state"):
+            return ""
+        return (
+            f"{function_name(self.source)} takes no argument and has no get_state(): let it take the iteration number "
+            "(or SampleInfo), or give it get_state() and set_state(state)"
+        )
+
+    def unseekable(self) -> str:
+        if self._takes_info and not hasattr(self.source, "get_state"):
+            return ""
+        return (
+            f"{function_name(self.source)} gives its batches one after another; let it be a callable that takes the "
+            "iteration number (or SampleInfo) and keeps no state"
+        )
+
+    def left(self, state: Any) -> int | None:
+        if self._restartable is None or self.cycle == "quiet" or not hasattr(self.source, "__len__") or not state:
+            return None
+        rest = len(self.source) - state["taken"]
+        return rest if rest > 0 or not self.rewinds else len(self.source)
+
     def state(self) -> Any:
-        getter = getattr(self.source, "get_state", None)
-        if getter is not None:
-            return {"source": getter()}
-        return {"taken": self._taken, "exhausted": self._exhausted} if self._restartable is not None else None
+        if self._restartable is None and not self._exhausted:
+            return None
+        return {"taken": self._taken, "exhausted": self._exhausted}
 
     def restore(self, state: Any) -> None:
-        if state is None:
+        self._exhausted = bool(state and state["exhausted"])
+        if self._restartable is None:
             return
-        if "source" in state:
-            self.source.set_state(state["source"])
-            return
-        assert self._restartable is not None
-        self._iterator, self._taken = None, 0
-        for _ in range(state["taken"]):
+        taken = state["taken"] if state and "source" not in state else 0
+        if self._once and taken >= self._taken:
+            taken -= self._taken
+        elif self._once:
+            raise InvalidState(
+                f"{function_name(self.source)} is an iterator that has run on and cannot go back: give external_source "
+                "the function or list that it comes from"
+            )
+        else:
+            self._iterator, self._taken = None, 0
+            if taken and type(self.source) is list:  # a list can be entered anywhere
+                self._iterator, self._taken = iter(self.source), taken
+                self._iterator.__setstate__(taken)  # type: ignore[attr-defined]
+                return
+        for _ in range(taken):
             self._advance()
-        self._exhausted = state["exhausted"]
 
 
 def _parameters(source: Any) -> list[str]:

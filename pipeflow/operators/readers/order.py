@@ -30,9 +30,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import isqrt
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
+
+from pipeflow.declare import Ending
 
 _ROUNDS = 8
 _MASK = 0xFFFFFFFFFFFFFFFF
@@ -40,8 +42,6 @@ _GOLDEN = 0x9E3779B97F4A7C15
 # Up to here a permutation is sorted random numbers, which is exactly uniform; a Feistel network over a
 # handful of elements is not (chi-square tests find it), and the table of a small set is nothing to save.
 _SORTED_UP_TO = 4096
-
-Ending = Literal["fill", "partial", "drop"]
 
 
 @dataclass(frozen=True)

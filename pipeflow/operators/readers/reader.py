@@ -17,8 +17,8 @@ from typing import Any, overload
 
 import numpy as np
 
-from pipeflow.declare import Feed, Param, Request, Role, source
-from pipeflow.operators.readers.order import Ending, Order, Sampler
+from pipeflow.declare import Ending, Feed, Param, Request, Role, source
+from pipeflow.operators.readers.order import Order, Sampler
 
 _ORDER_ARGUMENTS: tuple[tuple[str, Any, Any], ...] = (
     ("shard_id", int, 0),
