@@ -412,9 +412,11 @@ class Sampler:
         if "seed" in state and state["seed"] != own["seed"]:
             # A permutation belongs to its seed; going on with the saved one keeps the epoch whole.
             saved = int(state["seed"])
-                self._go(self.epoch + 1)
-                self.ended |= order.pad_last_batch
-        return parts[0] if len(parts) == 1 else Picks.joined(parts)
+            by_argument = self.order.shuffle_after_epoch and self.order.shuffle_after_epoch_seed is not None
+            if by_argument:
+                self.order = replace(self.order, shuffle_after_epoch_seed=saved)
+            else:
+                self.order = replace(self.order, seed=saved)
         if self.order.strided:
             self._go(int(state["epoch"]), base=int(state["consumed"]))
         else:
