@@ -558,10 +558,14 @@ class OpDef:
 registry: dict[str, OpDef] = {}
 
 
+# What makes the operator of a chain, "resize+flip": operators/chains.py puts its function here.
+composers: list[Callable[[tuple[str, ...]], OpDef]] = []
+
+
 def find(name: str) -> OpDef:
-    """The operator of a registry key."""
+    """The operator of a registry key, or of several joined by "+"."""
     try:
-        return registry[name]
+        return composers[0](tuple(name.split("+"))) if "+" in name else registry[name]
     except KeyError:
         raise UnknownArgument(f"there is no operator {name!r}{nearest(name, registry)}") from None
 
@@ -728,6 +732,13 @@ class Call:
     hint: tuple[int, ...] = ()
     key: int | None = None
     origin: Origin | None = None
+    members: dict[str, list[Any]] = field(default_factory=dict)  # constants that differ between members of an input set
+
+
+def input_set_size(inputs: Sequence[Any]) -> int:
+    """The number of members of the input sets (lists of nodes) among the inputs, 0 without one."""
+    sets = [x for x in inputs if isinstance(x, (list, tuple)) and x and all(isinstance(item, Node) for item in x)]
+    return len(sets[0]) if sets else 0
 
 
 def spread(op: OpDef, positional: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
@@ -762,6 +773,7 @@ def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
         problems.append(ValueError(f"expects {expected} inputs, but received {len(given)}"))
     call.inputs = tuple(given)
     allowed = universal(op)
+    members = input_set_size(given)
     for name, param in op.arguments.items():
         if name not in keywords:
             if param.required:
@@ -776,8 +788,12 @@ def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
         elif per_sample:
             call.nodes[name] = value
         else:
+            one_each = members and isinstance(value, (list, tuple)) and param.kind not in ("ints", "floats", Any)
             try:
-                call.constants[name] = convert(param.kind, value)
+                if one_each and len(value) == members:
+                    call.members[name] = [convert(param.kind, item) for item in value]
+                else:
+                    call.constants[name] = convert(param.kind, value)
             except (TypeError, ValueError) as error:
                 kind = TypeError if isinstance(error, TypeError) else ValueError
                 problems.append(kind(f"argument {name!r}: {error}"))

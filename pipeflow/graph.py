@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -321,9 +321,11 @@ class Recorder:
         made = dict(self._made)
         results = []
         for position in range(sets[0]):
-            self._made.update(made)  # all members of an input set draw the same random numbers
+            self._made = dict(made)  # all members of an input set draw the same random numbers
             inputs = tuple(value[position] if _is_input_set(value) else value for value in call.inputs)
-            results.append(self._record(call, inputs, position))
+            own = {name: values[position] for name, values in call.members.items()}
+            member = replace(call, constants={**call.constants, **own}) if own else call
+            results.append(self._record(member, inputs, position))
         return results
 
     def _record(self, call: Call, inputs: Sequence[Any], member: int = 0, scope: Scope | None = None) -> Any:

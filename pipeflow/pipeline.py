@@ -65,6 +65,7 @@ class Pipeline:
         experimental_exec_dynamic: bool | None = None,
         stream_policy: Any = None,
         concurrency: Any = None,
+        fuse: bool = True,
     ) -> None:
         given = locals()
         for name in _DEPRECATED:
@@ -91,6 +92,7 @@ class Pipeline:
         self._stream_policy = stream_policy
         self._concurrency = concurrency
         self._enable_conditionals = enable_conditionals
+        self._fuse = bool(fuse)
         self._enable_memory_stats = enable_memory_stats
         self._enable_checkpointing = enable_checkpointing
         self._restored = checkpoint
@@ -173,7 +175,7 @@ class Pipeline:
         if self._bytes_per_sample:
             for node in graph.nodes:
                 node.hint = node.hint or (self._bytes_per_sample,) * node.count
-        self._plan = planning.compile(graph, self._seed)
+        self._plan = planning.compile(graph, self._seed, fuse=self._fuse)
         self._check_declared(graph)
         options = Options(
             self._batch_size, self._num_threads, self._depth, not (self._exec_async and self._exec_pipelined),

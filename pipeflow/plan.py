@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pipeflow import seeds
+from pipeflow import fusion, seeds
 from pipeflow.declare import OpDef, Outputs, Spec, Traits, find
 from pipeflow.errors import Origin
 from pipeflow.graph import Edge, Graph, GraphNode
@@ -100,6 +100,7 @@ class Plan:
     constants: tuple[tuple[int, External], ...] = ()
     externals: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
+    identity: str = ""  # the fingerprint before fusion
 
     def constant(self, value: Any) -> Any:
         """A step's constant with the user object in place of its reference."""
@@ -110,7 +111,9 @@ class Plan:
         return [step for stage in self.stages for step in (*stage.columns, *stage.steps)]
 
     def fingerprint(self) -> str:
-        """A digest of the data, the names of the externals and the contents of constant arrays."""
+        """A digest of the data, the names of the externals and the contents of constant arrays; fusion leaves it alone."""
+        if self.identity:
+            return self.identity
         digest = hashlib.sha256()
         for part in (
             self.slots,
@@ -173,8 +176,17 @@ def plain(value: Any) -> bool:
 Pass = Callable[[Graph, Sequence[GraphNode]], Sequence[GraphNode]]
 
 
-def compile(graph: Graph, seed: int, externals: Mapping[str, Any] | None = None) -> Plan:
-    """The Plan of a graph: prune, merge equal calls, place the rest in stages, decide storage and who may write."""
+def compile(graph: Graph, seed: int, externals: Mapping[str, Any] | None = None, fuse: bool = False) -> Plan:
+    """The Plan of a graph: prune, merge equal calls, place the rest in stages, decide storage and who may write.
+
+    With ``fuse``, chains of image operators become one step; the identity of the plan stays that of the chain.
+    """
+    if fuse:
+        fused = fusion.fuse(graph)
+        if fused.nodes != graph.nodes:
+            plan = compile(fused, seed, externals)
+            plan.identity = compile(graph, seed, externals).fingerprint()
+            return plan
     alive = _alive(graph)
     same = _merge_equal(graph, alive)
     compiler = _Compiler(

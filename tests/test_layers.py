@@ -30,6 +30,7 @@ FLOORS = {
     "pipeflow/fn.py": 3,
     "pipeflow/ops.py": 3,
     "pipeflow/math.py": 3,
+    "pipeflow/fusion.py": 4,
     "pipeflow/plan.py": 4,
     "pipeflow/backends/": 4,
     "pipeflow/executor/": 5,

@@ -126,9 +126,12 @@ class SampleStep(BoundStep):
                 held = row[slot] if inside else values[slot]
                 per_sample[name] = held if inside else held[sample] if type(held) is list else held[sample, ...]
             layouts = [batch.layouts[slot] or "" for slot in self.step.inputs]
+            assert self.kernel is not None
+            if self.op.sequences and self.nodes:
+                framed = [name for name, slot, _ in self.nodes if (batch.layouts[slot] or "")[:1] == "F"]
+                self.kernel.per_frame = frozenset(framed)
             key = batch.keys[self.step.outputs[0] if self.step.outputs else -1][sample] if self.random else None
             source = str(self.sources(batch)[sample]) if self.wants_source else ""
-            assert self.kernel is not None
             outputs = self.kernel(inputs, layouts, per_sample, key, place, source)
             if self.count and batch.layouts[self.step.outputs[0]] is None:
                 found = self.kernel.output_layouts(inputs, layouts, per_sample)

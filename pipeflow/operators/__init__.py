@@ -2,6 +2,7 @@
 
 from pipeflow.operators import (
     audio,
+    chains,
     color,
     decoders,
     external_source,
@@ -24,6 +25,7 @@ from pipeflow.operators import (
 
 __all__ = [
     "audio",
+    "chains",
     "color",
     "decoders",
     "external_source",

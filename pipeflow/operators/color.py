@@ -61,7 +61,7 @@ def three_channels(image: np.ndarray, title: str) -> None:
         raise ValueError(f"the image has no pixels: shape {image.shape}")
 
 
-def _contrast_line(
+def contrast_line(
     dtype: np.dtype, target: np.dtype, gain: float, shift: float, contrast: float, centre: float | None
 ) -> tuple[float, float]:
     """Factor and offset of the line, in float32 steps as DALI takes them: exact halves are common here."""
@@ -80,7 +80,7 @@ def brightness_contrast(
     middle of its type's range (0.5 for floats).
     """
     del dtype
-    line = _contrast_line(image.dtype, out.dtype, brightness, brightness_shift, contrast, contrast_center)
+    line = contrast_line(image.dtype, out.dtype, brightness, brightness_shift, contrast, contrast_center)
     return kernels.color.linear_values(image, *line, out)
 
 
@@ -112,7 +112,7 @@ def contrast(
 ) -> Sample:
     """Changes contrast around ``contrast_center``, by default the middle of the input type's range (0.5 for floats)."""
     del dtype
-    line = _contrast_line(image.dtype, out.dtype, 1.0, 0.0, contrast, contrast_center)
+    line = contrast_line(image.dtype, out.dtype, 1.0, 0.0, contrast, contrast_center)
     return kernels.color.linear_values(image, *line, out)
 
 

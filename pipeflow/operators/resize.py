@@ -146,17 +146,27 @@ def filters(args: Any, axis: Axis) -> int:
     return int(args.interp_type if chosen is None else chosen)
 
 
-def run(image: np.ndarray, layout: str, axes: Sequence[Axis], args: Any, out: np.ndarray) -> np.ndarray:
-    """Resizes one sample."""
-    resample = kernels.resample
-    tables = [
-        resample.axis_taps(
-            axis.size, axis.low, axis.high, axis.full, filters(args, axis), args.antialias, axis.first, axis.count,
+def taps_of(axes: Sequence[Axis], args: Any) -> list[Any]:
+    """The tap tables of all axes."""
+    return [
+        kernels.resample.axis_taps(
+            axis.size,
+            axis.low,
+            axis.high,
+            axis.full,
+            filters(args, axis),
+            args.antialias,
+            axis.first,
+            axis.count,
             axis.mirror,
         )
         for axis in axes
-    ]  # fmt: skip
-    return resample.resample_any(image, spatial_axes(layout)[0], tables, out)
+    ]
+
+
+def run(image: np.ndarray, layout: str, axes: Sequence[Axis], args: Any, out: np.ndarray) -> np.ndarray:
+    """Resizes one sample."""
+    return kernels.resample.resample_any(image, spatial_axes(layout)[0], taps_of(axes, args), out)
 
 
 def resized_spec(spec: Spec, args: Any, extents: Sequence[Any]) -> Spec:

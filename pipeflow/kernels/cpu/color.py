@@ -36,6 +36,37 @@ def line_wide(source, factor, offset, out):
         out[i] = convert(np.float64(source[i]) * factor + offset, out)
 
 
+BLOCK = 4096  # values that stay in the first cache between two steps
+
+
+@kernel
+def lines_flat(source, steps, out):
+    """Several lines one after another, each rounded to a byte where its third number says so."""
+    buffer = np.empty(BLOCK, np.float32)
+    for begin in range(0, source.size, BLOCK):
+        part, target = source[begin : begin + BLOCK], out[begin : begin + BLOCK]
+        size = part.size
+        for i in range(size):
+            buffer[i] = np.float32(part[i])
+        for s in range(steps.shape[0]):
+            a, b = steps[s, 0], steps[s, 1]
+            if steps[s, 2] != 0:
+                for i in range(size):
+                    value = buffer[i] * a + b
+                    buffer[i] = np.float32(np.int32(min(max(value + np.float32(0.5), np.float32(0)), np.float32(255))))
+            else:
+                for i in range(size):
+                    buffer[i] = buffer[i] * a + b
+        for i in range(size):
+            target[i] = convert(buffer[i], target)
+
+
+def several_lines(source: np.ndarray, steps: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Rows of (factor, offset, whether to round to a byte) over every value; bytes or float32 in and out."""
+    lines_flat(plain(source).reshape(-1), np.ascontiguousarray(steps), out.reshape(-1))
+    return out
+
+
 def linear_colors(source: np.ndarray, matrix: np.ndarray, offset: np.ndarray, out: np.ndarray) -> np.ndarray:
     """Applies a 3 x 3 matrix (or one row of three weights) and an offset to pixels (..., 3) of any type."""
     image = source if source.dtype in FAST else as_type(source, np.dtype(np.float32))

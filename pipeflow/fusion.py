@@ -1,0 +1,95 @@
+"""Fusion: chains of image operators that become one pass over the pixels.
+
+A pass over the recorded graph, before it is compiled. It looks for two shapes, whose links each have one reader, the
+same guard and no name in the outputs:
+
+- a resize (``resize``, ``random_resized_crop``, ``resize_crop_mirror``), then ``crop`` and ``flip`` in any number, then
+  ``crop_mirror_normalize``: the image between them is never written, only the pixels that are kept are computed;
+- two or more operators that are a line over every value (``brightness``, ``contrast``, ``cast``, ...): one pass over memory.
+
+Roundings between the links stay where they were, so the results are those of the chain. What a link does to a sample
+that the fused kernel is not made for (volumes, planar images, padding) is done link by link, inside the same step.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pipeflow.declare import OpDef
+from pipeflow.graph import Edge, Graph, GraphNode
+from pipeflow.operators.chains import HEADS, LINES, TAIL, WINDOWS, chain
+
+
+def fuse(graph: Graph) -> Graph:
+    """The graph with chains replaced by fused nodes; node numbers stay, so that edges keep their meaning."""
+    readers = _readers(graph)
+    nodes = list(graph.nodes)
+    for node in graph.nodes:
+        links = _links(graph, node, readers)
+        if len(links) > 1:
+            nodes[node.id] = _joined(links)
+    return Graph(nodes, list(graph.outputs))
+
+
+def _readers(graph: Graph) -> dict[int, list[int]]:
+    """For every node the nodes that read it; -1 stands for an output of the pipeline."""
+    readers: dict[int, list[int]] = {}
+    for node in graph.nodes:
+        for edge in (*node.inputs, *node.nodes.values(), *(edge for edge, _ in node.guard)):
+            readers.setdefault(edge.node, []).append(node.id)
+    for edge in graph.outputs:
+        readers.setdefault(edge.node, []).append(-1)
+    return readers
+
+
+def _links(graph: Graph, last: GraphNode, readers: dict[int, list[int]]) -> Sequence[GraphNode]:
+    """The chain that ends with this node, first link first; the node alone where there is none."""
+    if last.op.name == TAIL:
+        middle, heads = WINDOWS, HEADS
+    elif last.op.name in LINES and not _is_link(graph, last, readers):
+        middle, heads = LINES, LINES
+    else:
+        return [last]
+    links = [last]
+    while True:
+        before = graph.nodes[links[0].inputs[0].node] if len(links[0].inputs) == 1 else None
+        if before is None or not _continues(before, links[0], readers) or len(before.inputs) != 1:
+            break
+        if before.op.name in heads and heads is not LINES:
+            return [before, *links]
+        if before.op.name not in middle:
+            break
+        links.insert(0, before)
+    return links if heads is LINES else [last]
+
+
+def _continues(before: GraphNode, after: GraphNode, readers: dict[int, list[int]]) -> bool:
+    return (
+        readers.get(before.id) == [after.id]
+        and before.guard == after.guard
+        and before.count == after.count == 1
+        and before.device == after.device == "cpu"
+        and not before.preserve
+        and not before.hint
+    )
+
+
+def _is_link(graph: Graph, node: GraphNode, readers: dict[int, list[int]]) -> bool:
+    """Whether a longer chain of lines goes on behind this node."""
+    after = readers.get(node.id, [])
+    if len(after) != 1 or after[0] < 0:
+        return False
+    follower = graph.nodes[after[0]]
+    return follower.op.name in LINES and len(follower.inputs) == 1 and _continues(node, follower, readers)
+
+
+def _joined(links: Sequence[GraphNode]) -> GraphNode:
+    """One node for the chain: it stands in the place of the last link and draws as the first one does."""
+    op: OpDef = chain(tuple(link.op.name for link in links))
+    constants = {f"{name}_{i}": value for i, link in enumerate(links) for name, value in link.constants.items()}
+    arguments: dict[str, Edge] = {
+        f"{name}_{i}": edge for i, link in enumerate(links) for name, edge in link.nodes.items()
+    }
+    return replace(
+        links[-1], op=op, inputs=links[0].inputs, constants=constants, nodes=arguments, seed=links[0].seed,
+        random_name=links[0].random_name,
+    )  # fmt: skip
