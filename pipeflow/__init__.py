@@ -8,13 +8,13 @@ from pipeflow.conditional import cond
 from pipeflow.declare import OutputSpec as Spec
 from pipeflow.graph import DataNode, newaxis
 from pipeflow.pipeline import Pipeline, do_not_convert, pipeline_def
-
-__version__ = "0.1.0"
+from pipeflow.version import VERSION as __version__
 
 __all__ = [
     "DataNode",
     "Pipeline",
     "Spec",
+    "__version__",
     "cond",
     "data_node",
     "do_not_convert",

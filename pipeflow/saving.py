@@ -5,7 +5,6 @@ says ``allow_pickle`` when saving and again when loading. Nothing is ever unpick
 """
 
 import base64
-import importlib.metadata
 import json
 import sys
 from collections.abc import Mapping
@@ -19,15 +18,9 @@ from pipeflow.declare import Call, Outputs, Spec, convert, find
 from pipeflow.errors import InvalidState, function_name
 from pipeflow.graph import DataNode, Edge, Graph, GraphNode, Recorder
 from pipeflow.plan import Plan, plain
+from pipeflow.version import VERSION
 
 FORMAT = 1
-
-
-def _version() -> str:
-    try:
-        return importlib.metadata.version("pipeflow")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
 
 
 # Values
@@ -174,7 +167,7 @@ def graph_to_json(graph: Graph, settings: Mapping[str, Any], allow_pickle: bool)
         nodes.append(entry)
     outputs = [[edge.node, edge.index] for edge in graph.outputs]
     return json.dumps(
-        {"format": FORMAT, "pipeflow": _version(), "settings": dict(settings), "nodes": nodes, "outputs": outputs},
+        {"format": FORMAT, "pipeflow": VERSION, "settings": dict(settings), "nodes": nodes, "outputs": outputs},
         indent=1,
     )
 
@@ -235,7 +228,7 @@ def checkpoint_to_json(plan: Plan, state: Mapping[str, Any]) -> str:
     """A state of a pipeline with what must be equal where it is restored."""
     try:
         return json.dumps({
-            "format": FORMAT, "pipeflow": _version(), "python": ".".join(map(str, sys.version_info[:2])), "seed": plan.seed,
+            "format": FORMAT, "pipeflow": VERSION, "python": ".".join(map(str, sys.version_info[:2])), "seed": plan.seed,
             "operators": [step.name for step in plan.steps()], **state,
         })  # fmt: skip
     except TypeError as error:

@@ -13,6 +13,7 @@ FILES = sorted(path.relative_to(PACKAGE.parent).as_posix() for path in PACKAGE.r
 
 # The floor of a file is that of the longest prefix it has in this table. A file without one has no place yet.
 FLOORS = {
+    "pipeflow/version.py": 0,
     "pipeflow/types.py": 0,
     "pipeflow/errors.py": 0,
     "pipeflow/seeds.py": 0,
@@ -80,6 +81,8 @@ LATE_IMPORTS = ("pipeflow/kernels/cpu/__init__.py", "pipeflow/declare.py")
 
 # What `import pipeflow` may not load.
 HEAVY = ("numba", "llvmlite", "cupy", "torch", "jax", "ray", "cv2", "PIL", "simplejpeg", "soundfile", "soxr", "scipy")
+# Parts of the standard library that cost more at import than they are worth here.
+HEAVY += ("importlib.metadata", "email", "asyncio", "unittest")
 
 
 class Import(NamedTuple):
