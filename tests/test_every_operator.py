@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from generate_docs import examples, public
 
-from pipeflow import fn, types
+from pipeflow import fn, pipeline_def, types
 from pipeflow.declare import Spec, eager, interpreter
 
 OPERATORS = public()
@@ -185,6 +185,49 @@ def test_an_elementwise_body_takes_a_whole_column(op, text):
     single = outputs_of(call)
     stacked = outputs_of(call, [np.stack([x, x]) for x in map(np.asarray, call.inputs)])
     same([np.stack([output, output]) for output in single], stacked)
+
+
+def endless(samples):
+    return lambda: samples
+
+
+def run_in_pipeline(text, debug=False):
+    """What the example gives as the graph of a pipeline, its arrays fed by external sources; two samples a batch."""
+
+    def definition():
+        arrays = example_data.arrays()
+        used = [name for name in compile(text, "example", "eval").co_names if name in arrays]
+        nodes = {name: fn.external_source(endless([arrays[name]] * 2), name=name) for name in used}
+        result = eval(text, {**NAMES, **nodes})
+        return tuple(result) if isinstance(result, (tuple, list)) else result
+
+    pipe = pipeline_def(batch_size=2, num_threads=2, device_id=None, seed=3, debug=debug)(definition)()
+    pipe.build()
+    return [[np.asarray(batch.at(index)) for index in range(2)] for batch in pipe.run()]
+
+
+@every_example
+def test_a_pipeline_gives_what_the_call_gives(op, text):
+    """Compiled into a plan, an operator computes what it computes at once; for random ones types and shapes agree."""
+    alone = outputs_of(call_of(op, text))
+    if not alone:
+        return
+    outputs = run_in_pipeline(text)
+    assert len(outputs) == len(alone)
+    for samples, expected in zip(outputs, alone):
+        for sample in samples:
+            assert (sample.dtype, sample.ndim) == (expected.dtype, expected.ndim)
+            if not (op.random and op.base_traits.pure):
+                np.testing.assert_array_equal(sample, expected)
+
+
+@every_example
+def test_a_debug_run_gives_the_same_bits(op, text):
+    """`debug=True` computes what the compiled pipeline computes, random numbers included."""
+    if not outputs_of(call_of(op, text)):
+        return
+    for compiled, debugged in zip(run_in_pipeline(text), run_in_pipeline(text, debug=True), strict=True):
+        same(compiled, debugged)
 
 
 @every_example
