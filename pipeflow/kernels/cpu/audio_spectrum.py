@@ -337,9 +337,9 @@ def _apply_bands(spectrum, out, first, count, start, weights):
     source, target = spectrum.reshape(-1), out.reshape(-1)
     whole = inner - inner % LANES
     for outer in range(spectrum.shape[0]):
-        # A strip of frames at a time: its bins are read by two bands each, from the cache the second time.
-        for column in range(0, whole, LANES):
-            for band in range(bands):
+        # Band by band, so that memory is read along its rows; a row's second reader finds it in the cache.
+        for band in range(bands):
+            for column in range(0, whole, LANES):
                 weighted_rows(
                     source, (outer * bins + first[band]) * inner + column, inner,
                     weights, start[band], count[band], target, (outer * bands + band) * inner + column,
