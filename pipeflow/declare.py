@@ -91,7 +91,7 @@ class Spec:
 
     shape: Any = None
     dtype: Any = None
-    layout: str | None = None
+    layout: Any = None  # a string where it is known
 
     def __post_init__(self) -> None:
         if self.shape is not None and self.shape is not UNKNOWN:
@@ -870,7 +870,7 @@ def describe_kind(param: Param) -> str:
     if typing.get_origin(param.kind) is Literal:
         text = " or ".join(repr(choice) for choice in typing.get_args(param.kind))
     else:
-        text = words.get(param.kind) or getattr(param.kind, "__name__", str(param.kind))
+        text = str(words.get(param.kind) or getattr(param.kind, "__name__", param.kind))
     return text + (", or one value per sample" if param.role is Role.ARG else "")
 
 

@@ -355,7 +355,7 @@ class Recorder:
                     + (f"; the other one was {other.describe()}" if other else "")
                 )
             specs = self._infer(op, edges, nodes, call, count)
-            node = GraphNode(
+            recorded = GraphNode(
                 id=len(self.graph.nodes), op=op, inputs=edges, constants=dict(call.constants), nodes=nodes, count=count,
                 name=name, random_name=call.name or f"{op.name}#{ordinal}", device=device, seed=call.seed,
                 preserve=call.preserve, hint=call.hint * count if len(call.hint) == 1 else call.hint,
@@ -364,10 +364,10 @@ class Recorder:
         except Exception as error:
             add_notes(error, [f"in {op.title}", *([call.origin.describe()] if call.origin else [])])
             raise
-        self.graph.nodes.append(node)
+        self.graph.nodes.append(recorded)
         self.scopes.append(scope)
-        self._names[name] = node
-        return op.pack([DataNode(self, node, index) for index in range(count)], call.constants)
+        self._names[name] = recorded
+        return op.pack([DataNode(self, recorded, index) for index in range(count)], call.constants)
 
     def _guard_of(self, scope: Scope) -> Guard:
         return self.guard or tuple((predicate.edge, polarity) for predicate, polarity in scope.guard())

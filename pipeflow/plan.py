@@ -239,6 +239,9 @@ def _hashable(name: str, value: Any) -> Any:
     return (name, value) if plain(value) else (name, id(value))
 
 
+_STORAGE: dict[str, Storage] = {"source": "source", "sample": "table"}
+
+
 class _Compiler:
     def __init__(self, graph: Graph, nodes: Sequence[GraphNode], same: dict[int, int], seed: int) -> None:
         self.graph = graph
@@ -276,7 +279,7 @@ class _Compiler:
         steps = {node.id: self._step(node, externals) for node in self.nodes}
         stages = self._stages(steps)
         storage = self._storage(stages, outputs)
-        stages = tuple(self._with_rights(stages, storage, outputs))
+        final = tuple(self._with_rights(stages, storage, outputs))
         slots = tuple(
             Slot(i, spec, storage[i], "device" if kind == "device" else "heap")
             for i, (spec, kind) in enumerate(zip(self.specs, self.device))
@@ -286,7 +289,7 @@ class _Compiler:
             for node in self.nodes
             if node.op.name == "_constant"
         )
-        return Plan(slots, stages, outputs, self._origins(stages), constants, externals, self.seed)
+        return Plan(slots, final, outputs, self._origins(final), constants, externals, self.seed)
 
     # Which nodes are computed for the whole batch at once.
     def _is_column(self, node: GraphNode) -> bool:
@@ -395,7 +398,7 @@ class _Compiler:
             for step in stage.steps:
                 for slot in step.outputs:
                     written[slot] = number
-                    storage[slot] = {"source": "source", "sample": "table"}.get(stage.kind, "batch")  # type: ignore[assignment]
+                    storage[slot] = _STORAGE.get(stage.kind, "batch")
                 for slot in (*step.inputs, *(s for _, s in step.nodes), *(s for s, _ in step.guard)):
                     readers.setdefault(slot, []).append((number, step))
         for slot in self.index_slot.values():

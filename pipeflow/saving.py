@@ -32,7 +32,7 @@ def encode(value: Any, what: str, allow_pickle: bool) -> Any:
         if value.dtype == object:
             return {"objects": value.tolist(), "shape": list(value.shape)}
         return {
-            "array": base64.b64encode(np.ascontiguousarray(value)).decode(),
+            "array": base64.b64encode(value.tobytes()).decode(),
             "dtype": value.dtype.str,
             "shape": list(value.shape),
         }

@@ -125,7 +125,7 @@ def as_dtype(value: Any) -> np.dtype:
     if isinstance(value, np.dtype):
         dtype = value
     elif isinstance(value, IntEnum):
-        if value not in _TO_NUMPY:
+        if not isinstance(value, DALIDataType) or value not in _TO_NUMPY:
             raise TypeError(f"{value!r} is not the type of any data")
         return _TO_NUMPY[value]
     elif value in (bool, int, float):

@@ -207,7 +207,7 @@ class ExternalSource:
             dense = isinstance(values, np.ndarray)
             if not dense and not values:
                 continue
-            first = values if dense else values[0]
+            first: Any = values if dense else values[0]
             dtype, ndim = first.dtype, first.ndim - dense
             types.as_dtype(dtype)
             if not dense:
@@ -234,11 +234,12 @@ class ExternalSource:
                 raise RuntimeError(f"ExternalSource expected data with layout '{declared}' and got '{layout}'")
 
 
-ExternalSource.outputs(lambda args: 1 if args.num_outputs is None else args.num_outputs)
-ExternalSource.returns_list(lambda args: args.num_outputs is not None)
+external_source = source("external_source")(ExternalSource)
+external_source.outputs(lambda args: 1 if args.num_outputs is None else args.num_outputs)
+external_source.returns_list(lambda args: args.num_outputs is not None)
 
 
-@ExternalSource.check
+@external_source.check
 def _(args: Args) -> None:
     if args.num_outputs is not None and args.num_outputs < 1:
         raise ValueError(f"num_outputs must be at least 1, got {args.num_outputs}")
@@ -260,7 +261,7 @@ def _per_output(value: Any, count: int, name: str = "") -> list[Any]:
     return [value] * count
 
 
-@ExternalSource.infer
+@external_source.infer
 def _(_specs: Any, args: Any) -> Any:
     from_declared = zip(
         *[

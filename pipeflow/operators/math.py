@@ -207,8 +207,8 @@ def to_float(dtype: np.dtype) -> np.dtype:
     return dtype if dtype.kind == "f" else FLOAT
 
 
-_NOT_BOOL = {"accepts": lambda dtype: dtype.kind in "uif", "complaint": "Input to an arithmetic operator cannot be"}
-_INTEGRAL = {
+_NOT_BOOL: dict[str, Any] = {"accepts": lambda dtype: dtype.kind in "uif", "complaint": "Input to an arithmetic operator cannot be"}
+_INTEGRAL: dict[str, Any] = {
     "accepts": lambda dtype: dtype.kind in "bui",
     "complaint": "Inputs to a bitwise operator must be of integral type, got",
 }
@@ -271,8 +271,8 @@ def _compare(ufunc: Callable[..., Any]) -> Callable[..., Any]:
     return compute
 
 
-for _name, _symbol, _function in (
+for _name, _symbol, _comparison in (
     ("eq", "==", np.equal), ("ne", "!=", np.not_equal), ("lt", "<", np.less), ("le", "<=", np.less_equal),
     ("gt", ">", np.greater), ("ge", ">=", np.greater_equal),
 ):  # fmt: skip
-    _declare(_name, 2, _compare(_function), to_bool, f"``left {_symbol} right``, elementwise.")
+    _declare(_name, 2, _compare(_comparison), to_bool, f"``left {_symbol} right``, elementwise.")
