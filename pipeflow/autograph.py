@@ -208,8 +208,8 @@ def copied(node: Any, at: Any = None, parts: Any = None) -> Any:
     kind = type(node)
     if kind is ast.Name and parts and node.id in parts:
         part = parts[node.id]
-        return ast.Name(part, node.ctx, **at) if isinstance(part, str) else part
-    new = kind.__new__(kind)
+        return ast.Name(part, node.ctx, **at) if isinstance(part, str) else part  # type: ignore[arg-type]
+    new = kind.__new__(kind)  # type: ignore[call-overload]
     for name in kind._fields:
         value = getattr(node, name, None)
         if isinstance(value, ast.AST):
@@ -686,7 +686,7 @@ def _constructor(cls: type) -> Any:
         return cls
 
     def construct(*args: Any, **keywords: Any) -> Any:
-        instance = object.__new__(cls)
+        instance = object.__new__(cls)  # type: ignore[var-annotated]
         new(instance, *args, **keywords)
         return instance
 

@@ -263,7 +263,7 @@ def _construct(frame: types.FrameType) -> str | None:
         node for node in ast.walk(source.tree)
         if hasattr(node, "lineno") and _covers(node, line, column) and _covers(node, end_line, end_column)  # type: ignore[arg-type]
     ]  # fmt: skip
-    sizes = [(item.end_lineno - item.lineno, item.end_col_offset - item.col_offset) for item in covering]
+    sizes = [(item.end_lineno - item.lineno, item.end_col_offset - item.col_offset) for item in covering]  # type: ignore[attr-defined]
     node: ast.AST | None = covering[sizes.index(min(sizes))] if covering else None
     while node is not None and not isinstance(node, SCOPES):
         parent = source.parents.get(node)

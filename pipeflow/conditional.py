@@ -103,7 +103,7 @@ class Unusable:
         object.__setattr__(self, "_pf_message", message)
 
     def _pf_raise(self, *_: Any, **__: Any) -> NoReturn:
-        raise self._pf_kind(self._pf_message)
+        raise self._pf_kind(self._pf_message)  # type: ignore[attr-defined]
 
     __hash__ = object.__hash__
     __class__ = property(_pf_raise)  # type: ignore[assignment]  # to ask what it is, as every operator does, is a use
@@ -462,7 +462,7 @@ class NodeLoop:
         self.session, self.frame, self.names = session, frame, names
         self.base, self.saved = session.scope, frame.tree
         self.tree = self.frame.tree = HOLE
-        self.start, self.boxes = session.scope, {}
+        self.start, self.boxes = session.scope, {}  # type: ignore[var-annotated]
 
     def _state(self, local: Any) -> State:
         return capture(self.names, local, {**self.session.reachable(local), **self.boxes})
@@ -704,7 +704,7 @@ class Session(autograph.Hooks):
         if first is True and second is False:
             return tree.predicate
         sides = [self._constant(side) if isinstance(side, bool) else side for side in (first, second)]
-        return self._merge_nodes(EXPRESSION, *sides, tree.predicate, scope, tree.where)
+        return self._merge_nodes(EXPRESSION, *sides, tree.predicate, scope, tree.where)  # type: ignore[call-arg]
 
     def _folded(self, tree: Any, scope: Scope, chosen: Callable[[Any], bool]) -> tuple[Any, Scope]:
         """The merged state of the chosen exits, all samples of ``scope``, and the scope it was taken in."""
@@ -822,7 +822,7 @@ class Session(autograph.Hooks):
             sides = [self._adopted(side, dtype) for side in (first, second)]
             if any(side is None for side in sides):
                 return None
-            return self._merge_nodes(EXPRESSION, *sides, predicate, scope, where)
+            return self._merge_nodes(EXPRESSION, *sides, predicate, scope, where)  # type: ignore[call-arg]
         if dtype.kind in "iu" and not np.iinfo(dtype).min <= known[1] <= np.iinfo(dtype).max:
             return None
         return self._constant(known[1], dtype)
@@ -923,7 +923,7 @@ def _check_kinds(name: str, first: Any, second: Any) -> None:
             f"{spec.dtype or 'data'} {spec.layout or ('?' if spec.ndim is None else f'{spec.ndim}-d')} {place(node, side)}"
             for node, spec, side in ((first, a, "if"), (second, b, "else"))
         ]
-        raise RuntimeError(merge_error(name, *sides, advice))
+        raise RuntimeError(merge_error(name, *sides, advice))  # type: ignore[call-arg]
 
 
 # ----------------------------------------------------------------------------------------------------

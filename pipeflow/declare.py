@@ -625,7 +625,7 @@ def source(
     """
 
     def declare(cls: type) -> OpDef:
-        params, _ = _read_signature(cls.__init__, method=True)
+        params, _ = _read_signature(cls.__init__, method=True)  # type: ignore[misc]
         factory = (lambda **arguments: build(cls, **arguments)) if build is not None else cls
         op = OpDef(
             name, cls, (*params, *extra), outputs, examples=examples, no_effect=no_effect or {}, ops_name=ops_name,

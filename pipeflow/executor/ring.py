@@ -326,7 +326,7 @@ class Executor:
             return
         self.go_to(self._after)
         for item in self.readers:
-            item.source.next_epoch()
+            item.source.next_epoch()  # type: ignore[attr-defined]
         self._after = self._here()
 
     def seek(self, step: int, epoch: int) -> None:
@@ -336,7 +336,7 @@ class Executor:
         with self._lock:
             self._drop()
             for item in self.sources:
-                item.source.seek(step, epoch, size, item.step.key or 0)
+                item.source.seek(step, epoch, size, item.step.key or 0)  # type: ignore[attr-defined]
             self._ended = False
             self.epoch, self.iteration, self.position = (0 if self.readers else epoch), step, step * size
             self._after = self._here()

@@ -199,7 +199,7 @@ class MergeStep(SampleStep):
         both = [texts.get(place, other) for place in self.step.inputs[:2]]
         sides = self.constants["sides"]
         parts = [f"{text} {side}" for text, side in zip(both, sides)]
-        return RuntimeError(merge_error(self.constants["variable"], *parts, advice))
+        return RuntimeError(merge_error(self.constants["variable"], *parts, advice))  # type: ignore[call-arg]
 
     def _compare(self, array: np.ndarray, slot: int) -> None:
         spec = self.spec

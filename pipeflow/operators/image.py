@@ -45,7 +45,7 @@ def crop_mirror_normalize(
     channels = image.shape[layout.index("C")]
     depth = padded_channels(channels, pad_output)
     first = channel_first(output_layout)
-    args.means, args.factors = per_channel(mean, channels, "mean"), scaled(std, channels, scale)
+    args.means, args.factors = per_channel(mean, channels, "mean"), scaled(std, channels, scale)  # type: ignore[attr-defined]
     inside = all(a >= 0 and a + s <= image.shape[axis] for axis, a, s in zip(axes, anchors, sizes, strict=True))
     if not inside and out_of_bounds_policy != "pad":
         image = cut(image, axes, anchors, sizes, out_of_bounds_policy, fill_values, layout.index("C"))
@@ -110,7 +110,7 @@ def per_channel(values: Sequence[float], channels: int, name: str) -> np.ndarray
     """One float32 a channel."""
     if len(values) not in (1, channels):
         raise ValueError(f"{name} has {len(values)} values for {channels} channels")
-    return np.array(values if len(values) == channels else values * channels, np.float32)
+    return np.array(values if len(values) == channels else values * channels, np.float32)  # type: ignore[operator]
 
 
 def scaled(std: Sequence[float], channels: int, scale: float) -> np.ndarray:
@@ -249,7 +249,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 def blur_windows(sigma: Sequence[float], sizes: Sequence[int], axes: int) -> list[np.ndarray]:
     """One window an axis; what is missing of sigma and size follows from the other."""
-    sigma, sizes = (list(values) * axes if len(values) == 1 else list(values) for values in (sigma, sizes))
+    sigma, sizes = (list(values) * axes if len(values) == 1 else list(values) for values in (sigma, sizes))  # type: ignore[assignment]
     for name, values in (("sigma", sigma), ("window_size", sizes)):
         if len(values) != axes:
             raise ValueError(f"{name} has {len(values)} values for {axes} spatial axes")

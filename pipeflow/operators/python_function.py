@@ -281,7 +281,7 @@ class SampleCalls:
                     if result.shape != shape:
                         if collector.dense is not None:
                             collector.spill(index)
-                            shape = None  # from here on every sample takes this branch
+                            shape = None  # from here on every sample takes this branch  # type: ignore[assignment]
                         collector.put(result)
                         index += 1
                         continue
@@ -459,7 +459,7 @@ def _(args: Any) -> Traits:
 def declare_outputs(op: Any) -> None:
     """What ``num_outputs``, ``output_layouts`` and, where the operator has it, ``outputs`` say about the results."""
     op.outputs(count_outputs)
-    op.returns_names(lambda args: promised(args).names if promised(args) else ())
+    op.returns_names(lambda args: promised(args).names if promised(args) else ())  # type: ignore[union-attr]
     op.infer(infer_outputs)
     op.check(check_outputs)
 

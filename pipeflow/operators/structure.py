@@ -68,7 +68,7 @@ def merge_late(
         if strong is not None and weak[not flag] and value.dtype != strong.dtype:
             if not np.can_cast(value.dtype, strong.dtype, "same_kind") or not np.array_equal(value.astype(strong.dtype), value):
                 texts = [f"{(value if weak[side] else strong).dtype} {sides[side]}" for side in (0, 1)]
-                raise RuntimeError(merge_error(variable, *texts, CAST))
+                raise RuntimeError(merge_error(variable, *texts, CAST))  # type: ignore[call-arg]
             value = value.astype(strong.dtype)
         results.append(value)
     return results

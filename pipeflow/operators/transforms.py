@@ -125,9 +125,9 @@ def shear(
     if (shear is None) == (angles is None):
         raise ValueError("give either shear or angles")
     factors = shear if angles is None else [math.tan(math.radians(angle)) for angle in angles]
-    if len(factors) not in (2, 6):
-        raise ValueError(f"shear and angles have 2 values, or 6 in space, got {len(factors)}")
-    ndim = 2 if len(factors) == 2 else 3
+    if len(factors) not in (2, 6):  # type: ignore[arg-type]
+        raise ValueError(f"shear and angles have 2 values, or 6 in space, got {len(factors)}")  # type: ignore[arg-type]
+    ndim = 2 if len(factors) == 2 else 3  # type: ignore[arg-type]
     linear = np.eye(ndim)
     linear[~np.eye(ndim, dtype=bool)] = factors
     return combined(matrix, linear, center, 0.0, reverse_order)
