@@ -1,0 +1,223 @@
+"""What do worker processes cost, how soon are they there, and what do two of them bring to a function that holds the GIL?
+
+The function of about 1 ms is the same fixed number of interpreted steps on every side; DALI and pipeflow run the same
+pipeline code, torch's is its documented equivalent, a Dataset whose items are made in two workers of a DataLoader.
+The overhead of the process path is the time per image, in and out, of a function that returns its input.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from collections import deque
+from time import perf_counter
+
+import numpy as np
+from _harness import Measures, Side, Target, header, measure, median, save, spread, start, table, verdicts
+from python_function_cost import SETTINGS, calibrate, hold_gil
+
+BATCH = 32
+BATCHES = 8
+WORKERS = 2
+IMAGES = np.random.default_rng(0).integers(0, 256, (BATCH, 224, 224, 3), dtype=np.uint8)
+
+HEAVY = "holds the GIL 1 ms"
+IDENTITY = "overhead of a 150 kB image in and out"
+STARTING = "start of 2 workers"
+REPLACING = "replacement of a dead worker"
+CASES = [HEAVY, IDENTITY, STARTING, REPLACING]
+
+
+def identity(x):
+    return x
+
+
+def heavy(steps: int):
+    """The function with its work as a plain number, so that it means the same in every process."""
+
+    def hold(x):
+        total = 0
+        for i in range(steps):
+            total += i
+        return x
+
+    return hold
+
+
+def turn(step, batches: int = BATCHES) -> float:
+    """Seconds a sample, the queues filled before."""
+    for _ in range(3):
+        step()
+    begin = perf_counter()
+    for _ in range(batches):
+        step()
+    return (perf_counter() - begin) / (batches * BATCH)
+
+
+# --- pipelines -----------------------------------------------------------------------------------------
+def pipeline_of(library: str, function, **arguments):
+    fn = importlib.import_module(f"{library}.fn")
+    ours = library == "pipeflow"
+    rows = list(IMAGES)
+
+    def source():
+        while True:
+            yield rows
+
+    options = {"py_num_workers": WORKERS} if ours else {}
+
+    @importlib.import_module(library).pipeline_def(
+        batch_size=BATCH, num_threads=WORKERS, device_id=None, seed=1, **options
+    )
+    def pipeline():
+        images = fn.external_source(source, batch=True)
+        return fn.python_function(images, function=function, **arguments)
+
+    pipe = pipeline()
+    pipe.build()
+    return pipe
+
+
+def prepare_pipeflow(name: str):
+    if name == STARTING:
+        return lambda: {"seconds": time_to_two_workers()}
+    if name == REPLACING:
+        return lambda: {"seconds": time_to_replacement()}
+    if name == IDENTITY:
+        return pool_turns
+    pipe = pipeline_of("pipeflow", heavy(SETTINGS["steps"]), parallel="processes")
+    return lambda: {"seconds": turn(pipe.run), "equal": float(equal(pipe.run()[0]))}
+
+
+def prepare_dali(name: str):
+    if name != HEAVY:
+        return None
+    pipe = pipeline_of("nvidia.dali", hold_gil)
+    return lambda: {"seconds": turn(pipe.run), "equal": float(equal(pipe.run()[0]))}
+
+
+def equal(batch) -> bool:
+    return all(np.array_equal(np.asarray(batch.at(i)), image) for i, image in enumerate(IMAGES))
+
+
+def prepare_torch(name: str):
+    if name != HEAVY:
+        return None
+    torch = importlib.import_module("torch")
+    data = importlib.import_module("torch.utils.data")
+
+    class Images(data.Dataset):
+        def __len__(self):
+            return BATCH * 1_000_000
+
+        def __getitem__(self, i):
+            return torch.from_numpy(hold_gil(IMAGES[i % BATCH]))
+
+    loader = iter(data.DataLoader(Images(), batch_size=BATCH, num_workers=WORKERS))
+    return lambda: {
+        "seconds": turn(lambda: next(loader)),
+        "equal": float(np.array_equal(next(loader).numpy(), IMAGES)),
+    }
+
+
+# --- the pool alone --------------------------------------------------------------------------------------
+def new_pool():
+    return importlib.import_module("pipeflow.executor.workers.pool").WorkerPool(WORKERS)
+
+
+def time_to_two_workers() -> float:
+    """From nothing to a result of both workers, the fork server included."""
+    begin = perf_counter()
+    pool = new_pool()
+    handle = pool.register(lambda: os.getpid())
+    answered: set[int] = set()
+    while len(answered) < WORKERS:
+        tickets = [pool.submit(handle, [()]) for _ in range(WORKERS)]
+        answered.update(pid for ticket in tickets for pid in ticket.result())
+    seconds = perf_counter() - begin
+    pool.close()
+    return seconds
+
+
+def time_to_replacement() -> float:
+    """From the kill of one of two workers until its successor has answered."""
+    with new_pool() as pool:
+        handle = pool.register(lambda: os.getpid())
+        before: set[int] = set()
+        while len(before) < WORKERS:
+            tickets = [pool.submit(handle, [()]) for _ in range(WORKERS)]
+            before.update(pid for ticket in tickets for pid in ticket.result())
+        begin = perf_counter()
+        os.kill(min(before), signal.SIGKILL)
+        while True:
+            tickets = [pool.submit(handle, [()]) for _ in range(WORKERS)]
+            if any(pid not in before for ticket in tickets for pid in ticket.result()):
+                return perf_counter() - begin
+
+
+def pool_turns() -> Measures:
+    """Chunks of 16 images through the pool and back, several under way."""
+    with new_pool() as pool:
+        handle = pool.register(identity)
+        samples = [(image,) for image in IMAGES]
+        chunks = [samples[i : i + 16] for i in range(0, BATCH, 16)]
+        under_way: deque = deque()
+
+        def step():
+            under_way.extend(pool.submit(handle, chunk) for chunk in chunks)
+            while len(under_way) > 2 * len(chunks):
+                under_way.popleft().result()
+
+        seconds = turn(step, 40)
+        while under_way:
+            results = under_way.popleft().result()
+        return {"seconds": seconds, "equal": float(np.array_equal(np.stack(results), IMAGES[16:]))}
+
+
+SIDES = [
+    Side("pipeflow", prepare_pipeflow),
+    Side("dali", prepare_dali, "dali"),
+    Side("torch DataLoader", prepare_torch, "torch"),
+]
+
+
+def main() -> int:
+    reading = header(__doc__.splitlines()[0])
+    results = measure(__file__, SIDES, CASES, calibrate())
+    rows = []
+    for case, by_side in results.items():
+        for side, measured in by_side.items():
+            unit, scale = ("us a sample", 1e6) if case in (HEAVY, IDENTITY) else ("ms", 1e3)
+            middle, low, high = spread(measured, lambda row, scale=scale: row["seconds"] * scale)
+            rows.append((case, side, unit, middle, f"{low:.3g} .. {high:.3g}"))
+    table("Medians of 7 runs in turn", ["case", "side", "unit", "median", "smallest .. largest"], rows)
+
+    def seconds(case: str, side: str = "pipeflow") -> float:
+        return median(results[case][side], lambda row: row["seconds"])
+
+    targets = [
+        Target("overhead of an image in and out: us", seconds(IDENTITY) * 1e6, 30.0),
+        Target("start of 2 workers: ms", seconds(STARTING) * 1e3, 500.0),
+        Target("replacement of a dead worker: ms", seconds(REPLACING) * 1e3, 50.0),
+    ]
+    for side, times in (("dali", 1.75), ("torch DataLoader", 1.1)):
+        if side in results[HEAVY]:
+            ratio = seconds(HEAVY, side) / seconds(HEAVY)
+            targets.append(Target(f"1 ms holding the GIL, 2 workers: times {side}", ratio, times, at_most=False))
+    verdicts(targets)
+    save("worker_processes", reading, results, targets)
+    failures = [
+        f"{case}: the results of {side} differ from the input"
+        for case, by_side in results.items()
+        for side, measured in by_side.items()
+        if not all(row.get("equal", 1.0) for row in measured)
+    ]
+    for failure in failures:
+        print(f"FAILED: {failure}")
+    return bool(failures)
+
+
+if __name__ == "__main__":
+    sys.exit(main() if start(SIDES, SETTINGS) else 0)
