@@ -232,7 +232,8 @@ class Traits:
     """How a step of this operator wants to be run; may depend on its static arguments.
 
     ``ordered`` steps see the batches one after another; ``user_code`` may keep or change what it is given; ``pure`` ones
-    may be merged when equal and dropped when unused. One that is ``by_batch_size`` counts the samples of its branch.
+    may be merged when equal and dropped when unused. One that is ``by_batch_size`` counts the samples of its branch;
+    ``processes`` ones run in worker processes.
     """
 
     granularity: Literal["sample", "batch"] = "sample"
@@ -240,6 +241,20 @@ class Traits:
     pure: bool = True
     user_code: bool = False
     by_batch_size: bool = False
+    processes: bool = False
+
+
+@dataclass(frozen=True)
+class WorkerCall:
+    """What of a step runs in a worker process; ``function`` travels by pickle.
+
+    It is called with ``key, *inputs`` of one sample and returns a tuple of arrays; with ``whole`` with a list of such
+    rows, and returns for every output a list of arrays.
+    """
+
+    function: Callable[..., Any]
+    name: str
+    whole: bool = False
 
 
 class Node:
@@ -382,6 +397,7 @@ class OpDef:
     traits_hook: Callable[[Args], Traits] | None = None
     result_hook: Callable[[Args, Any], Any] | None = None
     batch_hook: Callable[..., Any] | None = None
+    worker_hook: Callable[[Args], WorkerCall] | None = None
     list_hook: Callable[[Args], bool] | None = None
     names_hook: Callable[[Args], tuple[str, ...]] | None = None
     order: tuple[str, ...] = ()
@@ -427,6 +443,11 @@ class OpDef:
     def check(self, hook: Callable[[Args], None]) -> Callable[[Args], None]:
         """Declares a check of the constant arguments that is made when the graph is built."""
         self.check_hook = hook
+        return hook
+
+    def worker(self, hook: Callable[[Args], WorkerCall]) -> Callable[[Args], WorkerCall]:
+        """Declares what a worker process is to call where the traits ask for processes."""
+        self.worker_hook = hook
         return hook
 
     def outputs(self, hook: Callable[[Args], int]) -> Callable[[Args], int]:

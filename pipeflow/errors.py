@@ -41,6 +41,14 @@ class BadData(ValueError, RuntimeError):
     """A file is damaged, of an unknown format, or larger than allowed."""
 
 
+class WorkerDied(RuntimeError):
+    """A worker process ended in the middle of its work; the message says how, and another one has taken its place."""
+
+
+class FunctionTimeout(TimeoutError):
+    """A user function did not return within its ``timeout``."""
+
+
 class NestedStructure(TypeError, ValueError):
     """A list or tuple stands where a batch is wanted."""
 

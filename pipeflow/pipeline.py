@@ -16,6 +16,7 @@ from pipeflow.autograph_guard import do_not_convert, is_marked
 from pipeflow.debug import DebugRun
 from pipeflow.errors import InvalidState, count_of, nearest
 from pipeflow.executor import Executor, Options
+from pipeflow.executor.workers.pool import check_start_method
 from pipeflow.graph import DataNode, Graph, Recorder, collect_outputs, recording
 from pipeflow.tensors import TensorListCPU
 
@@ -97,7 +98,7 @@ class Pipeline:
         self._enable_checkpointing = enable_checkpointing
         self._restored = checkpoint
         self._py_num_workers = _positive("py_num_workers", py_num_workers)
-        self._py_start_method = py_start_method
+        self._py_start_method = check_start_method(py_start_method)
         self._expected = {"dtype": output_dtype, "ndim": output_ndim, "layout": output_layout}
         self._recorder: Recorder | None = None
         self._entered: list[Any] = []
@@ -179,7 +180,8 @@ class Pipeline:
         self._check_declared(graph)
         options = Options(
             self._batch_size, self._num_threads, self._depth, not (self._exec_async and self._exec_pipelined),
-            self._enable_memory_stats, self._set_affinity, self._enable_checkpointing,
+            self._enable_memory_stats, self._set_affinity, self._enable_checkpointing, self._py_num_workers,
+            self._py_start_method,
         )  # fmt: skip
         self._executor = Executor(self._plan, options)
         self._finalizer = weakref.finalize(self, self._executor.crew.close)
@@ -376,8 +378,8 @@ class Pipeline:
         return {"capacities": [], "per_sample_capacities": []}
 
     def start_py_workers(self) -> None:
-        """Starts the worker processes now instead of at the first run."""
-        self.build()
+        """Starts the worker processes now instead of at the first run: "fork" needs it before anything starts threads."""
+        self._built().start_workers()
 
     def output_dtype(self) -> list[Any]:
         """The declared types of the outputs."""

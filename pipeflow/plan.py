@@ -8,7 +8,7 @@ equal Plan. Words:
   batch), ``source`` and ``batch`` (whatever the step returned), ``dense`` (one block), ``table`` (a block a sample) or ``arena``
   (memory of the thread, for what lies between two steps of one stage).
 - A *stage* is a maximal chain of steps that one task can carry a sample through (``sample``), or one step that takes the
-  whole batch (``source``, ``batch``, ``device``). ``ordered`` stages take one batch after another.
+  whole batch (``source``, ``batch``, ``device``, ``processes``). ``ordered`` stages take one batch after another.
 - A *guard* is a tuple of (predicate slot, polarity): the step runs for the samples where all of them hold.
 """
 
@@ -83,7 +83,7 @@ class Step:
 class Stage:
     """Steps that run together; see the words above. ``columns`` are computed when the stage is entered."""
 
-    kind: Literal["source", "sample", "batch", "device"]
+    kind: Literal["source", "sample", "batch", "device", "processes"]
     steps: tuple[Step, ...]
     ordered: bool = False
     columns: tuple[Step, ...] = ()
@@ -381,7 +381,9 @@ class _Compiler:
                 continue
             for node in by_level[level]:
                 traits = self.traits[node.id]
-                kind: Any = "device" if node.device != "cpu" or node.op.name == "_transfer" else "batch"
+                kind: Any = "processes" if traits.processes else "batch"
+                if node.device != "cpu" or node.op.name == "_transfer":
+                    kind = "device"
                 stages.append(Stage(kind, (steps[node.id],), ordered=traits.ordered or kind == "device"))
         position = 1 if len(stages) > 1 else 0
         stages[position] = replace(stages[position], columns=tuple(columns))

@@ -14,7 +14,8 @@ class BatchRun:
 
     __slots__ = (
         "claimed", "cursor", "done", "ended", "ends", "epoch", "epochs", "error", "failures", "index", "iteration", "keys",
-        "layouts", "masks", "origins", "padding", "pending", "position_after", "positions", "size", "stage", "states", "values",
+        "layouts", "masks", "origins", "padding", "pending", "position_after", "positions", "sent", "size", "stage",
+        "states", "values",
     )  # fmt: skip
 
     def __init__(self, index: int, slots: int) -> None:
@@ -37,6 +38,7 @@ class BatchRun:
         self.cursor = 0  # of a sample stage: the next sample that nobody has claimed
         self.pending = 0  # samples claimed or not that are not finished
         self.claimed = False
+        self.sent: Any = None  # what is with the worker processes; None: nothing was sent
         self.done = False
         self.ended = False
         self.error: BaseException | None = None

@@ -15,7 +15,10 @@ from pipeflow.declare import Ending, Request
 from pipeflow.errors import InvalidState, add_notes
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.device import DeviceStage, Runtime
+from pipeflow.executor.processes import ProcessStep
 from pipeflow.executor.steps import ColumnStep, Keeper, SampleStage, SourceStep, WholeStep
+from pipeflow.executor.watch import Running, Watch
+from pipeflow.executor.workers.pool import WorkerPool
 from pipeflow.plan import Plan
 from pipeflow.tensors import TensorListCPU, slab_size
 
@@ -33,6 +36,8 @@ class Options:
     memory_stats: bool = False
     affinity: bool = False
     checkpointing: bool = False  # ask objects of the user for their state after every batch
+    py_num_workers: int = 1
+    py_start_method: str = "forkserver"
 
 
 @dataclass
@@ -73,14 +78,28 @@ class Crew:
         self.wakers: list[weakref.WeakMethod[Callable[[], None]]] = []
         self.inside = threading.local()
         self.process = os.getpid()
+        self.workers: WorkerPool | None = None
+        self.hanging: set[int] = set()  # threads that hang in a function and have a successor
 
     def start(self, executor: "Executor") -> None:
-        """Starts the threads."""
+        """Starts the worker processes, where the plan needs any, and then the threads."""
+        if self.workers is not None:
+            self.workers.start()
         for number in range(executor.options.num_threads):
-            arguments = (weakref.ref(executor), number, executor.options.affinity)
-            thread = threading.Thread(target=self._serve, args=arguments, name=f"pipeflow-{number}", daemon=True)
-            self.threads.append(thread)
-            thread.start()
+            self._start_thread(executor, number)
+
+    def replace(self, executor: "Executor", identity: int) -> None:
+        """Leaves a thread that hangs to itself and starts another in its place; called under the lock."""
+        self.hanging.add(identity)
+        gone = [thread for thread in self.threads if thread.ident == identity]
+        self.threads = [thread for thread in self.threads if thread not in gone]
+        self._start_thread(executor, len(self.threads))
+
+    def _start_thread(self, executor: "Executor", number: int) -> None:
+        arguments = (weakref.ref(executor), number, executor.options.affinity)
+        thread = threading.Thread(target=self._serve, args=arguments, name=f"pipeflow-{number}", daemon=True)
+        self.threads.append(thread)
+        thread.start()
 
     def close(self) -> None:
         """Ends the threads: what is running is finished first, nothing new is started."""
@@ -94,6 +113,8 @@ class Crew:
         with self.lock:
             self.work.notify_all()
             self.finished.notify_all()
+        if self.workers is not None:
+            self.workers.close()
         for thread in self.threads:
             if thread is not threading.current_thread():
                 thread.join(CLOSE_SECONDS)
@@ -123,6 +144,9 @@ class Crew:
             assert task is not None
             executor.perform(task, arena)
             del task, executor
+            if threading.get_ident() in self.hanging:  # the function came back after all
+                self.hanging.discard(threading.get_ident())
+                return
 
 
 class Executor:
@@ -131,6 +155,9 @@ class Executor:
     def __init__(self, plan: Plan, options: Options, runtime: Runtime | None = None) -> None:
         self.plan = plan
         self.options = options
+        self.crew = Crew()
+        self.watch = Watch()
+        plan = self.watch.over(plan)
         self.pool = HeapPool()
         self.sources = [SourceStep(plan, step, number) for number, step in enumerate(plan.stages[0].steps)]
         # Readers first: they may give fewer samples at the end of their epoch, and then the others are asked for as many.
@@ -139,22 +166,27 @@ class Executor:
             item.step.name: item.source.fetch for item in self.sources if item.op.fetches  # type: ignore[attr-defined]
         }  # fmt: skip
         self.columns = [[ColumnStep(plan, step) for step in stage.columns] for stage in plan.stages]
+        if any(stage.kind == "processes" for stage in plan.stages):
+            self.crew.workers = WorkerPool(options.py_num_workers, options.py_start_method)
         self.stages: list[Any] = [None]
         for stage in plan.stages[1:]:
             if stage.kind == "sample":
                 self.stages.append(SampleStage(plan, stage, fetches))
             elif stage.kind == "device":
                 self.stages.append(DeviceStage(plan, stage, runtime))
+            elif stage.kind == "processes":
+                assert self.crew.workers is not None
+                self.stages.append(ProcessStep(plan, stage.steps[0], self.crew.workers))
             else:
                 self.stages.append(WholeStep(plan, stage.steps[0]))
         self._reserve()
         self._constants = [(slot, plan.constant(value), plan.slots[slot].spec.layout) for slot, value in plan.constants]
-        self.crew = Crew()
         self.crew.wakers = [weakref.WeakMethod(item.source.close) for item in self.sources if hasattr(item.source, "close")]
         self._lock = self.crew.lock
         self._work = self.crew.work
         self._finished = self.crew.finished
         self._ring: deque[BatchRun] = deque()
+        self._tasks: dict[int, _Task] = {}  # what the threads work on, by thread
         self._arena = Arena()
         self._ended = False
         self._running = 0
@@ -216,7 +248,9 @@ class Executor:
         else:
             with self._lock:
                 while not batch.done:
-                    self._finished.wait()
+                    self._finished.wait(self.watch.patience())
+                    for call in self.watch.overdue():
+                        self._give_up(call)
         if batch.ended:
             raise StopIteration
         with self._lock:
@@ -263,6 +297,11 @@ class Executor:
     def close(self) -> None:
         """Ends the threads; what is running is finished first, nothing new is started."""
         self.crew.close()
+
+    def start_workers(self) -> None:
+        """Starts the worker processes if the plan needs any; the first batch does it too."""
+        if self.crew.workers is not None:
+            self.crew.workers.start()
 
     def source(self, name: str) -> Any:
         """The source object behind an operator's name, None if there is none."""
@@ -416,12 +455,17 @@ class Executor:
     def perform(self, task: _Task, arena: Arena) -> None:
         batch = task.batch
         interrupted = None
+        waits = False  # the batch is with the worker processes and comes back by itself
         stage = batch.stage
+        thread = threading.get_ident()
+        self._tasks[thread] = task
         try:
             if stage == 0:
                 self._read(batch)
             elif self.plan.stages[stage].kind == "sample":
                 self.stages[stage].run(batch, task.begin, task.end, arena, self.pool)
+            elif self.plan.stages[stage].kind == "processes":
+                waits = self._visit_processes(batch, self.stages[stage])
             else:
                 self.stages[stage].run(batch, self.pool)
                 if stage in self._keepers:
@@ -435,8 +479,11 @@ class Executor:
             batch.fail(error, None)
             interrupted = error if self.options.synchronous else None
         with self._lock:
+            del self._tasks[thread]
+            if thread in self.crew.hanging:
+                return
             batch.pending -= task.end - task.begin
-            finished = not batch.pending
+            finished = not batch.pending and not waits and not batch.done
         if finished:
             self._advance(batch)
         with self._lock:
@@ -447,6 +494,39 @@ class Executor:
                 self._work.notify()
         if interrupted is not None:
             raise interrupted
+
+    def _visit_processes(self, batch: BatchRun, step: ProcessStep) -> bool:
+        """Sends a batch to the worker processes or, when it is back, takes its results in; True: it is on its way."""
+        if batch.sent is None and step.send(batch, self._resume) and not self.options.synchronous:
+            return True
+        step.collect(batch)
+        return False
+
+    def _resume(self, batch: BatchRun) -> None:
+        """Called when the worker processes are done with a batch."""
+        if not self.options.synchronous:
+            with self._lock:
+                batch.claimed = False
+                self._work.notify()
+
+    def _give_up(self, call: Running) -> None:
+        """Fails the batch of a call that is overdue, and puts another thread into the place of the one that hangs."""
+        task = self._tasks.get(call.thread)
+        if task is None or call.thread in self.crew.hanging:
+            return
+        batch = task.batch
+        steps = self.plan.stages[batch.stage].steps if batch.stage < len(self.plan.stages) else ()
+        limited = [step for step in steps if dict(step.constants).get("timeout") is not None]
+        batch.fail(call.error(), limited[0] if limited else None)
+        self._end(batch)
+        self._running -= 1
+        self.crew.replace(self, call.thread)
+
+    def _end(self, batch: BatchRun) -> None:
+        """Marks a batch as over."""
+        batch.done = True
+        batch.stage = len(self.plan.stages)
+        self._work.notify_all()  # ordered stages of later batches may go on
 
     def _read(self, batch: BatchRun) -> None:
         """The first stage: all sources give their batch, and the samples get their positions."""
@@ -503,9 +583,7 @@ class Executor:
             over = True
         with self._lock:
             if over:
-                batch.done = True
-                batch.stage = len(self.plan.stages)
-                self._work.notify_all()  # ordered stages of later batches may go on
+                self._end(batch)
                 return
             batch.cursor = 0
             batch.claimed = False

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pipeflow import seeds, types
-from pipeflow.declare import BatchCall, Outputs, Sample, Spec, Traits, operator
+from pipeflow.declare import BatchCall, Outputs, Sample, Spec, Traits, WorkerCall, operator
 from pipeflow.errors import count_of, function_name
 from pipeflow.tensors import TensorCPU, TensorListCPU, as_sample
 
@@ -336,7 +336,7 @@ def call_batch(
     function: Callable[..., Any], results: Results, inputs: Sequence[Any], batch: BatchCall, rng: bool
 ) -> list[Any]:
     """Calls a function once for the whole batch: lists of arrays in, one entry an output out."""
-    named = {"rng": [seeds.Key(key) for key in batch.keys]} if rng else {}
+    named = {"rng": [seeds.Key(key) for key in batch.keys.tolist()]} if rng else {}
     result = function(*[list(iterate(values)) for values in inputs], **named)
     by_name = _by_name(result) if results.names else None
     if by_name is not None:
@@ -422,17 +422,19 @@ def _dense_output(value: Any, function: Callable[..., Any], output: int, batch: 
 )
 def python_function(
     *inputs: Sample, function: Callable[..., Any], num_outputs: int = 1, batch_processing: bool = False,
-    output_layouts: Any = None, outputs: Outputs | None = None, parallel: Literal["serial", "threads"] = "serial", key: Any,
+    output_layouts: Any = None, outputs: Outputs | None = None,
+    parallel: Literal["serial", "threads", "processes"] = "serial", timeout: float | None = None, key: Any,
 ) -> Sample:  # fmt: skip
     """Calls a Python function with NumPy arrays, for each sample or (``batch_processing``) once for the batch.
 
     The function returns an array, or a tuple of ``num_outputs`` arrays; with ``num_outputs=0`` nothing. A parameter named
     ``rng`` receives a NumPy generator keyed to the sample. Calls are made one after another in the order of the samples;
-    ``parallel="threads"`` is for functions that may run side by side. ``outputs`` promises what comes back, as
-    ``pipeflow.Spec(dtype, shape, layout)`` or a list or dict of them: it is checked at every call, later operators know it
-    when the pipeline is built, and the names of a dict become names of the outputs.
+    ``parallel="threads"`` is for functions that may run side by side, ``"processes"`` runs them in worker processes. A
+    call that takes longer than ``timeout`` seconds is an error that names the function and its line. ``outputs`` promises
+    what comes back, as ``pipeflow.Spec(dtype, shape, layout)`` or a list or dict of them: it is checked at every call,
+    later operators know it when the pipeline is built, and the names of a dict become names of the outputs.
     """
-    del output_layouts, batch_processing, parallel
+    del output_layouts, batch_processing, parallel, timeout
     named = {"rng": thread_generator(key)} if wants_rng(function) else {}
     return call_sample(function, Results(function, num_outputs, outputs), inputs, named)
 
@@ -453,7 +455,47 @@ def _(
 def _(args: Any) -> Traits:
     if args.parallel == "threads" and not args.batch_processing:
         return Traits("sample", pure=False, user_code=True)
-    return Traits("batch", ordered=args.parallel == "serial", pure=False, user_code=True)
+    processes = args.parallel == "processes"
+    return Traits("batch", ordered=args.parallel == "serial", pure=False, user_code=True, processes=processes)
+
+
+class SampleInWorker:
+    """The call of a function for one sample, as it runs in a worker process."""
+
+    def __init__(self, function: Callable[..., Any], results: Results) -> None:
+        self.function = function
+        self.results = results
+        self.rng = wants_rng(function)
+
+    def __call__(self, key: int, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
+        named = {"rng": thread_generator(seeds.Key(key))} if self.rng else {}
+        values = self.results.split(self.function(*inputs, **named))
+        return tuple([self.results.array(value, output) for output, value in enumerate(values)])
+
+
+class BatchInWorker:
+    """The call of a function for a whole batch, as it runs in a worker process."""
+
+    def __init__(self, function: Callable[..., Any], results: Results) -> None:
+        self.function = function
+        self.results = results
+
+    def __call__(self, rows: Sequence[tuple[Any, ...]]) -> list[list[np.ndarray]]:
+        keys, *inputs = zip(*rows)
+        batch = BatchCall(len(rows), np.array(keys, np.uint64), [""] * len(inputs), _fresh_bytes)
+        outputs = call_batch(self.function, self.results, inputs, batch, wants_rng(self.function))
+        return [list(iterate(values)) for values in outputs]
+
+
+def _fresh_bytes(nbytes: int) -> np.ndarray:
+    return np.empty(nbytes, np.uint8)
+
+
+@python_function.worker
+def _(args: Any) -> WorkerCall:
+    kind = BatchInWorker if args.batch_processing else SampleInWorker
+    call = kind(args.function, Results(args.function, args.num_outputs, args.outputs))
+    return WorkerCall(call, function_name(args.function), whole=args.batch_processing)
 
 
 def declare_outputs(op: Any) -> None:
@@ -479,6 +521,8 @@ def check_outputs(args: Any) -> None:
     """Checks the arguments about outputs against each other."""
     if args.num_outputs < 0 or args.num_outputs > 256:
         raise ValueError(f"num_outputs must lie between 0 and 256, got {args.num_outputs}")
+    if getattr(args, "timeout", None) is not None and not args.timeout > 0:
+        raise ValueError(f"timeout must be a positive number of seconds, got {args.timeout}")
     outputs = promised(args)
     if outputs is not None:
         outputs.check_count(args.num_outputs)

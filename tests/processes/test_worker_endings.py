@@ -21,9 +21,8 @@ from process_helpers import (
     start,
 )
 
-from pipeflow.errors import InvalidState
+from pipeflow.errors import FunctionTimeout, InvalidState, WorkerDied
 from pipeflow.executor.workers import segments, zygote
-from pipeflow.executor.workers.exceptions import FunctionTimeout, WorkerDied
 from pipeflow.executor.workers.pool import WorkerPool
 
 METHODS = ["forkserver", "spawn"]

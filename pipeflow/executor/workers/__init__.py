@@ -2,7 +2,7 @@
 
     segments.py    shared memory without a name, leases on it, and the one codec for chunks of samples
     channel.py     small messages with descriptors over a socket
-    exceptions.py  exceptions that cross the process border, and the two that tell of a lost worker
+    exceptions.py  exceptions that cross the process border
     functions.py   functions by value, and the name of what cannot travel
     worker.py      the loop inside a worker
     zygote.py      how workers are born and how it is known how they ended

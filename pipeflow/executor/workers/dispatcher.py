@@ -21,10 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.errors import InvalidState
+from pipeflow.errors import FunctionTimeout, InvalidState, WorkerDied
 from pipeflow.executor.workers import zygote
 from pipeflow.executor.workers.channel import Channel
-from pipeflow.executor.workers.exceptions import FunctionTimeout, WorkerDied
 from pipeflow.executor.workers.segments import Packed, Recycler, Segment, create_descriptor, reserve
 from pipeflow.executor.workers.worker import (
     IDLE,
@@ -53,6 +52,7 @@ class Registered:
     descriptor: int | None
     timeout: float | None
     nanoseconds: float = 0.0  # running mean of a chunk's time
+    nanoseconds_per_sample: float = 0.0
     input_bytes: int = 0
     result_bytes: int = 0  # largest result so far: the next output segment starts with this size
 
@@ -65,6 +65,7 @@ class Job:
     registered: Registered
     input: Segment
     samples: Packed
+    count: int
     on_done: Callable[[], Any] | None
     finished: threading.Event = field(default_factory=threading.Event)
     error: BaseException | None = None
@@ -294,7 +295,10 @@ class Dispatcher(threading.Thread):
         assert job.output is not None
         worker.answered = True
         registered = job.registered
-        registered.nanoseconds += (done.nanoseconds - registered.nanoseconds) * (0.3 if registered.nanoseconds else 1)
+        weight = 0.3 if registered.nanoseconds else 1.0
+        per_sample = done.nanoseconds / max(1, job.count)
+        registered.nanoseconds += (done.nanoseconds - registered.nanoseconds) * weight
+        registered.nanoseconds_per_sample += (per_sample - registered.nanoseconds_per_sample) * weight
         job.output.remap(done.output_size)
         registered.result_bytes = max(registered.result_bytes, done.output_size)
         job.flat = job.output.lease(self.outputs.free)

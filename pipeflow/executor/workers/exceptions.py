@@ -20,14 +20,6 @@ from pipeflow.executor.workers.functions import dumps_value
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 
 
-class WorkerDied(RuntimeError):
-    """A worker process ended in the middle of a chunk; the message says how, and another worker has taken its place."""
-
-
-class FunctionTimeout(TimeoutError):
-    """A user function did not return in time; the worker it ran in has been replaced."""
-
-
 @dataclass
 class PackedException:
     """One exception as plain data; `whole`, `cls`, `args` and `attributes` are pickles that are known to load."""

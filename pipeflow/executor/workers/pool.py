@@ -27,7 +27,7 @@ from pipeflow.executor.workers import zygote
 from pipeflow.executor.workers.dispatcher import Dispatcher, Job, Registered
 from pipeflow.executor.workers.exceptions import unpack_exception
 from pipeflow.executor.workers.functions import dumps_function
-from pipeflow.executor.workers.segments import Writer, create_descriptor, read, reserve, unpack
+from pipeflow.executor.workers.segments import OWN_BELOW, Writer, create_descriptor, read, reserve, unpack
 from pipeflow.executor.workers.worker import Task
 
 
@@ -47,6 +47,14 @@ class Failed:
     """Stands in the place of a sample whose call raised, for functions registered with `keep_going`."""
 
     error: BaseException
+
+
+def check_start_method(start_method: str, argument: str = "py_start_method") -> str:
+    """The name of a start method, or an error that lists them."""
+    if start_method not in zygote.START_METHODS:
+        names = ", ".join(map(repr, zygote.START_METHODS))
+        raise ValueError(f"{argument} must be one of {names}, got {start_method!r}")
+    return start_method
 
 
 class InputBuffer:
@@ -90,7 +98,7 @@ class Ticket:
         values, failures = self._take(timeout)
         flat, self._job.flat = self._job.flat, None
         assert flat is not None
-        results = [None if entry is None else read(entry, flat) for entry in values]
+        results = [None if entry is None else read(entry, flat, OWN_BELOW) for entry in values]
         for index, error in failures:
             results[index] = Failed(error)
         return results
@@ -144,9 +152,7 @@ class WorkerPool:
         """`timeout` limits each single call of a function, in seconds; `register` can set another one."""
         if num_workers < 1:
             raise ValueError(f"num_workers must be at least 1, got {num_workers}")
-        if start_method not in zygote.START_METHODS:
-            names = ", ".join(map(repr, zygote.START_METHODS))
-            raise ValueError(f"start_method must be one of {names}, got {start_method!r}")
+        check_start_method(start_method, "start_method")
         if timeout is not None and timeout <= 0:
             raise ValueError(f"timeout must be positive or None, got {timeout}")
         zygote.check_platform()
@@ -228,12 +234,13 @@ class WorkerPool:
         registered = handle._registered
         writer = buffer.take() if buffer is not None else Writer(self._dispatcher.inputs.take(registered.input_bytes))
         try:
-            packed = writer.pack([writer.put(sample) for sample in samples])
+            entries = [writer.put(sample) for sample in samples]
+            packed = writer.pack(entries)
         except BaseException:
             self._dispatcher.inputs.give_back(writer.segment)
             raise
         registered.input_bytes = max(registered.input_bytes, writer.end)
-        job = Job(next(_JOBS), registered, writer.segment, packed, on_done)
+        job = Job(next(_JOBS), registered, writer.segment, packed, len(entries), on_done)
         self._dispatcher.queue.append(job)
         if self._dispatcher.has_room:
             self._dispatcher.ring()
@@ -246,6 +253,15 @@ class WorkerPool:
         _ask_to_end(self._dispatcher)
         if self._started and threading.current_thread() is not self._dispatcher and self._owner == os.getpid():
             self._dispatcher.join()
+
+    def chunk_size(self, handle: Handle, samples: int) -> int:
+        """How many samples to submit at once: chunks worth a few milliseconds, and a share for every worker."""
+        share = -(-samples // self.num_workers)
+        per_sample = handle._registered.nanoseconds_per_sample
+        if not per_sample:
+            return max(1, share)
+        rounds = max(1, round(share * per_sample / CHUNK_NANOSECONDS))
+        return max(1, -(-share // rounds))
 
     def worker_pids(self) -> list[int]:
         """The process numbers of the workers that are alive now."""
@@ -280,6 +296,8 @@ class WorkerPool:
             job.error = self._dispatcher.broken or InvalidState("the worker pool is closed")
             job.finished.set()
 
+
+CHUNK_NANOSECONDS = 8e6  # of work in a chunk: its own cost is about 0.15 ms
 
 _TASKS = itertools.count(1)
 _JOBS = itertools.count(1)

@@ -27,6 +27,7 @@ from pipeflow.tensors import Block, Lease
 HAS_MEMFD = hasattr(os, "memfd_create")
 FIRST_SIZE = 1 << 16
 _ALIGNMENT = 64
+OWN_BELOW = 4096  # a label that somebody keeps should not hold the memory of a chunk of images
 _NESTED = frozenset((np.ndarray, tuple, list))
 _SPILL = 1 << 14  # tables beyond this size travel in the segment instead of in the message
 
@@ -213,13 +214,14 @@ def unpack(packed: Packed, segment: Segment) -> Any:
     return pickle.loads(memoryview(segment.map)[packed.start : packed.start + packed.length])
 
 
-def read(entry: tuple[Any, ...], flat: np.ndarray) -> Any:
-    """The value of an entry: arrays are views of `flat`, and read-only where it is."""
+def read(entry: tuple[Any, ...], flat: np.ndarray, own_below: int = 0) -> Any:
+    """The value of an entry: arrays are views of `flat`, read-only where it is; those of few bytes are copied out."""
     if len(entry) == 3:
-        return np.ndarray(entry[2], entry[1], flat, entry[0])
+        array: np.ndarray = np.ndarray(entry[2], entry[1], flat, entry[0])
+        return array.copy() if array.nbytes < own_below else array
     if len(entry) == 1:
         return entry[0]
-    values = [read(x, flat) for x in entry[1]]
+    values = [read(x, flat, own_below) for x in entry[1]]
     return tuple(values) if entry[0] else values
 
 

@@ -20,6 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from pipeflow.errors import InvalidState
 from pipeflow.executor.workers import worker
 from pipeflow.executor.workers.functions import require_cloudpickle
 
@@ -89,7 +90,12 @@ def make_launcher(start_method: str, inherited: dict[int, Callable[..., Any]]) -
 
 
 def check_platform() -> None:
-    """Says where worker processes work."""
+    """Says where worker processes can be used."""
+    if worker.INSIDE in os.environ:
+        raise InvalidState(
+            "a worker process cannot start worker processes of its own: "
+            "a pipeline inside a function must not use parallel=\"processes\""
+        )
     if not hasattr(os, "fork") or not hasattr(socket, "send_fds"):
         raise RuntimeError('worker processes need Linux or macOS: use parallel="threads" on this system')
     require_cloudpickle()
@@ -204,6 +210,9 @@ def serve(descriptor: int, inherited: dict[int, Callable[..., Any]] | None = Non
             except ConnectionResetError:  # the parent ended without reading the last record
                 request = b""
             if not request:
+                with suppress(ChildProcessError):
+                    while os.waitpid(-1, os.WNOHANG)[0]:
+                        pass
                 os._exit(0)
             pid = os.fork()
             if not pid:

@@ -1,0 +1,92 @@
+"""Time limits for functions on this process's own threads: which call is overdue, and where it stands.
+
+A thread cannot be ended from outside: an exception injected into it waits for the C code it is in, and may then strike
+anywhere. So the error goes to the consumer, with the line the thread hangs at, and another thread takes the place.
+"""
+
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from pipeflow.errors import FunctionTimeout, function_name
+from pipeflow.plan import External, Plan
+
+
+class Limited:
+    """A function whose calls are watched; it looks like the function to whoever asks."""
+
+    def __init__(self, function: Callable[..., Any], seconds: float, calls: "dict[int, Running]") -> None:
+        self.func = self.__wrapped__ = function
+        self.seconds = seconds
+        self._calls = calls
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        thread = threading.get_ident()
+        self._calls[thread] = Running(thread, self, time.monotonic())
+        try:
+            return self.func(*args, **kwargs)
+        finally:
+            self._calls.pop(thread, None)
+
+
+class Running(NamedTuple):
+    """A call that has not returned."""
+
+    thread: int
+    function: Limited
+    began: float
+
+    def left(self) -> float:
+        """Seconds until it is overdue."""
+        return self.function.seconds - (time.monotonic() - self.began)
+
+    def error(self) -> FunctionTimeout:
+        """What the consumer is told: the function, and the thread's stack from the function's frame on."""
+        error = FunctionTimeout(
+            f"{function_name(self.function)} did not return within {self.function.seconds:g} s; "
+            "a thread cannot be ended, so it goes on beside the pipeline"
+        )
+        frame = sys._current_frames().get(self.thread)
+        if frame is not None:
+            stack = traceback.extract_stack(frame)
+            inside = [i for i, entry in enumerate(stack) if entry.filename == __file__]
+            lines = stack[inside[-1] + 1 :] if inside else stack
+            error.add_note("it was here:\n" + "".join(traceback.format_list(lines)).rstrip())
+        return error
+
+
+class Watch:
+    """The limits of a plan's functions and the calls that run under them."""
+
+    def __init__(self) -> None:
+        self._calls: dict[int, Running] = {}
+        self._shortest: float | None = None
+
+    def over(self, plan: Plan) -> Plan:
+        """The same plan with every function that has a ``timeout`` watched; worker processes watch themselves."""
+        externals = dict(plan.externals)
+        for stage in plan.stages:
+            for step in stage.steps:
+                constants = dict(step.constants)
+                function, seconds = constants.get("function"), constants.get("timeout")
+                if stage.kind != "processes" and seconds is not None and isinstance(function, External):
+                    externals[function.name] = Limited(plan.externals[function.name], seconds, self._calls)
+                    self._shortest = seconds if self._shortest is None else min(self._shortest, seconds)
+        return replace(plan, externals=externals)
+
+    def patience(self) -> float | None:
+        """Seconds until a call may be overdue, one that begins now included; None when nothing is limited."""
+        if self._shortest is None:
+            return None
+        return max(0.001, min([self._shortest, *(call.left() for call in list(self._calls.values()))]))
+
+    def overdue(self) -> list[Running]:
+        """The calls whose time is over; each is told once."""
+        found = [call for call in list(self._calls.values()) if call.left() <= 0]
+        for call in found:
+            self._calls.pop(call.thread, None)
+        return found

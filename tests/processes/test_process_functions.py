@@ -1,0 +1,302 @@
+"""fn.python_function(parallel="processes"): the same results as on a thread, and errors that say sample, operator and line."""
+
+import ctypes
+import functools
+import gc
+import os
+import signal
+import threading
+import time
+import traceback
+from pathlib import Path
+
+import numpy as np
+import pytest
+from process_helpers import gone
+
+from pipeflow import fn, pipeline_def
+from pipeflow.errors import FunctionTimeout, InvalidState, WorkerDied
+
+
+def numbers(batches=100):
+    """Batches of 6 ragged arrays; the first element is the running number of the sample."""
+    count = 0
+    for _ in range(batches):
+        yield [np.full((i % 3 + 1, 4), count + i, np.float32) for i in range(6)]
+        count += 6
+
+
+def make(function, batches=100, **arguments):
+    """A pipeline with one function over the running numbers."""
+    options = {"py_num_workers": 2, "num_threads": 1, "seed": 7}
+    options.update({k: arguments.pop(k) for k in list(arguments) if k in ("num_threads", "prefetch_queue_depth", "exec_async")})
+
+    @pipeline_def(batch_size=6, device_id=None, **options)
+    def pipeline():
+        data = fn.external_source(functools.partial(numbers, batches), batch=True, cycle="raise")
+        return fn.python_function(data, function=function, **arguments)
+
+    return pipeline()
+
+
+def rows(outputs):
+    return [[np.asarray(batch.at(i)) for i in range(len(batch))] for batch in outputs]
+
+
+FUNCTIONS = {
+    "one output": (lambda x: x * 2 + 1, {}),
+    "two outputs": (lambda x: (x[:1].copy(), np.float64(x.sum())), {"num_outputs": 2}),
+    "random": (lambda x, rng: x + rng.random(x.shape, np.float32), {}),
+    "lists": (lambda x: [[1, 2], [3, int(x[0, 0])]], {}),
+    "batch": (lambda samples: [s[::-1] * len(samples) for s in samples], {"batch_processing": True}),
+    "batch, two outputs": (
+        lambda samples: ([s + 1 for s in samples], np.arange(len(samples))),
+        {"batch_processing": True, "num_outputs": 2},
+    ),
+    "batch, random": (lambda samples, rng: [s * key.unit(0) for s, key in zip(samples, rng)],
+                      {"batch_processing": True}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_processes_give_what_a_thread_gives(name):
+    """Results, random ones included, do not depend on where the function runs."""
+    function, arguments = FUNCTIONS[name]
+    expected, actual = make(function, **arguments), make(function, parallel="processes", **arguments)
+    for _ in range(5):
+        for one, other in zip(rows(expected.run()), rows(actual.run()), strict=True):
+            for left, right in zip(one, other, strict=True):
+                assert left.dtype == right.dtype
+                np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.parametrize("arguments", [{"exec_async": False}, {"num_threads": 3, "prefetch_queue_depth": 4}])
+def test_every_way_of_running(arguments):
+    """Synchronous runs and deep queues give the batches in order."""
+    pipe = make(lambda x: x * 2, parallel="processes", **arguments)
+    for number in range(8):
+        (batch,) = pipe.run()
+        assert [float(batch.at(i)[0, 0]) for i in range(6)] == [2 * (number * 6 + i) for i in range(6)]
+
+
+def test_it_runs_in_other_processes_and_several_at_once():
+    """No call happens in this process, and both workers take part."""
+
+    def where(x):
+        time.sleep(0.005)
+        return np.int64(os.getpid())
+
+    pipe = make(where, parallel="processes")
+    seen = {int(x) for _ in range(4) for x in pipe.run()[0].as_array()}
+    assert os.getpid() not in seen
+    assert len(seen) == 2
+
+
+def test_two_functions_in_processes_and_steps_between():
+    """Results of one function go into operators and on to the next function."""
+
+    @pipeline_def(batch_size=6, num_threads=2, device_id=None, py_num_workers=2)
+    def pipeline():
+        data = fn.external_source(functools.partial(numbers, 100), batch=True)
+        first = fn.python_function(data, function=lambda x: x + 1, parallel="processes")
+        second = fn.python_function(first * 2, data, function=lambda x, y: x - y, parallel="processes")
+        return second, first
+
+    pipe = pipeline()
+    for number in range(4):
+        second, first = pipe.run()
+        for i in range(6):
+            value = number * 6 + i
+            assert (np.asarray(first.at(i)) == value + 1).all()
+            assert (np.asarray(second.at(i)) == (value + 1) * 2 - value).all()
+
+
+def test_a_function_may_change_its_input_and_nobody_sees_it():
+    """Workers have the data to themselves."""
+
+    def change(x):
+        x[...] = -1
+        return x
+
+    @pipeline_def(batch_size=6, num_threads=1, device_id=None)
+    def pipeline():
+        data = fn.external_source(functools.partial(numbers, 100), batch=True)
+        return fn.python_function(data, function=change, parallel="processes"), data
+
+    changed, data = pipeline().run()
+    assert (np.asarray(changed.at(3)) == -1).all()
+    assert (np.asarray(data.at(3)) == 3).all()
+
+
+def test_results_stay_valid_after_the_pipeline():
+    """A batch is the user's for good, though its memory came from a pool of segments."""
+    pipe = make(lambda x: np.repeat(x, 500, axis=0), parallel="processes")
+    kept = pipe.run()[0]
+    for _ in range(10):
+        pipe.run()
+    del pipe
+    for i in range(6):
+        assert (np.asarray(kept.at(i)) == i).all()
+
+
+def fail_at_20(x):
+    if x[0, 0] == 20:
+        raise LookupError("no twenty")  # the line
+    return x
+
+
+def test_an_error_says_sample_operator_and_both_lines():
+    """The exception has its type, the user's line in the function and the line of the call; later batches are intact."""
+    pipe = make(fail_at_20, parallel="processes")
+    for _ in range(3):
+        pipe.run()
+    with pytest.raises(LookupError, match="no twenty") as info:
+        pipe.run()
+    notes = "\n".join(info.value.__notes__)
+    assert "in fn.python_function, sample 2 of batch 3" in notes
+    assert "test_process_functions.py" in notes
+    last = traceback.extract_tb(info.value.__traceback__)[-1]
+    assert last.name == "fail_at_20"
+    assert last.line.endswith("# the line")
+    assert float(pipe.run()[0].at(0)[0, 0]) == 24
+
+
+def test_the_first_of_several_failing_samples_is_reported():
+    """As on threads: all samples run, the first failure is raised."""
+
+    def fail(x):
+        if x[0, 0] % 2:
+            raise ValueError(f"odd {int(x[0, 0])}")
+        return x
+
+    with pytest.raises(ValueError, match="odd 1"):
+        make(fail, parallel="processes").run()
+
+
+def test_samples_of_different_kinds_are_refused():
+    """The results of one batch have one type, also when they come from different workers."""
+    with pytest.raises(TypeError, match="float32 .* for the first and float64 .* for sample 1"):
+        make(lambda x: x.astype("f8") if x[0, 0] == 1 else x, parallel="processes").run()
+    with pytest.raises(TypeError, match="returned None instead of an array"):
+        make(lambda x: None, parallel="processes").run()
+    with pytest.raises(ValueError, match="returned 3 outputs, declared is num_outputs=2"):
+        make(lambda x: (x, x, x), parallel="processes", num_outputs=2).run()
+
+
+def test_a_worker_that_dies_fails_its_batch_and_the_pipeline_goes_on():
+    """The error says how the worker ended and for which sample; the next batches are complete."""
+
+    def die(x):
+        if x[0, 0] == 8:
+            ctypes.string_at(0)
+        return x
+
+    pipe = make(die, parallel="processes")
+    pipe.run()
+    with pytest.raises(WorkerDied, match="segmentation fault") as info:
+        pipe.run()
+    assert "sample 2 of batch 1" in "\n".join(info.value.__notes__)
+    for number in range(2, 8):
+        assert float(pipe.run()[0].at(5)[0, 0]) == number * 6 + 5
+
+
+def hang_at_7(x):
+    if x[0, 0] == 7:
+        time.sleep(10)  # where it hangs
+    return x
+
+
+@pytest.mark.parametrize("parallel", ["processes", "threads", "serial"])
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_a_function_that_hangs(parallel, num_threads):
+    """After `timeout` the consumer gets an error that names function and line, and the next batches."""
+    pipe = make(hang_at_7, parallel=parallel, timeout=0.5, num_threads=num_threads)
+    assert float(pipe.run()[0].at(0)[0, 0]) == 0
+    with pytest.raises(FunctionTimeout, match=r"hang_at_7 \(.*py:\d+\) did not return within 0.5 s") as info:
+        pipe.run()
+    notes = "\n".join(info.value.__notes__)
+    lines = Path(__file__).read_text().splitlines()
+    line = next(i for i, text in enumerate(lines, 1) if text.endswith("# where it hangs"))
+    assert f", line {line}" in notes
+    assert "in fn.python_function" in notes
+    for number in range(2, 5):
+        assert float(pipe.run()[0].at(5)[0, 0]) == number * 6 + 5
+
+
+def test_a_timeout_that_is_kept_changes_nothing():
+    """Functions within their limit give the usual results, on threads and in processes."""
+    for parallel in ("serial", "threads", "processes"):
+        (batch,) = make(lambda x, rng: x + rng.integers(5), parallel=parallel, timeout=20).run()
+        (same,) = make(lambda x, rng: x + rng.integers(5), parallel="serial").run()
+        for i in range(6):
+            np.testing.assert_array_equal(np.asarray(batch.at(i)), np.asarray(same.at(i)))
+    with pytest.raises(ValueError, match="timeout must be a positive number of seconds, got 0"):
+        make(lambda x: x, timeout=0).build()
+
+
+def test_what_cannot_travel_is_named_when_the_pipeline_is_built():
+    """The culprit and the operator's line come before anything runs."""
+    lock = threading.Lock()
+
+    def locked(x):
+        with lock:
+            return x
+
+    with pytest.raises(TypeError, match=r"closure variable 'lock' \(lock\)") as info:
+        make(locked, parallel="processes").build()
+    assert "in fn.python_function" in info.value.__notes__
+
+
+def test_workers_end_with_the_pipeline():
+    """Dropping the pipeline ends its processes; so does an epoch's end not."""
+    pipe = make(lambda x: np.int64(os.getpid()), batches=4, parallel="processes")
+    seen = {int(x) for _ in range(4) for x in pipe.run()[0].as_array()}
+    with pytest.raises(StopIteration):
+        pipe.run()
+    pipe.reset()
+    assert {int(x) for x in pipe.run()[0].as_array()} <= seen
+    del pipe
+    gc.collect()
+    assert not gone(seen)
+
+
+def test_the_arguments_of_the_pipeline():
+    """py_num_workers and py_start_method are checked and shown; start_py_workers starts them at once."""
+    with pytest.raises(ValueError, match="py_start_method must be one of 'forkserver', 'spawn', 'fork', got 'threads'"):
+        pipeline_def(batch_size=1, py_start_method="threads")(lambda: fn.random.uniform())()
+    pipe = make(lambda x: np.int64(os.getppid()), parallel="processes")
+    pipe.start_py_workers()
+    assert pipe.py_num_workers == 2
+    assert pipe.py_start_method == "forkserver"
+    assert int(pipe.run()[0].at(0)) != os.getpid()
+    with pytest.raises(RuntimeError, match="needs a process with a single thread"):
+        pipeline = pipeline_def(batch_size=2, device_id=None, py_start_method="fork")(
+            lambda: fn.python_function(function=lambda: np.zeros(1), parallel="processes")
+        )()
+        pipeline.start_py_workers()
+    del pipe
+
+
+def test_interrupting_a_run_loses_nothing():
+    """KeyboardInterrupt while the consumer waits leaves the batch to the next run."""
+    pipe = make(lambda x: (time.sleep(0.1), x)[1], parallel="processes")
+    timer = threading.Timer(0.15, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    values = []
+    interrupted = 0
+    while len(values) < 4:
+        try:
+            values.append(float(pipe.run()[0].at(0)[0, 0]))
+        except KeyboardInterrupt:
+            interrupted += 1
+    timer.join()
+    assert interrupted == 1
+    assert values == [0, 6, 12, 18]
+
+
+def test_a_worker_starts_no_workers_of_its_own():
+    """A pipeline with processes inside a function is refused, instead of workers that start workers without end."""
+    pipes = []
+    pipes.append(make(lambda x: pipes[0].run()[0].at(0), parallel="processes"))
+    with pytest.raises(InvalidState, match="cannot start worker processes of its own"):
+        pipes[0].run()
