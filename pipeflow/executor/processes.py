@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 from pipeflow.declare import Args
 from pipeflow.errors import add_notes
-from pipeflow.executor.batch import BatchRun
-from pipeflow.executor.steps import WholeStep, check_outputs
+from pipeflow.executor.batch import BatchRun, check_outputs
+from pipeflow.executor.steps import WholeStep
 from pipeflow.executor.workers.pool import Failed, Ticket, WorkerPool
 from pipeflow.plan import Plan, Step
 

@@ -175,7 +175,7 @@ def test_the_first_of_several_failing_samples_is_reported():
 
 def test_samples_of_different_kinds_are_refused():
     """The results of one batch have one type, also when they come from different workers."""
-    with pytest.raises(TypeError, match="float32 .* for the first and float64 .* for sample 1"):
+    with pytest.raises(TypeError, match=r"float32 .* for the first and float64 .* for sample 1"):
         make(lambda x: x.astype("f8") if x[0, 0] == 1 else x, parallel="processes").run()
     with pytest.raises(TypeError, match="returned None instead of an array"):
         make(lambda x: None, parallel="processes").run()
@@ -269,11 +269,11 @@ def test_the_arguments_of_the_pipeline():
     assert pipe.py_num_workers == 2
     assert pipe.py_start_method == "forkserver"
     assert int(pipe.run()[0].at(0)) != os.getpid()
+    forking = pipeline_def(batch_size=2, device_id=None, py_start_method="fork")(
+        lambda: fn.python_function(function=lambda: np.zeros(1), parallel="processes")
+    )()
     with pytest.raises(RuntimeError, match="needs a process with a single thread"):
-        pipeline = pipeline_def(batch_size=2, device_id=None, py_start_method="fork")(
-            lambda: fn.python_function(function=lambda: np.zeros(1), parallel="processes")
-        )()
-        pipeline.start_py_workers()
+        forking.start_py_workers()
     del pipe
 
 
