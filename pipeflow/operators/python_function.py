@@ -482,7 +482,7 @@ class BatchInWorker:
 
     def __call__(self, rows: Sequence[tuple[Any, ...]]) -> list[list[np.ndarray]]:
         keys, *inputs = zip(*rows)
-        batch = BatchCall(len(rows), np.array(keys, np.uint64), [""] * len(inputs), _fresh_bytes)
+        batch = BatchCall(len(rows), lambda: np.array(keys, np.uint64), [""] * len(inputs), _fresh_bytes)
         outputs = call_batch(self.function, self.results, inputs, batch, wants_rng(self.function))
         return [list(iterate(values)) for values in outputs]
 
