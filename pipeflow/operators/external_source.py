@@ -17,10 +17,6 @@ from pipeflow.tensors import TensorCPU, TensorListCPU, as_sample
 Cycle = Literal["no", "quiet", "raise", False, True]
 
 
-@source(
-    "external_source",
-    examples=["fn.external_source(lambda sample: np.full(3, sample.idx_in_epoch), batch=False)"],
-)
 class ExternalSource:
     """Data from outside: a callable, an iterable, a generator function, or (without ``source``) from ``feed_input``.
 
@@ -234,7 +230,10 @@ class ExternalSource:
                 raise RuntimeError(f"ExternalSource expected data with layout '{declared}' and got '{layout}'")
 
 
-external_source = source("external_source")(ExternalSource)
+external_source = source(
+    "external_source",
+    examples=["fn.external_source(lambda sample: np.full(3, sample.idx_in_epoch), batch=False)"],
+)(ExternalSource)
 external_source.outputs(lambda args: 1 if args.num_outputs is None else args.num_outputs)
 external_source.returns_list(lambda args: args.num_outputs is not None)
 
