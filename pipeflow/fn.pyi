@@ -1030,6 +1030,78 @@ class decoders:
         """Decodes images; the output has the layout HWC."""
 
     @staticmethod
+    def image_crop(
+        data: Data,
+        /,
+        *,
+        crop: float | Sequence[float] | DataNode | None = None,
+        crop_h: float | DataNode = 0.0,
+        crop_w: float | DataNode = 0.0,
+        crop_pos_x: float | DataNode = 0.5,
+        crop_pos_y: float | DataNode = 0.5,
+        rounding: str = 'round',
+        output_type: int = ...,
+        dtype: DTypeLike = ...,
+        adjust_orientation: bool = True,
+        use_fast_idct: bool = False,
+        max_pixels: int = 134217728,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> Data:
+        """Decodes a window of each image, given as in ``fn.crop``; it must lie inside the image."""
+
+    @staticmethod
+    def image_random_crop(
+        data: Data,
+        /,
+        *,
+        random_area: float | Sequence[float] = (0.08, 1.0),
+        random_aspect_ratio: float | Sequence[float] = (0.75, 1.3333333333333333),
+        num_attempts: int = 10,
+        output_type: int = ...,
+        adjust_orientation: bool = True,
+        use_fast_idct: bool = False,
+        max_pixels: int = 134217728,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        seed: int | None = None,
+    ) -> Data:
+        """Decodes a random window of each image, chosen by its share of the area and its aspect ratio."""
+
+    @staticmethod
+    def image_slice(
+        data: Data,
+        anchor: DataNode | ArrayLike | None = None,
+        shape_input: DataNode | ArrayLike | None = None,
+        /,
+        *,
+        start: int | Sequence[int] | DataNode | None = None,
+        rel_start: float | Sequence[float] | DataNode | None = None,
+        end: int | Sequence[int] | DataNode | None = None,
+        rel_end: float | Sequence[float] | DataNode | None = None,
+        shape: int | Sequence[int] | DataNode | None = None,
+        rel_shape: float | Sequence[float] | DataNode | None = None,
+        axes: int | Sequence[int] | DataNode = (1, 0),
+        axis_names: str = 'WH',
+        normalized_anchor: bool = True,
+        normalized_shape: bool = True,
+        output_type: int = ...,
+        dtype: DTypeLike = ...,
+        adjust_orientation: bool = True,
+        use_fast_idct: bool = False,
+        max_pixels: int = 134217728,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+    ) -> Data:
+        """Decodes a part of each image, given as in ``fn.slice``; it must lie inside the image."""
+
+    @staticmethod
     def numpy(
         data: Data,
         /,

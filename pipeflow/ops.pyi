@@ -1169,6 +1169,79 @@ class decoders:
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
+    class ImageCrop(Operator):
+        """Decodes a window of each image, given as in ``fn.crop``; it must lie inside the image."""
+
+        def __init__(
+            self,
+            *,
+            crop: float | Sequence[float] | DataNode | None = None,
+            crop_h: float | DataNode = 0.0,
+            crop_w: float | DataNode = 0.0,
+            crop_pos_x: float | DataNode = 0.5,
+            crop_pos_y: float | DataNode = 0.5,
+            rounding: str = 'round',
+            output_type: int = ...,
+            dtype: DTypeLike = ...,
+            adjust_orientation: bool = True,
+            use_fast_idct: bool = False,
+            max_pixels: int = 134217728,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+        ) -> None: ...
+        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+    class ImageRandomCrop(Operator):
+        """Decodes a random window of each image, chosen by its share of the area and its aspect ratio."""
+
+        def __init__(
+            self,
+            *,
+            random_area: float | Sequence[float] = (0.08, 1.0),
+            random_aspect_ratio: float | Sequence[float] = (0.75, 1.3333333333333333),
+            num_attempts: int = 10,
+            output_type: int = ...,
+            adjust_orientation: bool = True,
+            use_fast_idct: bool = False,
+            max_pixels: int = 134217728,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            seed: int | None = None,
+        ) -> None: ...
+        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+    class ImageSlice(Operator):
+        """Decodes a part of each image, given as in ``fn.slice``; it must lie inside the image."""
+
+        def __init__(
+            self,
+            *,
+            start: int | Sequence[int] | DataNode | None = None,
+            rel_start: float | Sequence[float] | DataNode | None = None,
+            end: int | Sequence[int] | DataNode | None = None,
+            rel_end: float | Sequence[float] | DataNode | None = None,
+            shape: int | Sequence[int] | DataNode | None = None,
+            rel_shape: float | Sequence[float] | DataNode | None = None,
+            axes: int | Sequence[int] | DataNode = (1, 0),
+            axis_names: str = 'WH',
+            normalized_anchor: bool = True,
+            normalized_shape: bool = True,
+            output_type: int = ...,
+            dtype: DTypeLike = ...,
+            adjust_orientation: bool = True,
+            use_fast_idct: bool = False,
+            max_pixels: int = 134217728,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+        ) -> None: ...
+        def __call__(self, data: DataNode | ArrayLike, anchor: DataNode | ArrayLike | None = None, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+
     class Numpy(Operator):
         """Decodes the bytes of a .npy file; ``dtype`` converts the elements. Nothing is ever unpickled."""
 

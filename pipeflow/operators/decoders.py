@@ -57,8 +57,9 @@ def decode(
 ) -> np.ndarray:  # fmt: skip
     """One image, or the part of it that `region(height, width)` names."""
     color = DALIImageType(output_type).name
+    allocate = out if callable(out) else lambda _shape, _dtype: out  # an array where the shape was known beforehand
     wanted = kernels.images.Wanted(color, np.dtype(as_dtype(dtype)), adjust_orientation, use_fast_idct)
-    return kernels.images.decode(encoded(data), wanted, max_pixels, out, region, source)
+    return kernels.images.decode(encoded(data), wanted, max_pixels, allocate, region, source)
 
 
 @operator("decoders.image", dtypes="uint8", no_effect=NO_EFFECT, examples=["fn.decoders.image(encoded_image)"])

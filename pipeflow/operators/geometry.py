@@ -183,6 +183,11 @@ def slice_axes(shape: Sequence[int], layout: str, args: Any) -> list[int]:
 @slice.check
 def _(args: Any) -> None:
     check_policy(args)
+    check_bounds(args)
+
+
+def check_bounds(args: Any) -> None:
+    """ValueError where two arguments of a slice say the same bound."""
     for names in (("start", "rel_start"), ("end", "rel_end", "shape", "rel_shape")):
         given = [name for name in names if getattr(args, name) is not None]
         if len(given) > 1:

@@ -1,0 +1,228 @@
+"""How fast do files become normalised batches: ResNet-50's training and validation pipelines?
+
+Images a CPU second, over all threads of a side, say the same on a busy machine; torch works in other processes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from time import perf_counter, process_time
+
+import numpy as np
+from _harness import Measures, Side, Target, header, measure, median, save, start, table, verdicts
+
+BATCH = 64
+BATCHES = 8
+FILES = 500
+SIDE = 224
+MEAN = [0.485 * 255, 0.456 * 255, 0.406 * 255]
+STD = [0.229 * 255, 0.224 * 255, 0.225 * 255]
+
+# A folder of photographs from which 500 pictures of about 500 x 375 are cut; without it, pictures are drawn.
+PHOTOGRAPHS = os.environ.get("PIPEFLOW_PHOTOGRAPHS", "")
+
+CASES = [f"{work}, {threads} thread{'s' * (threads > 1)}" for work in ("rn50-train", "rn50-val") for threads in (1, 2)]
+SETTINGS: dict[str, str] = {}
+
+
+def make_files(folder: Path, photographs: str) -> str:
+    """Writes the JPEG files at quality 90; says what they are."""
+    cv2 = importlib.import_module("cv2")
+    rng = np.random.default_rng(0)
+    names = sorted(Path(photographs).glob("*.jp*g")) if photographs else []
+    originals = [cv2.imread(str(name)) for name in names] or [_drawn(rng) for _ in range(8)]
+    (folder / "0").mkdir()
+    total = 0
+    for number in range(FILES):
+        original = originals[number % len(originals)]
+        height, width = (min(extent, wanted + int(rng.integers(-40, 41))) for extent, wanted in zip(original.shape, (375, 500)))
+        top, left = int(rng.integers(original.shape[0] - height + 1)), int(rng.integers(original.shape[1] - width + 1))
+        encoded = cv2.imencode(".jpg", original[top : top + height, left : left + width], [cv2.IMWRITE_JPEG_QUALITY, 90])[1]
+        (folder / "0" / f"{number:04}.jpg").write_bytes(encoded.tobytes())
+        total += len(encoded)
+    kind = f"cut from {len(names)} photographs" if names else "drawn (set PIPEFLOW_PHOTOGRAPHS to a folder of JPEG files)"
+    return f"{FILES} JPEG files of about 500 x 375, {total / FILES / 1000:.0f} kB each, {kind}"
+
+
+def _drawn(rng: np.random.Generator) -> np.ndarray:
+    """Noise at several scales: about as many bytes a pixel as a photograph."""
+    cv2 = importlib.import_module("cv2")
+    picture = np.zeros((600, 800, 3), np.float32)
+    for scale in (4, 8, 16, 64, 200):
+        noise = rng.normal(0, 18, (600 // scale + 2, 800 // scale + 2, 3)).astype(np.float32)
+        picture += cv2.resize(noise, (800, 600), interpolation=cv2.INTER_CUBIC)
+    return np.clip(picture + 128, 0, 255).astype(np.uint8)
+
+
+def resident() -> float:
+    """This process's memory in MB."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def repetition_of(next_batch) -> object:
+    """Runs the batches of one repetition."""
+
+    def repetition() -> Measures:
+        begin, busy = perf_counter(), process_time()
+        for _ in range(BATCHES):
+            batch = next_batch()
+        seconds, busy = perf_counter() - begin, process_time() - busy
+        right = batch.shape == (BATCH, 3, SIDE, SIDE) and batch.dtype == np.float32
+        return {"seconds": seconds, "cpu": busy, "mean": float(batch.mean()), "right": float(right), "rss": resident()}
+
+    return repetition
+
+
+def parse(case: str) -> tuple[str, int]:
+    work, threads = case.split(", ")
+    return work, int(threads.split()[0])
+
+
+def prepare_with(library: str):
+    """DALI's own code for both pipelines; the same for us, by another import."""
+
+    def prepare(case: str):
+        fn = importlib.import_module(f"{library}.fn")
+        types = importlib.import_module(f"{library}.types")
+        work, threads = parse(case)
+
+        def train():
+            files, labels = fn.readers.file(file_root=SETTINGS["folder"], random_shuffle=True, name="files")
+            images = fn.decoders.image_random_crop(files, output_type=types.RGB)
+            images = fn.resize(images, resize_x=SIDE, resize_y=SIDE)
+            mirror = fn.random.coin_flip(probability=0.5)
+            images = fn.crop_mirror_normalize(
+                images, dtype=types.FLOAT, output_layout="CHW", mean=MEAN, std=STD, mirror=mirror
+            )
+            return images, labels
+
+        def validate():
+            files, labels = fn.readers.file(file_root=SETTINGS["folder"], name="files")
+            images = fn.resize(fn.decoders.image(files, output_type=types.RGB), resize_shorter=256)
+            images = fn.crop_mirror_normalize(
+                images, dtype=types.FLOAT, output_layout="CHW", mean=MEAN, std=STD, crop=(SIDE, SIDE)
+            )
+            return images, labels
+
+        pipe = importlib.import_module(library).pipeline_def(
+            batch_size=BATCH, num_threads=threads, device_id=None, seed=1
+        )(train if work == "rn50-train" else validate)()
+        pipe.build()
+        return repetition_of(lambda: np.asarray(pipe.run()[0].as_array()))
+
+    return prepare
+
+
+class Loaded:
+    """The same work by hand with OpenCV (without antialiasing, which OpenCV's fast resizing does not have)."""
+
+    def __init__(self, work: str) -> None:
+        self.cv2 = importlib.import_module("cv2")
+        self.cv2.setNumThreads(1)
+        self.train = work == "rn50-train"
+        self.paths = sorted(str(path) for path in Path(SETTINGS["folder"], "0").iterdir())
+        self.scale = (1 / np.array(STD, np.float32)).reshape(3, 1, 1)
+        self.shift = (np.array(MEAN, np.float32) / np.array(STD, np.float32)).reshape(3, 1, 1)
+
+    def __len__(self) -> int:
+        return 1 << 30
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        cv2, rng = self.cv2, np.random.default_rng(index)
+        image = cv2.imdecode(np.fromfile(self.paths[index % len(self.paths)], np.uint8), cv2.IMREAD_COLOR)
+        height, width = image.shape[:2]
+        if self.train:
+            area, ratio = height * width * rng.uniform(0.08, 1.0), np.exp(rng.uniform(np.log(3 / 4), np.log(4 / 3)))
+            rows, columns = min(height, int((area / ratio) ** 0.5)), min(width, int((area * ratio) ** 0.5))
+            top, left = int(rng.integers(height - rows + 1)), int(rng.integers(width - columns + 1))
+            image = cv2.resize(image[top : top + rows, left : left + columns], (SIDE, SIDE))
+            if rng.random() < 0.5:
+                image = cv2.flip(image, 1)
+        else:
+            share = 256 / min(height, width)
+            image = cv2.resize(image, (round(width * share), round(height * share)))
+            top, left = (image.shape[0] - SIDE) // 2, (image.shape[1] - SIDE) // 2
+            image = image[top : top + SIDE, left : left + SIDE]
+        planes = image[..., ::-1].transpose(2, 0, 1).astype(np.float32)
+        planes *= self.scale
+        planes -= self.shift
+        return planes
+
+
+def prepare_opencv(case: str):
+    work, threads = parse(case)
+    data, pool, place = Loaded(work), ThreadPoolExecutor(threads), [0]
+
+    def next_batch() -> np.ndarray:
+        place[0] += BATCH
+        return np.stack(list(pool.map(data.__getitem__, range(place[0], place[0] + BATCH))))
+
+    return repetition_of(next_batch)
+
+
+def prepare_torch(case: str):
+    data = importlib.import_module("torch.utils.data")
+    importlib.import_module("torch").set_num_threads(1)
+    work, threads = parse(case)
+    loader = iter(data.DataLoader(Loaded(work), batch_size=BATCH, num_workers=threads, shuffle=False))
+    return repetition_of(lambda: next(loader).numpy())
+
+
+SIDES = [
+    Side("pipeflow", prepare_with("pipeflow")),
+    Side("dali", prepare_with("nvidia.dali"), "dali"),
+    Side("opencv threads", prepare_opencv),
+    Side("torch DataLoader", prepare_torch, "adapters"),
+]
+
+
+def main() -> int:
+    reading = header(__doc__)
+    with tempfile.TemporaryDirectory() as folder:
+        print(make_files(Path(folder), PHOTOGRAPHS))
+        results = measure(__file__, SIDES, CASES, {"folder": folder})
+    speed: dict[tuple[str, str], float] = {}
+    rows, wrong = [], []
+    for case, by_side in results.items():
+        for side, measured in by_side.items():
+            speed[case, side] = BATCH * BATCHES / median(measured, lambda row: row["seconds"])
+            memory = median(measured, lambda row: row["rss"])
+            busy = BATCH * BATCHES / median(measured, lambda row: row["cpu"])
+            if not all(row["right"] for row in measured):
+                wrong.append(f"{side}, {case}: not a batch of {BATCH} x 3 x {SIDE} x {SIDE} floats")
+            rows.append((case, side, speed[case, side], busy, memory))
+        means = {side: median(measured, lambda row: row["mean"]) for side, measured in by_side.items()}
+        if max(means.values()) - min(means.values()) > 0.2:
+            wrong.append(f"{case}: the means of the sides differ: {means}")
+    peers = {case: speed.get((case, "dali"), 0.0) for case in CASES}
+    table(
+        "Images a second",
+        ["case", "side", "images/s", "x DALI", "a CPU second", "RSS MB"],
+        [
+            (case, side, rate, rate / peers[case] if peers[case] else "-", "-" if "torch" in side else busy, memory)
+            for case, side, rate, busy, memory in rows
+        ],
+    )
+    ours = {case: speed[case, "pipeflow"] for case in CASES}
+    targets = [Target("rn50-train: second thread, x one thread", ours[CASES[1]] / ours[CASES[0]], 1.9, at_most=False)]
+    if all(peers.values()):
+        rss = {side: memory for case, side, _, _, memory in rows if case == CASES[0]}
+        targets += [
+            Target("rn50-train, 1 thread, x DALI", ours[CASES[0]] / peers[CASES[0]], 2.0, at_most=False),
+            Target("rn50-val, 1 thread, x DALI", ours[CASES[2]] / peers[CASES[2]], 2.3, at_most=False),
+            Target("rn50-train: RSS, share of DALI's", rss["pipeflow"] / rss["dali"], 1.0),
+        ]
+    verdicts(targets)
+    save("image_pipeline", reading, results, targets)
+    for line in wrong:
+        print(f"FAILED: {line}")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main() if start(SIDES, SETTINGS) else 0)
