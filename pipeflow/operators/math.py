@@ -207,7 +207,10 @@ def to_float(dtype: np.dtype) -> np.dtype:
     return dtype if dtype.kind == "f" else FLOAT
 
 
-_NOT_BOOL: dict[str, Any] = {"accepts": lambda dtype: dtype.kind in "uif", "complaint": "Input to an arithmetic operator cannot be"}
+_NOT_BOOL: dict[str, Any] = {
+    "accepts": lambda dtype: dtype.kind in "uif",
+    "complaint": "Input to an arithmetic operator cannot be",
+}
 _INTEGRAL: dict[str, Any] = {
     "accepts": lambda dtype: dtype.kind in "bui",
     "complaint": "Inputs to a bitwise operator must be of integral type, got",

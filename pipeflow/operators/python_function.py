@@ -281,7 +281,7 @@ class SampleCalls:
                     if result.shape != shape:
                         if collector.dense is not None:
                             collector.spill(index)
-                            shape = None  # from here on every sample takes this branch  # type: ignore[assignment]
+                            shape = ()  # no sample with axes has it: from here on every one takes this branch
                         collector.put(result)
                         index += 1
                         continue
