@@ -106,6 +106,10 @@ class Crew:
         if os.getpid() != self.process:
             return
         self.closing = True
+        if threading.current_thread() in self.threads:
+            # The garbage collector may find the pipeline from one of its own threads, even under the lock: that thread ends
+            # when it comes back to its loop, and wakes the others.
+            return
         for waker in self.wakers:
             wake = waker()
             if wake is not None:
@@ -140,6 +144,8 @@ class Crew:
                     self.work.wait()
                     self.idle -= 1
             if self.closing or executor is None:
+                with self.lock:
+                    self.work.notify_all()
                 return
             assert task is not None
             executor.perform(task, arena)

@@ -185,6 +185,27 @@ def test_a_pipeline_that_its_own_function_refers_to_is_collected():
     assert wait_until(lambda: not threads())
 
 
+def test_closing_from_a_thread_of_the_pipeline():
+    """The garbage collector may close a pipeline from one of its own threads, under its lock: nothing waits for itself."""
+    gc.collect()
+    assert wait_until(lambda: not threads())
+    holder = []
+
+    def function(x):
+        crew = holder[0]._executor.crew
+        with crew.lock:
+            crew.close()
+        return x
+
+    @pipeline_def(batch_size=4, num_threads=3)
+    def define():
+        return fn.python_function(fn.external_source(source), function=function)
+
+    holder.append(define())
+    holder[0].schedule_run()
+    assert wait_until(lambda: not threads())
+
+
 def test_a_pipeline_that_is_never_run_starts_no_threads():
     """build() alone costs no thread."""
     before = len(threads())
