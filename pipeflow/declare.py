@@ -191,7 +191,7 @@ class NamedOutputs(tuple):
         return outputs
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name not in self.names:
+        if name == "names" or name.startswith("__") or name not in self.names:
             raise AttributeError(f"there is no output {name!r}; there are {', '.join(self.names)}")
         return tuple.__getitem__(self, self.names.index(name))
 
@@ -233,7 +233,7 @@ class Traits:
 
     ``ordered`` steps see the batches one after another; ``user_code`` may keep or change what it is given; ``pure`` ones
     may be merged when equal and dropped when unused. One that is ``by_batch_size`` counts the samples of its branch;
-    ``processes`` ones run in worker processes.
+    ``processes`` ones run in worker processes. A batch call of one with ``rows`` is the same as a call for each row.
     """
 
     granularity: Literal["sample", "batch"] = "sample"
@@ -242,6 +242,7 @@ class Traits:
     user_code: bool = False
     by_batch_size: bool = False
     processes: bool = False
+    rows: bool = False
 
 
 @dataclass(frozen=True)
@@ -300,6 +301,7 @@ class Feed:
     layouts: Sequence[str | None] | None = None
     padding: np.ndarray | None = None
     ends_epoch: bool = False
+    failures: dict[int, Exception] = field(default_factory=dict)  # samples the source could not give; None stands for them
 
 
 class Source(Protocol):
@@ -726,7 +728,7 @@ def _signature(op: OpDef) -> inspect.Signature:
 # Binding a call to its declaration
 
 # Accepted everywhere; what is not in NO_EFFECT has a test of its effect.
-UNIVERSAL = ("name", "device", "preserve", "bytes_per_sample_hint")
+UNIVERSAL = ("name", "device", "preserve", "bytes_per_sample_hint", "on_error")
 NO_EFFECT = {
     "cuda_stream": "there is no CUDA stream on the CPU; the GPU backend makes its own",
     "use_copy_kernel": "the copy to the GPU always goes through one pinned staging block",
@@ -753,6 +755,7 @@ class Call:
     hint: tuple[int, ...] = ()
     key: int | None = None
     origin: Origin | None = None
+    on_error: Any = None
     members: dict[str, list[Any]] = field(default_factory=dict)  # constants that differ between members of an input set
 
 
@@ -864,11 +867,20 @@ def _bind_universal(call: Call, name: str, value: Any) -> None:
     elif name == "seed":
         seed = convert(int, value)
         call.seed = None if seed < 0 else seed
+    elif name == "on_error":
+        call.on_error = check_rule(value)
     else:
         hint = convert("ints", value)
         if any(size < 0 for size in hint):
             raise ValueError(f"must not be negative, got {value!r}")
         call.hint = hint
+
+
+def check_rule(value: Any) -> Any:
+    """``on_error`` as a user may write it."""
+    if isinstance(value, str) and value not in ("raise", "skip", "replace"):
+        raise ValueError(f"must be 'raise', 'skip', 'replace', a value or a function, got {value!r}")
+    return value
 
 
 def _all_problems(call: Call, problems: Sequence[Exception]) -> Exception:

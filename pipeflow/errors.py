@@ -49,6 +49,10 @@ class FunctionTimeout(TimeoutError):
     """A user function did not return within its ``timeout``."""
 
 
+class TooManyFailures(RuntimeError):
+    """More samples failed than ``max_failures`` allows."""
+
+
 class NestedStructure(TypeError, ValueError):
     """A list or tuple stands where a batch is wanted."""
 

@@ -70,7 +70,13 @@ def _continues(before: GraphNode, after: GraphNode, readers: dict[int, list[int]
         and before.device == after.device == "cpu"
         and not before.preserve
         and not before.hint
+        and _same_rule(before.on_error, after.on_error)
     )
+
+
+def _same_rule(before: object, after: object) -> bool:
+    """Whether a failure means the same in two links; a value stands for the output of one of them."""
+    return before is after is None or (isinstance(before, str) and isinstance(after, str) and before == after)
 
 
 def _is_link(graph: Graph, node: GraphNode, readers: dict[int, list[int]]) -> bool:

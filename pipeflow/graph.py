@@ -53,6 +53,7 @@ class GraphNode:
     specs: tuple[Spec, ...]
     origin: Origin | None
     weak: bool = False
+    on_error: Any = None
 
     def __str__(self) -> str:
         return self.name
@@ -360,6 +361,7 @@ class Recorder:
                 name=name, random_name=call.name or f"{op.name}#{ordinal}", device=device, seed=call.seed,
                 preserve=call.preserve, hint=call.hint * count if len(call.hint) == 1 else call.hint,
                 guard=self._guard_of(scope), specs=specs, origin=call.origin,
+                on_error=call.on_error,
             )  # fmt: skip
         except Exception as error:
             add_notes(error, [f"in {op.title}", *([call.origin.describe()] if call.origin else [])])

@@ -14,8 +14,10 @@ from pipeflow import plan as planning
 from pipeflow import saving, seeds, types
 from pipeflow.autograph_guard import do_not_convert, is_marked
 from pipeflow.debug import DebugRun
+from pipeflow.declare import check_rule
 from pipeflow.errors import InvalidState, count_of, nearest
 from pipeflow.executor import Executor, Options
+from pipeflow.executor.failures import Failure, check_limit
 from pipeflow.executor.workers.pool import check_start_method
 from pipeflow.graph import DataNode, Graph, Recorder, collect_outputs, recording
 from pipeflow.tensors import TensorListCPU
@@ -67,6 +69,8 @@ class Pipeline:
         stream_policy: Any = None,
         concurrency: Any = None,
         fuse: bool = True,
+        on_error: Any = "raise",
+        max_failures: "int | float | None" = None,
     ) -> None:
         given = locals()
         for name in _DEPRECATED:
@@ -99,6 +103,8 @@ class Pipeline:
         self._restored = checkpoint
         self._py_num_workers = _positive("py_num_workers", py_num_workers)
         self._py_start_method = check_start_method(py_start_method)
+        self._on_error = check_rule(on_error)
+        self._max_failures = check_limit(max_failures)
         self._expected = {"dtype": output_dtype, "ndim": output_ndim, "layout": output_layout}
         self._recorder: Recorder | None = None
         self._entered: list[Any] = []
@@ -176,12 +182,12 @@ class Pipeline:
         if self._bytes_per_sample:
             for node in graph.nodes:
                 node.hint = node.hint or (self._bytes_per_sample,) * node.count
-        self._plan = planning.compile(graph, self._seed, fuse=self._fuse)
+        self._plan = planning.compile(graph, self._seed, fuse=self._fuse, on_error=self._on_error)
         self._check_declared(graph)
         options = Options(
             self._batch_size, self._num_threads, self._depth, not (self._exec_async and self._exec_pipelined),
             self._enable_memory_stats, self._set_affinity, self._enable_checkpointing, self._py_num_workers,
-            self._py_start_method,
+            self._py_start_method, self._max_failures,
         )  # fmt: skip
         self._executor = Executor(self._plan, options)
         self._finalizer = weakref.finalize(self, self._executor.crew.close)
@@ -373,6 +379,10 @@ class Pipeline:
         """Per operator: time and, with ``enable_memory_stats``, bytes of the outputs; and the state of the memory pool."""
         return self._built().statistics()
 
+    def failures(self) -> list[Failure]:
+        """The samples that failed and were skipped, replaced or given a value, in the order of delivery (the last 10000)."""
+        return [] if self._executor is None else list(self._executor.failures.log)
+
     def external_source_shm_statistics(self) -> dict[str, Any]:
         """Shared memory of parallel external sources: capacities and sizes per worker."""
         return {"capacities": [], "per_sample_capacities": []}
@@ -465,7 +475,8 @@ class Pipeline:
         return {
             "batch_size": self._batch_size, "num_threads": self._num_threads, "device_id": self._device_id, "seed": self._seed,
             "prefetch_queue_depth": self.prefetch_queue_depth, "exec_pipelined": self._exec_pipelined,
-            "exec_async": self._exec_async,
+            "exec_async": self._exec_async, "max_failures": self._max_failures,
+            **({"on_error": self._on_error} if isinstance(self._on_error, str) else {}),
         }  # fmt: skip
 
     def __str__(self) -> str:

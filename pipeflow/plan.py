@@ -66,6 +66,7 @@ class Step:
     user_code: bool = False
     writable: tuple[bool, ...] = ()
     shared_with: tuple[str, ...] = ()  # per input of user code: who else reads it, for messages
+    on_error: Any = None  # what to do when it fails for a sample; None: as the plan says
     copied: bool = False  # the results are the user's or a view of them: copied at the stage's end
 
     @property
@@ -100,6 +101,7 @@ class Plan:
     constants: tuple[tuple[int, External], ...] = ()
     externals: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
+    on_error: Any = "raise"
     identity: str = ""  # the fingerprint before fusion
 
     def constant(self, value: Any) -> Any:
@@ -120,7 +122,7 @@ class Plan:
             [(s.kind, s.ordered, [_identity(step) for step in (*s.columns, *s.steps)]) for s in self.stages],
         ):
             digest.update(repr(part).encode())
-        digest.update(repr((self.outputs, self.origins, self.constants, self.seed)).encode())
+        digest.update(repr((self.outputs, self.origins, self.constants, self.seed, self.on_error)).encode())
         for name, value in sorted(self.externals.items()):
             digest.update(f"{name}={describe_external(value)}".encode())
         return digest.hexdigest()
@@ -176,21 +178,24 @@ def plain(value: Any) -> bool:
 Pass = Callable[[Graph, Sequence[GraphNode]], Sequence[GraphNode]]
 
 
-def compile(graph: Graph, seed: int, externals: Mapping[str, Any] | None = None, fuse: bool = False) -> Plan:
+def compile(
+    graph: Graph, seed: int, externals: Mapping[str, Any] | None = None, fuse: bool = False, on_error: Any = "raise"
+) -> Plan:
     """The Plan of a graph: prune, merge equal calls, place the rest in stages, decide storage and who may write.
 
     With ``fuse``, chains of image operators become one step; the identity of the plan stays that of the chain.
+    ``on_error`` is the rule for steps that have none of their own.
     """
     if fuse:
         fused = fusion.fuse(graph)
         if fused.nodes != graph.nodes:
-            plan = compile(fused, seed, externals)
-            plan.identity = compile(graph, seed, externals).fingerprint()
+            plan = compile(fused, seed, externals, on_error=on_error)
+            plan.identity = compile(graph, seed, externals, on_error=on_error).fingerprint()
             return plan
     alive = _alive(graph)
     same = _merge_equal(graph, alive)
     compiler = _Compiler(
-        graph, [node for node in graph.nodes if node.id in alive and same[node.id] == node.id], same, seed
+        graph, [node for node in graph.nodes if node.id in alive and same[node.id] == node.id], same, seed, on_error
     )
     return compiler.plan(dict(externals or {}))
 
@@ -222,6 +227,7 @@ def _merge_equal(graph: Graph, alive: set[int]) -> dict[int, int]:
             node.op.name, tuple(Edge(same[e.node], e.index) for e in node.inputs), content, node.device, node.seed, node.hint,
             tuple((name, Edge(same[e.node], e.index)) for name, e in sorted(node.nodes.items())),
             tuple((Edge(same[e.node], e.index), on) for e, on in node.guard), node.weak,
+            _hashable("on_error", node.on_error),
         )  # fmt: skip
         same[node.id] = seen.setdefault(key, node.id)
     return same
@@ -243,11 +249,15 @@ _STORAGE: dict[str, Storage] = {"source": "source", "sample": "table"}
 
 
 class _Compiler:
-    def __init__(self, graph: Graph, nodes: Sequence[GraphNode], same: dict[int, int], seed: int) -> None:
+    def __init__(self, graph: Graph, nodes: Sequence[GraphNode], same: dict[int, int], seed: int, on_error: Any = "raise"
+    ) -> None:
         self.graph = graph
         self.nodes = nodes
         self.same = same
         self.seed = seed
+        self.on_error = on_error
+        rules = [on_error if node.on_error is None else node.on_error for node in nodes]
+        self.replaces = any(isinstance(rule, str) and rule == "replace" for rule in rules)
         self.traits: dict[int, Traits] = {node.id: node.op.traits_of(node.constants) for node in nodes}
         self.slot_of: dict[Edge, int] = {}
         self.index_slot: dict[int, int] = {}
@@ -284,12 +294,15 @@ class _Compiler:
             Slot(i, spec, storage[i], "device" if kind == "device" else "heap")
             for i, (spec, kind) in enumerate(zip(self.specs, self.device))
         )
+        on_error = self.on_error
+        if not plain(on_error):
+            externals["pipeline.on_error"], on_error = on_error, External("pipeline.on_error")
         constants = tuple(
             (steps[node.id].outputs[0], dict(steps[node.id].constants)["value"])
             for node in self.nodes
             if node.op.name == "_constant"
         )
-        return Plan(slots, final, outputs, self._origins(final), constants, externals, self.seed)
+        return Plan(slots, final, outputs, self._origins(final), constants, externals, self.seed, on_error)
 
     # Which nodes are computed for the whole batch at once.
     def _is_column(self, node: GraphNode) -> bool:
@@ -343,6 +356,10 @@ class _Compiler:
             constants.append((name, value))
         if node.op.fetches and node.seed is not None:
             constants.append(("seed", node.seed))  # a reader's shards share an order by its own seed, not the pipeline's
+        on_error = node.on_error
+        if not plain(on_error):
+            reference = f"{node.name}.on_error"
+            externals[reference], on_error = on_error, External(reference)
         key = None
         if node.op.random:  # sources included: they shuffle by it
             key = seeds.node_key(self.seed if node.seed is None else node.seed, node.random_name)
@@ -352,6 +369,7 @@ class _Compiler:
             outputs=tuple(self.slot_of[Edge(node.id, index)] for index in range(node.count)),
             device=node.device, guard=tuple((self.slot(edge), on) for edge, on in node.guard), key=key, specs=node.specs,
             hint=node.hint, origin=node.origin, user_code=self.traits[node.id].user_code,
+            on_error=on_error,
         )  # fmt: skip
 
     def _stages(self, steps: dict[int, Step]) -> list[Stage]:
@@ -472,6 +490,8 @@ class _Compiler:
 
     def _others(self, step: Step, roots: frozenset[int], uses: dict[int, list[str]], foreign: set[int]) -> str:
         """Who but this step has a claim on the memory under an input; "" for nobody."""
+        if self.replaces:
+            return 'it is needed again where on_error="replace" makes a sample anew'
         if roots & foreign:
             return "it is a constant or the user's own array"
         readers = [reader for root in sorted(roots) for reader in uses.get(root, [])]

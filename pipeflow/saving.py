@@ -164,6 +164,8 @@ def graph_to_json(graph: Graph, settings: Mapping[str, Any], allow_pickle: bool)
                 entry[name] = getattr(node, name)
         if node.hint:
             entry["hint"] = list(node.hint)
+        if node.on_error is not None:
+            entry["on_error"] = encode(node.on_error, f"on_error of {node.op.title} ({node.name})", allow_pickle)
         nodes.append(entry)
     outputs = [[edge.node, edge.index] for edge in graph.outputs]
     return json.dumps(
@@ -210,6 +212,7 @@ def graph_from_json(serialized: "str | bytes", recorder: Recorder, allow_pickle:
             op, tuple(node_of(pair) for pair in entry.get("inputs", ())), constants,
             {name: node_of(pair) for name, pair in entry.get("nodes", {}).items()}, entry["name"], entry["device"],
             entry.get("seed"), bool(entry.get("preserve")), tuple(entry.get("hint", ())),
+            on_error=decode(entry.get("on_error"), f"on_error {what}", allow_pickle),
         )  # fmt: skip
         recorder.guard = tuple((Edge(number, index), on) for number, index, on in entry.get("guard", ()))
         recorder(call)

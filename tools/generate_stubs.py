@@ -52,7 +52,7 @@ KINDS = {
 }  # fmt: skip
 UNIVERSAL = {
     "name": "str", "device": 'Literal["cpu", "gpu", "mixed"]', "preserve": "bool", "seed": "int",
-    "bytes_per_sample_hint": "int | Sequence[int]",
+    "bytes_per_sample_hint": "int | Sequence[int]", "on_error": "Any",
 }  # fmt: skip
 
 

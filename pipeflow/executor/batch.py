@@ -13,9 +13,9 @@ class BatchRun:
     """The values of all slots of one batch, and how far it has come."""
 
     __slots__ = (
-        "claimed", "cursor", "done", "ended", "ends", "epoch", "epochs", "error", "failures", "index", "iteration", "keys",
-        "layouts", "masks", "origins", "padding", "pending", "position_after", "positions", "sent", "size", "stage",
-        "states", "values",
+        "absent", "claimed", "cursor", "done", "ended", "ends", "epoch", "epochs", "error", "failed_sources", "failures",
+        "given", "incidents", "index", "iteration", "keys", "layouts", "masks", "origins", "padding", "pending",
+        "position_after", "positions", "sent", "size", "stage", "states", "values",
     )  # fmt: skip
 
     def __init__(self, index: int, slots: int) -> None:
@@ -43,6 +43,10 @@ class BatchRun:
         self.ended = False
         self.error: BaseException | None = None
         self.failures: dict[int, tuple[BaseException, Step]] = {}
+        self.absent: set[int] = set()  # rows that later steps do not see
+        self.given: dict[int, tuple[np.ndarray, ...]] = {}  # rows whose outputs stand in for what failed
+        self.incidents: list[Any] = []  # what happened to rows that failed, counted at delivery
+        self.failed_sources: dict[int, str] = {}
 
     def fail(self, error: BaseException, step: Step | None, sample: int = -1) -> None:
         """Keeps an error for the batch's turn; of several samples the first one counts."""
@@ -95,20 +99,48 @@ class BatchRun:
     def active(self, guard: tuple[tuple[int, bool], ...]) -> list[int] | None:
         """The samples for which a guard holds, ascending; None when that is all of them."""
         if not guard:
+            return [index for index in range(self.size) if index not in self.absent] if self.absent else None
+        return [index for index, holds in enumerate(self.mask(guard)) if holds and index not in self.absent]
+
+    def holds(self, guard: tuple[tuple[int, bool], ...], sample: int) -> bool:
+        """Whether a guard holds for one sample."""
+        return not guard or self.mask(guard)[sample]
+
+    def rows(self) -> list[int] | None:
+        """The samples that are delivered; None for all."""
+        missing = self.absent - self.given.keys()
+        if not missing and not self.given:
             return None
-        return [index for index, holds in enumerate(self.mask(guard)) if holds]
+        return [index for index in range(self.size) if index not in missing]
 
     def outputs(self, plan: Plan) -> tuple[TensorListCPU, ...]:
         """The results as the user gets them."""
         results = []
-        for slot in plan.outputs:
+        rows = self.rows()
+        for number, slot in enumerate(plan.outputs):
             values, spec = self.values[slot], plan.slots[slot].spec
             if plan.slots[slot].storage == "constant":
                 values = np.array(values)  # the user may write into a batch
             origin = plan.origins[slot]
             info = self.origins.get(origin)
+            if rows is not None:
+                values = self._delivered(values, rows, number)
+                info = None if info is None else [info[row] for row in rows]
             results.append(TensorListCPU.from_parts(values, spec.dtype, spec.ndim, self.layouts[slot] or "", info))
         return tuple(results)
+
+    def _delivered(self, values: Any, rows: list[int], output: int) -> list[np.ndarray]:
+        """The rows of an output that are delivered, with those that were given in place of failed ones."""
+        made = [row for row in rows if row not in self.given]
+        kept = {row: values[row] if type(values) is list else values[row, ...] for row in made}
+        for row in self.given.keys() & set(rows):
+            kept[row] = self.given[row][output]
+            if made and (kept[row].dtype != kept[made[0]].dtype or kept[row].ndim != kept[made[0]].ndim):
+                raise TypeError(
+                    f"on_error gives {_kind(kept[row])} for output {output} of the pipeline, whose other samples are "
+                    f"{_kind(kept[made[0]])}"
+                )
+        return [kept[row] for row in rows]
 
 
 def _rights(error: BaseException, step: Step) -> list[str]:

@@ -7,6 +7,9 @@ when the last chunk is back the batch becomes claimable again, and the second vi
 import threading
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
+from pipeflow.backends.cpu import HeapPool
 from pipeflow.declare import Args
 from pipeflow.errors import add_notes
 from pipeflow.executor.batch import BatchRun, check_outputs
@@ -72,6 +75,36 @@ class ProcessStep(WholeStep):
         one_less()
         return True
 
+    def run_row(self, batch: BatchRun, sample: int, pool: HeapPool) -> list[np.ndarray]:
+        """One row alone, in a worker process."""
+        del pool  # results lie in the memory shared with the worker
+        return self._row_in_worker(batch, sample)
+
+    def _row_in_worker(self, batch: BatchRun, sample: int) -> list[np.ndarray]:
+        inputs = [batch.values[slot] for slot in self.step.inputs]
+        row = [x[sample] if type(x) is list else x[sample, ...] for x in inputs]
+        key = int(self.batch_keys(batch)[sample])
+        (result,) = self.workers.submit(self.handle, [(key, *row)]).result()
+        if isinstance(result, Failed):
+            raise result.error
+        return [column[0] for column in result] if self.whole else list(result)
+
+    def _collect_one_by_one(
+        self, batch: BatchRun, samples: Sequence[int], error: Exception, culprit: int | None
+    ) -> None:  # fmt: skip
+        """Takes in a chunk that was lost with its worker: its rows run again alone, all but the one that did it."""
+        for index, sample in enumerate(samples):
+            if self.whole or index == culprit:
+                batch.failures[sample] = (error, self.step)
+                continue
+            try:
+                results = self._row_in_worker(batch, sample)
+            except Exception as again:
+                batch.fail(again, self.step, sample)
+                continue
+            for slot, result in zip(self.step.outputs, results):
+                batch.values[slot][sample] = result
+
     def collect(self, batch: BatchRun) -> None:
         """Takes in what came back: results as views of shared memory, failures with their samples."""
         sent: list[Sent] = batch.sent
@@ -82,6 +115,9 @@ class ProcessStep(WholeStep):
                 results = ticket.result()
             except Exception as error:
                 culprit = ticket.failed_sample
+                if self.contained:
+                    self._collect_one_by_one(batch, samples, error, culprit)
+                    continue
                 batch.fail(error, self.step, -1 if culprit is None or self.whole else samples[culprit])
                 continue
             if self.whole:
@@ -92,7 +128,7 @@ class ProcessStep(WholeStep):
                 else:
                     for column, value in zip(columns, result):
                         column[sample] = value
-        if batch.error is None and not batch.failures:
+        if batch.error is None and (self.contained or not batch.failures):
             check_outputs(batch, self.step)
             inputs = [batch.values[slot] for slot in self.step.inputs]
             if any(batch.layouts[slot] is None for slot in self.step.outputs):

@@ -15,6 +15,7 @@ from pipeflow.declare import Ending, Request
 from pipeflow.errors import InvalidState, add_notes
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.device import DeviceStage, Runtime
+from pipeflow.executor.failures import Failures
 from pipeflow.executor.processes import ProcessStep
 from pipeflow.executor.steps import ColumnStep, Keeper, SampleStage, SourceStep, WholeStep
 from pipeflow.executor.watch import Running, Watch
@@ -38,6 +39,7 @@ class Options:
     checkpointing: bool = False  # ask objects of the user for their state after every batch
     py_num_workers: int = 1
     py_start_method: str = "forkserver"
+    max_failures: Any = None
 
 
 @dataclass
@@ -185,6 +187,9 @@ class Executor:
                 self.stages.append(ProcessStep(plan, stage.steps[0], self.crew.workers))
             else:
                 self.stages.append(WholeStep(plan, stage.steps[0]))
+        self.failures = Failures(plan, self.stages, self.pool, options.max_failures)
+        if self.failures.active:
+            self.failures.contain()
         self._reserve()
         self._constants = [(slot, plan.constant(value), plan.slots[slot].spec.layout) for slot, value in plan.constants]
         self.crew.wakers = [weakref.WeakMethod(item.source.close) for item in self.sources if hasattr(item.source, "close")]
@@ -266,19 +271,21 @@ class Executor:
             "epoch": batch.epoch, "iteration": batch.iteration + 1, "position": batch.position_after,
             "states": {**self._after["states"], **batch.states},
         }  # fmt: skip
-        error = batch.failure()
+        error = batch.failure() or self.failures.account(batch)
+        self._after["failures"] = self.failures.state()
         if error is not None:
             raise error
         if self.options.memory_stats:
             self._measure(batch)
+        rows = batch.rows()
         return Delivered(
             batch.outputs(self.plan),
             batch.index,
             batch.epoch,
             batch.iteration,
-            batch.size,
-            batch.positions,
-            batch.padding,
+            batch.size if rows is None else len(rows),
+            batch.positions if rows is None else batch.positions[rows],
+            batch.padding if rows is None or batch.padding is None else batch.padding[rows],
             frozenset(batch.ends),
         )
 
@@ -362,6 +369,7 @@ class Executor:
             self._ended = False
             self.epoch, self.iteration, self.position = state["epoch"], state["iteration"], state["position"]
             self.ending = self.ending if ending is None else ending
+            self.failures.restore(state.get("failures"))
             self._after = {**state, "states": dict(state["states"])}
 
     def next_epoch(self) -> None:
@@ -391,7 +399,10 @@ class Executor:
         states = {item.step.name: item.state(self.options.checkpointing) for item in self.sources}
         for keeper in self._keepers.values():
             states[keeper.name] = keeper.snapshot()
-        return {"epoch": self.epoch, "iteration": self.iteration, "position": self.position, "states": states}
+        return {
+            "epoch": self.epoch, "iteration": self.iteration, "position": self.position, "states": states,
+            "failures": self.failures.state(),
+        }  # fmt: skip
 
     # Scheduling; all of it under the lock.
 
@@ -575,6 +586,8 @@ class Executor:
         try:
             if stage and self.plan.stages[stage].kind == "sample":
                 self.stages[stage].finish(batch)
+            if batch.failures and self.failures.active:
+                self.failures.settle(batch, stage)
             if stage == 0 and not batch.ended and batch.error is None:
                 self._compute_columns(batch, 0)
             following = stage + 1

@@ -1,5 +1,6 @@
 """Steps made ready to run: per sample inside a stage, over a column, or over a whole batch."""
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -137,6 +138,11 @@ class SampleStep(BoundStep):
                 found = self.kernel.output_layouts(inputs, layouts, per_sample)
                 for slot, layout in zip(self.step.outputs, found):
                     batch.layouts[slot] = layout or ""
+        self.keep(batch, sample, row, place, outputs)
+
+    def keep(self, batch: BatchRun, sample: int, row: list[Any], place: "Placement", outputs: Sequence[Any]) -> None:
+        """Puts the results of one sample where the plan wants them."""
+        values = batch.values
         for slot, storage, result in zip(self.step.outputs, self.storages, outputs):
             if storage == "dense":
                 if result is not place.given:  # steps with several outputs, or one that returned another array
@@ -258,9 +264,73 @@ class Placement:
 
 
 class WholeStep(BoundStep):
-    """Run once for the whole batch."""
+    """Run once for the whole batch; with ``contained`` row by row where that is the same, so that rows fail one by one."""
+
+    def __init__(self, plan: Plan, step: Step) -> None:
+        super().__init__(plan, step)
+        self.contained = False
+        self.by_rows = self.op.traits_of(self.constants).rows
+        self._lock = threading.Lock()  # a row that is made again must not meet another batch in a serial function
 
     def run(self, batch: BatchRun, pool: HeapPool) -> None:
+        """The whole batch."""
+        if not self.contained:
+            self._run(batch, pool)
+            return
+        with self._lock:
+            if self.by_rows:
+                self._run_rows(batch, pool)
+            else:
+                self._run(batch, pool)
+            if batch.error is not None:
+                samples = batch.active(self.step.guard)
+                for sample in range(batch.size) if samples is None else samples:
+                    batch.failures[sample] = (batch.error, self.step)
+                batch.error = None
+
+    def run_row(self, batch: BatchRun, sample: int, pool: HeapPool) -> list[np.ndarray]:
+        """One row alone, for rows that are made again."""
+        with self._lock:
+            return self._row(batch, sample, pool)
+
+    def finish(self, batch: BatchRun) -> None:
+        """Checks what the declaration cannot promise."""
+        if self.step.user_code:
+            check_outputs(batch, self.step)
+
+    def _row(self, batch: BatchRun, sample: int, pool: HeapPool) -> list[np.ndarray]:
+        step = self.step
+        inputs = [self._input(batch.values[slot], [sample]) for slot in step.inputs]
+        if step.user_code:
+            inputs = [_with_right(values, right) for values, right in zip(inputs, step.writable)]
+        nodes = {name: self._input(batch.values[slot], [sample]) for name, slot in step.nodes}
+        layouts = [batch.layouts[slot] or "" for slot in step.inputs]
+        sources = [self.sources(batch)[sample]]
+        call = BatchCall(
+            1, lambda: self.batch_keys(batch)[sample : sample + 1], layouts, pool.take, step.hint, sources
+        )
+        outputs = declare.run_whole(self.op, self.constants, nodes, inputs, call, self.count)
+        if any(batch.layouts[slot] is None for slot in step.outputs):
+            self._find_layouts(batch, inputs)
+        return [values[0, ...] if isinstance(values, np.ndarray) else values[0] for values in outputs]
+
+    def _run_rows(self, batch: BatchRun, pool: HeapPool) -> None:
+        step = self.step
+        for slot, spec in zip(step.outputs, step.specs):
+            batch.layouts[slot] = spec.layout
+            batch.values[slot] = [None] * batch.size
+        samples = batch.active(step.guard)
+        for sample in range(batch.size) if samples is None else samples:
+            try:
+                results = self._row(batch, sample, pool)
+            except Exception as error:
+                batch.fail(error, step, sample)
+                continue
+            for slot, result in zip(step.outputs, results):
+                batch.values[slot][sample] = result
+        self.finish(batch)
+
+    def _run(self, batch: BatchRun, pool: HeapPool) -> None:
         step = self.step
         for slot, spec in zip(step.outputs, step.specs):
             batch.layouts[slot] = spec.layout
@@ -298,14 +368,14 @@ class WholeStep(BoundStep):
             batch.values[slot] = values
             if batch.layouts[slot] is None:
                 self._find_layouts(batch, inputs)
-        if step.user_code:
-            check_outputs(batch, step)
+        self.finish(batch)
 
     def _find_layouts(self, batch: BatchRun, inputs: Sequence[Any]) -> None:
-        specs = [
-            declare.Spec(values[0].shape, values[0].dtype, batch.layouts[slot])
-            for values, slot in zip(inputs, self.step.inputs) if len(values)
-        ]  # fmt: skip
+        specs = []
+        for values, slot in zip(inputs, self.step.inputs):
+            first = next((value for value in values if value is not None), None)
+            if first is not None:
+                specs.append(declare.Spec(np.shape(first), first.dtype, batch.layouts[slot]))
         found = self.op.specs(
             specs, {**self.constants, **dict.fromkeys(dict(self.step.nodes), declare.UNKNOWN)}, self.count
         )
@@ -341,6 +411,7 @@ class SampleStage:
             sample_step(plan, step, inside, fetches[step.name] if step.fetch else None) for step in stage.steps
         ]
         self.slots = len(plan.slots)
+        self.stand_in: Callable[[BatchRun, Step, int], Any] | None = None  # what a rule gives for a step that failed
         self._seconds_per_sample = 0.0
 
     def chunk(self, left: int, threads: int) -> int:
@@ -359,7 +430,7 @@ class SampleStage:
         row: list[Any] = [None] * self.slots
         members = [(step, step.mask(batch), Placement(batch, step, arena, pool)) for step in self.steps]
         for sample in range(begin, end):
-            if batch.failures and sample in batch.failures:
+            if sample in batch.absent or sample in batch.failures:
                 continue
             for step, mask, place in members:
                 if mask is not None and not mask[sample]:
@@ -368,12 +439,25 @@ class SampleStage:
                     step.run(batch, sample, row, place)
                 except Exception as error:
                     batch.fail(error, step.step, sample)
-                    break
+                    if not self._stood_in(batch, step, sample, row, place):
+                        break
         taken = (time.perf_counter() - started) / (end - begin)
         known = self._seconds_per_sample
         self._seconds_per_sample = taken if not known else 0.8 * known + 0.2 * taken
 
+    def _stood_in(self, batch: BatchRun, step: SampleStep, sample: int, row: list[Any], place: Placement) -> bool:
+        values = self.stand_in(batch, step.step, sample) if self.stand_in is not None else None
+        if values is None:
+            return False
+        try:
+            step.keep(batch, sample, row, place, values)
+        except Exception as error:
+            batch.fail(error, step.step)
+            return False
+        return True
+
     def finish(self, batch: BatchRun) -> None:
+        """Checks at the stage's end what the declarations cannot promise."""
         for step in self.steps:
             step.finish(batch)
 
@@ -459,6 +543,8 @@ class SourceStep(BoundStep):
         if feed.ends_epoch:
             batch.ends.append(self.step.name)
         batch.states[self.step.name] = self.state(checkpointing)
+        for sample, error in feed.failures.items():
+            batch.fail(error, self.step, sample)
         return feed.size
 
 

@@ -79,12 +79,16 @@ class ExternalSource:
             return self.fed.get()
         assert self.callback is not None
         if self.per_sample:
-            rows = self.callback.samples(request)
+            rows, failures = self.callback.samples(request)
             outputs: list[Any] = [[] for _ in range(self.count)]
-            for row in rows:
-                for column, value in zip(outputs, self._split(row, "sample")):
-                    column.append(self._sample(value))
-            feed = Feed(len(outputs[0]) if outputs else 0, outputs)
+            for index, row in enumerate(rows):
+                if index not in failures:
+                    for column, value in zip(outputs, self._split(row, "sample")):
+                        column.append(self._sample(value))
+            for index in sorted(failures):  # nobody sees what stands there
+                for column in outputs:
+                    column.insert(index, column[0] if column else np.zeros((), np.uint8))
+            feed = Feed(len(rows), outputs, failures=failures)
         else:
             parts = self._split(self.callback.batch(request), "batch")
             batches = [self._batch_of(part, output) for output, part in enumerate(parts)]
@@ -362,9 +366,10 @@ class _Callback:
         info = types.BatchInfo(request.iteration, request.epoch) if self.batch_info else request.iteration
         return self._call(info)
 
-    def samples(self, request: Request) -> list[Any]:
-        """The samples of a batch; the last one of an epoch may be shorter."""
+    def samples(self, request: Request) -> tuple[list[Any], dict[int, Exception]]:
+        """The samples of a batch, and the errors of those a callable failed for; the last one of an epoch may be shorter."""
         rows: list[Any] = []
+        failures: dict[int, Exception] = {}
         if self._exhausted:
             raise StopIteration
         for index in range(request.batch_size):
@@ -382,7 +387,12 @@ class _Callback:
                     raise
                 self._exhausted = True
                 break
-        return rows
+            except Exception as error:
+                if self._restartable is not None:
+                    raise  # a generator that has raised is over
+                failures[index] = error
+                rows.append(None)
+        return rows, failures
 
     def _call(self, *info: Any) -> Any:
         return self.source(*info)

@@ -455,8 +455,8 @@ def _(
 def _(args: Any) -> Traits:
     if args.parallel == "threads" and not args.batch_processing:
         return Traits("sample", pure=False, user_code=True)
-    processes = args.parallel == "processes"
-    return Traits("batch", ordered=args.parallel == "serial", pure=False, user_code=True, processes=processes)
+    ordered, rows, processes = args.parallel == "serial", not args.batch_processing, args.parallel == "processes"
+    return Traits("batch", ordered=ordered, pure=False, user_code=True, rows=rows, processes=processes)
 
 
 class SampleInWorker:

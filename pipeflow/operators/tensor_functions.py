@@ -93,8 +93,8 @@ def _declare(op: OpDef, adapted: Callable[[Callable[..., Any], bool], Callable[.
     declare_outputs(op)
 
 
-def _traits(_args: Args) -> Traits:
-    return Traits("batch", ordered=True, pure=False, user_code=True)
+def _traits(args: Args) -> Traits:
+    return Traits("batch", ordered=True, pure=False, user_code=True, rows=not args.batch_processing)
 
 
 @operator(

@@ -54,7 +54,7 @@ def _declare(op: OpDef) -> None:
 
 def _stateful(args: Args) -> Traits:
     if args.stateful:
-        return Traits("batch", ordered=True, pure=False, user_code=True)
+        return Traits("batch", ordered=True, pure=False, user_code=True, rows=True)
     return Traits("sample", pure=True, user_code=True)
 
 
@@ -128,7 +128,7 @@ def _(
 
 @py_function.traits
 def _(_args: Args) -> Traits:
-    return Traits("batch", ordered=True, pure=False, user_code=True)
+    return Traits("batch", ordered=True, pure=False, user_code=True, rows=True)
 
 
 @py_function.check

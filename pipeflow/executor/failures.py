@@ -1,0 +1,299 @@
+"""What becomes of samples that fail.
+
+A batch is a fixed set of positions, and a failure never moves another sample: keys, resume points and ranks that run in
+step stay what they are. The rule of a step is its own ``on_error`` or the pipeline's:
+
+- ``"raise"``: the batch is consumed whole and its error raised in its turn.
+- ``"skip"``: the row is missing from all outputs of the batch; later steps do not see it.
+- ``"replace"``: the row is made again from the source of the next good row of the batch, under its own key.
+- a value, or a function of the ``Failure`` that gives one: it stands for the step's outputs (from the pipeline's rule: for the
+  pipeline's outputs) of this row.
+
+Failures count when their batch is delivered, so prefetching does not matter.
+"""
+
+import traceback
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from pipeflow import types
+from pipeflow.backends.cpu import Arena, HeapPool
+from pipeflow.errors import TooManyFailures, add_notes, count_of
+from pipeflow.executor.batch import BatchRun
+from pipeflow.plan import Plan, Step
+from pipeflow.tensors import as_sample
+
+KEPT = 10_000  # the list of failures holds the last ones
+JUDGED = 1000  # a fraction is judged on at least so many samples, so that an early failure does not end a job
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One sample that failed: where it stands in the data, what happened, and what became of it."""
+
+    position: int
+    epoch: int
+    batch: int
+    sample: int
+    source: str
+    operator: str
+    exception: BaseException
+    traceback: str
+    action: str
+
+    def __str__(self) -> str:
+        source = f" (source: {self.source})" if self.source else ""
+        what = f"{type(self.exception).__name__}: {self.exception}"
+        return f"position {self.position} of epoch {self.epoch}{source} in {self.operator}: {what} [{self.action}]"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What to do when a step fails for a sample. ``row`` says that the value is the whole row's, not the step's."""
+
+    action: str
+    value: Any = None
+    row: bool = False
+
+
+class Failures:
+    """Applies the rules of a plan, and counts."""
+
+    def __init__(self, plan: Plan, stages: Sequence[Any], pool: HeapPool, limit: "Real | None" = None) -> None:
+        self.plan = plan
+        self.stages = stages
+        self.pool = pool
+        self.limit = limit
+        self.count = 0
+        self.seen = 0
+        self.log: deque[Failure] = deque(maxlen=KEPT)
+        self.rules = {step.name: self._rule(step) for step in plan.steps()}
+        self.active = any(rule.action != "raise" for rule in self.rules.values())
+
+    def contain(self) -> None:
+        """Lets the stages keep the failure of a row to that row."""
+        for stage, runner in zip(self.plan.stages[1:], self.stages[1:]):
+            if hasattr(runner, "stand_in"):
+                runner.stand_in = self.stand_in
+            elif hasattr(runner, "contained"):
+                runner.contained = self.rules[stage.steps[0].name].action != "raise"
+
+    def _rule(self, step: Step) -> Rule:
+        own = step.on_error is not None
+        value = self.plan.constant(step.on_error if own else self.plan.on_error)
+        return Rule(value) if isinstance(value, str) else Rule("value", value, row=not own)
+
+    # While a batch runs.
+
+    def stand_in(self, batch: BatchRun, step: Step, sample: int) -> "tuple[np.ndarray, ...] | None":
+        """The values that stand for the outputs of a step that has just failed, where its rule gives any."""
+        rule = self.rules[step.name]
+        if rule.action != "value" or rule.row:
+            return None
+        error, _ = batch.failures.pop(sample)
+        failure = self._failure(batch, step, sample, error, "value")
+        try:
+            values = _values(rule.value, failure, [spec.dtype for spec in step.specs])
+        except Exception as inner:
+            batch.fail(inner, step)
+            return None
+        batch.incidents.append(failure)
+        return values
+
+    def settle(self, batch: BatchRun, stage: int) -> None:
+        """Deals with the rows that failed in a stage; those that must be raised stay in ``batch.failures``."""
+        settled: set[int] = set()
+        while batch.failures and batch.error is None:
+            failed = dict(sorted(batch.failures.items()))
+            if settled & failed.keys() or any(self.rules[step.name].action == "raise" for _, step in failed.values()):
+                return
+            settled |= failed.keys()
+            lost = []
+            for sample, (error, step) in failed.items():
+                rule = self.rules[step.name]
+                if rule.action == "replace":
+                    lost.append(sample)
+                    continue
+                if rule.action == "skip" or rule.row:
+                    self._leave_out(batch, step, sample, rule, error)
+                    continue
+                values = self.stand_in(batch, step, sample)
+                for slot, value in zip(step.outputs, values or ()):
+                    put(batch, slot, sample, value)
+            for sample in lost:
+                if not self._replace(batch, stage, sample, set(lost)):
+                    return
+            batch.masks.clear()
+            if stage:
+                self.stages[stage].finish(batch)
+
+    def _leave_out(self, batch: BatchRun, step: Step, sample: int, rule: Rule, error: BaseException) -> None:
+        del batch.failures[sample]
+        failure = self._failure(batch, step, sample, error, rule.action)
+        if rule.row:
+            try:
+                batch.given[sample] = _values(
+                    rule.value, failure, [self.plan.slots[s].spec.dtype for s in self.plan.outputs]
+                )
+            except Exception as inner:
+                batch.fail(inner, step)
+                return
+        batch.absent.add(sample)
+        for slot in step.outputs:
+            if self.plan.slots[slot].storage in ("table", "batch", "source"):
+                put(batch, slot, sample, None)
+        batch.incidents.append(failure)
+
+    def _replace(self, batch: BatchRun, stage: int, sample: int, lost: set[int]) -> bool:
+        """Makes a row again from the source of the next good one; False where none can be made."""
+        error, step = batch.failures.pop(sample)
+        order = [(sample + offset) % batch.size for offset in range(1, batch.size)]
+        for donor in order:
+            if donor in batch.absent or donor in lost or donor in batch.failures:
+                continue
+            self._take_source(batch, sample, donor)
+            batch.masks.clear()
+            for number in range(1, stage + 1):
+                self._again(batch, number, sample)
+                if sample in batch.failures:
+                    break
+            if sample not in batch.failures:
+                lost.discard(sample)
+                batch.incidents.append(self._failure(batch, step, sample, error, "replace"))
+                return True
+            del batch.failures[sample]
+        batch.failures[sample] = (error, step)
+        add_notes(error, ["no good row of this batch could replace it"])
+        return False
+
+    def _take_source(self, batch: BatchRun, sample: int, donor: int) -> None:
+        for step in self.plan.stages[0].steps:
+            for slot in step.outputs:
+                put(batch, slot, sample, value_at(batch.values[slot], donor))
+        for number, known in list(batch.origins.items()):
+            if known is not None:
+                batch.failed_sources.setdefault(sample, batch.source_of(sample))
+                changed = list(known)
+                changed[sample] = changed[donor]
+                batch.origins[number] = changed
+
+    def _again(self, batch: BatchRun, stage: int, sample: int) -> None:
+        kind = self.plan.stages[stage].kind
+        runner = self.stages[stage]
+        if kind == "sample":
+            runner.run(batch, sample, sample + 1, Arena(), self.pool)
+            return
+        step = self.plan.stages[stage].steps[0]
+        try:
+            if kind == "device":
+                raise RuntimeError('a row cannot be made again on the GPU; use on_error="skip" there')
+            if batch.holds(step.guard, sample):
+                for slot, value in zip(step.outputs, runner.run_row(batch, sample, self.pool)):
+                    put(batch, slot, sample, value)
+        except Exception as error:
+            batch.fail(error, step, sample)
+
+    def _failure(self, batch: BatchRun, step: Step, sample: int, error: BaseException, action: str) -> Failure:
+        epochs = batch.epochs
+        text = "".join(traceback.format_exception(error))
+        return Failure(
+            int(batch.positions[sample]) if sample < len(batch.positions) else -1,
+            int(epochs[sample] if isinstance(epochs, np.ndarray) and epochs.ndim else epochs), batch.iteration, sample,
+            batch.failed_sources.get(sample) or batch.source_of(sample), step.title, _without_frames(error), text, action,
+        )  # fmt: skip
+
+    # When a batch is delivered.
+
+    def account(self, batch: BatchRun) -> TooManyFailures | None:
+        """Counts the failures of a delivered batch; the error when they are more than allowed."""
+        self.seen += batch.size
+        if not batch.incidents:
+            return None
+        found = sorted(batch.incidents, key=lambda failure: failure.sample)
+        self.count += len(found)
+        self.log.extend(found)
+        if self.limit is None:
+            return None
+        absolute = isinstance(self.limit, int)
+        allowed = self.limit if absolute else Fraction(self.limit) * max(self.seen, JUDGED)
+        if self.count <= allowed:
+            return None
+        error = TooManyFailures(
+            f"{count_of(self.count, 'sample')} of {self.seen} failed, more than max_failures={self.limit} allows; "
+            f"the last one: {found[-1]}. All of them: pipe.failures()"
+        )
+        error.__cause__ = found[-1].exception
+        return error
+
+    def state(self) -> list[int]:
+        """The counts, for a checkpoint."""
+        return [self.count, self.seen]
+
+    def restore(self, state: "Sequence[int] | None") -> None:
+        """Goes on counting from a checkpoint."""
+        self.count, self.seen = state or (0, 0)
+
+
+def value_at(values: Any, sample: int) -> Any:
+    """A row of a slot, whatever form its values have."""
+    return values[sample] if type(values) is list else values[sample, ...]
+
+
+def put(batch: BatchRun, slot: int, sample: int, value: Any) -> None:
+    """Gives a row of a slot another value; memory that may be somebody else's is not written to."""
+    values = batch.values[slot]
+    if values is None:
+        return
+    if type(values) is not list:
+        values = batch.values[slot] = [values[index, ...] for index in range(len(values))]
+    values[sample] = value
+
+
+def _values(value: Any, failure: Failure, dtypes: Sequence[Any]) -> tuple[np.ndarray, ...]:
+    """A given value, or what a given function says, as one array an output."""
+    if callable(value):
+        value = value(failure)
+    parts: Sequence[Any] = (value,) if len(dtypes) == 1 and not isinstance(value, tuple) else value
+    if not isinstance(parts, (tuple, list)) or len(parts) != len(dtypes):
+        given = count_of(len(parts), "value") if isinstance(parts, (tuple, list)) else type(value).__name__
+        raise ValueError(f"on_error gives {given} in place of {count_of(len(dtypes), 'output')}")
+    arrays = []
+    for part, dtype in zip(parts, dtypes):
+        if isinstance(part, (bool, int, float, list, tuple)):
+            array = np.asarray(part, dtype) if dtype is not None else types.as_constant(part)
+        else:
+            array = as_sample(part)
+            types.as_dtype(array.dtype)
+        arrays.append(array)
+    return tuple(arrays)
+
+
+def _without_frames(error: BaseException) -> BaseException:
+    """The exception without tracebacks, whose frames would keep the arrays of the batch alive."""
+    todo: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while todo:
+        one = todo.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            one.__traceback__ = None
+            todo += [one.__cause__, one.__context__]
+    return error
+
+
+def check_limit(limit: Any) -> Any:
+    """``max_failures`` as a count or a fraction."""
+    if limit is None:
+        return None
+    if isinstance(limit, bool) or not isinstance(limit, (int, float, Fraction)):
+        raise TypeError(f"max_failures must be a count or a fraction, got {type(limit).__name__} {limit!r}")
+    if limit < 0 or (not isinstance(limit, int) and limit >= 1):
+        raise ValueError(f"max_failures must be a count from 0 or a fraction below 1, got {limit!r}")
+    return limit
+
