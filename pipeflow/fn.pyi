@@ -31,6 +31,7 @@ def audio_resample(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length."""
 
@@ -42,6 +43,7 @@ def batch_permutation(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
     seed: int | None = None,
 ) -> DataNode:
     """The numbers of the samples of the batch, or of the branch it stands in, in a random order; one number a sample."""
@@ -57,6 +59,7 @@ def brightness(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Changes brightness: ``shift * range + brightness * image``, where range is the output type's maximum (1 for floats)."""
 
@@ -73,6 +76,7 @@ def brightness_contrast(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Changes brightness and contrast: ``shift * range + brightness * (center + contrast * (image - center))``."""
 
@@ -85,6 +89,7 @@ def cast(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Converts to another type: rounded half away from zero and limited to its range; to BOOL, what is not 0 is true."""
 
@@ -97,6 +102,7 @@ def cast_like(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Converts to the type of the second input."""
 
@@ -108,6 +114,7 @@ def cat(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Any:
     """Joins the inputs along an existing axis."""
 
@@ -121,6 +128,7 @@ def color_space_conversion(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Converts between RGB, BGR, YCbCr (studio range) and GRAY."""
 
@@ -138,6 +146,7 @@ def color_twist(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Changes hue (degrees), saturation, brightness and contrast in one pass."""
 
@@ -152,6 +161,7 @@ def contrast(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Changes contrast around ``contrast_center``, by default the middle of the input type's range (0.5 for floats)."""
 
@@ -167,6 +177,7 @@ def coord_transform(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Applies a matrix and a translation to points: the last axis holds the coordinates."""
 
@@ -178,6 +189,7 @@ def copy(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Copies the data; with ``device="gpu"`` to the GPU."""
 
@@ -200,6 +212,7 @@ def crop(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Cuts a window out of the image, by default at its centre."""
 
@@ -229,6 +242,7 @@ def crop_mirror_normalize(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Cuts a window out, mirrors it left to right where asked, and normalises: ``scale * (x - mean) / std + shift``."""
 
@@ -243,6 +257,7 @@ def dl_tensor_python_function(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Any:
     """Calls a function with DLPack capsules, for each sample or (``batch_processing``) with lists of them for the batch."""
 
@@ -255,6 +270,7 @@ def element_extract(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Any:
     """Takes single elements out of a sequence, one output for each index."""
 
@@ -275,6 +291,7 @@ def erase(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Overwrites rectangles with a value, or one value for each channel."""
 
@@ -288,6 +305,7 @@ def expand_dims(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Inserts axes of extent 1; ``axes`` are their places in the result."""
 
@@ -310,6 +328,7 @@ def external_source(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
     seed: int | None = None,
 ) -> Any:
     """Data from outside: a callable, an iterable, a generator function, or (without ``source``) from ``feed_input``."""
@@ -325,6 +344,7 @@ def flip(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Mirrors the image left to right, and where asked top to bottom or front to back."""
 
@@ -338,6 +358,7 @@ def full(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """The input repeated, by NumPy's broadcasting, to the given shape."""
 
@@ -350,6 +371,7 @@ def full_like(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """The second input repeated to the shape of the first, in the type of the first."""
 
@@ -364,6 +386,7 @@ def gaussian_blur(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Blurs with a Gaussian window along every spatial axis; borders are mirrored without repeating the border pixel."""
 
@@ -376,6 +399,7 @@ def get_property(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """A property of each sample, "layout" or "source_info", as the bytes of its text."""
 
@@ -391,6 +415,7 @@ def hsv(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Turns the hue by an angle in degrees, scales saturation and value; the result is UINT8 unless ``dtype`` says otherwise."""
 
@@ -405,6 +430,7 @@ def hue(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Turns the hue by an angle in degrees."""
 
@@ -417,6 +443,7 @@ def jpeg_compression_distortion(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Compresses the image as JPEG (4:2:0) with the given quality, 1 to 100, and decodes it again."""
 
@@ -432,6 +459,7 @@ def lookup_table(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Replaces each key by its value and everything else by ``default_value``; keys lie between 0 and 65535."""
 
@@ -449,6 +477,7 @@ def mel_filter_bank(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Weights the frequencies of a spectrogram into ``nfilter`` triangular bands, evenly spaced on the mel scale."""
 
@@ -465,6 +494,7 @@ def mfcc(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """The first ``n_mfcc`` coefficients of the discrete cosine transform of types 1 to 4 along ``axis``."""
 
@@ -479,6 +509,7 @@ def nonsilent_region(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> list[Data]:
     """Finds where a one-dimensional signal is not silent: (begin, length), both INT32; length 0 if nowhere."""
 
@@ -500,6 +531,7 @@ def normalize(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Normalises the data: ``scale * (x - mean) / stddev + shift``, with the mean and deviation of the data itself by default."""
 
@@ -512,6 +544,7 @@ def numpy_function(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Any:
     """Calls a Python function with the NumPy arrays of each sample; its results have the types ``Tout``."""
 
@@ -529,6 +562,7 @@ def one_hot(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """A vector for each number: ``on_value`` at its place, ``off_value`` elsewhere; numbers without a place have only the latter."""
 
@@ -541,6 +575,7 @@ def ones(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> DataNode:
     """Ones of the given shape."""
 
@@ -553,6 +588,7 @@ def ones_like(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Ones of the input's shape, in its type unless ``dtype`` is given,."""
 
@@ -569,6 +605,7 @@ def pad(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Pads the data at its end up to ``shape`` and to multiples of ``align`` along the chosen axes."""
 
@@ -583,6 +620,7 @@ def peek_image_shape(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """The shape that ``fn.decoders.image`` would give (height, width, channels), read from the header alone."""
 
@@ -595,6 +633,7 @@ def per_frame(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Marks the first axis as frames, so that an argument made of it changes from frame to frame of a sequence."""
 
@@ -607,6 +646,7 @@ def permute_batch(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Output sample i is the input sample ``indices[i]`` of the same batch; samples may be repeated or left out."""
 
@@ -621,6 +661,7 @@ def power_spectrum(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """The power of each frequency of the signal along ``axis``, nfft // 2 + 1 of them; with ``power=1`` the magnitude."""
 
@@ -635,6 +676,7 @@ def preemphasis_filter(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """y[t] = x[t] - preemph_coeff * x[t - 1], each channel on its own; time is the first axis."""
 
@@ -647,6 +689,7 @@ def py_func(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Any:
     """Calls a Python function with the NumPy arrays of each sample: the older name of ``fn.numpy_function``."""
 
@@ -659,6 +702,7 @@ def py_function(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Any:
     """Calls a Python function with eager tensors of each sample; any Python control flow may be inside."""
 
@@ -675,6 +719,7 @@ def python_function(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
     seed: int | None = None,
 ) -> Any:
     """Calls a Python function with NumPy arrays, for each sample or (``batch_processing``) once for the batch."""
@@ -696,6 +741,7 @@ def random_resized_crop(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
     seed: int | None = None,
 ) -> Data:
     """Crops a random window, by area and aspect ratio, and resizes it to ``size``."""
@@ -714,6 +760,7 @@ def reinterpret(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Reads the same bytes as another type and shape; a wider type shortens the last axis."""
 
@@ -730,6 +777,7 @@ def reshape(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Gives the data another shape, layout or order of axes' extents, without touching the elements."""
 
@@ -759,6 +807,7 @@ def resize(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Any:
     """Resizes images, volumes and sequences of them."""
 
@@ -796,6 +845,7 @@ def resize_crop_mirror(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Resizes, crops the result and mirrors it in one pass over the input; only the kept window is computed."""
 
@@ -814,6 +864,7 @@ def rotate(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Turns the image counter-clockwise by an angle in degrees; volumes around ``axis`` (x, y, z)."""
 
@@ -828,6 +879,7 @@ def saturation(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Scales the saturation; 0 gives grey."""
 
@@ -840,6 +892,7 @@ def sequence_rearrange(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Takes the frames of a sequence in another order; frames may be repeated or left out."""
 
@@ -852,6 +905,7 @@ def shapes(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """The extents of each sample."""
 
@@ -878,6 +932,7 @@ def slice(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Cuts a part out of the data by start and end, or start and shape, in elements or relative to the extent."""
 
@@ -897,6 +952,7 @@ def spectrogram(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """The short-time power spectrum of a one-dimensional signal: nfft // 2 + 1 frequencies by frames."""
 
@@ -910,6 +966,7 @@ def squeeze(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Removes axes of extent 1."""
 
@@ -921,6 +978,7 @@ def stack(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Any:
     """Joins the inputs along a new axis."""
 
@@ -935,6 +993,7 @@ def to_decibels(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """multiplier * log10(x / reference), and at least ``cutoff_db``."""
 
@@ -949,6 +1008,7 @@ def transpose(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Changes the order of the axes; the default reverses them."""
 
@@ -967,6 +1027,7 @@ def warp_affine(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Warps the image by an affine matrix, given row by row or as the second input."""
 
@@ -979,6 +1040,7 @@ def zeros(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> DataNode:
     """Zeros of the given shape."""
 
@@ -991,6 +1053,7 @@ def zeros_like(
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
 ) -> Data:
     """Zeros of the input's shape, in its type unless ``dtype`` is given,."""
 
@@ -1009,6 +1072,7 @@ class decoders:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> list[Data]:
         """Decodes a sound file to (samples, sampling rate): time by channels, or time alone with ``downmix``."""
 
@@ -1026,6 +1090,7 @@ class decoders:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> Data:
         """Decodes images; the output has the layout HWC."""
 
@@ -1049,6 +1114,7 @@ class decoders:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> Data:
         """Decodes a window of each image, given as in ``fn.crop``; it must lie inside the image."""
 
@@ -1068,6 +1134,7 @@ class decoders:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
         seed: int | None = None,
     ) -> Data:
         """Decodes a random window of each image, chosen by its share of the area and its aspect ratio."""
@@ -1098,6 +1165,7 @@ class decoders:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> Data:
         """Decodes a part of each image, given as in ``fn.slice``; it must lie inside the image."""
 
@@ -1111,6 +1179,7 @@ class decoders:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> Data:
         """Decodes the bytes of a .npy file; ``dtype`` converts the elements. Nothing is ever unpickled."""
 
@@ -1131,6 +1200,7 @@ class experimental:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> Data:
         """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length."""
 
@@ -1145,6 +1215,7 @@ class io:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
         ) -> Data:
             """Reads whole files; the input is the path as bytes, with or without a zero at its end."""
 
@@ -1160,6 +1231,7 @@ class noise:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
         seed: int | None = None,
     ) -> Data:
         """Adds normally distributed noise; integers are rounded and limited to their range."""
@@ -1178,6 +1250,7 @@ class random:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
         seed: int | None = None,
     ) -> Any:
         """Numbers in [0, 1] of the beta distribution."""
@@ -1194,6 +1267,7 @@ class random:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
         seed: int | None = None,
     ) -> Data:
         """One of the elements along the first axis of ``a``, or of ``range(a)`` when ``a`` is one integer."""
@@ -1210,6 +1284,7 @@ class random:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
         seed: int | None = None,
     ) -> Any:
         """1 with the given probability, else 0."""
@@ -1227,6 +1302,7 @@ class random:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
         seed: int | None = None,
     ) -> Any:
         """Normally distributed numbers; integer types are rounded and limited to their range."""
@@ -1244,6 +1320,7 @@ class random:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
         seed: int | None = None,
     ) -> Any:
         """Uniformly distributed numbers in ``[low, high)``, or one of ``values``; integer types are rounded."""
@@ -1271,6 +1348,7 @@ class readers:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
         seed: int | None = None,
     ) -> list[DataNode]:
         """Reads files and their labels: the bytes of each file, and an integer."""
@@ -1300,6 +1378,7 @@ class readers:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
         seed: int | None = None,
     ) -> Any:
         """Reads recordings: samples; and as asked the sampling rate, the transcript (bytes of UTF-8) and the entry's number."""
@@ -1333,6 +1412,7 @@ class readers:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
         seed: int | None = None,
     ) -> DataNode:
         """Reads arrays from .npy files: all of each file, or the region that the roi arguments cut out."""
@@ -1355,6 +1435,7 @@ class readers:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
         seed: int | None = None,
     ) -> Any:
         """Reads the named `features` of each record: a dictionary of outputs under the features' names."""
@@ -1380,6 +1461,7 @@ class readers:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
         seed: int | None = None,
     ) -> Any:
         """Reads samples from tar files: for each element of `ext`, the bytes of the file with that extension."""
@@ -1397,6 +1479,7 @@ class reductions:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> Data:
         """The largest element over some or all axes."""
 
@@ -1413,6 +1496,7 @@ class reductions:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> Data:
         """The mean over some or all axes."""
 
@@ -1429,6 +1513,7 @@ class reductions:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> Data:
         """The mean of the squares over some or all axes."""
 
@@ -1444,6 +1529,7 @@ class reductions:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> Data:
         """The smallest element over some or all axes."""
 
@@ -1460,6 +1546,7 @@ class reductions:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> Data:
         """The root of the mean of the squares."""
 
@@ -1477,6 +1564,7 @@ class reductions:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> Data:
         """The standard deviation over some or all axes, from the data and its mean; ``ddof`` is taken off the count."""
 
@@ -1493,6 +1581,7 @@ class reductions:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> Data:
         """The sum over some or all axes; that of integers has 64 bits unless ``dtype`` says otherwise."""
 
@@ -1510,6 +1599,7 @@ class reductions:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> Data:
         """The variance over some or all axes, from the data and its mean; ``ddof`` is taken off the count."""
 
@@ -1522,6 +1612,7 @@ class transforms:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> Any:
         """Combines transforms into one: the first is applied first, or last with ``reverse_order``."""
 
@@ -1540,6 +1631,7 @@ class transforms:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> Any:
         """Maps the box from ``from_start`` to ``from_end`` onto the box from ``to_start`` to ``to_end``."""
 
@@ -1556,6 +1648,7 @@ class transforms:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> Any:
         """Turns by an angle in degrees: in the plane, or in space around ``axis``."""
 
@@ -1572,6 +1665,7 @@ class transforms:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> Any:
         """Scales along each dimension, about the origin or ``center``."""
 
@@ -1588,6 +1682,7 @@ class transforms:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> Any:
         """Shears by factors or by angles in degrees: (xy, yx), or in space (xy, xz, yx, yz, zx, zy)."""
 
@@ -1602,5 +1697,6 @@ class transforms:
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> Any:
         """Moves by an offset."""

@@ -30,6 +30,7 @@ class AudioResample(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -45,6 +46,7 @@ class BatchPermutation(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
         seed: int | None = None,
     ) -> None: ...
     def __call__(self, **arguments: Any) -> Any: ...
@@ -62,6 +64,7 @@ class Brightness(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -80,6 +83,7 @@ class BrightnessContrast(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -94,6 +98,7 @@ class Cast(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -107,6 +112,7 @@ class CastLike(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, like: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -122,6 +128,7 @@ class Cat(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
 
@@ -137,6 +144,7 @@ class ColorSpaceConversion(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -156,6 +164,7 @@ class ColorTwist(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -172,6 +181,7 @@ class Contrast(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -189,6 +199,7 @@ class CoordTransform(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, points: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -202,6 +213,7 @@ class Copy(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -226,6 +238,7 @@ class Crop(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -257,6 +270,7 @@ class CropMirrorNormalize(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -275,6 +289,7 @@ class DLTensorPythonFunction(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
 
@@ -289,6 +304,7 @@ class ElementExtract(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -311,6 +327,7 @@ class Erase(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -326,6 +343,7 @@ class ExpandDims(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -352,6 +370,7 @@ class ExternalSource(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
         seed: int | None = None,
     ) -> None: ...
     def __call__(self, **arguments: Any) -> Any: ...
@@ -369,6 +388,7 @@ class Flip(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -384,6 +404,7 @@ class Full(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, fill: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -397,6 +418,7 @@ class FullLike(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, fill: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -413,6 +435,7 @@ class GaussianBlur(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -427,6 +450,7 @@ class GetProperty(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -444,6 +468,7 @@ class Hsv(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -460,6 +485,7 @@ class Hue(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -474,6 +500,7 @@ class JpegCompressionDistortion(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -491,6 +518,7 @@ class LookupTable(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -510,6 +538,7 @@ class MelFilterBank(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, spectrum: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -528,6 +557,7 @@ class Mfcc(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, spectrum: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -544,6 +574,7 @@ class NonsilentRegion(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> list[Any]: ...
 
@@ -567,6 +598,7 @@ class Normalize(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -583,6 +615,7 @@ class NumpyFunction(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, *inp: DataNode | ArrayLike, **arguments: Any) -> Any: ...
 
@@ -602,6 +635,7 @@ class OneHot(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -618,6 +652,7 @@ class Ones(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, **arguments: Any) -> Any: ...
 
@@ -632,6 +667,7 @@ class OnesLike(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -650,6 +686,7 @@ class Pad(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -666,6 +703,7 @@ class PeekImageShape(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -680,6 +718,7 @@ class PerFrame(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -694,6 +733,7 @@ class PermuteBatch(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -710,6 +750,7 @@ class PowerSpectrum(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -726,6 +767,7 @@ class PreemphasisFilter(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -742,6 +784,7 @@ class PyFunc(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, *inp: DataNode | ArrayLike, **arguments: Any) -> Any: ...
 
@@ -758,6 +801,7 @@ class PyFunction(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, *inp: DataNode | ArrayLike, **arguments: Any) -> Any: ...
 
@@ -778,6 +822,7 @@ class PythonFunction(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
         seed: int | None = None,
     ) -> None: ...
     def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
@@ -801,6 +846,7 @@ class RandomResizedCrop(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
         seed: int | None = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
@@ -820,6 +866,7 @@ class Reinterpret(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
@@ -837,6 +884,7 @@ class Reshape(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
@@ -868,6 +916,7 @@ class Resize(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -907,6 +956,7 @@ class ResizeCropMirror(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -927,6 +977,7 @@ class Rotate(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -943,6 +994,7 @@ class Saturation(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -957,6 +1009,7 @@ class SequenceRearrange(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -971,6 +1024,7 @@ class Shapes(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -997,6 +1051,7 @@ class Slice(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, anchor: DataNode | ArrayLike | None = None, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
@@ -1018,6 +1073,7 @@ class Spectrogram(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1033,6 +1089,7 @@ class Squeeze(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1048,6 +1105,7 @@ class Stack(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
 
@@ -1064,6 +1122,7 @@ class ToDecibels(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, magnitude: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1080,6 +1139,7 @@ class Transpose(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1099,6 +1159,7 @@ class WarpAffine(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, matrix_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
@@ -1115,6 +1176,7 @@ class Zeros(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, **arguments: Any) -> Any: ...
 
@@ -1129,6 +1191,7 @@ class ZerosLike(Operator):
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1148,6 +1211,7 @@ class decoders:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
         ) -> None: ...
         def __call__(self, encoded: DataNode | ArrayLike, /, **arguments: Any) -> list[Any]: ...
 
@@ -1166,6 +1230,7 @@ class decoders:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1190,6 +1255,7 @@ class decoders:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1210,6 +1276,7 @@ class decoders:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
@@ -1239,6 +1306,7 @@ class decoders:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, anchor: DataNode | ArrayLike | None = None, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
@@ -1253,6 +1321,7 @@ class decoders:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1274,6 +1343,7 @@ class experimental:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
         ) -> None: ...
         def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1289,6 +1359,7 @@ class io:
                 device: Literal["cpu", "gpu", "mixed"] | None = None,
                 preserve: bool | None = None,
                 bytes_per_sample_hint: int | Sequence[int] | None = None,
+                on_error: Any | None = None,
             ) -> None: ...
             def __call__(self, filepath: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1305,6 +1376,7 @@ class noise:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
@@ -1324,6 +1396,7 @@ class random:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
@@ -1340,6 +1413,7 @@ class random:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, a: DataNode | ArrayLike, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
@@ -1357,6 +1431,7 @@ class random:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
@@ -1375,6 +1450,7 @@ class random:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
@@ -1393,6 +1469,7 @@ class random:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
@@ -1423,6 +1500,7 @@ class readers:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, **arguments: Any) -> list[Any]: ...
@@ -1455,6 +1533,7 @@ class readers:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, **arguments: Any) -> Any: ...
@@ -1491,6 +1570,7 @@ class readers:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, **arguments: Any) -> Any: ...
@@ -1516,6 +1596,7 @@ class readers:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, **arguments: Any) -> Any: ...
@@ -1544,6 +1625,7 @@ class readers:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, **arguments: Any) -> Any: ...
@@ -1562,6 +1644,7 @@ class reductions:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1579,6 +1662,7 @@ class reductions:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1596,6 +1680,7 @@ class reductions:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1612,6 +1697,7 @@ class reductions:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1629,6 +1715,7 @@ class reductions:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1646,6 +1733,7 @@ class reductions:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, mean: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1663,6 +1751,7 @@ class reductions:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1680,6 +1769,7 @@ class reductions:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, mean: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1695,6 +1785,7 @@ class transforms:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
         ) -> None: ...
         def __call__(self, *matrices: DataNode | ArrayLike, **arguments: Any) -> Any: ...
 
@@ -1714,6 +1805,7 @@ class transforms:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
         ) -> None: ...
         def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
@@ -1731,6 +1823,7 @@ class transforms:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
         ) -> None: ...
         def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
@@ -1748,6 +1841,7 @@ class transforms:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
         ) -> None: ...
         def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
@@ -1765,6 +1859,7 @@ class transforms:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
         ) -> None: ...
         def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
@@ -1780,5 +1875,6 @@ class transforms:
             device: Literal["cpu", "gpu", "mixed"] | None = None,
             preserve: bool | None = None,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
         ) -> None: ...
         def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
