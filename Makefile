@@ -7,7 +7,7 @@ TESTS ?=
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo           the main example: batches and throughput"
+	@echo "make demo           the main example: JPEG files to a trained classifier, with throughput"
 	@echo "make test           the whole suite (TESTS=tests/... for a part of it)"
 	@echo "make lint           ruff and mypy"
 	@echo "make docs           regenerate stubs, operator pages and the support table, then run every code block"
@@ -54,7 +54,7 @@ CUDA ?= 13
 
 # --- the two commands of the README -------------------------------------------------------------
 demo: .venvs/demo/.ready
-	.venvs/demo/bin/python examples/demo.py
+	.venvs/demo/bin/python examples/image_train.py
 
 test: .venvs/test/.ready
 	.venvs/test/bin/python -m pytest --durations=20 $(TESTS)

@@ -1,6 +1,6 @@
-"""The main example: drawn pictures through random arguments and Python functions, with a short report.
+"""Drawn pictures through random arguments and two Python functions, with a picture of what they did.
 
-    python examples/demo.py [--batches 20] [--picture demo.png]
+    python examples/python_functions.py [--batches 20] [--picture python_functions.png]
 
 `tilt` and `swirl` are plain Python functions inside the pipeline, and the loop in `run` is where a model would be
 trained. It runs the pipeline with one function at a time and with two threads side by side.
@@ -85,7 +85,7 @@ def contact_sheet(before, after, columns=8):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--batches", type=int, default=20)
-    parser.add_argument("--picture", type=Path, default=Path(__file__).parent / "output" / "demo.png")
+    parser.add_argument("--picture", type=Path, default=Path(__file__).parent / "output" / "python_functions.png")
     options = parser.parse_args()
     cv2.setNumThreads(1)
 

@@ -1,0 +1,38 @@
+"""The examples run from beginning to end, on less data than they use by themselves."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def run(name, *arguments, folder):
+    """What an example prints; without PyTorch, which is not part of the test environment."""
+    command = [sys.executable, EXAMPLES / name, *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent)}
+    result = subprocess.run(
+        command, capture_output=True, text=True, cwd=folder, env=environment, timeout=55, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_python_functions_draws_its_picture(tmp_path):
+    """The contact sheet has the pictures above and below them what became of each, which differs."""
+    printed = run("python_functions.py", "--batches", 1, "--picture", tmp_path / "sheet.png", folder=tmp_path)
+    assert printed.count("images/s") == 2
+    before, after = np.split(cv2.imread(str(tmp_path / "sheet.png")), 2)
+    assert before.shape == (112, 8 * 112, 3)
+    assert np.abs(before.astype(int) - after).mean() > 5
+
+
+def test_image_train_learns(tmp_path):
+    """From files on disk to a classifier that is better than guessing one of five shapes."""
+    printed = run("image_train.py", "--epochs", 1, "--files", 200, folder=tmp_path)
+    line = next(line for line in printed.splitlines() if line.startswith("epoch 1"))
+    assert float(line.rpartition("accuracy")[2].strip(" %")) > 30
