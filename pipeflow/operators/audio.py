@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pipeflow.declare import UNKNOWN, Arg, Args, DType, Floats, OpDef, Out, Sample, Spec, operator
+from pipeflow.errors import BadData
 from pipeflow.kernels import cpu as kernels
 
 FLOAT, INT32 = np.dtype(np.float32), np.dtype(np.int32)
@@ -82,7 +83,10 @@ def decode_sound(
     """
     if not isfinite(sample_rate) or sample_rate < 0:
         raise ValueError(f"sample_rate must be positive, or 0 for the rate of the file, got {sample_rate}")
-    stored, rate = _stored(np.ascontiguousarray(encoded), dtype)
+    try:
+        stored, rate = _stored(np.ascontiguousarray(encoded), dtype)
+    except kernels.audio_wav.BrokenAudio as error:
+        raise BadData(str(error)) from None
     if span is not None:
         begin = round(span[0] * rate)
         stored = stored[begin : begin + round(min(span[1], len(stored)) * rate)]
