@@ -41,6 +41,13 @@ class BadData(ValueError, RuntimeError):
     """A file is damaged, of an unknown format, or larger than allowed."""
 
 
+@dataclass(frozen=True)
+class Failed:
+    """Stands in the place of a sample whose call raised, where the other samples go on."""
+
+    error: BaseException
+
+
 class WorkerDied(RuntimeError):
     """A worker process ended in the middle of its work; the message says how, and another one has taken its place."""
 

@@ -384,8 +384,11 @@ class Pipeline:
         return [] if self._executor is None else list(self._executor.failures.log)
 
     def external_source_shm_statistics(self) -> dict[str, Any]:
-        """Shared memory of parallel external sources: capacities and sizes per worker."""
-        return {"capacities": [], "per_sample_capacities": []}
+        """The sizes of the shared memory that worker processes put results in, in bytes: whole, and per sample of a chunk."""
+        executor = self._built()
+        capacities = executor.shared_memory()
+        samples = max(1, -(-executor.options.batch_size // self._py_num_workers))
+        return {"capacities": capacities, "per_sample_capacities": [size // samples for size in capacities]}
 
     def start_py_workers(self) -> None:
         """Starts the worker processes now instead of at the first run: "fork" needs it before anything starts threads."""

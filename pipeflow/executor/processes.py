@@ -11,10 +11,10 @@ import numpy as np
 
 from pipeflow.backends.cpu import HeapPool
 from pipeflow.declare import Args
-from pipeflow.errors import add_notes
+from pipeflow.errors import Failed, add_notes
 from pipeflow.executor.batch import BatchRun, check_outputs
 from pipeflow.executor.steps import WholeStep
-from pipeflow.executor.workers.pool import Failed, Ticket, WorkerPool
+from pipeflow.executor.workers.pool import Ticket, WorkerPool
 from pipeflow.plan import Plan, Step
 
 Sent = tuple[Sequence[int], Ticket]  # the samples of a chunk, and the chunk

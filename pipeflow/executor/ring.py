@@ -174,8 +174,15 @@ class Executor:
             item.step.name: item.source.fetch for item in self.sources if item.op.fetches  # type: ignore[attr-defined]
         }  # fmt: skip
         self.columns = [[ColumnStep(plan, step) for step in stage.columns] for stage in plan.stages]
-        if any(stage.kind == "processes" for stage in plan.stages):
+        asked_ahead = [item for item in self.sources if getattr(item.source, "wants_workers", False)]
+        if asked_ahead or any(stage.kind == "processes" for stage in plan.stages):
             self.crew.workers = WorkerPool(options.py_num_workers, options.py_start_method)
+        for item in asked_ahead:
+            try:
+                item.source.use_workers(self.crew.workers)  # type: ignore[attr-defined]
+            except Exception as error:
+                add_notes(error, [*item.step.place(), *([item.step.origin.describe()] if item.step.origin else [])])
+                raise
         self.stages: list[Any] = [None]
         for stage in plan.stages[1:]:
             if stage.kind == "sample":
@@ -315,6 +322,10 @@ class Executor:
         """Starts the worker processes if the plan needs any; the first batch does it too."""
         if self.crew.workers is not None:
             self.crew.workers.start()
+
+    def shared_memory(self) -> list[int]:
+        """The sizes of the blocks of shared memory in which worker processes have put their results."""
+        return [] if self.crew.workers is None else self.crew.workers.result_blocks()
 
     def source(self, name: str) -> Any:
         """The source object behind an operator's name, None if there is none."""

@@ -1,5 +1,6 @@
 """fn.external_source: data from the user's callable, iterable or ``feed_input``."""
 
+import functools
 import inspect
 import threading
 from collections import deque
@@ -12,6 +13,7 @@ import numpy as np
 from pipeflow import types
 from pipeflow.declare import Args, Feed, Request, Spec, source
 from pipeflow.errors import InvalidState, function_name
+from pipeflow.operators.parallel_source import Ahead
 from pipeflow.tensors import TensorCPU, TensorListCPU, as_sample
 
 Cycle = Literal["no", "quiet", "raise", False, True]
@@ -49,12 +51,29 @@ class ExternalSource:
         self.ndims = _per_output(ndim, self.count)
         self.layouts = _per_output(layout, self.count)
         self.fed = _FedInput(repeat_last, blocking) if source is None else None
-        self.callback = None if source is None else _Callback(source, self.per_sample, batch_info, cycle)
+        self.callback: _Callback | Ahead | None = None
+        if source is not None:
+            make = functools.partial(_Callback, source, self.per_sample, batch_info, cycle)
+            self.callback = Ahead(make, self.per_sample, prefetch_queue_depth) if parallel else make()
 
     @property
     def name_of_source(self) -> str:
         """The user's callable or iterable, for messages."""
         return function_name(self.callback.source) if self.callback else "feed_input"
+
+    @property
+    def wants_workers(self) -> bool:
+        """Whether the batches are to be made in worker processes."""
+        return isinstance(self.callback, Ahead)
+
+    def use_workers(self, pool: Any) -> None:
+        """Has the batches made by the workers of a pool from now on."""
+        assert isinstance(self.callback, Ahead)
+        self.callback.attach(pool)
+
+    @property
+    def _in_workers(self) -> bool:
+        return isinstance(self.callback, Ahead) and self.callback.attached
 
     def available(self) -> float:
         """How many batches can be had at once; without a callable that depends on what was fed."""
@@ -109,6 +128,7 @@ class ExternalSource:
         if feed.layouts is None:
             feed.layouts = self.layouts
         self._check(feed)
+        feed.owned = self._in_workers  # what comes from a worker is a copy that nobody else knows
         return feed
 
     def close(self) -> None:
@@ -249,8 +269,13 @@ def _(args: Args) -> None:
     if args.source is None:
         if args.cycle is not None:
             raise ValueError("cycle needs a source")
+        if args.parallel:
+            raise ValueError("parallel=True needs a source: data that is fed by feed_input() is there already")
     else:
-        _Callback(args.source, args.batch is False, args.batch_info, args.cycle)
+        make = functools.partial(_Callback, args.source, args.batch is False, args.batch_info, args.cycle)
+        (Ahead(make, args.batch is False, args.prefetch_queue_depth) if args.parallel else make())
+    if args.prefetch_queue_depth < 1:
+        raise ValueError(f"prefetch_queue_depth must be at least 1, got {args.prefetch_queue_depth}")
     count = 1 if args.num_outputs is None else args.num_outputs
     for name in ("dtype", "ndim", "layout"):
         _per_output(getattr(args, name), count, name)
@@ -327,7 +352,7 @@ class _Callback:
         self.batch_info = batch_info
         self.cycle = {None: "no", False: "no", True: "quiet"}.get(cycle, cycle)
         self.rewinds = cycle is None
-        self._takes_info = False
+        self.takes_info = False
         self._iterator: Iterator[Any] | None = None
         self._exhausted = False
         self._taken = 0
@@ -345,7 +370,7 @@ class _Callback:
                 raise ValueError(
                     "cycle is for iterables and generator functions; a callable decides itself when it ends"
                 )
-            self._takes_info = number == 1
+            self.takes_info = number == 1
             return
         elif hasattr(source, "__iter__") and not isinstance(source, (str, bytes, dict)):
             if iter(source) is source and self.cycle in ("quiet", "raise"):
@@ -358,10 +383,20 @@ class _Callback:
                 f"The `source` must be callable, iterable or a parameterless generator function, got {source!r}"
             )
 
+    @property
+    def iterates(self) -> bool:
+        """Whether items come one after another, from an iterator."""
+        return self._restartable is not None
+
+    @property
+    def starts_over(self) -> bool:
+        """Whether ``rewind`` goes back to the first item."""
+        return self.rewinds and not self._once
+
     def batch(self, request: Request) -> Any:
         if self._restartable is not None:
             return self._advance()
-        if not self._takes_info:
+        if not self.takes_info:
             return self._call()
         info = types.BatchInfo(request.iteration, request.epoch) if self.batch_info else request.iteration
         return self._call(info)
@@ -376,7 +411,7 @@ class _Callback:
             try:
                 if self._restartable is not None:
                     rows.append(self._advance())
-                elif self._takes_info:
+                elif self.takes_info:
                     rows.append(
                         self._call(types.SampleInfo(request.position + index, index, request.iteration, request.epoch))
                     )
@@ -422,11 +457,11 @@ class _Callback:
         return self._restartable is not None and not callable(self.source) and iter(self.source) is self.source
 
     def rewind(self) -> None:
-        if self.rewinds and not self._once:
+        if self.starts_over:
             self._iterator = None
 
     def unsaveable(self) -> str:
-        if self._restartable is not None or self._takes_info or hasattr(self.source, "get_state"):
+        if self._restartable is not None or self.takes_info or hasattr(self.source, "get_state"):
             return ""
         return (
             f"{function_name(self.source)} takes no argument and has no get_state(): let it take the iteration number "
@@ -434,7 +469,7 @@ class _Callback:
         )
 
     def unseekable(self) -> str:
-        if self._takes_info and not hasattr(self.source, "get_state"):
+        if self.takes_info and not hasattr(self.source, "get_state"):
             return ""
         return (
             f"{function_name(self.source)} gives its batches one after another; let it be a callable that takes the "

@@ -6,8 +6,8 @@ import itertools
 import numpy as np
 import pytest
 
-from pipeflow.errors import InvalidState
-from pipeflow.executor.workers.pool import Failed, WorkerPool
+from pipeflow.errors import Failed, InvalidState
+from pipeflow.executor.workers.pool import WorkerPool
 
 
 @pytest.fixture(scope="module")

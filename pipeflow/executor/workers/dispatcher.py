@@ -74,6 +74,7 @@ class Job:
     flat: np.ndarray | None = None
     output: Segment | None = None
     cancelled: bool = False
+    pinned: bool = False
 
 
 class _Worker:
@@ -140,6 +141,7 @@ class Dispatcher(threading.Thread):
         self.num_workers = num_workers
         self.start_method = start_method
         self.queue: deque[Job] = deque()
+        self.pinned: deque[Job] = deque()  # for the first worker only
         self.registry: dict[int, Registered] = {}
         self.loads: deque[Registered] = deque()
         self.outputs = Recycler(itertools.count(2, 2))
@@ -207,7 +209,7 @@ class Dispatcher(threading.Thread):
                 if worker is not None:
                     self._load(worker, registered)
 
-    def _fill(self, slot: int) -> None:
+    def _fill(self, slot: int) -> _Worker:
         """Puts a new worker into a slot and gives it all functions."""
         assert self.launcher is not None
         assert self._selector is not None
@@ -218,6 +220,7 @@ class Dispatcher(threading.Thread):
             self._selector.register(worker.process.descriptor, selectors.EVENT_READ, lambda: self._bury(slot, worker))
         for registered in list(self.registry.values()):
             self._load(worker, registered)
+        return worker
 
     def _load(self, worker: _Worker, registered: Registered) -> None:
         if -registered.task.number in worker.known:
@@ -228,31 +231,33 @@ class Dispatcher(threading.Thread):
             worker.channel.send((LOAD, *astuple(registered.task)), descriptors)
 
     def _hand_out(self) -> None:
-        """Sends waiting chunks to the workers with the fewest."""
+        """Sends waiting chunks: pinned ones to the first worker, others to the one with the fewest."""
+        while self.pinned and self._hand_over(self.pinned, 0):
+            pass
         while self.queue:
-            job = self.queue[0]
-            if job.cancelled:
-                self.queue.popleft()
-                self._finish(job, InvalidState("this chunk was cancelled"))
-                continue
-            # With a limit nothing waits behind a chunk that may be ended together with its worker.
-            short = job.registered.nanoseconds < _SHORT_CHUNK and job.registered.timeout is None
-            depth = 2 if short else 1
-            slot = min(range(self.num_workers), key=self._load_of)
-            worker = self.workers[slot]
-            if worker is None:
-                self._fill(slot)
-                continue
-            if len(worker.jobs) >= depth:
+            if not self._hand_over(self.queue, min(range(self.num_workers), key=self._load_of)):
                 self.has_room = False
                 return
-            self.queue.popleft()
-            try:
-                self._send(worker, job)
-            except (MemoryError, OSError) as error:
-                self.inputs.give_back(job.input)
-                self._finish(job, error)
         self.has_room = True  # the queue is looked at once more after this, for a job that came in between
+
+    def _hand_over(self, queue: deque[Job], slot: int) -> bool:
+        """Sends the first chunk of a queue to a worker; False: it has enough to do."""
+        worker = self.workers[slot]
+        if worker is None:
+            worker = self._fill(slot)
+        # With a limit nothing waits behind a chunk that may be ended together with its worker.
+        short = queue[0].registered.nanoseconds < _SHORT_CHUNK and queue[0].registered.timeout is None
+        if len(worker.jobs) >= (2 if short else 1):
+            return False
+        job = queue.popleft()
+        try:
+            if job.cancelled:
+                raise InvalidState("this chunk was cancelled")
+            self._send(worker, job)
+        except (MemoryError, OSError, InvalidState) as error:
+            self.inputs.give_back(job.input)
+            self._finish(job, error)
+        return True
 
     def _load_of(self, slot: int) -> int:
         worker = self.workers[slot]
@@ -382,7 +387,7 @@ class Dispatcher(threading.Thread):
             job.error_sample = sample
         for other in reversed(waiting):
             self._take_back_output(other)
-            self.queue.appendleft(other)
+            (self.pinned if other.pinned else self.queue).appendleft(other)
         useless = not worker.answered and job is None
         self.workers[slot] = None
         worker.close()
@@ -450,8 +455,9 @@ class Dispatcher(threading.Thread):
         if self.launcher is not None:
             self.launcher.close()
         self.closing = True
-        while self.queue:
-            self._finish(self.queue.popleft(), reason)
+        for queue in (self.pinned, self.queue):
+            while queue:
+                self._finish(queue.popleft(), reason)
         for registered in self.registry.values():
             if registered.descriptor is not None:
                 os.close(registered.descriptor)

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.errors import InvalidState, function_name
+from pipeflow.errors import Failed, InvalidState, function_name
 from pipeflow.executor.workers import zygote
 from pipeflow.executor.workers.dispatcher import Dispatcher, Job, Registered
 from pipeflow.executor.workers.exceptions import unpack_exception
@@ -40,13 +40,6 @@ class Handle:
     @property
     def name(self) -> str:
         return self._registered.task.name
-
-
-@dataclass(frozen=True)
-class Failed:
-    """Stands in the place of a sample whose call raised, for functions registered with `keep_going`."""
-
-    error: BaseException
 
 
 def check_start_method(start_method: str, argument: str = "py_start_method") -> str:
@@ -226,8 +219,12 @@ class WorkerPool:
         *,
         buffer: InputBuffer | None = None,
         on_done: Callable[[], Any] | None = None,
+        pinned: bool = False,
     ) -> Ticket:
-        """Queues a chunk. `on_done` is called when it is finished, on the pool's thread, and must be brief."""
+        """Queues a chunk; `on_done` is called when it is finished, on the pool's thread, and must be brief.
+
+        Chunks that are `pinned` all go to the same worker, one after another: to functions that keep a state there.
+        """
         if not self._started:
             self.start()
         self._check_usable()
@@ -240,9 +237,9 @@ class WorkerPool:
             self._dispatcher.inputs.give_back(writer.segment)
             raise
         registered.input_bytes = max(registered.input_bytes, writer.end)
-        job = Job(next(_JOBS), registered, writer.segment, packed, len(entries), on_done)
-        self._dispatcher.queue.append(job)
-        if self._dispatcher.has_room:
+        job = Job(next(_JOBS), registered, writer.segment, packed, len(entries), on_done, pinned=pinned)
+        (self._dispatcher.pinned if pinned else self._dispatcher.queue).append(job)
+        if self._dispatcher.has_room or pinned:
             self._dispatcher.ring()
         if self._dispatcher.broken is not None or self._dispatcher.closing:
             self._fail_late(job)
@@ -266,6 +263,10 @@ class WorkerPool:
     def worker_pids(self) -> list[int]:
         """The process numbers of the workers that are alive now."""
         return [x.process.pid for x in self._dispatcher.workers if x is not None]
+
+    def result_blocks(self) -> list[int]:
+        """The sizes of the shared memory for results, in bytes."""
+        return sorted(x.size for x in list(self._dispatcher.outputs.made))
 
     def statistics(self) -> dict[str, int]:
         """Sizes of the shared memory and the number of replaced workers."""

@@ -1,0 +1,228 @@
+"""The parallel half of fn.external_source: callbacks asked ahead of time, in worker processes.
+
+`Ahead` stands in the place of a callback and gives the same answers in the same order. Callables that are told which
+sample or batch to make may be asked anywhere; an iterator lives in one worker, and is wound forward if that worker dies.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pipeflow import types
+from pipeflow.declare import Request
+from pipeflow.errors import Failed, add_notes, function_name
+from pipeflow.tensors import TensorListCPU, as_sample
+
+Chunks = Sequence[tuple[int, Any]]  # first sample and ticket of each
+
+
+class Ahead:
+    """A callback whose batches are made in worker processes, `depth` of them ahead; before `attach` it asks directly."""
+
+    def __init__(self, make: Callable[[], Any], per_sample: bool, depth: int) -> None:
+        self._make = make
+        self._direct = make()
+        self._per_sample = per_sample
+        self._depth = depth
+        self._pool: Any = None
+        self._handle: Any = None
+        self._pending: deque[tuple[Request, Chunks]] = deque()
+        self._exhausted = False
+        self._jumps = 0  # changes whenever an iterator is to go somewhere else than to its next item
+        self._asked = 0  # items asked of an iterator
+        self._delivered = 0
+        if not self._direct.iterates and not self._direct.takes_info:
+            raise TypeError(
+                "parallel=True needs a callable that is told which sample or batch to make, an iterable or a generator "
+                f"function: {function_name(self.source)} takes no argument, so all workers would give the same"
+            )
+
+    @property
+    def source(self) -> Any:
+        """The user's callable or iterable."""
+        return self._direct.source
+
+    @property
+    def attached(self) -> bool:
+        """Whether worker processes do the work."""
+        return self._pool is not None
+
+    def attach(self, pool: Any) -> None:
+        """Makes the workers of a pool know the source."""
+        call: Any = IteratorInWorker(self._make, self._per_sample)
+        if not self._direct.iterates:
+            kind = "sample" if self._per_sample else "batch" if self._direct.batch_info else "iteration"
+            call = CallInWorker(self.source, kind)
+        self._handle = pool.register(call, name=function_name(self.source), keep_going=True)
+        self._pool = pool
+
+    def samples(self, request: Request) -> list[Any]:
+        """The samples of a batch; the last one of an epoch may be shorter."""
+        if not self.attached:
+            return self._direct.samples(request)
+        if self._exhausted:
+            raise StopIteration
+        rows: list[Any] = []
+        for start, ticket in self._take(request):
+            for index, result in enumerate(ticket.result(), start):
+                if isinstance(result, Failed):
+                    if not isinstance(result.error, StopIteration):
+                        add_notes(result.error, [f"asked for sample {index} of the batch"])
+                        raise result.error
+                    self._drop()
+                    self._exhausted = bool(rows)
+                    if not rows:
+                        raise StopIteration
+                    return rows
+                if self._direct.iterates:
+                    self._delivered += len(result)
+                    self._exhausted = len(result) < request.batch_size
+                    return result
+                rows.append(result)
+        return rows
+
+    def batch(self, request: Request) -> Any:
+        """A whole batch."""
+        if not self.attached:
+            return self._direct.batch(request)
+        [(_, ticket)] = self._take(request)
+        [result] = ticket.result()
+        if isinstance(result, Failed):
+            if isinstance(result.error, StopIteration):
+                self._drop()
+                raise StopIteration
+            raise result.error
+        self._delivered += 1
+        return result
+
+    def reset(self) -> None:
+        """Starts a new epoch."""
+        self._direct.reset()
+        self._drop()
+        self._exhausted = False
+        if self._direct.cycle == "raise":
+            self._go_to(0)
+
+    def rewind(self) -> None:
+        """Lets data that was not told how to cycle start over."""
+        self._direct.rewind()
+        if self._direct.starts_over:
+            self._go_to(0)
+
+    def unsaveable(self) -> str:
+        """Why a checkpoint cannot tell where this source is, "" where it can."""
+        if self.attached and hasattr(self.source, "get_state"):
+            return (
+                f"the state of {function_name(self.source)} lives in worker processes, where get_state() cannot reach it: "
+                "use parallel=False, or a callable that makes what its argument says and keeps no state"
+            )
+        return self._direct.unsaveable()
+
+    def unseekable(self) -> str:
+        """Why it cannot go to a batch, "" where it can."""
+        return self._direct.unseekable()
+
+    def left(self, state: Any) -> int | None:
+        """How many items are left after a state, where that is known."""
+        return self._direct.left(state)
+
+    def state(self) -> Any:
+        """How far an iterator is; a callable that is told what to make has no state."""
+        if not self.attached:
+            return self._direct.state()
+        if not self._direct.iterates and not self._exhausted:
+            return None
+        return {"taken": self._delivered, "exhausted": self._exhausted}
+
+    def restore(self, state: Any) -> None:
+        """Goes to a saved state."""
+        if not self.attached:
+            self._direct.restore(state)
+            return
+        self._drop()
+        self._exhausted = bool(state and state["exhausted"])
+        self._go_to(state["taken"] if state else 0)
+
+    def _go_to(self, item: int) -> None:
+        if self._direct.iterates:
+            self._jumps += 1
+            self._asked = self._delivered = item
+
+    def _take(self, request: Request) -> Chunks:
+        """The chunks of the batch asked for; those of the following ones are on their way then."""
+        if self._pending and self._pending[0][0] != request:
+            self._drop()
+        while len(self._pending) <= self._depth:
+            following = request
+            if self._pending:
+                last = self._pending[-1][0]
+                following = replace(last, iteration=last.iteration + 1, position=last.position + last.batch_size)
+            self._pending.append((following, self._send(following)))
+        return self._pending.popleft()[1]
+
+    def _send(self, request: Request) -> Chunks:
+        if self._direct.iterates:
+            order = (self._jumps, self._asked, request)
+            self._asked += request.batch_size if self._per_sample else 1
+            return [(0, self._pool.submit(self._handle, [order], pinned=True))]
+        if not self._per_sample:
+            return [(0, self._pool.submit(self._handle, [(request.iteration, request.epoch)]))]
+        infos = [
+            (request.position + index, index, request.iteration, request.epoch) for index in range(request.batch_size)
+        ]
+        size = self._pool.chunk_size(self._handle, len(infos))
+        starts = range(0, len(infos), size)
+        return [(start, self._pool.submit(self._handle, infos[start : start + size])) for start in starts]
+
+    def _drop(self) -> None:
+        """Forgets what was asked ahead. Orders to an iterator run all the same: they move it."""
+        if not self._direct.iterates:
+            for _, chunks in self._pending:
+                for _, ticket in chunks:
+                    ticket.cancel()
+        self._pending.clear()
+
+
+class CallInWorker:
+    """Calls a source with the info it wants."""
+
+    def __init__(self, source: Callable[[Any], Any], kind: str) -> None:
+        self.source = source
+        self.kind = kind
+
+    def __call__(self, *fields: int) -> Any:
+        if self.kind == "sample":
+            return portable(self.source(types.SampleInfo(*fields)))
+        return portable(self.source(types.BatchInfo(*fields) if self.kind == "batch" else fields[0]))
+
+
+class IteratorInWorker:
+    """Advances an iterator that lives in the worker; one that is new there is wound to where the old one was."""
+
+    def __init__(self, make: Callable[[], Any], per_sample: bool) -> None:
+        self.make = make
+        self.per_sample = per_sample
+        self.callback: Any = None
+        self.jumps = -1
+
+    def __call__(self, jumps: int, asked: int, request: Request) -> Any:
+        if self.callback is None:
+            self.callback = self.make()
+        if jumps != self.jumps:
+            self.callback.restore({"taken": asked, "exhausted": False})
+            self.jumps = jumps
+        return portable(self.callback.samples(request) if self.per_sample else self.callback.batch(request))
+
+
+def portable(value: Any) -> Any:
+    """Results with every foreign tensor as a NumPy array, which travels without being pickled."""
+    if isinstance(value, TensorListCPU):
+        return value.samples()
+    if type(value) in (tuple, list):
+        return type(value)(map(portable, value))
+    if not isinstance(value, np.ndarray) and (hasattr(value, "__dlpack__") or hasattr(value, "__array__")):
+        return as_sample(value)
+    return value
