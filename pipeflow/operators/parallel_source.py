@@ -13,7 +13,7 @@ import numpy as np
 
 from pipeflow import types
 from pipeflow.declare import Request
-from pipeflow.errors import Failed, add_notes, function_name
+from pipeflow.errors import Failed, function_name
 from pipeflow.tensors import TensorListCPU, as_sample
 
 Chunks = Sequence[tuple[int, Any]]  # first sample and ticket of each
@@ -59,30 +59,35 @@ class Ahead:
         self._handle = pool.register(call, name=function_name(self.source), keep_going=True)
         self._pool = pool
 
-    def samples(self, request: Request) -> list[Any]:
-        """The samples of a batch; the last one of an epoch may be shorter."""
+    def samples(self, request: Request) -> tuple[list[Any], dict[int, Exception]]:
+        """The samples of a batch, and the errors of those a callable failed for; the last one of an epoch may be shorter."""
         if not self.attached:
             return self._direct.samples(request)
         if self._exhausted:
             raise StopIteration
         rows: list[Any] = []
+        failures: dict[int, Exception] = {}
         for start, ticket in self._take(request):
             for index, result in enumerate(ticket.result(), start):
                 if isinstance(result, Failed):
-                    if not isinstance(result.error, StopIteration):
-                        add_notes(result.error, [f"asked for sample {index} of the batch"])
-                        raise result.error
-                    self._drop()
-                    self._exhausted = bool(rows)
-                    if not rows:
-                        raise StopIteration
-                    return rows
-                if self._direct.iterates:
-                    self._delivered += len(result)
-                    self._exhausted = len(result) < request.batch_size
-                    return result
-                rows.append(result)
-        return rows
+                    error = result.error
+                    if isinstance(error, StopIteration):
+                        self._drop()
+                        self._exhausted = bool(rows)
+                        if not rows:
+                            raise StopIteration
+                        return rows, failures
+                    if self._direct.iterates or not isinstance(error, Exception):
+                        raise error
+                    failures[index] = error
+                    rows.append(None)
+                elif self._direct.iterates:
+                    rows, failures = result
+                    self._delivered += len(rows)
+                    self._exhausted = len(rows) < request.batch_size
+                else:
+                    rows.append(result)
+        return rows, failures
 
     def batch(self, request: Request) -> Any:
         """A whole batch."""
@@ -214,7 +219,10 @@ class IteratorInWorker:
         if jumps != self.jumps:
             self.callback.restore({"taken": asked, "exhausted": False})
             self.jumps = jumps
-        return portable(self.callback.samples(request) if self.per_sample else self.callback.batch(request))
+        if not self.per_sample:
+            return portable(self.callback.batch(request))
+        rows, failures = self.callback.samples(request)
+        return portable(rows), failures
 
 
 def portable(value: Any) -> Any:
