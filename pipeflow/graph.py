@@ -16,7 +16,7 @@ import numpy as np
 from pipeflow import autograph, declare, types
 from pipeflow.conditional import Scope, Session, place, resolve, truth_error
 from pipeflow.declare import Call, OpDef, Spec, registry
-from pipeflow.errors import InvalidState, NestedStructure, Origin, add_notes, user_origin
+from pipeflow.errors import InvalidState, NestedStructure, Origin, add_notes, count_of, user_origin
 from pipeflow.operators import math as _math  # noqa: F401  (what the operators of DataNode record)
 from pipeflow.operators import structure
 from pipeflow.tensors import TensorCPU, TensorListCPU
@@ -345,6 +345,8 @@ class Recorder:
             nodes = {name: node.edge for name, node in named.items()}
             device = self._device(call, edges, nodes)
             count = op.outputs_of(call.constants)
+            if len(call.hint) > max(count, 1):
+                raise ValueError(f"bytes_per_sample_hint has {len(call.hint)} entries for {count_of(count, 'output')}")
             ordinal = self._made[op.name] = self._made.get(op.name, -1) + 1
             name = call.name if call.name is not None else self._free_name(op, ordinal)
             if call.name is not None and member:

@@ -3,9 +3,11 @@
 import functools
 import inspect
 import os
+import sys
 import warnings
 import weakref
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -670,3 +672,8 @@ def _check_pipeline_arguments(arguments: Mapping[str, Any], function: Callable[.
         if name not in _ARGUMENTS:
             where = f"neither an argument of {function.__qualname__} nor" if function else "not"
             raise TypeError(f"{name!r} is {where} one of a pipeline{nearest(name, _ARGUMENTS)}")
+
+# DALI's debug mode lives under this name; here debug=True works with the plain decorator as well.
+experimental = ModuleType(f"{__name__}.experimental", "pipeline_def under the name of DALI's debug mode.")
+experimental.pipeline_def = pipeline_def  # type: ignore[attr-defined]
+sys.modules[experimental.__name__] = experimental

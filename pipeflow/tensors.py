@@ -518,6 +518,12 @@ class Collector:
             self.dense = self._slab[: self.size * first.nbytes].view(first.dtype).reshape(shape)
         return self.dense
 
+    def store(self, index: int, sample: np.ndarray) -> None:
+        """Writes a sample of the shape of the first."""
+        assert self.dense is not None
+        # a 0-d array of an object would be stored as that array, not as the object
+        self.dense[index] = sample[()] if sample.dtype.hasobject else sample
+
     def spill(self, count: int) -> None:
         """Goes over to samples of different shapes; the first ``count`` are already written."""
         assert self.dense is not None
@@ -555,7 +561,10 @@ class Collector:
                 for rest in samples[index:]:
                     self.put(rest)
                 break
-            dense[index] = sample
+            if dense.dtype.hasobject:
+                self.store(index, sample)
+            else:
+                dense[index] = sample
         return self.values()
 
 

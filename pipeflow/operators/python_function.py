@@ -10,6 +10,7 @@ import inspect
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -67,7 +68,7 @@ def result_array(value: Any, function: Callable[..., Any], output: int) -> np.nd
         raise TypeError(
             f"{_named(function, output)} returned {_shown(value)}, which is not an array: {error}"
         ) from error
-    if array.dtype == object and not isinstance(value, (str, bytes)):
+    if array.dtype == object and not all(isinstance(item, (str, bytes)) for item in array.flat):
         raise TypeError(f"{_named(function, output)} returned {_shown(value)}, which is not an array of numbers")
     if array.dtype.kind in "US":
         return array.astype(object)
@@ -225,7 +226,7 @@ def check_like_first(
 
 def iterate(values: Any) -> Iterable[np.ndarray]:
     """The samples of an input; of a dense array these are views made on the way."""
-    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype != object:
+    if isinstance(values, np.ndarray) and values.ndim == 1:
         return [values[index, ...] for index in range(len(values))]  # plain iteration would give NumPy scalars
     return values
 
@@ -269,6 +270,8 @@ class SampleCalls:
         index = 0
         try:
             first = self._checked(next(results))
+            if first.dtype.hasobject:
+                return self._collect(chain([first], results), batch)[0]
             dense = collector.start(first)
             dense[0] = first
             dtype, shape = first.dtype, first.shape
@@ -308,13 +311,14 @@ class SampleCalls:
                 array = self.results.array(value, output)
                 if index == 0:
                     firsts.append(array)
-                    collector.start(array)[0] = array
+                    collector.start(array)
+                    collector.store(0, array)
                     continue
                 first = firsts[output]
                 if array.dtype is not first.dtype or array.ndim != first.ndim:
                     check_like_first(array, first, self.function, output, index)
                 if collector.dense is not None and array.shape == first.shape:
-                    collector.dense[index] = array
+                    collector.store(index, array)
                     continue
                 if collector.dense is not None:
                     collector.spill(index)

@@ -489,6 +489,9 @@ def test_import_of_dalis_modules():
     from pipeflow.tensors import TensorCPU, TensorListCPU  # noqa: F401
 
     assert DataNode is pipeflow.DataNode
+    from pipeflow.pipeline.experimental import pipeline_def as debuggable
+
+    assert debuggable is pipeline_def
 
 
 def test_first_run_after_reset_starts_over():

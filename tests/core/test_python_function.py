@@ -230,7 +230,13 @@ def test_dlpack_results_are_accepted():
 def test_text_results_travel_as_objects():
     """str results make a batch of objects."""
     (out,) = run_function(lambda x: f"sample {int(x)}")
-    assert out.at(1).item() == "sample 1"
+    assert out.at(1).tolist() == "sample 1"
+    (out,) = run_function(lambda xs: [f"sample {int(x)}" for x in xs], batch_processing=True)
+    assert out.at(2).tolist() == "sample 2"
+    texts, _ = run_function(lambda x: (b"x" * (int(x) + 1), x), num_outputs=2)
+    assert texts.at(2).tolist() == b"xxx"
+    (out,) = run_function(lambda x: np.array(["a", "bc"], object))
+    assert out.at(0).tolist() == ["a", "bc"]
 
 
 ALL_DTYPES = [types.to_numpy_type(kind) for kind in types.DALIDataType if kind not in (types.STRING, types.NO_TYPE)]
@@ -425,6 +431,12 @@ def test_hint_sizes_the_output_memory():
 
     assert allocations(4 * (30_000 + 997 * 37)) == 0
     assert allocations([4 * (30_000 + 997 * 37)]) == 0
+
+
+def test_hints_for_more_outputs_than_there_are():
+    """Each entry of a list of hints belongs to an output."""
+    with pytest.raises(ValueError, match="bytes_per_sample_hint has 2 entries for 1 output"):
+        run_function(lambda x: x, bytes_per_sample_hint=[3, 4])
 
 
 def test_output_layouts_as_string_and_short_list():
