@@ -232,6 +232,7 @@ def copied(node: Any, at: Any = None, parts: Any = None) -> Any:
     return new
 
 
+PLACE = ("lineno", "col_offset", "end_lineno", "end_col_offset")
 IF = """
 K = __pf__.If(C, W, N, FR)
 if K.then(__pf_locals__()):
@@ -286,7 +287,7 @@ class Rewriter(ast.NodeTransformer):
 
     # Building blocks
     def build(self, text: str, node: Any, **parts: Any) -> list[ast.stmt]:
-        at = {name: getattr(node, name) for name in ("lineno", "col_offset", "end_lineno", "end_col_offset")}
+        at = {name: getattr(node, name) for name in PLACE}
         if isinstance(node, ast.FunctionDef):  # only its first line, which coverage knows to have run
             at.update(end_lineno=node.lineno, end_col_offset=node.col_offset + len("def"))
         for part in parts.values():
@@ -532,17 +533,17 @@ def _compile(function: types.FunctionType) -> Conversion:
     code = function.__code__
     new = rewritten(function)
     _strip(new)
+    place = {name: getattr(new, name) for name in PLACE}
     body: list[Any] = [ast.copy_location(ast.Expr(new), new) if isinstance(new, ast.Lambda) else new]
     owner = _class_around(function, node)
     if owner:
         # Private names are mangled with the class name without leading underscores, so this one mangles alike and
         # yet hides no name of the user's.
-        body = [ast.copy_location(ast.ClassDef("_______" + owner.lstrip("_"), [], [], body, [], **TYPE_PARAMS), new)]
+        body = [ast.ClassDef("_______" + owner.lstrip("_"), [], [], body, [], **TYPE_PARAMS, **place)]
     cells = ["__pf__", "__pf_locals__", "__pf_cells__", *code.co_freevars]
-    factory = ast.FunctionDef(
-        "__pf_factory__", ast.arguments([], [ast.arg(name) for name in cells], None, [], [], None, []), body, [], **TYPE_PARAMS
-    )
-    tree = ast.fix_missing_locations(ast.Module([ast.copy_location(factory, new)], []))
+    arguments = ast.arguments([], [ast.arg(name, **place) for name in cells], None, [], [], None, [])
+    factory = ast.FunctionDef("__pf_factory__", arguments, body, [], **TYPE_PARAMS, **place)
+    tree = ast.Module([factory], [])
     compiled = compile(tree, code.co_filename, "exec", code.co_flags & FUTURE, dont_inherit=True)
     depth = 3 if owner else 2
     made = next(item for item in _nested(compiled, depth) if item.co_name == code.co_name)

@@ -159,9 +159,11 @@ def _index(lines: list[str], tree: ast.Module) -> Source:
     definitions: dict[tuple[str, int], list[Definition]] = {}
     parents: dict[ast.AST, ast.AST] = {}
     names: set[str] = set()
-    for node in ast.walk(tree):
+    todo: list[ast.AST] = [tree]
+    for node in todo:
         for child in ast.iter_child_nodes(node):
             parents[child] = node
+            todo.append(child)
         if isinstance(node, ast.FunctionDef):
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             definitions.setdefault((node.name, first), []).append(node)
