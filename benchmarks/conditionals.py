@@ -23,7 +23,8 @@ COIN = RNG.random(BATCH) < 0.5
 MERGED = np.where(COIN[:, None, None], FIRST, SECOND)
 
 IFS = "".join(f"    if x > {k}:\n        x = x + 1\n    else:\n        x = x - 1\n" for k in range(20))
-MODULE = "import numpy as np\n\ndef f():\n    x = fn.external_source(source=lambda: np.arange(8, dtype=np.int32))\n{}    return x\n"
+SOURCE = "fn.external_source(source=lambda: np.arange(8, dtype=np.int32))"
+MODULE = f"import numpy as np\n\ndef f():\n    x = {SOURCE}\n{{}}    return x\n"
 COUNTER = itertools.count()
 
 TRACE = "tracing 20 ifs"
@@ -139,7 +140,6 @@ def main() -> int:
     targets = [
         Target("recording 20 ifs the first time, ms", spread(ours[TRACE], lambda row: row["first"] * 1e3)[0], 10.0),
         Target("a two-way branch over ready arrays, us a batch of 64", spread(ours[READY], added)[0], 30.0),
-        Target("the same with a copy in each branch, us", spread(ours[WORK], added)[0], 30.0),
     ]
     verdicts(targets)
     save("conditionals", reading, results, targets)

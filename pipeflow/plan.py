@@ -82,12 +82,20 @@ class Step:
 
 @dataclass(frozen=True)
 class Stage:
-    """Steps that run together; see the words above. ``columns`` are computed when the stage is entered."""
+    """Steps that run together; see the words above.
+
+    ``columns`` are computed when the stage is entered, ``merges`` when it ends: those that nothing in the stage reads.
+    """
 
     kind: Literal["source", "sample", "batch", "device", "processes"]
     steps: tuple[Step, ...]
     ordered: bool = False
     columns: tuple[Step, ...] = ()
+    merges: tuple[Step, ...] = ()
+
+    def all_steps(self) -> tuple[Step, ...]:
+        """The columns, the steps, and the merges at the end."""
+        return (*self.columns, *self.steps, *self.merges)
 
 
 @dataclass(eq=False)
@@ -110,7 +118,7 @@ class Plan:
 
     def steps(self) -> list[Step]:
         """All steps in order."""
-        return [step for stage in self.stages for step in (*stage.columns, *stage.steps)]
+        return [step for stage in self.stages for step in stage.all_steps()]
 
     def fingerprint(self) -> str:
         """A digest of the data, the names of the externals and the contents of constant arrays; fusion leaves it alone."""
@@ -119,7 +127,7 @@ class Plan:
         digest = hashlib.sha256()
         for part in (
             self.slots,
-            [(s.kind, s.ordered, [_identity(step) for step in (*s.columns, *s.steps)]) for s in self.stages],
+            [(s.kind, s.ordered, [_identity(step) for step in s.all_steps()]) for s in self.stages],
         ):
             digest.update(repr(part).encode())
         digest.update(repr((self.outputs, self.origins, self.constants, self.seed, self.on_error)).encode())
@@ -139,6 +147,7 @@ class Plan:
             lines.append(f"stage {number} ({stage.kind}{order})")
             lines += [f"  column {self._line(step)}" for step in stage.columns]
             lines += [f"  {self._line(step)}" for step in stage.steps]
+            lines += [f"  at its end {self._line(step)}" for step in stage.merges]
         outputs = ", ".join(f"%{slot} {self.slots[slot].storage}" for slot in self.outputs)
         return "\n".join([*lines, f"outputs {outputs}"])
 
@@ -390,12 +399,16 @@ class _Compiler:
         for level in sorted(by_level):
             if level % 2:
                 members = []
+                last = self._last_merges(by_level[level])
                 for node in by_level[level]:
                     step = steps[node.id]
+                    if node.id in last:
+                        continue
                     if node.op.fetches:
                         step = replace(step, fetch=True, inputs=(self.index_slot[node.id],))
                     members.append(step)
-                stages.append(Stage("sample", tuple(members)))
+                merges = tuple(steps[node.id] for node in by_level[level] if node.id in last)
+                stages.append(Stage("sample", tuple(members), merges=merges))
                 continue
             for node in by_level[level]:
                 traits = self.traits[node.id]
@@ -407,6 +420,17 @@ class _Compiler:
         stages[position] = replace(stages[position], columns=tuple(columns))
         return stages
 
+    def _last_merges(self, members: Sequence[GraphNode]) -> set[int]:
+        """The merges that no other step of a stage reads: made for the whole batch at its end, they cost next to nothing."""
+        read = {self.same[edge.node] for node in members if node.op.name != "_merge" for edge in self._reads(node)}
+        last: set[int] = set()
+        for node in reversed(members):
+            if node.op.name == "_merge" and node.id not in read:
+                last.add(node.id)
+            elif node.op.name == "_merge":
+                read.update(self.same[edge.node] for edge in self._reads(node))
+        return last
+
     def _storage(self, stages: Sequence[Stage], outputs: tuple[int, ...]) -> list[Storage]:
         storage: list[Storage] = ["constant"] * len(self.specs)
         written: dict[int, int] = {}
@@ -415,7 +439,7 @@ class _Compiler:
             for step in stage.columns:
                 for slot in step.outputs:
                     storage[slot] = "column"
-            for step in stage.steps:
+            for step in (*stage.steps, *stage.merges):
                 for slot in step.outputs:
                     written[slot] = number
                     storage[slot] = _STORAGE.get(stage.kind, "batch")
@@ -455,7 +479,8 @@ class _Compiler:
             roots[slot] = frozenset([slot])
             if kind == "constant":
                 foreign.add(slot)
-        flat = [(stage, step) for stage in stages for step in (*stage.columns, *stage.steps)]
+        constants = set(foreign)
+        flat = [(stage, step) for stage in stages for step in stage.all_steps()]
         for stage, step in flat:
             if stage.kind == "source" and dict(step.constants).get("no_copy"):
                 foreign.update(step.outputs)
@@ -482,7 +507,8 @@ class _Compiler:
                 if step.user_code:
                     others = [self._others(step, roots[slot], uses, foreign) for slot in step.inputs]
                     step = replace(step, writable=tuple(not text for text in others), shared_with=tuple(others))
-                if stage.kind == "sample" and any(roots[slot] & (users | foreign) for slot in step.outputs):
+                lent = users | constants if step.op == "_merge" else users | foreign
+                if stage.kind == "sample" and any(roots[slot] & lent for slot in step.outputs):
                     step = replace(step, copied=True)
                 members.append(step)
             result.append(replace(stage, steps=tuple(members)))
@@ -505,7 +531,7 @@ class _Compiler:
             for slot in step.outputs:
                 origin[slot] = position
         for stage in stages[1:]:
-            for step in (*stage.columns, *stage.steps):
+            for step in stage.all_steps():
                 known = next((origin[slot] for slot in step.inputs if origin[slot] >= 0), -1)
                 for slot in step.outputs:
                     origin[slot] = known

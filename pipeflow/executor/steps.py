@@ -172,9 +172,10 @@ class MergeStep(SampleStep):
         super().__init__(plan, step, inside, fetch)
         self.first, self.second, self.predicate = self.inputs
         (self.output,), (self.storage,), (self.spec,) = step.outputs, self.storages, step.specs
-        self.late_layout = not self.spec.layout
-        sides = [plan.slots[slot].spec for slot in step.inputs[:2]]
-        self.sure = all(spec.dtype is not None and spec.ndim is not None for spec in sides)
+        sides = [plan.slots[slot] for slot in step.inputs[:2]]
+        self.constant = [side.storage == "constant" for side in sides]
+        self.sides = [side.spec for side in sides]
+        self.sure = all(side.spec.dtype is not None and side.spec.ndim is not None for side in sides)
 
     def run(self, batch: BatchRun, sample: int, row: list[Any], place: "Placement") -> None:
         values = batch.values
@@ -188,10 +189,8 @@ class MergeStep(SampleStep):
         else:
             held = values[slot]
             result = held[sample] if type(held) is list else held[sample, ...]
-        if not self.sure:
-            self._compare(result, slot)
-        if self.late_layout and batch.layouts[slot]:
-            self._take_layout(batch, slot)
+        if not batch.layouts[self.output]:
+            batch.layouts[self.output] = batch.layouts[slot]
         if self.storage == "table":
             if self.step.copied:
                 kept = place.pool.empty(result.shape, result.dtype)
@@ -200,43 +199,60 @@ class MergeStep(SampleStep):
             values[self.output][sample] = result
         row[self.output] = result
 
-    def _fail(self, slot: int, got: str, other: str, advice: str) -> RuntimeError:
-        texts = {slot: got}
-        both = [texts.get(place, other) for place in self.step.inputs[:2]]
-        sides = self.constants["sides"]
-        parts = [f"{text} {side}" for text, side in zip(both, sides)]
-        return RuntimeError(merge_error(self.constants["variable"], *parts, advice))  # type: ignore[call-arg]
-
-    def _compare(self, array: np.ndarray, slot: int) -> None:
-        spec = self.spec
-        ndim = array.ndim if spec.ndim is None else spec.ndim
-        if (spec.dtype is not None and array.dtype != spec.dtype) or array.ndim != ndim:
-            advice = CAST if array.ndim == ndim else RESHAPE
-            raise self._fail(slot, f"{array.dtype} {array.ndim}-d", f"{spec.dtype or array.dtype} {ndim}-d", advice)
-
-    def _take_layout(self, batch: BatchRun, slot: int) -> None:
-        known, new = batch.layouts[self.output], batch.layouts[slot]
-        if known and known != new:
-            raise self._fail(slot, f"layout {new}", f"layout {known}", LAYOUT)
-        batch.layouts[self.output] = new
+    def run_whole(self, batch: BatchRun) -> None:
+        """All samples at once, at the end of a stage."""
+        (first, second), size = self.step.inputs[:2], batch.size
+        sides = [_rows(batch.values[slot], constant) for slot, constant in zip((first, second), self.constant)]
+        flags = batch.mask(((self.step.inputs[2], True),)) if size else []
+        (a, b) = sides
+        results: list[Any] = [a[k] if flag else b[k] for k, flag in enumerate(flags)]
+        if self.step.guard:
+            results = [x if holds else None for x, holds in zip(results, batch.mask(self.step.guard))]
+        batch.values[self.output] = results
+        batch.layouts[self.output] = self.spec.layout or batch.layouts[first] or batch.layouts[second] or ""
+        self.finish(batch)
 
     def finish(self, batch: BatchRun) -> None:
-        if batch.layouts[self.output] is None:
-            batch.layouts[self.output] = ""
+        """Compares the sides of one batch where their kinds were not known before."""
+        first, second, predicate = self.step.inputs
+        a, b = batch.layouts[first], batch.layouts[second]
+        if a and b and a != b:
+            batch.fail(self._error(f"layout {a}", f"layout {b}", LAYOUT), self.step)
         if self.sure or self.storage != "table":
             return
-        first = None
-        for sample, array in enumerate(batch.values[self.output]):
-            if array is None:
+        known: list[Any] = [None, None]  # (dtype, axes) of each side: as declared, or of a dense batch, or of a sample
+        for position, (slot, spec) in enumerate(zip((first, second), self.sides)):
+            values = batch.values[slot]
+            if spec.dtype is not None and spec.ndim is not None:
+                known[position] = spec.dtype, spec.ndim
+            elif isinstance(values, np.ndarray) and len(values):
+                known[position] = values.dtype, values.ndim - 1
+        if known[0] is not None and known[0] == known[1]:
+            return
+        for sample, (flag, array) in enumerate(zip(batch.mask(((predicate, True),)), batch.values[self.output])):
+            if array is None or (batch.failures and sample in batch.failures):
                 continue
-            if first is None:
-                first = array
-            elif array.dtype != first.dtype or array.ndim != first.ndim:
-                slot = self.step.inputs[0 if batch.values[self.predicate[0]][sample] else 1]
-                advice = CAST if array.ndim == first.ndim else RESHAPE
-                error = self._fail(slot, f"{array.dtype} {array.ndim}-d", f"{first.dtype} {first.ndim}-d", advice)
-                batch.fail(error, self.step, sample)
+            side = 0 if flag else 1
+            known[side] = kind = array.dtype, array.ndim
+            other = known[1 - side]
+            if other is not None and other != kind:
+                texts = [f"{dtype} {ndim}-d" for dtype, ndim in known]
+                advice = CAST if other[1] == kind[1] else RESHAPE
+                batch.fail(self._error(*texts, advice), self.step, sample)
                 return
+
+    def _error(self, first: str, second: str, advice: str) -> RuntimeError:
+        texts = [f"{text} {side}" for text, side in zip((first, second), self.constants["sides"])]
+        return RuntimeError(merge_error(self.constants["variable"], *texts, advice))
+
+
+def _rows(values: Any, constant: bool) -> Any:
+    """The samples of a slot by their index. Those of a constant are copied: whoever gets the batch may write into it."""
+    if constant:
+        values = np.array(values)
+    if isinstance(values, np.ndarray) and values.ndim == 1:
+        return [values[index, ...] for index in range(len(values))]  # an index alone would give NumPy scalars
+    return values
 
 
 class Placement:
@@ -410,12 +426,15 @@ class SampleStage:
         self.steps = [
             sample_step(plan, step, inside, fetches[step.name] if step.fetch else None) for step in stage.steps
         ]
+        self.merges = [MergeStep(plan, step, set()) for step in stage.merges]
         self.slots = len(plan.slots)
         self.stand_in: Callable[[BatchRun, Step, int], Any] | None = None  # what a rule gives for a step that failed
         self._seconds_per_sample = 0.0
 
     def chunk(self, left: int, threads: int) -> int:
         """How many samples to claim at once: enough work for a claim, but no thread may wait for the last chunk."""
+        if not self.steps:
+            return left
         if not self._seconds_per_sample:
             return 1
         worth = int(self.TARGET_SECONDS / self._seconds_per_sample) + 1
@@ -426,6 +445,8 @@ class SampleStage:
             step.enter(batch, pool)
 
     def run(self, batch: BatchRun, begin: int, end: int, arena: Arena, pool: HeapPool) -> None:
+        if not self.steps:
+            return
         started = time.perf_counter()
         row: list[Any] = [None] * self.slots
         members = [(step, step.mask(batch), Placement(batch, step, arena, pool)) for step in self.steps]
@@ -460,6 +481,8 @@ class SampleStage:
         """Checks at the stage's end what the declarations cannot promise."""
         for step in self.steps:
             step.finish(batch)
+        for merge in self.merges:
+            merge.run_whole(batch)
 
 
 class Keeper:

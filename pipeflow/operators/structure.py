@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow.conditional import CAST, logical_error, merge_error, scalar_error
-from pipeflow.declare import UNKNOWN, DType, Layout, Out, Sample, Spec, operator
+from pipeflow.declare import UNKNOWN, BatchCall, DType, Layout, Out, Sample, Spec, operator
 from pipeflow.errors import OutOfRange
 
 INT64 = np.dtype(np.int64)
@@ -74,21 +74,34 @@ def merge_late(
     return results
 
 
-@operator("_predicate", hidden=True)
+@operator("_predicate", hidden=True, granularity="batch")
 def predicate(data: Sample, /, *, what: str) -> Sample:
-    """A scalar as bool."""
-    if data.ndim:
-        raise RuntimeError(scalar_error(what, f"shape {data.shape}"))
-    return np.asarray(bool(data))
+    """Scalars as bool, for a whole batch."""
+    raise NotImplementedError  # the batch hook is what runs
 
 
-@operator("_operand", hidden=True)
+@predicate.batch
+def _(data: Any, *, what: str, batch: BatchCall) -> Any:
+    shapes = [data.shape[1:]] if isinstance(data, np.ndarray) else map(np.shape, data)
+    for batch.current, shape in enumerate(shapes):
+        if shape:
+            raise RuntimeError(scalar_error(what, f"shape {shape}"))
+    return [np.array(data).astype(bool) if isinstance(data, np.ndarray) else np.array([bool(x) for x in data])]
+
+
+@operator("_operand", hidden=True, granularity="batch")
 def operand(data: Sample, /, *, operator: str, side: str, where: str) -> Sample:
-    """A scalar bool as it is."""
-    if data.ndim or data.dtype != np.bool_:
-        got = f"{data.dtype} with {data.ndim} axes" if data.ndim else str(data.dtype)
-        raise RuntimeError(logical_error(operator, side, where, got))
-    return data
+    """Scalar bools as they are, for a whole batch."""
+    raise NotImplementedError  # the batch hook is what runs
+
+
+@operand.batch
+def _(data: Any, *, operator: str, side: str, where: str, batch: BatchCall) -> Any:
+    kinds = [(data.dtype, data.ndim - 1)] if isinstance(data, np.ndarray) else [(x.dtype, x.ndim) for x in data]
+    for batch.current, (dtype, ndim) in enumerate(kinds):
+        if ndim or dtype != np.bool_:
+            raise RuntimeError(logical_error(operator, side, where, f"{dtype} with {ndim} axes" if ndim else str(dtype)))
+    return [data if isinstance(data, np.ndarray) else np.array([bool(x) for x in data])]
 
 
 @operator("_not", hidden=True, elementwise=True)
