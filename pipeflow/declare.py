@@ -389,6 +389,7 @@ class OpDef:
     ops_name: str = ""
     hidden: bool = False
     takes_seed: bool = False
+    unsized: bool = False
     base_traits: Traits = field(default_factory=Traits)
     factory: Callable[..., Source] | None = None
     fetches: bool = False
@@ -607,6 +608,7 @@ def operator(
     ops_name: str = "",
     hidden: bool = False,
     takes_seed: bool = False,
+    unsized: bool = False,
     pure: bool = True,
     order: str = "",
 ) -> Callable[[Callable[..., Any]], OpDef]:
@@ -617,13 +619,15 @@ def operator(
     ``"fn.flip(image, vertical=True)"``; the page, the support table and the tests of every operator run them. Without
     any, one is made from the declaration where no argument is required. ``order`` is for operators that are called like
     ordinary functions: their parameters by position, where the name of the variadic input stands for a list of the data.
+    ``unsized`` says that the inputs' shapes never tell the output's (decoders): unless the plan knew it, the body gets an
+    allocator at once, and nothing is inferred for each sample.
     """
 
     def declare(body: Callable[..., Any]) -> OpDef:
         params, num_outputs = _read_signature(body)
         op = OpDef(
             name, body, params, num_outputs, tuple(layouts.split()), sequences, elementwise, tuple(devices),
-            types.dtypes_of(dtypes), no_effect or {}, examples, ops_name, hidden, takes_seed,
+            types.dtypes_of(dtypes), no_effect or {}, examples, ops_name, hidden, takes_seed, unsized,
             Traits(granularity=granularity, pure=pure), order=tuple(order.split()),
         )  # fmt: skip
         return _register(op)
@@ -1022,7 +1026,8 @@ class Kernel:
         self._wants_key = "key" in op.wants
         self._wants_source = "source" in op.wants
         # the Specs of a sequence are those of the whole; its kernel works on frames
-        fixed = bool(static) and not op.sequences and all(spec.static for spec in static or ())
+        single = not op.sequences or all(spec.layout and spec.layout[0] != "F" for spec in static or ())
+        fixed = bool(static) and single and all(spec.static for spec in static or ())
         self._fixed = tuple(static or ()) if fixed else None
         self._cache: dict[Any, tuple[Spec, ...]] = {}
         self._layouts: dict[Any, tuple[str, ...]] = {}
@@ -1137,6 +1142,8 @@ class Kernel:
         allocate: Allocate,
     ) -> Any:
         specs = self._fixed
+        if specs is None and self.op.unsized and self.count == 1:
+            return lambda shape, dtype: allocate(0, tuple(shape), np.dtype(dtype))
         if specs is None:
             signature = None if varying else (tuple([(x.shape, x.dtype) for x in inputs]), tuple(layouts))
             specs = self._cache.get(signature) if signature is not None else None

@@ -38,9 +38,8 @@ def chain(names: tuple[str, ...]) -> OpDef:
     body.__doc__ = f"Does {', '.join(names[:-1])} and {names[-1]} in one pass."
     params = [Param("image", Role.INPUT, np.ndarray)]
     for number, link in enumerate(links):
-        for param in link.params:
-            if param.role in (Role.ARG, Role.STATIC, Role.DRAWN):
-                params.append(replace(param, name=f"{param.name}_{number}"))
+        own = [param for param in link.params if param.role in (Role.ARG, Role.STATIC, Role.DRAWN)]
+        params += [replace(param, name=f"{param.name}_{number}") for param in own]
     params += [Param("out", Role.HIDDEN, Any), Param("layouts", Role.HIDDEN, Any)]
     op = OpDef(
         "+".join(names), body, tuple(params), 1, layouts=links[0].layouts, sequences=links[0].sequences, hidden=True,
@@ -59,9 +58,16 @@ def parts_of(values: dict[str, Any], count: int) -> list[dict[str, Any]]:
     """The arguments of each link."""
     parts: list[dict[str, Any]] = [{} for _ in range(count)]
     for name, value in values.items():
-        own, _, number = name.rpartition("_")
-        parts[int(number)][own] = value
+        number, own = link_and_name(name)
+        parts[number][own] = value
     return parts
+
+
+@cache
+def link_and_name(name: str) -> tuple[int, str]:
+    """``size_0`` is the argument ``size`` of link 0; asked for every argument of every sample."""
+    own, _, number = name.rpartition("_")
+    return int(number), own
 
 
 def inferred(links: Sequence[OpDef], specs: Sequence[Spec], parts: Sequence[dict[str, Any]]) -> Spec:
@@ -143,6 +149,8 @@ def turned(axis: resizing.Axis, mirror: bool) -> resizing.Axis:
 
 def windowed(axes: Sequence[resizing.Axis], args: Any) -> list[resizing.Axis] | None:
     """The axes cropped; None where the window leaves the image, which is the crop's own business."""
+    if not (args.crop or args.crop_h or args.crop_w):
+        return list(axes)
     extents = [axis.extent for axis in axes]
     sizes = crop_extents("HW", extents, args)
     anchors = place_window("HW", extents, sizes, args)

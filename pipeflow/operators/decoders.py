@@ -62,7 +62,9 @@ def decode(
     return kernels.images.decode(encoded(data), wanted, max_pixels, allocate, region, source)
 
 
-@operator("decoders.image", dtypes="uint8", no_effect=NO_EFFECT, examples=["fn.decoders.image(encoded_image)"])
+@operator(
+    "decoders.image", dtypes="uint8", unsized=True, no_effect=NO_EFFECT, examples=["fn.decoders.image(encoded_image)"],
+)  # fmt: skip
 def image(
     data: Sample, /, *, output_type: DALIImageType = RGB, dtype: DType = _UINT8, adjust_orientation: bool = True,
     use_fast_idct: bool = False, max_pixels: int = MAX_PIXELS, out: Out, source: Any,

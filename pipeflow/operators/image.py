@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,7 @@ def normalized(image: np.ndarray, layout: str, anchors: Sequence[int], args: Any
         )
 
 
+@lru_cache(maxsize=256)  # the same few numbers for every sample
 def per_channel(values: Sequence[float], channels: int, name: str) -> np.ndarray:
     """One float32 a channel."""
     if len(values) not in (1, channels):
@@ -113,6 +115,7 @@ def per_channel(values: Sequence[float], channels: int, name: str) -> np.ndarray
     return np.array(values if len(values) == channels else values * channels, np.float32)  # type: ignore[operator]
 
 
+@lru_cache(maxsize=256)
 def scaled(std: Sequence[float], channels: int, scale: float) -> np.ndarray:
     """The factor of each channel; in float32 steps, as DALI computes it."""
     values = per_channel(std, channels, "std")
@@ -123,7 +126,7 @@ def scaled(std: Sequence[float], channels: int, scale: float) -> np.ndarray:
 
 def padded_channels(channels: int, pad: bool) -> int:
     """The number of channels in the output."""
-    return 1 << (channels - 1).bit_length() if pad else channels
+    return 1 << (channels - 1).bit_length() if pad and channels is not UNKNOWN else channels
 
 
 def slices_of(image: np.ndarray, layout: str, out: np.ndarray, first: bool, anchors: Sequence[int]) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Arg, Drawn, DType, Floats, Out, Sample, Spec, operator
+from pipeflow.declare import UNKNOWN, Arg, Drawn, DType, Floats, Out, Sample, Spec, UnknownValue, operator
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.windows import Options, crop_extents, place_window, random_window
 from pipeflow.types import INTERP_LINEAR, DALIInterpType
@@ -234,8 +234,11 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     letters = layout[first : first + count]
     extents: list[Any] | None = known_sizes(letters, args)
     if extents is None:
-        axes = resize_axes(specs[0].shape[first : first + count], letters, args)
-        extents = [axis.extent for axis in axes]
+        try:
+            axes = resize_axes(specs[0].shape[first : first + count], letters, args)
+            extents = [axis.extent for axis in axes]
+        except UnknownValue:
+            extents = [UNKNOWN] * count
     spec = resized_spec(specs[0], args, extents)
     return (spec, Spec((count,), np.int32, "")) if args.save_attrs else spec
 
