@@ -4,24 +4,27 @@ import functools
 import inspect
 import os
 import sys
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from pipeflow import checkpoint as saved_state
 from pipeflow import plan as planning
 from pipeflow import saving, seeds, types
 from pipeflow.autograph_guard import do_not_convert, is_marked
 from pipeflow.debug import DebugRun
 from pipeflow.declare import check_rule
 from pipeflow.errors import InvalidState, count_of, nearest
-from pipeflow.executor import Executor, Options
+from pipeflow.executor import Delivered, Executor, Options
 from pipeflow.executor.failures import Failure, check_limit
 from pipeflow.executor.workers.pool import check_start_method
 from pipeflow.graph import DataNode, Graph, Recorder, collect_outputs, recording
+from pipeflow.plugin.base import ONE_AT_A_TIME, Epoch, LastBatchPolicy, Loop, Meter
 from pipeflow.tensors import TensorListCPU
 
 __all__ = ["Pipeline", "do_not_convert", "pipeline_def"]
@@ -86,6 +89,8 @@ class Pipeline:
         self._batch_size = None if batch_size in (None, -1) else _positive("batch_size", batch_size)
         self._num_threads = available_cpus() if num_threads in (None, -1) else _positive("num_threads", num_threads)
         self._device_id = None if device_id in (None, types.CPU_ONLY_DEVICE_ID) else device_id
+        if seed is None and checkpoint is not None:
+            seed = saved_state.from_json(checkpoint)["seed"]
         self._seed = seeds.system_seed() if seed is None else int(seed)
         self._exec_pipelined = bool(exec_pipelined)
         self._exec_async = bool(exec_async)
@@ -119,6 +124,11 @@ class Pipeline:
         self._check_api = True
         self._shared: list[Any] = []
         self._last: Any = None
+        self._loop: Any = None
+        self._place: dict[str, Any] = {}  # where its iteration by epochs stands
+        self._consumed = False  # whether batches were delivered since the epoch began or a state was loaded
+        self._waited = 0.0  # seconds that loops have waited for batches
+        self._iterated_by: weakref.ref[Any] | None = None
         self._fed: dict[str, int] = {}
 
     # Defining the graph.
@@ -193,8 +203,10 @@ class Pipeline:
         )  # fmt: skip
         self._executor = Executor(self._plan, options)
         self._finalizer = weakref.finalize(self, self._executor.crew.close)
+        if self._enable_checkpointing:
+            saved_state.check_saveable(self._plan, self._executor)
         if self._restored is not None:
-            self._executor.go_to(saving.checkpoint_from_json(self._restored, self._plan))
+            self._go_to(saved_state.from_json(self._restored))
 
     def _recorded(self) -> Graph:
         if self._graph is None:
@@ -288,6 +300,8 @@ class Pipeline:
                 f"{self._api.name}, but trying to use: {api.name}; call reset() in between"
             )
         self._api = api
+        if self._executor is not None and api is not types.PipelineAPIType.ITERATOR and self._executor.ending != "fill":
+            self._executor.go_to(self._executor.state(), "fill")  # run() never ends: readers run on
 
     def reset(self) -> None:
         """Starts the next epoch: drops batches that were not delivered and rewinds the sources that can be."""
@@ -296,7 +310,81 @@ class Pipeline:
         if self._debug is not None:
             self._debug.reset()
         self._last = None
+        self._loop, self._place, self._consumed = None, {}, False
         self._shared.clear()
+
+    # Epoch by epoch.
+
+    def epoch(
+        self,
+        last_batch_policy: "LastBatchPolicy | Literal['partial', 'drop', 'fill']" = LastBatchPolicy.PARTIAL,
+        *,
+        reader_name: str | None = None,
+        progress: bool = False,
+    ) -> Epoch:
+        """The batches of one epoch: ``for batch in pipe.epoch()``, again for the next one.
+
+        A loop that is left early is followed by a new epoch; after a checkpoint was loaded the first one gives the rest of
+        its epoch. ``progress`` shows a bar with the throughput, the time the loop waited, and the slowest operator.
+        """
+        policy = last_batch_policy
+        if isinstance(policy, str) and policy.upper() in LastBatchPolicy.__members__:
+            policy = LastBatchPolicy[policy.upper()]
+        if not isinstance(policy, LastBatchPolicy):
+            raise ValueError(f"last_batch_policy must be 'partial', 'drop' or 'fill', got {last_batch_policy!r}")
+        key = policy, reader_name
+        if self._loop is None or self._loop[0] != key:
+            self._loop = key, Loop(self, reader_name=reader_name, policy=policy, any_reader=True)
+        loop = self._loop[1]
+        return Epoch(loop, Meter(loop) if progress else None)
+
+    def __len__(self) -> int:
+        """The number of batches in an epoch, as ``epoch()`` gives them; a TypeError where it cannot be known."""
+        return len(self.epoch())
+
+    def __bool__(self) -> bool:
+        return True  # not a question for __len__, which may be unknown
+
+    @property
+    def valid(self) -> np.ndarray:
+        """Which samples of the last batch are not there only to fill it: a mask of bools."""
+        if self._last is None:
+            raise InvalidState("no batch has been delivered yet")
+        padding = self._last.padding
+        return np.ones(self._last.size, bool) if padding is None else ~padding
+
+    def _begin(self, loop: Loop, ending: Any) -> None:
+        """Lets one loop iterate over this pipeline, alone; ``ending`` says how its readers end their epochs."""
+        other = self._iterated_by and self._iterated_by()
+        if other is not None and other is not loop:
+            raise InvalidState(ONE_AT_A_TIME)
+        executor = self._built()
+        if self._api is not types.PipelineAPIType.ITERATOR and not executor.in_flight:
+            self._last = None
+        self._use(types.PipelineAPIType.ITERATOR)
+        self._iterated_by = weakref.ref(loop)
+        if executor.ending != ending:
+            executor.go_to(executor.state(), ending)
+
+    def _release(self, loop: Loop) -> None:
+        if self._iterated_by is not None and self._iterated_by() is loop:
+            self._iterated_by = None
+
+    def _prefetch(self) -> None:
+        self.iter_setup()
+        self._built().fill(self._depth)
+
+    def _deliver(self) -> Delivered:
+        executor = self._built()
+        self._consumed = True
+        begun = time.perf_counter()
+        delivered = executor.take()
+        self._waited += time.perf_counter() - begun
+        if self._exec_pipelined and self._exec_async:
+            executor.fill(self._depth, needed=0)
+        self._last = delivered
+        self._checked(delivered.outputs)
+        return delivered
 
     def iter_setup(self) -> None:
         """Called before each run; subclasses override it to feed inputs."""
@@ -421,12 +509,40 @@ class Pipeline:
         if not self._enable_checkpointing:
             raise RuntimeError("checkpointing is off: give the pipeline enable_checkpointing=True")
         executor = self._built()
-        assert self._plan is not None
-        text = saving.checkpoint_to_json(self._plan, executor.state())
+        text = saved_state.to_json(self.plan, executor, self._place)
         if filename is not None:
-            with open(filename, "w") as file:
-                file.write(text)
+            saved_state.write(filename, text)
         return text
+
+    def state_dict(self) -> dict[str, Any]:
+        """The same as plain data, also without ``enable_checkpointing`` where no object of the user keeps a state."""
+        return saved_state.take(self.plan, self._built(), self._place)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on after the batch at which ``state_dict()`` or ``checkpoint()`` was taken, whatever was run since."""
+        self._built()
+        self._go_to(saved_state.checked(state))
+
+    def _go_to(self, state: dict[str, Any]) -> None:
+        assert self._executor is not None
+        saved_state.load(state, self.plan, self._executor)
+        self._loop, self._place, self._consumed = None, dict(state.get("loop", {})), False
+        self._last = None
+
+    def seek(self, step: int, epoch: int = 0) -> None:
+        """Goes to batch ``step`` of ``epoch`` without making the batches before it.
+
+        It takes the same time whatever the number; sources and functions that keep a state cannot follow and raise.
+        """
+        for name, value in (("step", step), ("epoch", epoch)):
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+                raise ValueError(f"{name} must be an integer of at least 0, got {value!r}")
+        executor = self._built()
+        saved_state.check_seekable(self.plan)
+        executor.seek(int(step), int(epoch))
+        place = {"epoch": int(epoch), "step": int(step), "ended": False, "over": False, "carry": 0}
+        self._loop, self._place, self._consumed = None, place, False
+        self._last = None
 
     def serialize(
         self, define_graph: Callable[[], Any] | None = None, filename: str | None = None, *, allow_pickle: bool = False

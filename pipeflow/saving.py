@@ -1,4 +1,4 @@
-"""Graphs and checkpoints as JSON, and graphs in Graphviz's language.
+"""Graphs as JSON, and graphs in Graphviz's language.
 
 User objects go by import path (``module:qualname``), which is checked when saving; by value, pickled, only when the caller
 says ``allow_pickle`` when saving and again when loading. Nothing is ever unpickled otherwise.
@@ -6,7 +6,6 @@ says ``allow_pickle`` when saving and again when loading. Nothing is ever unpick
 
 import base64
 import json
-import sys
 from collections.abc import Mapping
 from enum import Enum
 from pkgutil import resolve_name
@@ -15,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from pipeflow.declare import Call, Outputs, Spec, convert, find
-from pipeflow.errors import InvalidState, function_name
+from pipeflow.errors import function_name
 from pipeflow.graph import DataNode, Edge, Graph, GraphNode, Recorder
-from pipeflow.plan import Plan, plain
+from pipeflow.plan import plain
 from pipeflow.version import VERSION
 
 FORMAT = 1
@@ -222,40 +221,6 @@ def graph_from_json(serialized: "str | bytes", recorder: Recorder, allow_pickle:
     recorder.guard = ()
     recorder.graph.outputs = [Edge(number, index) for number, index in document["outputs"]]
     return recorder.graph
-
-
-# Checkpoints
-
-
-def checkpoint_to_json(plan: Plan, state: Mapping[str, Any]) -> str:
-    """A state of a pipeline with what must be equal where it is restored."""
-    try:
-        return json.dumps({
-            "format": FORMAT, "pipeflow": VERSION, "python": ".".join(map(str, sys.version_info[:2])), "seed": plan.seed,
-            "operators": [step.name for step in plan.steps()], **state,
-        })  # fmt: skip
-    except TypeError as error:
-        raise TypeError(
-            f"the state of a source or function is not plain data: {error}; get_state() must return what JSON can hold"
-        ) from error
-
-
-def checkpoint_from_json(text: "str | bytes", plan: Plan) -> dict[str, Any]:
-    """The state, or an error that says what differs."""
-    state = _document(text, "a checkpoint")
-    operators = [step.name for step in plan.steps()]
-    if state.get("operators") != operators:
-        saved = state.get("operators") or []
-        missing, added = [n for n in saved if n not in operators], [n for n in operators if n not in saved]
-        raise InvalidState(
-            f"the checkpoint is of another pipeline: it has {missing or 'no'} operators that this one lacks "
-            f"and lacks {added or 'none'}"
-        )
-    if state.get("seed") != plan.seed:
-        raise InvalidState(
-            f"the checkpoint was made with seed {state.get('seed')} and this pipeline has seed {plan.seed}"
-        )
-    return state
 
 
 # Drawing

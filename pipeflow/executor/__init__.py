@@ -20,6 +20,6 @@ The contract. A difference between it and the code is a bug.
 10. *A step that calls back* into its own executor is refused with InvalidState, because it would wait for itself.
 """
 
-from pipeflow.executor.ring import Executor, Options
+from pipeflow.executor.ring import Delivered, Executor, Options
 
-__all__ = ["Executor", "Options"]
+__all__ = ["Delivered", "Executor", "Options"]

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -53,7 +54,6 @@ class Delivered:
     size: int
     positions: np.ndarray
     padding: np.ndarray | None  # samples that are there only to fill the batch
-    ends: frozenset[str]  # the readers whose epoch ends with this batch
 
 
 @dataclass
@@ -212,7 +212,9 @@ class Executor:
         self.epoch = 0
         self.iteration = 0
         self.position = 0
+        self._timed = False
         self.ending: Ending = "fill"
+        self.ends: frozenset[str] = frozenset()  # the readers whose epoch ended with the batch that was taken last
         self._sizes: dict[str, dict[str, Any]] = {}
         self._keepers: dict[int, Keeper] = {}
         if options.checkpointing:
@@ -270,6 +272,9 @@ class Executor:
                     for call in self.watch.overdue():
                         self._give_up(call)
         if batch.ended:
+            # Nothing runs ahead of an end, so what the sources tell now is the state after it.
+            told = {item.step.name: item.state(self.options.checkpointing) for item in self.sources}
+            self._after = {**self._after, "states": {**self._after["states"], **told}}
             raise StopIteration
         with self._lock:
             self._ring.popleft()
@@ -278,6 +283,7 @@ class Executor:
             "epoch": batch.epoch, "iteration": batch.iteration + 1, "position": batch.position_after,
             "states": {**self._after["states"], **batch.states},
         }  # fmt: skip
+        self.ends = frozenset(batch.ends)
         error = batch.failure() or self.failures.account(batch)
         self._after["failures"] = self.failures.state()
         if error is not None:
@@ -293,7 +299,6 @@ class Executor:
             batch.size if rows is None else len(rows),
             batch.positions if rows is None else batch.positions[rows],
             batch.padding if rows is None or batch.padding is None else batch.padding[rows],
-            frozenset(batch.ends),
         )
 
     def reset(self, rewind: bool = False) -> None:
@@ -337,6 +342,19 @@ class Executor:
         result["pool"] = {"allocations": self.pool.allocations, "reserved": self.pool.reserved}
         return result
 
+    def time_operators(self, on: bool) -> None:
+        """Begins or ends to measure how long operators take."""
+        self._timed = on
+        for stage in self.stages:
+            if isinstance(stage, SampleStage):
+                stage.timed = on
+
+    def slowest(self) -> str:
+        """The operator that has taken most time while operators were timed, "" where none was."""
+        steps = [item for stage in self.stages[1:] for item in getattr(stage, "steps", [stage])]
+        timed = [item for item in (*self.sources, *steps) if getattr(item, "seconds", 0.0) > 0]
+        return max(timed, key=lambda item: item.seconds).step.op if timed else ""
+
     def _measure(self, batch: BatchRun) -> None:
         for step in self.plan.steps():
             totals, largest = [], []
@@ -358,6 +376,11 @@ class Executor:
                 max(pair) for pair in zip(known.get("max_real_memory_size", largest), largest)
             ]
             known["max_reserved_memory_size"] = known["max_real_memory_size"]
+
+    @property
+    def ended(self) -> bool:
+        """Whether a source has ended the epoch with StopIteration."""
+        return self._ended
 
     @property
     def readers(self) -> list[SourceStep]:
@@ -495,7 +518,10 @@ class Executor:
             elif self.plan.stages[stage].kind == "processes":
                 waits = self._visit_processes(batch, self.stages[stage])
             else:
+                begun = time.perf_counter()
                 self.stages[stage].run(batch, self.pool)
+                if self._timed and hasattr(self.stages[stage], "seconds"):
+                    self.stages[stage].seconds += time.perf_counter() - begun
                 if stage in self._keepers:
                     keeper = self._keepers[stage]
                     batch.states[keeper.name] = keeper.snapshot()

@@ -429,6 +429,7 @@ class SampleStage:
         self.merges = [MergeStep(plan, step, set()) for step in stage.merges]
         self.slots = len(plan.slots)
         self.stand_in: Callable[[BatchRun, Step, int], Any] | None = None  # what a rule gives for a step that failed
+        self.timed = False
         self._seconds_per_sample = 0.0
 
     def chunk(self, left: int, threads: int) -> int:
@@ -450,18 +451,22 @@ class SampleStage:
         started = time.perf_counter()
         row: list[Any] = [None] * self.slots
         members = [(step, step.mask(batch), Placement(batch, step, arena, pool)) for step in self.steps]
+        timed = begin if self.timed else -1  # one sample of a chunk stands for all
         for sample in range(begin, end):
             if sample in batch.absent or sample in batch.failures:
                 continue
             for step, mask, place in members:
                 if mask is not None and not mask[sample]:
                     continue
+                begun = time.perf_counter() if sample == timed else 0.0
                 try:
                     step.run(batch, sample, row, place)
                 except Exception as error:
                     batch.fail(error, step.step, sample)
                     if not self._stood_in(batch, step, sample, row, place):
                         break
+                if begun:
+                    step.seconds += (time.perf_counter() - begun) * (end - begin)
         taken = (time.perf_counter() - started) / (end - begin)
         known = self._seconds_per_sample
         self._seconds_per_sample = taken if not known else 0.8 * known + 0.2 * taken

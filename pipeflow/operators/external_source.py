@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -166,12 +167,12 @@ class ExternalSource:
         if reason:
             raise InvalidState(f"seek() needs sources that can be asked for any batch: {reason}")
 
-    def batches_left(self, state: Any, batch_size: int, ending: Any) -> int | None:
+    def batches_left(self, state: Any, batch_size: int, ending: Any) -> float | None:
         """How many batches the epoch of a saved state still has, None where that is not known."""
         del ending
         known = None if self.callback is None else self.callback.left(state)
-        if known is None:
-            return None
+        if known is None or known == math.inf:
+            return known
         return -(-known // batch_size) if self.per_sample else known
 
     def _split(self, value: Any, what: str) -> Sequence[Any]:
@@ -476,11 +477,14 @@ class _Callback:
             "iteration number (or SampleInfo) and keeps no state"
         )
 
-    def left(self, state: Any) -> int | None:
-        if self._restartable is None or self.cycle == "quiet" or not hasattr(self.source, "__len__") or not state:
+    def left(self, state: Any) -> float | None:
+        if self.cycle == "quiet":
+            return math.inf
+        if self._restartable is None or not hasattr(self.source, "__len__") or not state:
             return None
         rest = len(self.source) - state["taken"]
-        return rest if rest > 0 or not self.rewinds else len(self.source)
+        again = self.rewinds or self.cycle == "raise"
+        return rest if rest > 0 or not again else len(self.source)
 
     def state(self) -> Any:
         if self._restartable is None and not self._exhausted:
@@ -488,10 +492,10 @@ class _Callback:
         return {"taken": self._taken, "exhausted": self._exhausted}
 
     def restore(self, state: Any) -> None:
-        self._exhausted = bool(state and state["exhausted"])
+        self._exhausted = bool(state and state.get("exhausted"))
         if self._restartable is None:
             return
-        taken = state["taken"] if state and "source" not in state else 0
+        taken = state.get("taken", 0) if state and "source" not in state else 0
         if self._once and taken >= self._taken:
             taken -= self._taken
         elif self._once:

@@ -1,15 +1,165 @@
-"""torch in pipelines: its tensors inside user functions (``fn.py_function``, ``fn.torch_python_function``)."""
+"""torch: iterators that give its tensors, and its tensors inside user functions (``fn.py_function``)."""
 
 import sys
 import types as _python_types
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from pipeflow import declare
+from pipeflow.errors import nearest
 from pipeflow.operators import tensor_functions
+from pipeflow.plugin.base import BaseIterator, LastBatchPolicy, dense_array
+from pipeflow.tensors import TensorCPU, TensorListCPU, copy_out
+
+__all__ = [
+    "ClassificationIterator", "DALIClassificationIterator", "DALIGenericIterator", "DALIRaggedIterator", "GenericIterator",
+    "LastBatchPolicy", "RaggedIterator", "feed_ndarray", "to_array", "to_tensor",
+]  # fmt: skip
+
+# ----------------------------------------------------------------------------------------------------
+# Iterators
+
+Collate = Literal["dense", "nested", "padded", "list", "coo"]
+
+
+def as_tensor(array: np.ndarray) -> Any:
+    """A tensor on the array's memory, which the tensor keeps; text stays a list of strings."""
+    if array.dtype == object:
+        return array.tolist()
+    return to_tensor(array)
+
+
+class GenericIterator(BaseIterator):
+    """Gives, for every batch, a list with one dictionary of tensors per pipeline.
+
+    The tensors lie on the pipeline's memory, without a copy, and are yours to keep. ``pin_memory=True`` copies them to
+    page-locked memory, from which copies to the GPU do not wait. ``mask="valid"`` adds a tensor of bools under that name,
+    False for samples that only fill the batch; ``container`` chooses "dict", "tuple" or "namedtuple".
+    """
+
+    def __init__(self, pipelines: Any, output_map: Sequence[str], *args: Any, pin_memory: bool = False, **options: Any) -> None:
+        if pin_memory and not torch.cuda.is_available():
+            raise RuntimeError("pin_memory=True needs a CUDA device, and torch sees none: leave it out")
+        self._pin = pin_memory
+        super().__init__(pipelines, output_map, *args, **options)
+
+    def convert(self, batch: TensorListCPU, name: str) -> Any:
+        """The batch as one tensor."""
+        tensor = as_tensor(dense_array(batch, name))
+        return tensor.pin_memory() if self._pin and isinstance(tensor, torch.Tensor) else tensor
+
+    def convert_mask(self, valid: np.ndarray) -> torch.Tensor:
+        """The mask as a tensor of bools."""
+        return torch.from_numpy(valid)
+
+
+class ClassificationIterator(GenericIterator):
+    """A GenericIterator of pipelines with two outputs, "data" and "label"."""
+
+    def __init__(self, pipelines: Any, *args: Any, **options: Any) -> None:
+        super().__init__(pipelines, ["data", "label"], *args, **options)
+
+
+class RaggedIterator(GenericIterator):
+    """A GenericIterator for samples of different shapes.
+
+    ``output_types`` says for each output, or for all, what to make of its samples: "dense" one tensor, "nested" a nested
+    tensor (jagged layout where only the first axis differs), "padded" one tensor filled up with ``fill_value``, "list" a list
+    of tensors, "coo" a sparse tensor.
+    """
+
+    DENSE_TAG: Collate = "dense"
+    SPARSE_LIST_TAG: Collate = "list"
+    SPARSE_COO_TAG: Collate = "coo"
+
+    def __init__(
+        self, pipelines: Any, output_map: Sequence[str], *args: Any,
+        output_types: "Collate | Sequence[Collate] | Mapping[str, Collate] | None" = None, fill_value: float = 0, **options: Any,
+    ) -> None:  # fmt: skip
+        names = list(output_map)
+        if output_types is None or isinstance(output_types, str):
+            kinds = dict.fromkeys(names, output_types or "list")
+        elif isinstance(output_types, Mapping):
+            kinds = {name: output_types.get(name, "dense") for name in names}
+        else:
+            if len(output_types) != len(names):
+                raise ValueError(f"output_types has {len(output_types)} entries for {len(names)} outputs")
+            kinds = dict(zip(names, output_types))
+        for name, kind in kinds.items():
+            if kind not in _COLLATE:
+                raise ValueError(
+                    f"the type of output {name!r} is {kind!r}{nearest(str(kind), _COLLATE)}; there are {sorted(_COLLATE)}"
+                )
+        self._kinds = kinds
+        self._fill = fill_value
+        super().__init__(pipelines, output_map, *args, **options)
+
+    def convert(self, batch: TensorListCPU, name: str) -> Any:
+        """The samples in the form chosen for this output."""
+        kind = self._kinds[name]
+        result = super().convert(batch, name) if kind == "dense" else _COLLATE[kind](batch.samples(), self._fill)
+        if self._pin and kind == "padded":
+            result = result.pin_memory()
+        return result
+
+
+def _nested(samples: Sequence[np.ndarray], _fill: float) -> torch.Tensor:
+    tensors = [to_tensor(sample) for sample in samples]
+    same_rest = len({sample.shape[1:] for sample in samples}) == 1 and samples[0].ndim > 0
+    return torch.nested.nested_tensor(tensors, layout=torch.jagged if same_rest else torch.strided)
+
+
+def _padded(samples: Sequence[np.ndarray], fill: float) -> torch.Tensor:
+    extents = [max(sizes) for sizes in zip(*[sample.shape for sample in samples])]
+    result = np.full((len(samples), *extents), fill, samples[0].dtype)
+    for row, sample in zip(result, samples):
+        row[tuple(slice(0, extent) for extent in sample.shape)] = sample
+    return torch.from_numpy(result)
+
+
+def _coo(samples: Sequence[np.ndarray], _fill: float) -> torch.Tensor:
+    coordinates = [
+        np.concatenate([np.full((1, sample.size), number), np.indices(sample.shape).reshape(sample.ndim, -1)])
+        for number, sample in enumerate(samples)
+    ]
+    extents = [max(sizes) for sizes in zip(*[sample.shape for sample in samples])]
+    values = np.concatenate([sample.reshape(-1) for sample in samples])
+    indices = torch.from_numpy(np.concatenate(coordinates, axis=1))
+    shape = (len(samples), *extents)
+    return torch.sparse_coo_tensor(indices, torch.from_numpy(values), shape, is_coalesced=True, check_invariants=True)
+
+
+_COLLATE: dict[str, Any] = {
+    "dense": None, "nested": _nested, "padded": _padded, "coo": _coo,
+    "list": lambda samples, _fill: [as_tensor(sample) for sample in samples],
+}  # fmt: skip
+
+DALIGenericIterator = GenericIterator
+DALIClassificationIterator = ClassificationIterator
+DALIRaggedIterator = RaggedIterator
+
+
+def feed_ndarray(tensor_or_tl: Any, arr: torch.Tensor, cuda_stream: Any = None, non_blocking: bool = False) -> torch.Tensor:
+    """Copies a TensorCPU (or a batch of equal shapes) into a torch tensor of the same shape and type."""
+    del cuda_stream, non_blocking  # a copy on the CPU is done when this returns
+    source = tensor_or_tl.as_tensor() if isinstance(tensor_or_tl, TensorListCPU) else tensor_or_tl
+    if not isinstance(source, TensorCPU):
+        raise TypeError(f"feed_ndarray takes a TensorCPU or TensorListCPU, got {type(tensor_or_tl).__name__}")
+    target = to_array(arr)
+    if list(target.shape) != source.shape() or target.dtype != source.array.dtype:
+        raise ValueError(
+            f"the tensor is {target.dtype} {target.shape} and the data {source.array.dtype} {tuple(source.shape())}: "
+            "they must be equal"
+        )
+    if target.flags.c_contiguous:
+        copy_out(source.array, target)
+    else:
+        np.copyto(target, source.array)
+    return arr
+
 
 # ----------------------------------------------------------------------------------------------------
 # Tensors inside user functions

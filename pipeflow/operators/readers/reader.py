@@ -140,7 +140,11 @@ class Reader:
         """The place in the order, a few numbers."""
         if self._sampler is not None:
             return self._sampler.state()
-        return dict(self._saved) if self._saved is not None else Sampler(self.order, 1).state()
+        if self._saved is not None:
+            return dict(self._saved)
+        begun = Sampler(self.order, 1).state()
+        del begun["seed"]  # not known before the pipeline's key is
+        return begun
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Goes to a saved place."""

@@ -1,0 +1,219 @@
+"""Checkpoints: where a pipeline stands after the last batch that was delivered, as a few hundred bytes of JSON.
+
+What is saved: the epoch, the number of batches and samples given, the place of every source, the state that objects of the
+user told with ``get_state()`` as that batch was produced, and where the loop over epochs stands. What must be equal where it
+is loaded: the operators by name, the seed, and what the sources themselves ask for (size, shuffling). What may differ:
+threads, worker processes, prefetching, batch size, and the number of shards of shuffled readers. Package version and CPU
+features are recorded; where they differ the samples are the same but bit-equality is not promised, and a warning says so.
+"""
+
+import hashlib
+import json
+import os
+import platform
+import sys
+import warnings
+import zlib
+from collections import Counter
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pipeflow.errors import InvalidState, count_of, function_name
+from pipeflow.executor import Executor
+from pipeflow.executor.steps import keeps_state
+from pipeflow.plan import Plan, Step
+from pipeflow.version import VERSION
+
+FORMAT = 2
+OPERATORS_BYTES = 1000  # names of operators beyond this are summed up, so that a checkpoint stays below 2 kB
+_FEATURES = ("sse4_2", "avx", "avx2", "fma", "avx512f", "asimd", "sve")
+
+
+# Taking
+
+
+def take(plan: Plan, executor: Executor, place: Mapping[str, Any]) -> dict[str, Any]:
+    """The state after the last delivered batch as plain data, with what it must fit."""
+    check_saveable(plan, executor)
+    return {
+        "kind": "pipeflow checkpoint", "format": FORMAT, "pipeflow": VERSION,
+        "python": ".".join(map(str, sys.version_info[:2])), "cpu": cpu_features(), "seed": plan.seed,
+        "operators": _operators(plan), **executor.state(), "loop": dict(place),
+    }  # fmt: skip
+
+
+def to_json(plan: Plan, executor: Executor, place: Mapping[str, Any]) -> str:
+    """``take`` as text, with a checksum."""
+    state = take(plan, executor, place)
+    return json.dumps({**state, "checksum": _checksum(state)})
+
+
+def write(filename: str, text: str) -> None:
+    """Writes a checkpoint whole or not at all, so that a job killed meanwhile keeps the one before."""
+    partial = f"{filename}.{os.getpid()}.part"
+    try:
+        with open(partial, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, filename)
+    finally:
+        if os.path.exists(partial):
+            os.remove(partial)
+
+
+def check_saveable(plan: Plan, executor: Executor) -> None:
+    """An error that lists every part whose state cannot be told."""
+    reasons = []
+    for item in executor.sources:
+        reason = item.source.unsaveable() if hasattr(item.source, "unsaveable") else ""
+        if reason:
+            reasons.append(f"{item.step.name!r}: {reason}")
+    for kind, step, keeper in _keepers(plan):
+        if kind == "sample" or dict(step.constants).get("parallel", "serial") != "serial":
+            reasons.append(
+                f"{step.name!r}: {function_name(keeper)} keeps a state (get_state) and is not called one sample after another, "
+                "so it has no state after a batch: leave parallel= out"
+            )
+        elif not executor.options.checkpointing:
+            reasons.append(f"{step.name!r}: {function_name(keeper)} keeps a state: build with enable_checkpointing=True")
+    if reasons:
+        raise InvalidState("the state of this pipeline cannot be saved: " + "; ".join(reasons))
+
+
+def check_seekable(plan: Plan) -> None:
+    """An error that names an object whose state only the batches before can make."""
+    for _, step, keeper in _keepers(plan):
+        raise InvalidState(
+            f"seek() cannot tell the state that {function_name(keeper)} of {step.name!r} would have after the batches before; "
+            "use checkpoint() and load it"
+        )
+
+
+def _keepers(plan: Plan) -> list[tuple[str, Step, Any]]:
+    found: list[tuple[str, Step, Any]] = []
+    for stage in plan.stages:
+        for step in (*stage.columns, *stage.steps):
+            for _, value in step.constants:
+                if keeps_state(plan.constant(value)):
+                    found.append((stage.kind, step, plan.constant(value)))
+    return found
+
+
+# Loading
+
+
+def from_json(text: "str | bytes") -> dict[str, Any]:
+    """The state that ``to_json`` wrote."""
+    try:
+        state = json.loads(text)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"this is not a checkpoint of a pipeline, or only a part of one: {error}") from error
+    if isinstance(state, dict) and "checksum" in state:
+        saved = state.pop("checksum")
+        if saved != _checksum(state):
+            raise ValueError("the checkpoint is damaged: its checksum does not fit its content")
+    return checked(state)
+
+
+def checked(state: Any) -> dict[str, Any]:
+    """A state whose fields are all there and of their types."""
+    if not isinstance(state, Mapping) or state.get("kind", "") != "pipeflow checkpoint":
+        if isinstance(state, Mapping) and state.get("format") == 1:
+            raise ValueError(
+                "this is a serialized pipeline: use Pipeline.deserialize()"
+                if "nodes" in state
+                else f"the checkpoint has format 1, of an older version; this version reads format {FORMAT}"
+            )
+        raise ValueError("this is not a checkpoint of a pipeline: the field 'kind' is missing or says something else")
+    if state.get("format") != FORMAT:
+        raise ValueError(
+            f"the checkpoint has format {state.get('format')!r} (made by pipeflow {state.get('pipeflow')}); "
+            f"this version reads format {FORMAT}"
+        )
+    for name in ("epoch", "iteration", "position", "seed"):
+        value = state.get(name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise ValueError(f"the checkpoint is damaged: {name} is {value!r}")
+    for name in ("states", "operators", "loop"):
+        if not isinstance(state.get(name), Mapping):
+            raise ValueError(f"the checkpoint is damaged: {name} is {state.get(name)!r}")
+    return dict(state)
+
+
+def load(state: Mapping[str, Any], plan: Plan, executor: Executor) -> None:
+    """Takes an executor to a state, or says what does not fit and leaves it where it was."""
+    check_fits(state, plan, executor)
+    before = executor.state()
+    try:
+        executor.go_to({name: value for name, value in state.items() if name in before})
+    except Exception:
+        executor.go_to(before)
+        raise
+
+
+def check_fits(state: Mapping[str, Any], plan: Plan, executor: Executor) -> None:
+    """An error that says what differs between a saved pipeline and this one."""
+    own, saved = _operators(plan), state["operators"]
+    if saved.get("digest") != own["digest"]:
+        raise InvalidState(f"the checkpoint is of another pipeline: {_difference(saved, own)}")
+    if state["seed"] != plan.seed:
+        raise InvalidState(
+            f"the checkpoint was made with seed {state['seed']} and this pipeline has seed {plan.seed}: give seed={state['seed']}"
+        )
+    missing = [item.step.name for item in executor.sources if item.step.name not in state["states"]]
+    if missing:
+        raise InvalidState(f"the checkpoint has no state for {missing}: it is damaged, or was made by other code")
+    found = {"pipeflow": VERSION, "cpu": cpu_features()}
+    for name, value in found.items():
+        if state.get(name) != value:
+            warnings.warn(
+                f"the checkpoint was made with {name} {state.get(name)} and this is {value}: the same samples follow, but they "
+                "may differ in their last bits",
+                stacklevel=4,
+            )
+
+
+def _operators(plan: Plan) -> dict[str, Any]:
+    """The names of the operators; of a large graph how many there are of each kind, or their number alone."""
+    steps = plan.steps()
+    names = [step.name for step in steps if not step.fetch]
+    digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+    details: tuple[Any, ...] = (names, dict(Counter(step.op for step in steps if not step.fetch)))
+    for detail in details:
+        if len(json.dumps(detail)) <= OPERATORS_BYTES:
+            return {"digest": digest, "names": detail}
+    return {"digest": digest, "names": len(names)}
+
+
+def _difference(saved: Mapping[str, Any], own: Mapping[str, Any]) -> str:
+    before, now = saved.get("names"), own["names"]
+    if isinstance(before, int) or isinstance(now, int) or type(before) is not type(now):
+        counts = [names if isinstance(names, int) else len(names or ()) for names in (before, now)]
+        return f"it has {count_of(counts[0], 'operator')}, this one {counts[1]}, or others"
+    one: Counter[str] = Counter(before)
+    other: Counter[str] = Counter(now)
+    gone, added = sorted((one - other).elements()), sorted((other - one).elements())
+    if not gone and not added:
+        return "the same operators stand in another order"
+    return f"it has {gone or 'no'} operators that this one lacks and lacks {added or 'none'}"
+
+
+def _checksum(state: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(state, sort_keys=True).encode())
+
+
+@lru_cache(maxsize=1)
+def cpu_features() -> str:
+    """The machine's architecture and the instruction sets that change the last bits of sums."""
+    flags: set[str] = set()
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith(("flags", "Features")):
+                flags.update(line.partition(":")[2].split())
+                break
+    except OSError:
+        pass
+    return " ".join([platform.machine(), *[name for name in _FEATURES if name in flags]])

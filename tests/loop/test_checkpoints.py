@@ -1,0 +1,306 @@
+"""Checkpoints: resuming at every step, in any process; states that do not fit; going to a batch directly."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from loop.checkpoint_cases import CASES, Counter
+from loop.conformance import check_resume, check_resume_after_kill, digest
+from loop.loops import declare_numbers, epoch, numbers, values
+
+from pipeflow import checkpoint, fn, pipeline_def
+from pipeflow.errors import InvalidState
+from pipeflow.plugin.base import LastBatchPolicy
+from pipeflow.plugin.numpy import GenericIterator
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_resume_at_every_step_of_two_epochs(case):
+    """A checkpoint after any batch, at any prefetch depth, continues bit for bit; and it is small."""
+    check_resume(CASES[case])
+
+
+@pytest.mark.parametrize(
+    ("case", "stop"), [("shuffled", 2), ("stateful_source", 7), ("stateful_function", 5), ("conditional", 3)]
+)
+def test_resume_in_a_fresh_process_after_a_kill(case, stop, tmp_path):
+    """A job that was killed after a checkpoint goes on in another process as if nothing had happened."""
+    pipeline = CASES[case]()
+    expected = [json.loads(json.dumps(digest(batch))) for _ in range(2) for batch in pipeline.epoch()]
+    assert check_resume_after_kill("loop.checkpoint_cases", case, tmp_path, stop) == expected
+
+
+def halves(pipeline, batches):
+    """The numbers of the first batches of an epoch, and the checkpoint after them."""
+    seen = []
+    for batch, _ in zip(pipeline.epoch(), range(batches)):
+        seen += [value for value, valid in zip(values(batch), pipeline.valid) if valid]
+        saved = pipeline.checkpoint()
+    return seen, saved
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (4, 2), (3, 5), (2, 1)])
+def test_another_number_of_shards_and_threads_continues_an_epoch(before, after):
+    """Elastic resume: the same epoch, nothing lost or twice, then whole epochs; every rank gives as many batches."""
+    def rank(number, of, **options):
+        shard = {"num_shards": of, "shard_id": number}
+        return numbers(47, batch_size=3, random_shuffle=True, enable_checkpointing=True, **shard, **options)
+
+    seen, states = [], []
+    for number in range(before):
+        part, saved = halves(rank(number, before), 2)
+        seen += part
+        states.append(saved)
+    restored = [rank(number, after, checkpoint=states[number % before], num_threads=1 + number) for number in range(after)]
+    for expected in (sorted(set(range(47)) - set(seen)), list(range(47))):
+        rest, counts = [], set()
+        for pipeline in restored:
+            batches = 0
+            for batch in pipeline.epoch():
+                batches += 1
+                rest += [value for value, valid in zip(values(batch), pipeline.valid) if valid]
+            counts.add(batches)
+        assert sorted(rest) == expected
+        assert len(counts) == 1
+
+
+def test_contiguous_shards_need_their_count_and_say_so():
+    """Unshuffled shards are runs of samples: another count would lose some, so it is refused."""
+    _, saved = halves(numbers(20, batch_size=2, num_shards=2, enable_checkpointing=True), 1)
+    with pytest.raises(ValueError, match="num_shards was 2, is 4; contiguous shards can only be taken up by as many"):
+        numbers(20, batch_size=2, num_shards=4, checkpoint=saved).build()
+
+
+@pytest.mark.parametrize("policy", list(LastBatchPolicy))
+def test_iterators_resume_at_every_step(policy):
+    """checkpoints() and state_dict() of an iterator over two pipelines, at every batch of two epochs."""
+    def make(states=(None, None)):
+        pipelines = [
+            numbers(17, batch_size=3, num_shards=2, shard_id=rank, enable_checkpointing=True, checkpoint=state)
+            for rank, state in enumerate(states)
+        ]
+        return GenericIterator(pipelines, ["x", "u"], reader_name="numbers", last_batch_policy=policy)
+
+    def plain(batch):
+        return [(part["x"].tolist(), part["u"].tolist()) for part in batch]
+
+    iterator, steps = make(), []
+    for _ in range(2):
+        steps += [(plain(batch), iterator.checkpoints(), iterator.state_dict()) for batch in iterator]
+        steps.append((None, iterator.checkpoints(), iterator.state_dict()))
+    whole = [batch for batch, _, _ in steps]
+    for number, (_, texts, state) in enumerate(steps[:-1]):
+        loaded = make()
+        loaded.load_state_dict(json.loads(json.dumps(state)))
+        for restored in (make(texts), loaded):
+            rest = []
+            for _ in range(whole[number + 1 :].count(None)):
+                rest += [plain(batch) for batch in restored]
+                rest.append(None)
+            assert rest == whole[number + 1 :], number
+
+
+def test_the_state_is_that_of_the_last_delivered_batch():
+    """A function that ran ahead of the loop is saved as it was when the delivered batch was made."""
+    counter = Counter()
+    pipeline = pipeline_def(lambda: fn.python_function(declare_numbers()(count=100), function=counter), batch_size=2,
+                            num_threads=2, prefetch_queue_depth=5, enable_checkpointing=True)()
+    for number, _ in zip(range(1, 4), pipeline.epoch()):
+        state = pipeline.state_dict()["states"]["python_function_0"]
+        assert state["dict"]["calls"] == 2 * number
+
+
+def test_seek_goes_to_any_batch_of_any_epoch():
+    """seek(step, epoch) gives what walking gives, and takes a pipeline back as well."""
+    walked = numbers(23, batch_size=4, random_shuffle=True)
+    epochs = [epoch(walked) for _ in range(3)]
+    pipeline = numbers(23, batch_size=4, random_shuffle=True)
+    for number in (2, 0, 1):
+        for step in range(6):
+            pipeline.seek(step, number)
+            assert epoch(pipeline) == epochs[number][step:]
+    pipeline.seek(4 * 10**9)
+    assert len(pipeline.run()[0]) == 4
+
+
+def test_seek_moves_sources_that_are_told_the_batch():
+    """A callable that takes the iteration needs no walking."""
+    make = pipeline_def(lambda: fn.external_source(lambda iteration: np.full((2, 1), iteration)), batch_size=2, num_threads=1)
+    pipeline = make()
+    pipeline.run()
+    pipeline.reset()
+    pipeline.seek(10**6)
+    assert int(pipeline.run()[0].at(0)[0]) == 10**6
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: fn.external_source([np.zeros((2, 1))]), "gives its batches one after another"),
+        (lambda: fn.external_source(lambda: np.zeros((2, 1))), "gives its batches one after another"),
+        (lambda: fn.python_function(fn.random.uniform(), function=Counter()), "seek.. cannot tell the state that Counter"),
+    ],
+)
+def test_seek_refuses_parts_with_a_state(make, message):
+    """What only walking can reach is named."""
+    with pytest.raises(InvalidState, match=message):
+        pipeline_def(make, batch_size=2, num_threads=1)().seek(3)
+    with pytest.raises(ValueError, match="step must be an integer of at least 0, got -1"):
+        numbers(batch_size=2).seek(-1)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: fn.external_source(lambda: np.zeros((2, 1))), "takes no argument and has no get_state"),
+        (
+            lambda: fn.python_function(fn.random.uniform(), function=Counter(), parallel="threads"),
+            "is not called one sample after another",
+        ),
+    ],
+)
+def test_what_cannot_be_saved_is_said_at_build(make, message):
+    """With enable_checkpointing a part without a state to save is an error before the first batch."""
+    with pytest.raises(InvalidState, match=message):
+        pipeline_def(make, batch_size=2, num_threads=1, enable_checkpointing=True)().build()
+
+
+def test_objects_with_a_state_need_enable_checkpointing():
+    """state_dict() works without it for everything else; get_state() is not called behind the user's back."""
+    assert numbers(batch_size=2).state_dict()["iteration"] == 0
+    pipeline = pipeline_def(lambda: fn.python_function(fn.random.uniform(), function=Counter()), batch_size=2, num_threads=1)()
+    with pytest.raises(InvalidState, match="build with enable_checkpointing=True"):
+        pipeline.state_dict()
+    with pytest.raises(RuntimeError, match="checkpointing is off"):
+        pipeline.checkpoint()
+
+
+def test_a_state_that_json_cannot_hold_is_named():
+    """An object in get_state() fails the batch it belongs to, with what would be possible."""
+    class Odd(Counter):
+        def get_state(self):
+            return {"lock": object()}
+
+    pipeline = pipeline_def(lambda: fn.python_function(fn.random.uniform(), function=Odd()), batch_size=2, num_threads=1,
+                            enable_checkpointing=True)()
+    with pytest.raises(TypeError, match=r"the state that get_state\(\) of 'python_function_0' returned"):
+        pipeline.build()
+
+
+def saved(**changes):
+    """A good checkpoint of a small pipeline with some fields replaced (None removes one)."""
+    pipeline = numbers(batch_size=2, enable_checkpointing=True)
+    pipeline.run()
+    state = {**json.loads(pipeline.checkpoint()), **changes}
+    if changes:
+        state.pop("checksum", None)
+    return json.dumps({name: value for name, value in state.items() if value is not None})
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        (lambda: "", ValueError, "not a checkpoint"),
+        (lambda: saved()[:100], ValueError, "or only a part of one"),
+        (lambda: b"\x93NUMPY\x01\x00", ValueError, "not a checkpoint"),
+        (lambda: "[1, 2]", ValueError, "the field 'kind' is missing"),
+        (lambda: '{"model": 3}', ValueError, "the field 'kind' is missing"),
+        (lambda: saved().replace('"iteration": 1', '"iteration": 2'), ValueError, "damaged: its checksum"),
+        (lambda: saved(kind=None, format=1), ValueError, "format 1, of an older version"),
+        (lambda: numbers(batch_size=2).serialize(), ValueError, r"a serialized pipeline: use Pipeline.deserialize\(\)"),
+        (lambda: saved(format=3, pipeflow="9.0"), ValueError, "format 3 .made by pipeflow 9.0.; this version reads format 2"),
+        (lambda: saved(position=-4), ValueError, "damaged: position is -4"),
+        (lambda: saved(states=None), ValueError, "damaged: states is None"),
+        (lambda: saved(states={}), InvalidState, r"no state for \['numbers'\]"),
+        (lambda: saved(seed=99), InvalidState, "made with seed 99 and this pipeline has seed 5: give seed=99"),
+    ],
+)
+def test_checkpoints_that_are_damaged_or_foreign_are_refused(text, kind, message):
+    """Corrupt, truncated, older, newer and foreign files say what they are, and the pipeline is left as it was."""
+    content = text()
+    with pytest.raises(kind, match=message):
+        numbers(batch_size=2, checkpoint=content).build()
+    if kind is InvalidState:
+        pipeline = numbers(batch_size=2)
+        first = values(pipeline.run())
+        with pytest.raises(kind, match=message):
+            pipeline.load_state_dict(json.loads(content))
+        assert (first, values(pipeline.run())) == ([0, 1], [2, 3])
+
+
+def test_a_checkpoint_of_another_pipeline_says_what_differs():
+    """Missing and added operators are named; so is another size of the data set."""
+    other = pipeline_def(lambda: fn.random.coin_flip() + declare_numbers()(count=10, name="numbers"), batch_size=2, seed=5,
+                         num_threads=1)
+    with pytest.raises(InvalidState, match=r"it has \['random.uniform_0'\] operators that this one lacks and lacks \["):
+        other(checkpoint=saved()).build()
+    with pytest.raises(ValueError, match="size was 10, is 11"):
+        numbers(11, batch_size=2, checkpoint=saved()).build()
+
+
+def test_a_function_that_had_no_state_before_is_named():
+    """A checkpoint without the state of a function that now has one does not fit."""
+    def plain():
+        return fn.python_function(fn.random.uniform(), function=lambda x: x)
+
+    state = pipeline_def(plain, batch_size=2, seed=1, num_threads=1)().state_dict()
+    stateful = pipeline_def(lambda: fn.python_function(fn.random.uniform(), function=Counter()), batch_size=2, seed=1,
+                            num_threads=1, enable_checkpointing=True)()
+    with pytest.raises(InvalidState, match="no state for 'python_function_0'"):
+        stateful.load_state_dict(state)
+
+
+@pytest.mark.parametrize("field", ["pipeflow", "cpu"])
+def test_another_version_or_machine_is_a_warning(field):
+    """What may change the last bits is recorded, and said when it differs."""
+    with pytest.warns(UserWarning, match=f"was made with {field} something else"):
+        numbers(batch_size=2, checkpoint=saved(**{field: "something else"})).build()
+
+
+def test_the_seed_of_a_checkpoint_is_taken_where_none_is_given():
+    """A pipeline without a seed of its own continues with the saved one."""
+    def make(**options):
+        return pipeline_def(lambda: fn.random.uniform(), batch_size=2, num_threads=1, enable_checkpointing=True)(**options)
+
+    first = make()
+    first.run()
+    expected = first.checkpoint(), digest(first.run())
+    assert digest(make(checkpoint=expected[0]).run()) == expected[1]
+
+
+def test_large_graphs_keep_small_checkpoints():
+    """Three hundred operators still fit in 2 kB, and a difference is still found."""
+    def define(count):
+        value = fn.random.uniform()
+        for _ in range(count):
+            value = value + fn.random.uniform()
+        return value
+
+    make = pipeline_def(define, batch_size=2, num_threads=1, seed=1, enable_checkpointing=True)
+    text = make(count=300).checkpoint()
+    assert len(text) < 2048
+    with pytest.raises(InvalidState, match=r"lacks \[.*random.uniform"):
+        make(count=301, checkpoint=text).build()
+
+
+def test_files_are_written_whole(tmp_path):
+    """checkpoint(filename) replaces the file in one step and leaves nothing else behind."""
+    pipeline = numbers(batch_size=2, enable_checkpointing=True)
+    path = tmp_path / "state.json"
+    path.write_text("old")
+    text = pipeline.checkpoint(str(path))
+    assert path.read_text() == text
+    assert [item.name for item in tmp_path.iterdir()] == ["state.json"]
+    assert re.match(r"^\S+( \S+)*$", checkpoint.cpu_features())
+
+
+def test_unequal_pipelines_of_an_iterator_are_refused():
+    """Checkpoints of different moments do not make one iterator."""
+    pipeline = numbers(12, batch_size=2, enable_checkpointing=True)
+    states = [pipeline.checkpoint() for _ in pipeline.epoch("fill")]
+    pipelines = [numbers(12, batch_size=2, checkpoint=state) for state in states[:2]]
+    with pytest.raises(ValueError, match="the pipelines stand at different batches"):
+        GenericIterator(pipelines, ["x", "u"], reader_name="numbers")
+    with pytest.raises(ValueError, match="the list 'pipelines' is missing"):
+        GenericIterator(numbers(batch_size=2), ["x", "u"], reader_name="numbers").load_state_dict({})
