@@ -389,7 +389,10 @@ class WholeStep(BoundStep):
     def _find_layouts(self, batch: BatchRun, inputs: Sequence[Any]) -> None:
         specs = []
         for values, slot in zip(inputs, self.step.inputs):
-            first = next((value for value in values if value is not None), None)
+            if isinstance(values, np.ndarray):
+                first = values[0, ...] if len(values) else None
+            else:
+                first = next((value for value in values if value is not None), None)
             if first is not None:
                 specs.append(declare.Spec(np.shape(first), first.dtype, batch.layouts[slot]))
         found = self.op.specs(
