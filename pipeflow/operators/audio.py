@@ -185,19 +185,18 @@ def _factor(length: int, scale: Any, in_rate: Any, out_rate: Any, out_length: An
     if out_length is not None:
         if out_length < 0:
             raise ValueError(f"out_length must not be negative, got {out_length}")
-        exact = Fraction(out_length, length) if length and out_length else Fraction(1)
+        in_rate, out_rate = (length, out_length) if length and out_length else (1, 1)
     elif scale is not None:
         if not isfinite(scale) or scale <= 0:
             raise ValueError(f"scale must be positive, got {scale}")
-        exact = Fraction(scale)
+        in_rate, out_rate = 1, scale
     else:
         for name, rate in (("in_rate", in_rate), ("out_rate", out_rate)):
             if not isfinite(rate) or rate <= 0:
                 raise ValueError(f"{name} must be positive, got {rate}")
-        exact = Fraction(out_rate) / Fraction(in_rate)
-    if exact < kernels.audio_resample.SMALLEST:
-        raise ValueError(f"the factor {float(exact):g} is too small: the lowest is 1/4096")
-    return kernels.audio_resample.simplest(exact)
+    if out_rate / in_rate < kernels.audio_resample.SMALLEST:
+        raise ValueError(f"the factor {out_rate / in_rate:g} is too small: the lowest is 1/4096")
+    return kernels.audio_resample.quotient(out_rate, in_rate)
 
 
 def _infer_resampled(specs: tuple[Spec, ...], args: Args) -> Spec:

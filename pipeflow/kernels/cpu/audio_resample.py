@@ -55,9 +55,10 @@ class Filter:
     denominator: int
 
 
-def simplest(scale: Fraction | float) -> Fraction | float:
-    """``scale`` as a ratio of small integers where it is one, also after a passage through float32; else a float."""
-    exact = Fraction(scale)
+@lru_cache(maxsize=256)
+def quotient(out_rate: float, in_rate: float) -> Fraction | float:
+    """out_rate / in_rate as a ratio of small integers where it is one, also after a passage through float32."""
+    exact = Fraction(out_rate) / Fraction(in_rate)
     near = exact.limit_denominator(EXACT_PHASES)
     if not 0 < near.numerator <= EXACT_PHASES:
         return float(exact)
@@ -187,7 +188,8 @@ def resample(
     channels = 1 if signal.ndim == 1 else signal.shape[1]
     flat, length = out.reshape(-1), len(out)
     for channel in range(channels):
-        one = np.ascontiguousarray(signal if signal.ndim == 1 else signal[:, channel])
+        one = np.ascontiguousarray(signal if signal.ndim == 1 else signal[:, channel]).view()
+        one.flags.writeable = False  # Numba compiles once more for an array of the other kind
         if chosen.numerator:
             repeats = max(-(-STRETCH // chosen.numerator), -(-chosen.taps // (2 * chosen.denominator)))
             _stretches(
