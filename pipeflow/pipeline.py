@@ -15,7 +15,7 @@ import numpy as np
 
 from pipeflow import checkpoint as saved_state
 from pipeflow import plan as planning
-from pipeflow import saving, seeds, types
+from pipeflow import saving, seeds, types, warmup
 from pipeflow.autograph_guard import do_not_convert, is_marked
 from pipeflow.debug import DebugRun
 from pipeflow.declare import check_rule
@@ -196,6 +196,7 @@ class Pipeline:
                 node.hint = node.hint or (self._bytes_per_sample,) * node.count
         self._plan = planning.compile(graph, self._seed, fuse=self._fuse, on_error=self._on_error)
         self._check_declared(graph)
+        warmup.prepare(self._plan)
         options = Options(
             self._batch_size, self._num_threads, self._depth, not (self._exec_async and self._exec_pipelined),
             self._enable_memory_stats, self._set_affinity, self._enable_checkpointing, self._py_num_workers,

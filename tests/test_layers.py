@@ -32,6 +32,7 @@ FLOORS = {
     "pipeflow/ops.py": 3,
     "pipeflow/math.py": 3,
     "pipeflow/fusion.py": 4,
+    "pipeflow/warmup.py": 5,
     "pipeflow/plan.py": 4,
     "pipeflow/backends/": 4,
     "pipeflow/executor/": 5,

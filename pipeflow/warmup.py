@@ -1,0 +1,107 @@
+"""Compiling kernels before the first sample needs them.
+
+A kernel is compiled for the types that it meets. ``prepare`` shows every step of a plan one blank sample of the types that
+are known of its inputs; ``everyday`` does so for the operators that most image pipelines are made of, and is what
+``python -m pipeflow warmup`` runs. Both only ever save time: what cannot be foreseen is compiled when it comes.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import Kernel, Spec, find
+from pipeflow.kernels import cpu as kernels
+from pipeflow.plan import Plan, Step
+
+log = logging.getLogger("pipeflow")
+
+# The files of operators whose bodies are compiled kernels; the others have nothing to prepare.
+COMPILED = frozenset(
+    f"pipeflow.operators.{name}"
+    for name in ("chains", "color", "generic", "geometry", "image", "noise", "reductions", "resize", "shape")
+)
+EXTENT = 512  # of an axis that is not known: larger than common crops, small enough to cost nothing
+SAID = 1.0  # seconds of compilation that the user is told about
+
+
+def prepare(plan: Plan) -> int:
+    """Compiles what the steps of the plan will need, as far as it can be foreseen; the number of kernels compiled."""
+    steps = [step for stage in plan.stages if stage.kind == "sample" for step in stage.steps if is_compiled(step)]
+    return counted(lambda: [show_blank(plan, step) for step in steps]) if steps else 0
+
+
+def is_compiled(step: Step) -> bool:
+    """Whether the step's operator is made of compiled kernels."""
+    return find(step.op).body.__module__ in COMPILED and not step.fetch
+
+
+def counted(work: Callable[[], Any]) -> int:
+    """Runs the work and says in one line what had to be compiled for it."""
+    before, started = kernels.jit.compiled_count(), time.perf_counter()
+    work()
+    compiled, seconds = kernels.jit.compiled_count() - before, time.perf_counter() - started
+    if compiled:
+        folder = kernels.jit.cache_folder()
+        kept = f"kept in {folder}, so that the next process need not" if folder else "not kept: no folder can be written"
+        level = logging.WARNING if seconds > SAID else logging.INFO
+        log.log(level, "compiled %d kernels in %.1f s (%s)", compiled, seconds, kept)
+    return compiled
+
+
+def show_blank(plan: Plan, step: Step) -> None:
+    """Runs the step once on zeros; an operator that cannot make anything of them is left for later."""
+    op = find(step.op)
+    constants = {name: plan.constant(value) for name, value in step.constants}
+    inputs = [blank(plan.slots[slot].spec) for slot in step.inputs]
+    if any(x is None for x in inputs):
+        return
+    layouts = [plan.slots[slot].spec.layout or "" for slot in step.inputs]
+    arguments = {}
+    for name, slot in step.nodes:
+        value = blank(plan.slots[slot].spec, small=True)
+        arguments[name] = np.ones(1, np.float32) if value is None else value + value.dtype.type(1)
+    try:
+        kernel = Kernel(op, constants, len(step.outputs))
+        kernel(inputs, layouts, arguments, 1, lambda _, shape, dtype: np.empty(shape, dtype), "")  # type: ignore[arg-type]
+    except Exception as error:
+        log.debug("%s cannot be prepared: %r", step.title, error)
+
+
+def blank(spec: Spec, small: bool = False) -> np.ndarray | None:
+    """Zeros as they may come, None where type or number of axes are not known."""
+    if spec.dtype is None or spec.shape is None or spec.dtype.kind == "O":
+        return None
+    unknown = 1 if small else EXTENT
+    return np.zeros([unknown if extent is None else extent for extent in spec.shape], spec.dtype)
+
+
+def everyday() -> int:
+    """Compiles the kernels of common image pipelines for bytes and floats; the number of kernels compiled."""
+    return counted(_everyday)
+
+
+def _everyday() -> None:
+    image = np.zeros((48, 64, 3), np.uint8)
+    norm = {"mean": (1.0, 2.0, 3.0), "std": (4.0, 5.0, 6.0), "mirror": True}
+    one = {f"{name}_1": value for name, value in norm.items()}
+    for dtype in (np.float32, np.float16):
+        run("crop_mirror_normalize", image, dtype=dtype, **norm)
+        run("random_resized_crop+crop_mirror_normalize", image, size_0=(20, 30), dtype_1=dtype, **one)
+    run("crop_mirror_normalize", image, output_layout="HWC", **norm)
+    run("resize", image, size=(20, 30))
+    run("resize", image, size=(20, 30), interp_type=0)
+    run("flip", image)
+    run("rotate", image, angle=30.0, fill_value=0.0)
+    run("color_twist", image, hue=30.0)
+    run("brightness_contrast", image, contrast=0.5)
+    run("gaussian_blur", image, sigma=1.0)
+    run("cast", image, dtype=np.float32)
+
+
+def run(name: str, *inputs: np.ndarray, **arguments: Any) -> None:
+    """One eager call."""
+    op = find(name)
+    op(*inputs, **({**arguments, "key": 1} if op.random else arguments))

@@ -1,0 +1,92 @@
+"""Start-up: what a plan needs is compiled at build, said once, kept, and can be done ahead."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeflow import fn, pipeline_def, warmup
+from pipeflow.kernels.cpu import jit
+
+PROGRAM = """
+import logging
+logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
+import numpy as np
+from pipeflow import fn, pipeline_def
+from pipeflow.kernels.cpu import jit
+
+@pipeline_def(batch_size=2, num_threads=1)
+def pipe():
+    images = fn.external_source(source=lambda: [np.zeros((20, 30, 3), np.uint8)] * 2, layout="HWC", dtype=np.uint8, ndim=3)
+    return fn.crop_mirror_normalize(fn.resize(images, size=(8, 9)), mirror=fn.random.coin_flip(), std=[2.0])
+
+p = pipe()
+p.build()
+built = jit.compiled_count()
+p.run()
+print("built", built, "more", jit.compiled_count() - built)
+"""
+
+
+def run(folder, *arguments):
+    """A fresh process with its own cache folder."""
+    return subprocess.run(
+        [sys.executable, *arguments], env={**os.environ, "PIPEFLOW_CACHE_DIR": str(folder)}, cwd=Path(__file__).parents[2],
+        capture_output=True, text=True, timeout=280,
+    )  # fmt: skip
+
+
+@pytest.mark.timeout(300)
+def test_build_compiles_what_the_plan_uses_and_says_so_once(tmp_path):
+    """All kernels are there after build(), the log has one line, and the next process compiles nothing and is silent."""
+    first = run(tmp_path, "-c", PROGRAM)
+    assert first.returncode == 0, first.stderr
+    built, more = (int(word) for word in first.stdout.split()[1::2])
+    assert built > 0
+    assert more == 0
+    assert first.stderr.count("pipeflow: compiled ") == 1
+    assert str(tmp_path) in first.stderr
+    second = run(tmp_path, "-c", PROGRAM)
+    assert second.stdout.split() == ["built", "0", "more", "0"]
+    assert "compiled" not in second.stderr
+
+
+@pytest.mark.timeout(300)
+def test_the_command_fills_the_cache(tmp_path):
+    """After `python -m pipeflow warmup` an ordinary image pipeline compiles nothing."""
+    warm = subprocess.run(
+        [sys.executable, "-m", "pipeflow", "warmup"], env={**os.environ, "PIPEFLOW_CACHE_DIR": str(tmp_path)},
+        cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=290,
+    )  # fmt: skip
+    assert warm.returncode == 0, warm.stderr
+    assert "kernels are ready after" in warm.stdout
+    assert run(tmp_path, "-c", PROGRAM).stdout.split() == ["built", "0", "more", "0"]
+
+
+def test_a_pipeline_without_kernels_does_not_load_the_compiler():
+    """build() of a pipeline of Python functions imports no Numba."""
+    program = (
+        "import sys\nimport numpy as np\nfrom pipeflow import fn, pipeline_def\n"
+        "@pipeline_def(batch_size=2, num_threads=1)\n"
+        "def pipe():\n    return fn.python_function(fn.external_source(source=lambda: [np.zeros(3)] * 2), function=lambda x: x)\n"
+        "p = pipe(); p.build(); p.run(); print('numba' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=280)
+    assert done.stdout.strip() == "False", done.stderr
+
+
+def test_a_step_that_cannot_be_prepared_is_left_for_later():
+    """Preparing never fails a build: what blank samples cannot show is compiled when real ones come."""
+
+    @pipeline_def(batch_size=1, num_threads=1)
+    def pipe():
+        images = fn.external_source(source=lambda: [np.zeros((900, 900, 3), np.uint8)], layout="HWC", dtype=np.uint8, ndim=3)
+        return fn.crop_mirror_normalize(images, crop=(800, 800))
+
+    assert pipe().run()[0].at(0).shape == (3, 800, 800)
+    assert warmup.blank(warmup.Spec(None, np.dtype(np.uint8))) is None
+    assert warmup.blank(warmup.Spec((None, None, 3), np.dtype(np.uint8))).shape == (512, 512, 3)
+    assert jit.compiled_count() >= 0
