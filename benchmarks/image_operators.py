@@ -1,8 +1,8 @@
 """What does each image operator cost on one thread, beside DALI?
 
-One pipeline an operator, 64 images of 480 x 360 from memory; microseconds of CPU time per sample, less those of the same
-pipeline without the operator (the row "source"). CPU time, because neighbours on the machine do not change it much.
-`python benchmarks/image_operators.py resize flip` measures only the cases whose names begin so.
+One pipeline an operator, 64 images of 480 x 360 from memory; microseconds of CPU time per sample, less those of the
+same pipeline without the operator (the row "source"). CPU time, because neighbours on the machine do not change it
+much. `python benchmarks/image_operators.py resize flip` measures only the cases whose names begin so.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from time import process_time
 import numpy as np
 from _harness import Measures, Side, Target, header, measure, median, save, start, table, verdicts
 
+# The parent reads the cases too; each side takes the constants of its own library.
+TYPES = importlib.import_module("nvidia.dali.types" if sys.argv[-1] == "dali" else "pipeflow.types")
 BATCH = 64
 RNG = np.random.default_rng(0)
 IMAGES = [RNG.integers(0, 256, (360, 480, 3), dtype=np.uint8) for _ in range(4)] * 16
@@ -23,87 +25,91 @@ FLOATS = [image.astype(np.float32) for image in IMAGES]
 PLANES = [image.transpose(2, 0, 1).copy() for image in IMAGES]
 NUMBERS = [np.array([3], np.int32)] * BATCH
 MATRIX = (0.9, 0.2, 10.0, -0.2, 0.9, 20.0)
+UINT8, FLOAT16, FLOAT = (getattr(TYPES, name) for name in ("UINT8", "FLOAT16", "FLOAT"))
+RGB, GRAY, YCBCR, NEAREST, CUBIC = (
+    getattr(TYPES, name) for name in ("RGB", "GRAY", "YCbCr", "INTERP_NN", "INTERP_CUBIC")
+)
 NORM = {"mean": [120.0, 110.0, 100.0], "std": [60.0, 61.0, 62.0]}
 
-# name: (samples, layout, call with (fn, types, data), how many times DALI's speed is asked)
+# name: (samples, layout, call with (fn, data), how many times DALI's speed is asked)
 CASES = {
-    "source": (IMAGES, "HWC", lambda fn, types, x: x, 0),
-    "resize 500x400 to 224x224": (LARGE, "HWC", lambda fn, types, x: fn.resize(x, size=(224, 224)), 12),
-    "resize without antialias": (IMAGES, "HWC", lambda fn, types, x: fn.resize(x, size=(224, 224), antialias=False), 1),
-    "resize nearest": (IMAGES, "HWC", lambda fn, types, x: fn.resize(x, size=(224, 224), interp_type=types.INTERP_NN), 1),
-    "resize cubic": (IMAGES, "HWC", lambda fn, types, x: fn.resize(x, size=(224, 224), interp_type=types.INTERP_CUBIC), 1),
-    "resize up to 800x600": (IMAGES, "HWC", lambda fn, types, x: fn.resize(x, size=(600, 800)), 1),
-    "resize planes": (PLANES, "CHW", lambda fn, types, x: fn.resize(x, size=(224, 224)), 1),
-    "random_resized_crop": (IMAGES, "HWC", lambda fn, types, x: fn.random_resized_crop(x, size=(224, 224)), 1),
+    "source": (IMAGES, "HWC", lambda _, x: x, 0),
+    "resize 500x400 to 224x224": (LARGE, "HWC", lambda fn, x: fn.resize(x, size=(224, 224)), 12),
+    "resize without antialias": (IMAGES, "HWC", lambda fn, x: fn.resize(x, size=(224, 224), antialias=False), 1),
+    "resize nearest": (IMAGES, "HWC", lambda fn, x: fn.resize(x, size=(224, 224), interp_type=NEAREST), 1),
+    "resize cubic": (IMAGES, "HWC", lambda fn, x: fn.resize(x, size=(224, 224), interp_type=CUBIC), 1),
+    "resize up to 800x600": (IMAGES, "HWC", lambda fn, x: fn.resize(x, size=(600, 800)), 1),
+    "resize planes": (PLANES, "CHW", lambda fn, x: fn.resize(x, size=(224, 224)), 1),
+    "random_resized_crop": (IMAGES, "HWC", lambda fn, x: fn.random_resized_crop(x, size=(224, 224)), 1),
     "resize_crop_mirror": (
-        IMAGES, "HWC", lambda fn, types, x: fn.resize_crop_mirror(x, resize_shorter=256, crop=(224, 224), mirror=1), 1,
+        IMAGES, "HWC", lambda fn, x: fn.resize_crop_mirror(x, resize_shorter=256, crop=(224, 224), mirror=1), 1,
     ),
-    "crop": (IMAGES, "HWC", lambda fn, types, x: fn.crop(x, crop=(224, 224)), 1),
-    "slice": (IMAGES, "HWC", lambda fn, types, x: fn.slice(x, start=(20, 30), shape=(224, 224), axes=(0, 1)), 1),
+    "crop": (IMAGES, "HWC", lambda fn, x: fn.crop(x, crop=(224, 224)), 1),
+    "slice": (IMAGES, "HWC", lambda fn, x: fn.slice(x, start=(20, 30), shape=(224, 224), axes=(0, 1)), 1),
     "crop_mirror_normalize CHW": (
-        IMAGES, "HWC", lambda fn, types, x: fn.crop_mirror_normalize(x, crop=(224, 224), mirror=1, **NORM), 1.8,
+        IMAGES, "HWC", lambda fn, x: fn.crop_mirror_normalize(x, crop=(224, 224), mirror=1, **NORM), 1.8,
     ),
     "crop_mirror_normalize HWC": (
-        IMAGES, "HWC", lambda fn, types, x: fn.crop_mirror_normalize(x, crop=(224, 224), output_layout="HWC", **NORM), 1.8,
+        IMAGES, "HWC", lambda fn, x: fn.crop_mirror_normalize(x, crop=(224, 224), output_layout="HWC", **NORM), 1.8,
     ),
     "crop_mirror_normalize float16": (
-        IMAGES, "HWC", lambda fn, types, x: fn.crop_mirror_normalize(x, crop=(224, 224), dtype=types.FLOAT16, **NORM), 1.8,
+        IMAGES, "HWC", lambda fn, x: fn.crop_mirror_normalize(x, crop=(224, 224), dtype=FLOAT16, **NORM), 1.8,
     ),
     "resize + crop_mirror_normalize": (
-        IMAGES, "HWC", lambda fn, types, x: fn.crop_mirror_normalize(fn.resize(x, size=(224, 224)), mirror=1, **NORM), 1,
+        IMAGES, "HWC", lambda fn, x: fn.crop_mirror_normalize(fn.resize(x, size=(224, 224)), mirror=1, **NORM), 1,
     ),
-    "flip horizontal": (IMAGES, "HWC", lambda fn, types, x: fn.flip(x), 1),
-    "flip vertical": (IMAGES, "HWC", lambda fn, types, x: fn.flip(x, horizontal=0, vertical=1), 1),
-    "rotate": (IMAGES, "HWC", lambda fn, types, x: fn.rotate(x, angle=25.0, keep_size=True, fill_value=0), 1),
-    "warp_affine": (IMAGES, "HWC", lambda fn, types, x: fn.warp_affine(x, matrix=MATRIX, fill_value=0), 3),
+    "flip horizontal": (IMAGES, "HWC", lambda fn, x: fn.flip(x), 1),
+    "flip vertical": (IMAGES, "HWC", lambda fn, x: fn.flip(x, horizontal=0, vertical=1), 1),
+    "rotate": (IMAGES, "HWC", lambda fn, x: fn.rotate(x, angle=25.0, keep_size=True, fill_value=0), 1),
+    "warp_affine": (IMAGES, "HWC", lambda fn, x: fn.warp_affine(x, matrix=MATRIX, fill_value=0), 3),
     "warp_affine nearest": (
         IMAGES, "HWC",
-        lambda fn, types, x: fn.warp_affine(x, matrix=MATRIX, fill_value=0, interp_type=types.INTERP_NN), 1,
+        lambda fn, x: fn.warp_affine(x, matrix=MATRIX, fill_value=0, interp_type=NEAREST), 1,
     ),
-    "pad": (IMAGES, "HWC", lambda fn, types, x: fn.pad(x, axes=(0, 1), shape=(400, 512)), 1),
-    "erase": (IMAGES, "HWC", lambda fn, types, x: fn.erase(x, anchor=(20.0, 30.0), shape=(100.0, 120.0), fill_value=7), 1),
-    "transpose": (IMAGES, "HWC", lambda fn, types, x: fn.transpose(x, perm=(2, 0, 1)), 1),
-    "color_twist": (IMAGES, "HWC", lambda fn, types, x: fn.color_twist(x, hue=30.0, saturation=1.2, contrast=0.9), 10),
-    "hsv": (IMAGES, "HWC", lambda fn, types, x: fn.hsv(x, hue=30.0), 1),
-    "hue": (IMAGES, "HWC", lambda fn, types, x: fn.hue(x, hue=30.0), 1),
-    "saturation": (IMAGES, "HWC", lambda fn, types, x: fn.saturation(x, saturation=0.5), 1),
-    "brightness": (IMAGES, "HWC", lambda fn, types, x: fn.brightness(x, brightness=0.9), 1),
-    "contrast": (IMAGES, "HWC", lambda fn, types, x: fn.contrast(x, contrast=0.9), 1),
-    "brightness_contrast": (IMAGES, "HWC", lambda fn, types, x: fn.brightness_contrast(x, brightness=0.9, contrast=1.1), 1),
+    "pad": (IMAGES, "HWC", lambda fn, x: fn.pad(x, axes=(0, 1), shape=(400, 512)), 1),
+    "erase": (IMAGES, "HWC", lambda fn, x: fn.erase(x, anchor=(20.0, 30.0), shape=(100.0, 120.0), fill_value=7), 1),
+    "transpose": (IMAGES, "HWC", lambda fn, x: fn.transpose(x, perm=(2, 0, 1)), 1),
+    "color_twist": (IMAGES, "HWC", lambda fn, x: fn.color_twist(x, hue=30.0, saturation=1.2, contrast=0.9), 10),
+    "hsv": (IMAGES, "HWC", lambda fn, x: fn.hsv(x, hue=30.0), 1),
+    "hue": (IMAGES, "HWC", lambda fn, x: fn.hue(x, hue=30.0), 1),
+    "saturation": (IMAGES, "HWC", lambda fn, x: fn.saturation(x, saturation=0.5), 1),
+    "brightness": (IMAGES, "HWC", lambda fn, x: fn.brightness(x, brightness=0.9), 1),
+    "contrast": (IMAGES, "HWC", lambda fn, x: fn.contrast(x, contrast=0.9), 1),
+    "brightness_contrast": (IMAGES, "HWC", lambda fn, x: fn.brightness_contrast(x, brightness=0.9, contrast=1.1), 1),
     "color_space_conversion": (
-        IMAGES, "HWC", lambda fn, types, x: fn.color_space_conversion(x, image_type=types.RGB, output_type=types.YCbCr), 1,
+        IMAGES, "HWC", lambda fn, x: fn.color_space_conversion(x, image_type=RGB, output_type=YCBCR), 1,
     ),
     "color_space_conversion to grey": (
-        IMAGES, "HWC", lambda fn, types, x: fn.color_space_conversion(x, image_type=types.RGB, output_type=types.GRAY), 1,
+        IMAGES, "HWC", lambda fn, x: fn.color_space_conversion(x, image_type=RGB, output_type=GRAY), 1,
     ),
-    "gaussian_blur 5": (IMAGES, "HWC", lambda fn, types, x: fn.gaussian_blur(x, window_size=5), 3),
-    "gaussian_blur 15": (IMAGES, "HWC", lambda fn, types, x: fn.gaussian_blur(x, window_size=15), 3),
-    "normalize": (IMAGES, "HWC", lambda fn, types, x: fn.normalize(x), 1),
-    "normalize by channel": (IMAGES, "HWC", lambda fn, types, x: fn.normalize(x, axes=(0, 1)), 1),
-    "cast to float": (IMAGES, "HWC", lambda fn, types, x: fn.cast(x, dtype=types.FLOAT), 1),
-    "cast to bytes": (FLOATS, "HWC", lambda fn, types, x: fn.cast(x, dtype=types.UINT8), 1),
-    "one_hot": (NUMBERS, "", lambda fn, types, x: fn.one_hot(x, num_classes=1000), 1),
-    "reshape": (IMAGES, "HWC", lambda fn, types, x: fn.reshape(x, shape=(-1,)), 1),
-    "cat": (IMAGES, "HWC", lambda fn, types, x: fn.cat(x, x, axis=2), 1),
-    "stack": (IMAGES, "HWC", lambda fn, types, x: fn.stack(x, x), 1),
+    "gaussian_blur 5": (IMAGES, "HWC", lambda fn, x: fn.gaussian_blur(x, window_size=5), 3),
+    "gaussian_blur 15": (IMAGES, "HWC", lambda fn, x: fn.gaussian_blur(x, window_size=15), 3),
+    "normalize": (IMAGES, "HWC", lambda fn, x: fn.normalize(x), 1),
+    "normalize by channel": (IMAGES, "HWC", lambda fn, x: fn.normalize(x, axes=(0, 1)), 1),
+    "cast to float": (IMAGES, "HWC", lambda fn, x: fn.cast(x, dtype=FLOAT), 1),
+    "cast to bytes": (FLOATS, "HWC", lambda fn, x: fn.cast(x, dtype=UINT8), 1),
+    "one_hot": (NUMBERS, "", lambda fn, x: fn.one_hot(x, num_classes=1000), 1),
+    "reshape": (IMAGES, "HWC", lambda fn, x: fn.reshape(x, shape=(-1,)), 1),
+    "cat": (IMAGES, "HWC", lambda fn, x: fn.cat(x, x, axis=2), 1),
+    "stack": (IMAGES, "HWC", lambda fn, x: fn.stack(x, x), 1),
     "lookup_table": (
-        GREY, "HWC", lambda fn, types, x: fn.lookup_table(x, keys=list(range(256)), values=[0.5] * 256, dtype=types.FLOAT), 1,
+        GREY, "HWC", lambda fn, x: fn.lookup_table(x, keys=list(range(256)), values=[0.5] * 256, dtype=FLOAT), 1,
     ),
-    "reductions.sum": (IMAGES, "HWC", lambda fn, types, x: fn.reductions.sum(x), 1),
-    "reductions.mean": (IMAGES, "HWC", lambda fn, types, x: fn.reductions.mean(x, axes=(0, 1)), 1),
-    "reductions.max": (IMAGES, "HWC", lambda fn, types, x: fn.reductions.max(x, axes=(0, 1)), 1),
-    "reductions.std_dev": (IMAGES, "HWC", lambda fn, types, x: fn.reductions.std_dev(x, fn.reductions.mean(x)), 1),
-    "jpeg_compression_distortion": (IMAGES, "HWC", lambda fn, types, x: fn.jpeg_compression_distortion(x, quality=60), 1),
-    "noise.gaussian": (IMAGES, "HWC", lambda fn, types, x: fn.noise.gaussian(x, stddev=20.0), 1),
+    "reductions.sum": (IMAGES, "HWC", lambda fn, x: fn.reductions.sum(x), 1),
+    "reductions.mean": (IMAGES, "HWC", lambda fn, x: fn.reductions.mean(x, axes=(0, 1)), 1),
+    "reductions.max": (IMAGES, "HWC", lambda fn, x: fn.reductions.max(x, axes=(0, 1)), 1),
+    "reductions.std_dev": (IMAGES, "HWC", lambda fn, x: fn.reductions.std_dev(x, fn.reductions.mean(x)), 1),
+    "jpeg_compression_distortion": (IMAGES, "HWC", lambda fn, x: fn.jpeg_compression_distortion(x, quality=60), 1),
+    "noise.gaussian": (IMAGES, "HWC", lambda fn, x: fn.noise.gaussian(x, stddev=20.0), 1),
     "permute_batch": (
-        IMAGES, "HWC", lambda fn, types, x: fn.permute_batch(x, indices=fn.batch_permutation()), 1,
+        IMAGES, "HWC", lambda fn, x: fn.permute_batch(x, indices=fn.batch_permutation()), 1,
     ),
 }  # fmt: skip
 
 
 def prepare_with(library: str):
     def prepare(name: str):
-        fn, types = importlib.import_module(f"{library}.fn"), importlib.import_module(f"{library}.types")
+        fn = importlib.import_module(f"{library}.fn")
         samples, layout, call, _ = CASES[name]
 
         def build(work):
@@ -112,7 +118,7 @@ def prepare_with(library: str):
             )
             def pipeline():
                 data = fn.external_source(lambda: samples, layout=layout or None, no_copy=True)
-                return work(fn, types, data)
+                return work(fn, data)
 
             pipe = pipeline()
             pipe.build()

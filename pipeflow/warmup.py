@@ -1,7 +1,7 @@
 """Compiling kernels before the first sample needs them.
 
-A kernel is compiled for the types that it meets. ``prepare`` shows every step of a plan one blank sample of the types that
-are known of its inputs; ``everyday`` does so for the operators that most image pipelines are made of, and is what
+A kernel is compiled for the types that it meets. ``prepare`` shows every step of a plan one blank sample of the types
+that are known of its inputs; ``everyday`` does so for the operators that most image pipelines are made of, and is what
 ``python -m pipeflow warmup`` runs. Both only ever save time: what cannot be foreseen is compiled when it comes.
 """
 
@@ -24,6 +24,7 @@ COMPILED = frozenset(
     for name in ("chains", "color", "generic", "geometry", "image", "noise", "reductions", "resize", "shape")
 )
 EXTENT = 512  # of an axis that is not known: larger than common crops, small enough to cost nothing
+GUESSES = {"C": 3, "F": 2, "D": 4}
 SAID = 1.0  # seconds of compilation that the user is told about
 
 
@@ -45,7 +46,9 @@ def counted(work: Callable[[], Any]) -> int:
     compiled, seconds = kernels.jit.compiled_count() - before, time.perf_counter() - started
     if compiled:
         folder = kernels.jit.cache_folder()
-        kept = f"kept in {folder}, so that the next process need not" if folder else "not kept: no folder can be written"
+        kept = (
+            f"kept in {folder}, so that the next process need not" if folder else "not kept: no folder can be written"
+        )
         level = logging.WARNING if seconds > SAID else logging.INFO
         log.log(level, "compiled %d kernels in %.1f s (%s)", compiled, seconds, kept)
     return compiled
@@ -65,7 +68,8 @@ def show_blank(plan: Plan, step: Step) -> None:
         arguments[name] = np.ones(1, np.float32) if value is None else value + value.dtype.type(1)
     try:
         kernel = Kernel(op, constants, len(step.outputs))
-        kernel(inputs, layouts, arguments, 1, lambda _, shape, dtype: np.empty(shape, dtype), "")  # type: ignore[arg-type]
+        # type: ignore[arg-type]
+        kernel(inputs, layouts, arguments, 1, lambda _, shape, dtype: np.empty(shape, dtype), "")
     except Exception as error:
         log.debug("%s cannot be prepared: %r", step.title, error)
 
@@ -74,8 +78,9 @@ def blank(spec: Spec, small: bool = False) -> np.ndarray | None:
     """Zeros as they may come, None where type or number of axes are not known."""
     if spec.dtype is None or spec.shape is None or spec.dtype.kind == "O":
         return None
-    unknown = 1 if small else EXTENT
-    return np.zeros([unknown if extent is None else extent for extent in spec.shape], spec.dtype)
+    layout = spec.layout or "*" * len(spec.shape)
+    guesses = [1 if small else GUESSES.get(letter, EXTENT) for letter in layout]
+    return np.zeros([guess if extent is None else extent for extent, guess in zip(spec.shape, guesses)], spec.dtype)
 
 
 def everyday() -> int:

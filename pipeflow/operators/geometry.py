@@ -229,6 +229,9 @@ def flip(
     rows = spatial(layout)[-2]
     if depthwise and "D" in layout:
         image = np.flip(image, layout.index("D"))
+    if not horizontal:  # whole rows move: NumPy copies them as they lie
+        out[...] = np.flip(image, rows) if vertical else image
+        return out
     outer = math.prod(image.shape[:rows])
     shape = (outer, image.shape[rows], image.shape[rows + 1] * pixel)
     for source, target in zip(np.ascontiguousarray(image).reshape(shape), out.reshape(shape), strict=True):

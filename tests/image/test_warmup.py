@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from pipeflow import fn, pipeline_def, warmup
-from pipeflow.kernels.cpu import jit
 
 PROGRAM = """
 import logging
@@ -41,7 +40,8 @@ def run(folder, *arguments):
 
 @pytest.mark.timeout(300)
 def test_build_compiles_what_the_plan_uses_and_says_so_once(tmp_path):
-    """All kernels are there after build(), the log has one line, and the next process compiles nothing and is silent."""
+    """All kernels are there after build(), the log has one line, and the next process compiles nothing and is
+    silent."""
     first = run(tmp_path, "-c", PROGRAM)
     assert first.returncode == 0, first.stderr
     built, more = (int(word) for word in first.stdout.split()[1::2])
@@ -74,7 +74,9 @@ def test_a_pipeline_without_kernels_does_not_load_the_compiler():
         "def pipe():\n    return fn.python_function(fn.external_source(source=lambda: [np.zeros(3)] * 2), function=lambda x: x)\n"
         "p = pipe(); p.build(); p.run(); print('numba' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=280)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=280
+    )
     assert done.stdout.strip() == "False", done.stderr
 
 
@@ -83,10 +85,11 @@ def test_a_step_that_cannot_be_prepared_is_left_for_later():
 
     @pipeline_def(batch_size=1, num_threads=1)
     def pipe():
-        images = fn.external_source(source=lambda: [np.zeros((900, 900, 3), np.uint8)], layout="HWC", dtype=np.uint8, ndim=3)
+        images = fn.external_source(
+            source=lambda: [np.zeros((900, 900, 3), np.uint8)], layout="HWC", dtype=np.uint8, ndim=3
+        )
         return fn.crop_mirror_normalize(images, crop=(800, 800))
 
     assert pipe().run()[0].at(0).shape == (3, 800, 800)
     assert warmup.blank(warmup.Spec(None, np.dtype(np.uint8))) is None
-    assert warmup.blank(warmup.Spec((None, None, 3), np.dtype(np.uint8))).shape == (512, 512, 3)
-    assert jit.compiled_count() >= 0
+    assert warmup.blank(warmup.Spec((None, 7, None), np.dtype(np.uint8), "HWC")).shape == (512, 7, 3)

@@ -73,3 +73,33 @@ def look_up(data: np.ndarray, table: np.ndarray, out: np.ndarray) -> np.ndarray:
     raw = RAW[out.dtype.itemsize]
     look_up_flat(plain(data).reshape(-1), table.view(raw), out.view(raw).reshape(-1))
     return out
+
+
+@kernel
+def put_columns(source, begin, out):
+    """Rows (n, k) into columns begin to begin + k of rows of `out`."""
+    k = source.shape[1]
+    first = np.uint64(begin)
+    if k == 3:
+        for i in range(source.shape[0]):
+            out[i, first] = source[i, 0]
+            out[i, first + np.uint64(1)] = source[i, 1]
+            out[i, first + np.uint64(2)] = source[i, 2]
+    elif k == 1:
+        for i in range(source.shape[0]):
+            out[i, first] = source[i, 0]
+    else:
+        for i in range(source.shape[0]):
+            for c in range(k):
+                out[i, first + np.uint64(c)] = source[i, c]
+
+
+def interleave(inputs: Sequence[np.ndarray], out: np.ndarray) -> np.ndarray:
+    """The inputs side by side along a short last axis."""
+    raw = RAW[out.dtype.itemsize]
+    target = out.view(raw).reshape(-1, out.shape[-1])
+    begin = 0
+    for x in inputs:
+        put_columns(plain(x).view(raw).reshape(len(target), x.shape[-1]), begin, target)
+        begin += x.shape[-1]
+    return out
