@@ -88,7 +88,9 @@ def main() -> int:
     aims = ("spectrogram", "mel_filter_bank", "audio_resample, 22.05 to 16 kHz")
     for case, by_side in results.items():
         ours, theirs = (
-            median(by_side[side], lambda row: row["seconds"]) / (BATCH * BATCHES) * 1e6 if side in by_side else float("nan")
+            median(by_side[side], lambda row: row["seconds"]) / (BATCH * BATCHES) * 1e6
+            if side in by_side
+            else float("nan")
             for side in ("pipeflow", "dali")
         )
         rows.append((case, ours, theirs, theirs / ours))

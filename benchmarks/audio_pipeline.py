@@ -152,7 +152,9 @@ def main() -> int:
         lines = []
         for case in CASES:
             rates = [rate(case, side, clock) for side in sides]
-            lines.append((case, *(round(r) if r == r else "-" for r in rates), rates[0] / rates[1], rates[0] / rates[2]))
+            lines.append(
+                (case, *(round(r) if r == r else "-" for r in rates), rates[0] / rates[1], rates[0] / rates[2])
+            )
         table(title, ["case", *sides, "x DALI", "x scipy"], lines)
     targets = [
         Target("flac, 1 thread: x DALI", rate(CASES[0], "pipeflow") / rate(CASES[0], "dali"), 1.7, at_most=False),

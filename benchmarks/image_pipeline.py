@@ -40,12 +40,18 @@ def make_files(folder: Path, photographs: str) -> str:
     total = 0
     for number in range(FILES):
         original = originals[number % len(originals)]
-        height, width = (min(extent, wanted + int(rng.integers(-40, 41))) for extent, wanted in zip(original.shape, (375, 500)))
+        height, width = (
+            min(extent, wanted + int(rng.integers(-40, 41))) for extent, wanted in zip(original.shape, (375, 500))
+        )
         top, left = int(rng.integers(original.shape[0] - height + 1)), int(rng.integers(original.shape[1] - width + 1))
-        encoded = cv2.imencode(".jpg", original[top : top + height, left : left + width], [cv2.IMWRITE_JPEG_QUALITY, 90])[1]
+        encoded = cv2.imencode(
+            ".jpg", original[top : top + height, left : left + width], [cv2.IMWRITE_JPEG_QUALITY, 90]
+        )[1]
         (folder / "0" / f"{number:04}.jpg").write_bytes(encoded.tobytes())
         total += len(encoded)
-    kind = f"cut from {len(names)} photographs" if names else "drawn (set PIPEFLOW_PHOTOGRAPHS to a folder of JPEG files)"
+    kind = (
+        f"cut from {len(names)} photographs" if names else "drawn (set PIPEFLOW_PHOTOGRAPHS to a folder of JPEG files)"
+    )
     return f"{FILES} JPEG files of about 500 x 375, {total / FILES / 1000:.0f} kB each, {kind}"
 
 

@@ -514,12 +514,14 @@ def recording(recorder: Recorder) -> Iterator[Recorder]:
     token = current.set(recorder)
     interpreter_token = declare.interpreter.set(recorder)
     hooks_token = autograph.hooks.set(recorder.session)
+    constant_token = types.constant_node.set(recorder.constant)
     try:
         yield recorder
     except BaseException as error:
         recorder.abandon(error)
         raise
     finally:
+        types.constant_node.reset(constant_token)
         autograph.hooks.reset(hooks_token)
         declare.interpreter.reset(interpreter_token)
         current.reset(token)

@@ -3,6 +3,8 @@
 NumPy dtypes are accepted wherever a type is: ``types.FLOAT``, ``np.float32`` and ``"float32"`` mean the same.
 """
 
+from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -256,10 +258,17 @@ class ArrayConstant:
     device: str
 
 
+# Set while a pipeline is being defined: makes the node of an array constant, which can be indexed and computed with.
+constant_node: ContextVar[Callable[[ArrayConstant], Any] | None] = ContextVar("pipeflow_constant_node", default=None)
+
+
 def Constant(
     value: Any, dtype: Any = None, shape: Any = None, layout: str | None = None, device: str | None = None
-) -> "ScalarConstant | ArrayConstant":
-    """A constant for a graph: a number with a type, or an array (with ``shape``: filled with the number)."""
+) -> Any:
+    """A constant for a graph: a number with a type, or an array (with ``shape``: filled with the number).
+
+    Inside a pipeline definition an array is a DataNode at once; numbers become one where they meet a DataNode.
+    """
     if device not in (None, "cpu", "gpu"):
         raise ValueError(f"device must be 'cpu' or 'gpu', got {device!r}")
     scalar = isinstance(value, (bool, int, float, np.generic)) and shape is None and layout is None and device is None
@@ -271,4 +280,6 @@ def Constant(
         array = np.full(extents, array, array.dtype) if array.size == 1 else array.reshape(extents)
     if layout and len(layout) != array.ndim:
         raise ValueError(f"layout {layout!r} has {len(layout)} axes and the constant has {array.ndim}")
-    return ArrayConstant(array, check_layout(layout), device or "cpu")
+    constant = ArrayConstant(array, check_layout(layout), device or "cpu")
+    make_node = constant_node.get()
+    return constant if make_node is None else make_node(constant)

@@ -123,3 +123,18 @@ def test_operators_run_at_once_on_arrays():
     """Outside a pipeline the same names compute: a sample from an array, a batch from a list."""
     assert fn.python_function(np.arange(3), function=lambda x: x * 2).tolist() == [0, 2, 4]
     assert len(ops.PythonFunction(function=lambda x: x * 2)([np.zeros(2), np.ones(2)])) == 2
+
+
+def test_an_array_constant_is_a_node_inside_a_definition():
+    """`types.Constant(array)` can be indexed, computed with and asked for its shape, like any other node."""
+
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None)
+    def definition():
+        table = types.Constant(np.arange(6, dtype=np.uint8).reshape(2, 3))
+        return table[1], table + 1, table.shape()
+
+    pipe = definition()
+    pipe.build()
+    row, more, shape = (batch.at(1).tolist() for batch in pipe.run())
+    assert (row, more, shape) == ([3, 4, 5], [[1, 2, 3], [4, 5, 6]], [2, 3])
+    assert isinstance(types.Constant([1, 2]), types.ArrayConstant)

@@ -27,7 +27,7 @@ UNIVERSAL = {
     "preserve": "keeps the node in the graph though nothing uses its output",
     "bytes_per_sample_hint": "the expected size of an output sample, one number or one for each output; with a "
     "sufficient hint nothing is allocated after the first batches",
-    "on_error": "what to do when the operator fails for a sample: `\"raise\"`, `\"skip\"`, `\"replace\"`, or a value (or a "
+    "on_error": 'what to do when the operator fails for a sample: `"raise"`, `"skip"`, `"replace"`, or a value (or a '
     "function that gives one) for its outputs; default: as the pipeline says",
     "seed": "an own seed for the random numbers of this node, instead of one derived from the pipeline's",
 }
