@@ -17,10 +17,14 @@ from pipeflow.declare import Spec, eager, interpreter
 
 OPERATORS = public()
 EXAMPLES = [(op, text) for op in OPERATORS if op.factory is None for text in examples(op)]
+# Operator -> why the tests in pipelines, which run batches of two, leave it out.
+NOT_IN_PIPELINES = {"permute_batch": "its example names the samples of a batch of one"}
+IN_PIPELINES = [(op, text) for op, text in EXAMPLES if op.name not in NOT_IN_PIPELINES]
 NAMES = {"fn": fn, "types": types, "np": np, **example_data.arrays()}
 
 every_operator = pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
 every_example = pytest.mark.parametrize(("op", "text"), EXAMPLES, ids=[text for _, text in EXAMPLES])
+every_pipeline = pytest.mark.parametrize(("op", "text"), IN_PIPELINES, ids=[text for _, text in IN_PIPELINES])
 every_dtype = pytest.mark.parametrize("dtype", types.in_order(types.NUMBERS), ids=str)
 
 
@@ -206,7 +210,7 @@ def run_in_pipeline(text, debug=False):
     return [[np.asarray(batch.at(index)) for index in range(2)] for batch in pipe.run()]
 
 
-@every_example
+@every_pipeline
 def test_a_pipeline_gives_what_the_call_gives(op, text):
     """Compiled into a plan, an operator computes what it computes at once; for random ones types and shapes agree."""
     alone = outputs_of(call_of(op, text))
@@ -221,7 +225,7 @@ def test_a_pipeline_gives_what_the_call_gives(op, text):
                 np.testing.assert_array_equal(sample, expected)
 
 
-@every_example
+@every_pipeline
 def test_a_debug_run_gives_the_same_bits(op, text):
     """`debug=True` computes what the compiled pipeline computes, random numbers included."""
     if not outputs_of(call_of(op, text)):
