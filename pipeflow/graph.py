@@ -434,6 +434,8 @@ class Recorder:
                 raise ValueError(f"argument {name!r} lies on the GPU; named arguments must be on the CPU: use .cpu()")
         if call.op is structure.transfer:
             return call.device or "cpu"
+        if call.op in (structure.merge, structure.merge_late):
+            return "gpu" if on_gpu[0] else "cpu"  # conditional.py has compared the sides, and the predicate is on the CPU
         device = call.device or ("gpu" if any(on_gpu) else "cpu")
         if device == "cpu" and any(on_gpu):
             raise ValueError(

@@ -55,7 +55,9 @@ def run(block, page, namespace):
     text = "\n" * block.line + block.code
     code = compile(text, str(ROOT / page), "exec", dont_inherit=True)
     # As a notebook does: functions of the page have source, which conditional execution reads.
-    linecache.cache[str(ROOT / page)] = (len(text), None, text.splitlines(keepends=True), str(ROOT / page))
+    lines = namespace.setdefault("__source__", [])
+    lines += ["\n"] * (block.line - len(lines)) + block.code.splitlines(keepends=True)
+    linecache.cache[str(ROOT / page)] = (len(text), None, list(lines), str(ROOT / page))
     printed = io.StringIO()
     if block.mark == "no-run":
         return ""

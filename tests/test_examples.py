@@ -36,3 +36,16 @@ def test_image_train_learns(tmp_path):
     printed = run("image_train.py", "--epochs", 1, "--files", 200, folder=tmp_path)
     line = next(line for line in printed.splitlines() if line.startswith("epoch 1"))
     assert float(line.rpartition("accuracy")[2].strip(" %")) > 30
+
+
+def test_conditional_augment_changes_every_picture_by_its_branch(tmp_path):
+    """Every picture takes one branch, and what is drawn below it differs from it."""
+    printed = run("conditional_augment.py", "--picture", tmp_path / "grid.png", folder=tmp_path)
+    counts = [int(line.split()[1]) for line in printed.splitlines()[:3]]
+    assert sum(counts) == 12
+    assert min(counts) > 0
+    grid = cv2.imread(str(tmp_path / "grid.png"))
+    for row in np.split(grid, 2):
+        before, after = row[6:166], row[190:350]
+        for first, second in zip(np.split(before, 6, axis=1), np.split(after, 6, axis=1)):
+            assert np.abs(first.astype(int) - second).mean() > 2
