@@ -157,10 +157,11 @@ def test_chunks_before_the_samples_are_skipped():
     np.testing.assert_array_equal(fn.decoders.audio(changed)[0], reference(np.frombuffer(data, np.uint8))[0])
 
 
-def test_a_wav_written_to_a_pipe():
-    """A size of 0xFFFFFFFF, which writers to a pipe leave, means until the end of the file."""
+@pytest.mark.parametrize("size", [0xFFFFFFFF, 0x7FFFF000])
+def test_a_wav_written_to_a_pipe(size):
+    """The sizes that writers to a pipe leave mean until the end of the file."""
     data = encoded(sound(50, 1), "WAV", "PCM_16").copy()
-    data[40:44] = 255
+    data[40:44] = np.frombuffer(struct.pack("<I", size), np.uint8)
     np.testing.assert_array_equal(fn.decoders.audio(data)[0], reference(encoded(sound(50, 1), "WAV", "PCM_16"))[0])
 
 

@@ -37,10 +37,7 @@ def test_mono_is_what_libsndfile_decodes(name, subtype, level):
     """Constant, verbatim, fixed and linear predictors, escaped partitions and long codes give the same integers."""
     data = encoded(SOUNDS[name](np.random.default_rng(len(name))), subtype, level)
     decoded = decode(data)
-    if decoded is None:
-        # Silence is packed so tightly that the memory limit leaves it to libsndfile.
-        assert name in ("silence", "square", "few values")
-        return
+    assert decoded is not None
     dtype = "int16" if subtype == "PCM_16" else "int32"
     expected, rate = soundfile.read(io.BytesIO(data), dtype=dtype, always_2d=True)
     assert decoded[1] == rate
@@ -91,7 +88,7 @@ def test_a_cut_or_overwritten_file_is_refused(mutants):
         places = rng.integers(0, len(broken), rng.integers(1, 40))
         broken[places] = rng.integers(0, 256, len(places))
         decoded = decode(broken)
-        assert decoded is None or decoded[0].nbytes <= 64 * len(broken)
+        assert decoded is None or decoded[0].nbytes <= max(64 * len(broken), 1 << 24)
 
 
 def test_damage_behind_valid_checksums_stays_inside_memory(mutants):

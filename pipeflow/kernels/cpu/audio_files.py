@@ -7,7 +7,7 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
-from pipeflow.kernels.cpu.audio_wav import EXPANSION, BrokenAudio
+from pipeflow.kernels.cpu.audio_wav import BrokenAudio, believable
 
 # Frames read at a time where the header announces more than the file is likely to hold.
 PIECE = 1 << 16
@@ -62,7 +62,7 @@ def decode(data: NDArray[np.uint8], dtype: str) -> tuple[NDArray, int]:
             if file.subtype in ("FLOAT", "DOUBLE"):
                 dtype = "float32"  # libsndfile would cut floats to integers without scaling them
             size = np.dtype(dtype).itemsize * channels
-            if announced * size <= EXPANSION * data.size:
+            if believable(announced * size, data.size):
                 samples = file.read(announced, dtype=dtype, always_2d=True)
             else:
                 samples = _in_pieces(file, dtype, channels)

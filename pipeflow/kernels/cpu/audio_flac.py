@@ -15,7 +15,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from pipeflow.kernels.cpu.audio_wav import EXPANSION
+from pipeflow.kernels.cpu.audio_wav import believable
 
 # Zero bytes behind the data: a few short reads in a row begin at the last byte at the latest, and each takes 8.
 PADDING = 64
@@ -404,7 +404,7 @@ def decode(data: NDArray[np.uint8]) -> tuple[NDArray, int] | None:
     if not rate or not total or not 4 <= bits <= MAX_BITS or largest < 16:
         return None
     dtype = np.int16 if bits == 16 else np.int32
-    if total * channels * np.dtype(dtype).itemsize > EXPANSION * data.size:
+    if not believable(total * channels * np.dtype(dtype).itemsize, data.size):
         return None
     begin = _after_metadata(data)
     if begin is None:

@@ -12,13 +12,18 @@ from numba import njit
 from numpy.typing import NDArray
 
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
-# What a writer to a pipe, which cannot go back to fill the size in, leaves in the header.
-UNKNOWN_SIZE = 0xFFFFFFFF
-# Memory for compressed sound is taken at once up to this many bytes a byte of file. Sound announced to be longer is
-# read piece by piece, so that a header cannot ask for memory that its file does not fill.
-EXPANSION = 64
+# What writers to a pipe, which cannot go back to fill the size in, leave in the header: FFmpeg and SoX.
+UNKNOWN_SIZES = (0xFFFFFFFF, 0x7FFFF000)
 _EXTENSIBLE_TAIL = bytes.fromhex("000000001000800000aa00389b71")
 _DTYPES = {(PCM, 8): "u1", (PCM, 16): "<i2", (PCM, 32): "<i4", (FLOAT, 32): "<f4", (FLOAT, 64): "<f8"}
+
+
+def believable(announced: int, size: int) -> bool:
+    """Whether memory for so many bytes of sound may be taken at once for a compressed file of ``size`` bytes.
+
+    Otherwise it is read piece by piece, so that a header cannot ask for memory that its file does not fill.
+    """
+    return announced <= max(64 * size, 1 << 24)
 
 
 class BrokenAudio(ValueError, RuntimeError):
@@ -54,7 +59,7 @@ def parse(data: NDArray[np.uint8]) -> Wav | None:
             if not known:
                 raise BrokenAudio("wav: the samples come before their format")
             held = size - at
-            if length > held and length != UNKNOWN_SIZE:
+            if length > held and length not in UNKNOWN_SIZES:
                 raise BrokenAudio(
                     f"wav: the header announces {length} bytes of samples, the file has {held}: it is truncated"
                 )
