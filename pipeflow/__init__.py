@@ -8,6 +8,7 @@ from pipeflow.conditional import cond
 from pipeflow.declare import OutputSpec as Spec
 from pipeflow.graph import DataNode, newaxis
 from pipeflow.pipeline import Pipeline, do_not_convert, pipeline_def
+from pipeflow.plugin.datasets import from_torch_dataset
 from pipeflow.version import VERSION as __version__
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "data_node",
     "do_not_convert",
     "fn",
+    "from_torch_dataset",
     "math",
     "newaxis",
     "ops",

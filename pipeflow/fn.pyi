@@ -1327,6 +1327,29 @@ class random:
 
 class readers:
     @staticmethod
+    def dataset(
+        *,
+        dataset: Any,
+        num_outputs: int = 1,
+        keys: Any = None,
+        shard_id: int = 0,
+        num_shards: int = 1,
+        random_shuffle: bool = False,
+        shuffle_after_epoch: bool = False,
+        shuffle_after_epoch_seed: int | None = None,
+        stick_to_shard: bool = False,
+        pad_last_batch: bool = False,
+        lazy_init: bool = False,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
+        seed: int | None = None,
+    ) -> Any:
+        """Reads `dataset[i]`, in the pipeline's threads: arrays, tensors, images and numbers become arrays, text stays text."""
+
+    @staticmethod
     def file(
         *,
         file_root: str | None = None,

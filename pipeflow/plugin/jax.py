@@ -1,9 +1,10 @@
-"""JAX in pipelines: its arrays inside user functions (``fn.py_function``, ``fn.jax_function``)."""
+"""JAX: an iterator that gives its arrays, and its arrays inside user functions (``fn.py_function``, ``fn.jax_function``)."""
 
 import functools
+import inspect
 import sys
 import types as _python_types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -12,6 +13,110 @@ import numpy as np
 
 from pipeflow import declare
 from pipeflow.operators import tensor_functions
+from pipeflow.pipeline import Pipeline, pipeline_def
+from pipeflow.plugin.base import BaseIterator, LastBatchPolicy, dense_array
+from pipeflow.tensors import TensorListCPU
+
+# ----------------------------------------------------------------------------------------------------
+# Iterators
+
+
+class GenericIterator(BaseIterator):
+    """Gives a dictionary of JAX arrays for every batch.
+
+    With ``sharding`` the arrays are global: every process contributes the batches of its pipelines, in the order of its
+    devices along the first axis. Several pipelines without a sharding are stacked along a new first axis.
+    """
+
+    def __init__(
+        self, pipelines: Any, output_map: Sequence[str], *args: Any, sharding: Any = None,
+        last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL, **options: Any,
+    ) -> None:  # fmt: skip
+        if sharding is not None and not isinstance(sharding, jax.sharding.Sharding):
+            raise TypeError(f"sharding must be a jax.sharding.Sharding, got {type(sharding).__name__}")
+        several = isinstance(pipelines, (list, tuple)) and len(pipelines) > 1
+        if last_batch_policy is LastBatchPolicy.PARTIAL and (several or sharding is not None):
+            raise ValueError(
+                "LastBatchPolicy.PARTIAL gives shards of different sizes, which cannot be one array: use FILL with mask=, or DROP"
+            )
+        self._sharding = sharding
+        super().__init__(pipelines, output_map, *args, last_batch_policy=last_batch_policy, **options)
+
+    def convert(self, batch: TensorListCPU, name: str) -> np.ndarray:
+        """The batch as one array; it becomes JAX's when the batches of all pipelines are together."""
+        return dense_array(batch, name)
+
+    def convert_mask(self, valid: np.ndarray) -> np.ndarray:
+        """The mask as it is."""
+        return valid
+
+    def combine(self, batches: list[Any]) -> Any:
+        """One batch of JAX arrays out of those of all pipelines."""
+        first = batches[0]
+        names = list(first) if isinstance(first, dict) else range(len(first))
+        values = [self._combined([batch[name] for batch in batches], name) for name in names]
+        return self._make(values)
+
+    def _combined(self, arrays: list[np.ndarray], name: Any) -> jax.Array:
+        shapes = {array.shape for array in arrays}
+        if len(shapes) != 1:
+            raise ValueError(f"the batches of output {name!r} have different shapes {sorted(shapes)} and cannot be one array")
+        if self._sharding is not None:
+            whole = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+            return jax.make_array_from_process_local_data(self._sharding, whole)
+        return jnp.asarray(arrays[0]) if len(arrays) == 1 else jnp.asarray(np.stack(arrays))
+
+
+def data_iterator(
+    pipeline_fn: Callable[..., Any] | None = None, *, output_map: Sequence[str], sharding: Any = None,
+    devices: Sequence[Any] | None = None, **options: Any,
+) -> Any:  # fmt: skip
+    """Turns a pipeline definition into a function that returns an iterator: ``@data_iterator(output_map=["x", "y"])``.
+
+    With ``sharding`` or ``devices`` there is one pipeline for each device of this process, and the definition is given
+    ``shard_id`` and ``num_shards`` where it has parameters of those names. The function takes the arguments of the
+    definition and of the pipeline, and ``checkpoints``, one for each pipeline.
+    """
+    if sharding is not None and devices is not None:
+        raise ValueError("give either sharding or devices")
+    if pipeline_fn is None:
+        return functools.partial(data_iterator, output_map=output_map, sharding=sharding, devices=devices, **options)
+    definition = pipeline_fn if hasattr(pipeline_fn, "_is_pipeline_def") else pipeline_def(pipeline_fn)
+    takes = inspect.signature(pipeline_fn).parameters
+
+    @functools.wraps(pipeline_fn)
+    def create(*args: Any, checkpoints: Sequence[str] | None = None, **kwargs: Any) -> GenericIterator:
+        everywhere, here = _devices(sharding, devices)
+        if checkpoints is not None and len(checkpoints) != len(here):
+            raise ValueError(f"{len(checkpoints)} checkpoints for {len(here)} pipelines")
+        pipelines: list[Pipeline] = []
+        for number, device in enumerate(here):
+            given = dict(kwargs)
+            if device is not None:
+                place = {"shard_id": everywhere.index(device), "num_shards": len(everywhere)}
+                given |= {name: value for name, value in place.items() if name in takes}
+            if checkpoints is not None:
+                given |= {"checkpoint": checkpoints[number], "enable_checkpointing": True}
+            pipelines.append(definition(*args, **given))
+        return GenericIterator(pipelines, output_map, sharding=sharding, **options)
+
+    return create
+
+
+def _devices(sharding: Any, devices: Sequence[Any] | None) -> tuple[list[Any], list[Any]]:
+    """All devices in the order of their shards, and those of this process."""
+    if devices is not None:
+        return list(devices), [device for device in devices if device.process_index == jax.process_index()]
+    if sharding is None:
+        return [None], [None]
+    if isinstance(sharding, jax.sharding.NamedSharding):
+        everywhere = list(sharding.mesh.devices.flat)
+    else:
+        everywhere = sorted(sharding.device_set, key=lambda device: device.id)
+    return everywhere, [device for device in everywhere if device.process_index == jax.process_index()]
+
+
+DALIGenericIterator = GenericIterator
 
 # ----------------------------------------------------------------------------------------------------
 # Arrays inside user functions

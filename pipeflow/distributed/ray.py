@@ -1,0 +1,145 @@
+"""Pipelines on a Ray cluster: Ray places, retries and moves; each of its workers runs a plan that was shipped to it.
+
+A pipeline travels as its serialized graph. ``read`` makes a Ray Dataset in which every shard of the pipeline's reader is a
+read task; ``PipelineMap`` is a class for ``map_batches``. A task that is lost is run again by Ray and gives the same blocks,
+since everything a pipeline gives is a function of its seed and of the sample: so nothing is lost and nothing comes twice.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import ray.data
+from ray.data.block import BlockAccessor, BlockMetadata
+from ray.data.datasource import Datasource, ReadTask
+
+from pipeflow.declare import find
+from pipeflow.errors import count_of
+from pipeflow.pipeline import Pipeline
+
+__all__ = ["PipelineMap", "read"]
+
+
+def read(
+    pipeline: Pipeline,
+    num_shards: int,
+    output_map: Sequence[str],
+    *,
+    epoch: int = 0,
+    retries: int = 3,
+    allow_pickle: bool = False,
+    **read_options: Any,
+) -> "ray.data.Dataset":
+    """One epoch of a pipeline with a reader as a Ray Dataset, its rows made by ``num_shards`` tasks.
+
+    The pipeline is not built here: its graph is sent. Python functions in it go by import path, or by value with
+    ``allow_pickle=True``. A task whose worker is lost, or that raises an OSError, is run again up to ``retries`` times; the
+    pipeline's own ``on_error`` decides about single samples. ``read_options`` are those of ``ray.data.read_datasource``.
+    """
+    if isinstance(num_shards, bool) or not isinstance(num_shards, int) or num_shards < 1:
+        raise ValueError(f"num_shards must be an integer of at least 1, got {num_shards!r}")
+    if pipeline.num_outputs != len(output_map):
+        raise ValueError(
+            f"output_map names {count_of(len(output_map), 'output')} and the pipeline has {pipeline.num_outputs}"
+        )
+    source = _Source(pipeline.serialize(allow_pickle=allow_pickle), num_shards, list(output_map), epoch, allow_pickle)
+    remote = {"max_retries": retries, "retry_exceptions": [OSError], **read_options.pop("ray_remote_args", {})}
+    return ray.data.read_datasource(
+        source, override_num_blocks=num_shards, ray_remote_args=remote, **read_options
+    )
+
+
+class _Source(Datasource):
+    """The shards of a serialized pipeline as read tasks."""
+
+    def __init__(self, text: str, num_shards: int, names: list[str], epoch: int, allow_pickle: bool) -> None:
+        self._plans = [_sharded(text, shard, num_shards) for shard in range(num_shards)]
+        self._names = names
+        self._epoch = epoch
+        self._allow_pickle = allow_pickle
+
+    def estimate_inmemory_data_size(self) -> int | None:
+        """Not known before the samples are made."""
+        return None
+
+    def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[ReadTask]:
+        """One task for each shard, whatever parallelism Ray proposes."""
+        del parallelism
+        nothing_known = BlockMetadata(num_rows=None, size_bytes=None, input_files=None, exec_stats=None)
+        return [
+            ReadTask(_Blocks(plan, self._names, self._epoch, self._allow_pickle), nothing_known) for plan in self._plans
+        ]
+
+
+class _Blocks:
+    """Makes the blocks of one shard, in the worker."""
+
+    def __init__(self, plan: str, names: list[str], epoch: int, allow_pickle: bool) -> None:
+        self._plan = plan
+        self._names = names
+        self._epoch = epoch
+        self._allow_pickle = allow_pickle
+
+    def __call__(self) -> Iterator[Any]:
+        pipeline = Pipeline.deserialize(self._plan, allow_pickle=self._allow_pickle, num_threads=1)
+        pipeline.seek(0, self._epoch)
+        for batch in pipeline.epoch():
+            valid = pipeline.valid
+            yield _block({name: _column(output, valid) for name, output in zip(self._names, batch)})
+
+
+def _column(batch: Any, valid: np.ndarray) -> Any:
+    """The valid rows of one output: an array where they have one shape."""
+    if batch.is_dense_tensor():
+        return batch.as_array()[valid]
+    rows = [sample for sample, keep in zip(batch.samples(), valid) if keep]
+    column = np.empty(len(rows), object)
+    column[:] = rows
+    return column
+
+
+def _block(columns: dict[str, Any]) -> Any:
+    return BlockAccessor.batch_to_block(columns)
+
+
+def _sharded(text: str, shard: int, num_shards: int) -> str:
+    """The serialized pipeline with its readers set to one shard."""
+    document = json.loads(text)
+    readers = [node for node in document["nodes"] if find(node["op"]).fetches]
+    if not readers:
+        raise ValueError("only a reader can be divided into shards, and this pipeline has none: use PipelineMap in map_batches")
+    for node in readers:
+        node.setdefault("constants", {}).update(shard_id=shard, num_shards=num_shards)
+    document["settings"]["prefetch_queue_depth"] = 1
+    return json.dumps(document)
+
+
+class PipelineMap:
+    """A class for ``dataset.map_batches``: feeds the columns of a batch into a pipeline's inputs of the same names.
+
+    ``dataset.map_batches(PipelineMap, fn_constructor_args=(pipe.serialize(), ["image"]), batch_size=64, concurrency=2)``.
+    The pipeline's inputs are ``fn.external_source(name=...)`` without a source; columns that are no input pass through.
+    """
+
+    def __init__(self, serialized_pipeline: str, output_map: Sequence[str], allow_pickle: bool = False) -> None:
+        self._names = list(output_map)
+        self._pipeline = Pipeline.deserialize(serialized_pipeline, allow_pickle=allow_pickle, num_threads=1)
+        self._pipeline.build()
+        self._inputs = [item.step.name for item in self._pipeline._built().sources if hasattr(item.source, "feed")]
+
+    def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        missing = [name for name in self._inputs if name not in batch]
+        if missing:
+            raise KeyError(f"the batch has no column {missing}, an input of the pipeline; it has {list(batch)}")
+        given = {name: _rows(batch[name]) for name in self._inputs}
+        outputs = self._pipeline.run(**given)
+        rest = {name: column for name, column in batch.items() if name not in self._inputs}
+        return rest | {
+            name: _column(output, np.ones(len(output), bool)) for name, output in zip(self._names, outputs)
+        }
+
+
+def _rows(column: Any) -> Any:
+    array = np.asarray(column)
+    return list(array) if array.dtype == object else np.ascontiguousarray(array)

@@ -1,0 +1,74 @@
+"""Keras 3: a pipeline as a PyDataset, and as a tf.data.Dataset where TensorFlow is installed."""
+
+from collections.abc import Sequence
+from pkgutil import resolve_name
+from typing import Any
+
+import keras
+import numpy as np
+
+from pipeflow.errors import count_of
+from pipeflow.plugin.base import LastBatchPolicy, dense_array
+
+__all__ = ["PyDataset", "tf_dataset"]
+
+
+class PyDataset(keras.utils.PyDataset):
+    """What ``model.fit`` takes: batches of ``(inputs, targets)`` or ``(inputs, targets, sample_weights)``.
+
+    Every epoch of ``fit`` is one of the pipeline. The pipeline decides the order (``random_shuffle`` of its reader):
+    Keras's index only says that one more batch is wanted. The last batch is as short as it is.
+    """
+
+    def __init__(self, pipeline: Any, last_batch_policy: LastBatchPolicy = LastBatchPolicy.PARTIAL) -> None:
+        super().__init__(workers=1, use_multiprocessing=False)
+        if pipeline.num_outputs > 3:
+            raise ValueError(
+                f"Keras takes inputs, targets and sample weights; the pipeline has {count_of(pipeline.num_outputs, 'output')}"
+            )
+        self._pipeline = pipeline
+        self._policy = last_batch_policy
+        self._epoch: Any = None
+        self._left = 0
+
+    @property
+    def num_batches(self) -> int:
+        """The number of batches in an epoch."""
+        return len(self._pipeline.epoch(self._policy))
+
+    def __len__(self) -> int:
+        return self.num_batches
+
+    def __getitem__(self, index: int) -> tuple[np.ndarray, ...]:
+        if not self._left:
+            if self._epoch is not None:
+                self._epoch.close()
+            self._epoch = self._pipeline.epoch(self._policy)
+            self._left = len(self._epoch)
+        batch = next(self._epoch)
+        self._left -= 1
+        if not self._left:
+            next(self._epoch, None)  # the epoch has ended, as its state says
+        return tuple([dense_array(output, f"output {number}") for number, output in enumerate(batch)])
+
+
+def tf_dataset(pipeline: Any, output_signature: Sequence[Any] | None = None) -> Any:
+    """A ``tf.data.Dataset`` over the epochs of a pipeline, with the signature of its batches.
+
+    Without ``output_signature`` the first batch is made to learn types and numbers of axes, and put back.
+    """
+    tensorflow = resolve_name("tensorflow")
+    if output_signature is None:
+        state = pipeline.state_dict()
+        first = next(pipeline.epoch())
+        output_signature = tuple(
+            tensorflow.TensorSpec([None] * (output.ndim + 1), tensorflow.as_dtype(dense_array(output, f"output {number}").dtype))
+            for number, output in enumerate(first)
+        )
+        pipeline.load_state_dict(state)
+
+    def generate() -> Any:
+        for batch in pipeline.epoch():
+            yield tuple([dense_array(output, f"output {number}") for number, output in enumerate(batch)])
+
+    return tensorflow.data.Dataset.from_generator(generate, output_signature=tuple(output_signature))
