@@ -1,0 +1,44 @@
+"""The examples that need a framework run, in seconds, on data they make themselves."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.adapters
+ROOT = Path(__file__).parents[2]
+
+
+def run(name, *arguments, folder, **variables):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **variables}
+    command = [sys.executable, str(ROOT / "examples" / name), *arguments]
+    result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=150)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_torch_training_continues_where_it_was_stopped(tmp_path):
+    """Stopped in the second epoch and started again: the same final loss, to the last digit, as in one go."""
+    whole = run("train_torch.py", "--state", "whole.pt", folder=tmp_path)
+    stopped = run("train_torch.py", "--state", "parts.pt", "--stop-after", "70", folder=tmp_path)
+    assert "stopped in epoch 2 behind batch 23" in stopped
+    continued = run("train_torch.py", "--state", "parts.pt", folder=tmp_path)
+    assert "continuing in epoch 2 behind batch 23 of 47" in continued
+    assert continued.splitlines()[-1] == whole.splitlines()[-1]
+    assert float(whole.split()[-1]) < 0.6
+
+
+def test_jax_training_on_four_devices(tmp_path):
+    """The loss falls, on four devices of the CPU."""
+    output = run("train_jax.py", folder=tmp_path, XLA_FLAGS="--xla_force_host_platform_device_count=4", JAX_PLATFORMS="cpu")
+    losses = [float(loss) for loss in re.findall(r"on 4 devices: loss (\S+),", output)]
+    assert len(losses) == 5
+    assert losses[-1] < losses[0] / 100
+
+
+def test_ray_preparation(tmp_path):
+    """All images come out, once, in the shape they were cropped to."""
+    assert "200 images of (24, 24, 3), mean 0.4" in run("ray_preprocess.py", folder=tmp_path)
