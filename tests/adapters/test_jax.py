@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 import pytest
-from loop.loops import declare_numbers, numbers
+from loop.loops import numbers, read_numbers
 
 from pipeflow import fn
 
@@ -60,7 +60,7 @@ def test_a_pipeline_for_each_device(plugin, sharding):
     """data_iterator makes one pipeline a device, each its shard; an epoch over all is exact, and states continue it."""
     @plugin.data_iterator(output_map=["x"], reader_name="numbers", sharding=sharding, mask="valid")
     def load(shard_id=0, num_shards=1):
-        return declare_numbers()(count=22, name="numbers", random_shuffle=True, pad_last_batch=True, shard_id=shard_id,
+        return read_numbers(count=22, name="numbers", random_shuffle=True, pad_last_batch=True, shard_id=shard_id,
                                  num_shards=num_shards)
 
     options = {"batch_size": 3, "num_threads": 1, "enable_checkpointing": True}

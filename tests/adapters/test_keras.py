@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from loop.loops import declare_numbers
+from loop.loops import read_numbers
 
 from pipeflow import fn, pipeline_def
 
@@ -16,7 +16,7 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow" if find_spec("tensorflow") e
 def pairs(count=22):
     """(x, 3x) in batches of four, shuffled."""
     def define():
-        number = declare_numbers()(count=count, random_shuffle=True)
+        number = read_numbers(count=count, random_shuffle=True)
         x = fn.cast(number, dtype=fn_float()) / 10.0
         return fn.reshape(x, shape=[1]), fn.reshape(x * 3.0, shape=[1])
 

@@ -1,7 +1,7 @@
 """The pipelines whose checkpoints are tested: one for each kind of part."""
 
 import numpy as np
-from loop.loops import declare_numbers
+from loop.loops import read_numbers
 
 from pipeflow import declare, fn, pipeline_def
 
@@ -65,28 +65,28 @@ class Stream:
 
 @_case
 def unshuffled():
-    return declare_numbers()(count=10), fn.random.uniform()
+    return read_numbers(count=10), fn.random.uniform()
 
 
 @_case
 def shuffled():
-    number = declare_numbers()(count=10, random_shuffle=True)
+    number = read_numbers(count=10, random_shuffle=True)
     return number, fn.random.normal(), fn.random.coin_flip(), fn.random.uniform(range=(0.0, 1.0), shape=[2])
 
 
 @_case
 def one_shard_of_three():
-    return declare_numbers()(count=20, random_shuffle=True, num_shards=3, shard_id=1), fn.random.uniform()
+    return read_numbers(count=20, random_shuffle=True, num_shards=3, shard_id=1), fn.random.uniform()
 
 
 @_case
 def contiguous_shard():
-    return declare_numbers()(count=20, num_shards=3, shard_id=1), fn.random.uniform()
+    return read_numbers(count=20, num_shards=3, shard_id=1), fn.random.uniform()
 
 
 @_case
 def padded():
-    return declare_numbers()(count=10, random_shuffle=True, pad_last_batch=True), fn.random.uniform()
+    return read_numbers(count=10, random_shuffle=True, pad_last_batch=True), fn.random.uniform()
 
 
 @_case
@@ -130,30 +130,30 @@ def stateful_source():
 
 @_case
 def stateless_function():
-    number = declare_numbers()(count=10, random_shuffle=True)
+    number = read_numbers(count=10, random_shuffle=True)
     return fn.python_function(number, function=lambda x, rng: x + rng.random(2))
 
 
 @_case
 def stateful_function():
-    return fn.python_function(declare_numbers()(count=10, random_shuffle=True), function=Counter())
+    return fn.python_function(read_numbers(count=10, random_shuffle=True), function=Counter())
 
 
 @_case
 def two_stateful_functions():
-    number = declare_numbers()(count=10)
+    number = read_numbers(count=10)
     return fn.python_function(fn.python_function(number, function=Counter())[0], function=Counter())
 
 
 @_case
 def threaded_function():
-    number = declare_numbers()(count=10, random_shuffle=True)
+    number = read_numbers(count=10, random_shuffle=True)
     return fn.python_function(number, function=lambda x: x * 2, parallel="threads")
 
 
 @_case
 def conditional():
-    number = declare_numbers()(count=10, random_shuffle=True)
+    number = read_numbers(count=10, random_shuffle=True)
     if fn.random.coin_flip(dtype=declare.types.BOOL):
         result = number + fn.random.uniform(range=(0.0, 1.0))
     else:

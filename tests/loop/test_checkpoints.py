@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from loop.checkpoint_cases import CASES, Counter
 from loop.conformance import check_resume, check_resume_after_kill, digest
-from loop.loops import declare_numbers, epoch, numbers, values
+from loop.loops import epoch, numbers, read_numbers, values
 
 from pipeflow import checkpoint, fn, pipeline_def
 from pipeflow.errors import InvalidState
@@ -104,7 +104,7 @@ def test_iterators_resume_at_every_step(policy):
 def test_the_state_is_that_of_the_last_delivered_batch():
     """A function that ran ahead of the loop is saved as it was when the delivered batch was made."""
     counter = Counter()
-    pipeline = pipeline_def(lambda: fn.python_function(declare_numbers()(count=100), function=counter), batch_size=2,
+    pipeline = pipeline_def(lambda: fn.python_function(read_numbers(count=100), function=counter), batch_size=2,
                             num_threads=2, prefetch_queue_depth=5, enable_checkpointing=True)()
     for number, _ in zip(range(1, 4), pipeline.epoch()):
         state = pipeline.state_dict()["states"]["python_function_0"]
@@ -208,7 +208,7 @@ def saved(**changes):
         (lambda: '{"model": 3}', ValueError, "the field 'kind' is missing"),
         (lambda: saved().replace('"iteration": 1', '"iteration": 2'), ValueError, "damaged: its checksum"),
         (lambda: saved(kind=None, format=1), ValueError, "format 1, of an older version"),
-        (lambda: numbers(batch_size=2).serialize(), ValueError, r"a serialized pipeline: use Pipeline.deserialize\(\)"),
+        (lambda: pipeline_def(fn.random.uniform, batch_size=2)().serialize(), ValueError, r"a serialized pipeline: use Pipeline.deserialize\(\)"),
         (lambda: saved(format=3, pipeflow="9.0"), ValueError, "format 3 .made by pipeflow 9.0.; this version reads format 2"),
         (lambda: saved(position=-4), ValueError, "damaged: position is -4"),
         (lambda: saved(states=None), ValueError, "damaged: states is None"),
@@ -231,7 +231,7 @@ def test_checkpoints_that_are_damaged_or_foreign_are_refused(text, kind, message
 
 def test_a_checkpoint_of_another_pipeline_says_what_differs():
     """Missing and added operators are named; so is another size of the data set."""
-    other = pipeline_def(lambda: fn.random.coin_flip() + declare_numbers()(count=10, name="numbers"), batch_size=2, seed=5,
+    other = pipeline_def(lambda: fn.random.coin_flip() + read_numbers(count=10, name="numbers"), batch_size=2, seed=5,
                          num_threads=1)
     with pytest.raises(InvalidState, match=r"it has \['random.uniform_0'\] operators that this one lacks and lacks \["):
         other(checkpoint=saved()).build()

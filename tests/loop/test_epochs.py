@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from loop.loops import declare_numbers, epoch, numbers, values
+from loop.loops import epoch, numbers, read_numbers, values
 
 from pipeflow import fn, pipeline_def
 from pipeflow.errors import InvalidState, RaggedBatch
@@ -110,7 +110,7 @@ def test_an_external_source_beside_a_reader_gives_as_many_samples():
     @pipeline_def(batch_size=4, num_threads=2)
     def both():
         extra = fn.external_source(lambda sample: np.array(sample.idx_in_epoch), batch=False)
-        return declare_numbers()(count=10), extra
+        return read_numbers(count=10), extra
 
     assert [[len(output) for output in batch] for batch in both().epoch()] == [[4, 4], [4, 4], [2, 2]]
 
@@ -156,7 +156,7 @@ def test_an_error_in_the_last_batch_still_ends_the_epoch():
     """The failed batch counts; the loop after it is the next epoch."""
     @pipeline_def(batch_size=4, num_threads=1)
     def failing():
-        number = declare_numbers()(count=6)
+        number = read_numbers(count=6)
         return fn.python_function(number, function=lambda x: 1 // (5 - int(x)))
 
     pipeline = failing()
@@ -207,7 +207,7 @@ def test_readers_that_end_at_different_samples_must_run_on():
     """Two readers of different sizes have no common last batch; "fill" is possible and the named one counts."""
     @pipeline_def(batch_size=4, num_threads=1)
     def two():
-        return declare_numbers()(count=10, name="a"), declare_numbers()(count=7, name="b")
+        return read_numbers(count=10, name="a"), read_numbers(count=7, name="b")
 
     with pytest.raises(ValueError, match="end their epochs at different samples"):
         two().epoch()
@@ -242,7 +242,7 @@ def test_progress_shows_throughput_waiting_and_the_slowest_operator(monkeypatch)
 
     @pipeline_def(batch_size=4, num_threads=1)
     def slow():
-        return fn.python_function(declare_numbers()(count=12), function=lambda x: np.sort(np.arange(20000) * -1)[:1] + x)
+        return fn.python_function(read_numbers(count=12), function=lambda x: np.sort(np.arange(20000) * -1)[:1] + x)
 
     for _ in slow().epoch(progress=True):
         pass
@@ -273,7 +273,7 @@ TABLE = [
 @pytest.mark.parametrize("prepare", [False, True])
 def test_last_batches_of_a_reader(policy, padded, last, following, prepare):
     """The six rows of the policy table, and a length that is right in each epoch."""
-    pipeline = pipeline_def(lambda: declare_numbers()(count=7, pad_last_batch=padded, name="r") + 1, batch_size=2,
+    pipeline = pipeline_def(lambda: read_numbers(count=7, pad_last_batch=padded, name="r") + 1, batch_size=2,
                             num_threads=2)()
     iterator = GenericIterator(pipeline, ["x"], reader_name="r", last_batch_policy=policy, prepare_first_batch=prepare)
     length = len(iterator)
@@ -286,7 +286,7 @@ def test_last_batches_of_a_reader(policy, padded, last, following, prepare):
 def test_size_counts_samples_and_cuts_the_last_batch():
     """With size= the pipeline runs on and batches are counted, as in DALI."""
     def make(**options):
-        pipeline = pipeline_def(lambda: declare_numbers()(count=7, name="r"), batch_size=2, num_threads=1)()
+        pipeline = pipeline_def(lambda: read_numbers(count=7, name="r"), batch_size=2, num_threads=1)()
         return GenericIterator(pipeline, ["x"], size=7, **options)
 
     partial = make(last_batch_policy=PARTIAL)
