@@ -10,6 +10,7 @@ import example_data
 
 from pipeflow import declare, fn, types
 from pipeflow.declare import NO_EFFECT, REQUIRED, OpDef, Param, describe_kind, registry
+from pipeflow.pipeline import NO_EFFECT as PIPELINE_NO_EFFECT
 
 DOCS = Path(fn.__file__).parents[1] / "docs"
 MARK = "<!-- Generated from the declarations by tools/generate_docs.py: run `make docs` to renew it. -->\n"
@@ -124,6 +125,9 @@ def index(pages: dict[str, list[OpDef]]) -> str:
     lines += ["| name | type | shape |", "|---|---|---|"]
     for name, value in sorted(example_data.arrays().items()):
         lines.append(f"| `{name}` | {value.dtype} | {' x '.join(map(str, value.shape)) or 'a number'} |")
+    lines += ["", "## Arguments of a pipeline that do nothing here", "", "They are accepted so that ported code runs.", ""]
+    lines += ["| argument | why |", "|---|---|"]
+    lines += [f"| `{name}` | {reason} |" for name, reason in PIPELINE_NO_EFFECT.items()]
     return "\n".join(lines) + "\n"
 
 
