@@ -310,9 +310,9 @@ def expand_dims(
     """Inserts axes of extent 1; ``axes`` are their places in the result."""
 
 def external_source(
-    *,
     source: Any = None,
     num_outputs: int | None = None,
+    *,
     batch: bool | None = None,
     cycle: Literal['no', 'quiet', 'raise', False, True] | None = None,
     dtype: Any = None,

@@ -352,9 +352,9 @@ class ExternalSource(Operator):
 
     def __init__(
         self,
-        *,
         source: Any = None,
         num_outputs: int | None = None,
+        *,
         batch: bool | None = None,
         cycle: Literal['no', 'quiet', 'raise', False, True] | None = None,
         dtype: Any = None,

@@ -83,22 +83,32 @@ def default(param: Param) -> str:
     return repr(param.default) if simple else "..."
 
 
+def by_position(op: OpDef) -> list[str]:
+    """The arguments that are no data and may be given by position."""
+    return [spelled(param) for param in op.arguments.values() if param.positional]
+
+
+def spelled(param: Param) -> str:
+    """An argument with its type and default."""
+    return f"{param.name}: {accepted(param)}" + ("" if param.default is REQUIRED else f" = {default(param)}")
+
+
 def keywords(op: OpDef) -> list[str]:
     """The keyword-only arguments, the required ones first."""
-    arguments = sorted(op.arguments.values(), key=lambda param: not param.required)
-    written = [f"{p.name}: {accepted(p)}" + ("" if p.default is REQUIRED else f" = {default(p)}") for p in arguments]
-    return written + [f"{name}: {UNIVERSAL[name]} | None = None" for name in universal(op)]
+    arguments = [param for param in op.arguments.values() if not param.positional]
+    named = [spelled(param) for param in sorted(arguments, key=lambda param: not param.required)]
+    return named + [f"{name}: {UNIVERSAL[name]} | None = None" for name in universal(op)]
 
 
 def data(op: OpDef, first: str) -> list[str]:
     """The positional-only inputs; ``first`` is the annotation of the first one."""
-    written = []
+    listed: list[str] = []
     for position, param in enumerate(op.inputs):
         kind = first if position == 0 else "DataNode | ArrayLike"
         if param.variadic:
-            return [*written, *(["/"] if written else []), f"*{param.name}: {kind}"]
-        written.append(f"{param.name}: {kind}" + ("" if param.required else " | None = None"))
-    return [*written, "/"] if written else []
+            return [*listed, *(["/"] if listed else []), f"*{param.name}: {kind}"]
+        listed.append(f"{param.name}: {kind}" + ("" if param.required else " | None = None"))
+    return [*listed, "/"] if listed else []
 
 
 def returned(op: OpDef, one: str) -> str:
@@ -122,13 +132,14 @@ def star(inputs: list[str], named: list[str]) -> list[str]:
 def function(op: OpDef) -> str:
     generic = bool(op.inputs) and op.inputs[0].required
     one = "Data" if generic else "Any" if op.inputs else "DataNode"
-    parameters = star(data(op, "Data" if generic else "DataNode | ArrayLike"), keywords(op))
+    inputs = data(op, "Data" if generic else "DataNode | ArrayLike")
+    parameters = star([*inputs, *by_position(op)], keywords(op))
     listed = "".join(f"    {parameter},\n" for parameter in parameters)
     return f"def {op.leaf}(\n{listed}) -> {returned(op, one)}:\n    {summary(op)}\n"
 
 
 def operator_class(op: OpDef) -> str:
-    built = "".join(f"        {parameter},\n" for parameter in star(["self"], keywords(op)))
+    built = "".join(f"        {parameter},\n" for parameter in star(["self", *by_position(op)], keywords(op)))
     inputs = ", ".join(["self", *data(op, "DataNode | ArrayLike"), "**arguments: Any"])
     return (
         f"class {op.ops_name}(Operator):\n    {summary(op)}\n\n"
