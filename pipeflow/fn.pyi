@@ -536,11 +536,12 @@ def normalize(
     """Normalises the data: ``scale * (x - mean) / stddev + shift``, with the mean and deviation of the data itself by default."""
 
 def numpy_function(
-    *inp: DataNode | ArrayLike,
     func: Callable[..., Any],
+    inp: Sequence[DataNode | ArrayLike],
     Tout: Any,
     stateful: bool = True,
     name: str | None = None,
+    *,
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
@@ -681,11 +682,12 @@ def preemphasis_filter(
     """y[t] = x[t] - preemph_coeff * x[t - 1], each channel on its own; time is the first axis."""
 
 def py_func(
-    *inp: DataNode | ArrayLike,
     func: Callable[..., Any],
+    inp: Sequence[DataNode | ArrayLike],
     Tout: Any,
     stateful: bool = True,
     name: str | None = None,
+    *,
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
@@ -694,11 +696,12 @@ def py_func(
     """Calls a Python function with the NumPy arrays of each sample: the older name of ``fn.numpy_function``."""
 
 def py_function(
-    *inp: DataNode | ArrayLike,
     func: Callable[..., Any],
+    inp: Sequence[DataNode | ArrayLike],
     Tout: Any,
-    framework: str = 'torch',
     name: str | None = None,
+    *,
+    framework: str = 'torch',
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,

@@ -607,17 +607,18 @@ class NumpyFunction(Operator):
 
     def __init__(
         self,
-        *,
         func: Callable[..., Any],
+        inp: Sequence[DataNode | ArrayLike],
         Tout: Any,
         stateful: bool = True,
         name: str | None = None,
+        *,
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any | None = None,
     ) -> None: ...
-    def __call__(self, *inp: DataNode | ArrayLike, **arguments: Any) -> Any: ...
+    def __call__(self, **arguments: Any) -> Any: ...
 
 class OneHot(Operator):
     """A vector for each number: ``on_value`` at its place, ``off_value`` elsewhere; numbers without a place have only the latter."""
@@ -776,34 +777,36 @@ class PyFunc(Operator):
 
     def __init__(
         self,
-        *,
         func: Callable[..., Any],
+        inp: Sequence[DataNode | ArrayLike],
         Tout: Any,
         stateful: bool = True,
         name: str | None = None,
+        *,
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any | None = None,
     ) -> None: ...
-    def __call__(self, *inp: DataNode | ArrayLike, **arguments: Any) -> Any: ...
+    def __call__(self, **arguments: Any) -> Any: ...
 
 class PyFunction(Operator):
     """Calls a Python function with eager tensors of each sample; any Python control flow may be inside."""
 
     def __init__(
         self,
-        *,
         func: Callable[..., Any],
+        inp: Sequence[DataNode | ArrayLike],
         Tout: Any,
-        framework: str = 'torch',
         name: str | None = None,
+        *,
+        framework: str = 'torch',
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any | None = None,
     ) -> None: ...
-    def __call__(self, *inp: DataNode | ArrayLike, **arguments: Any) -> Any: ...
+    def __call__(self, **arguments: Any) -> Any: ...
 
 class PythonFunction(Operator):
     """Calls a Python function with NumPy arrays, for each sample or (``batch_processing``) once for the batch."""

@@ -85,7 +85,16 @@ def default(param: Param) -> str:
 
 def by_position(op: OpDef) -> list[str]:
     """The arguments that are no data and may be given by position."""
+    if op.order:  # the signature of another library, where the data is a list among the arguments
+        return [in_order(op, name) for name in op.order]
     return [spelled(param) for param in op.arguments.values() if param.positional]
+
+
+def in_order(op: OpDef, name: str) -> str:
+    """One parameter of an operator that has an order of its own."""
+    if name in op.arguments:
+        return spelled(op.arguments[name])
+    return f"{name}: {UNIVERSAL[name]} | None = None" if name in UNIVERSAL else f"{name}: Sequence[DataNode | ArrayLike]"
 
 
 def spelled(param: Param) -> str:
@@ -95,14 +104,16 @@ def spelled(param: Param) -> str:
 
 def keywords(op: OpDef) -> list[str]:
     """The keyword-only arguments, the required ones first."""
-    arguments = [param for param in op.arguments.values() if not param.positional]
+    arguments = [param for param in op.arguments.values() if not param.positional and param.name not in op.order]
     named = [spelled(param) for param in sorted(arguments, key=lambda param: not param.required)]
-    return named + [f"{name}: {UNIVERSAL[name]} | None = None" for name in universal(op)]
+    return named + [f"{name}: {UNIVERSAL[name]} | None = None" for name in universal(op) if name not in op.order]
 
 
 def data(op: OpDef, first: str) -> list[str]:
     """The positional-only inputs; ``first`` is the annotation of the first one."""
     listed: list[str] = []
+    if op.order:
+        return listed
     for position, param in enumerate(op.inputs):
         kind = first if position == 0 else "DataNode | ArrayLike"
         if param.variadic:
