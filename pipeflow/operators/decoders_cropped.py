@@ -40,7 +40,8 @@ def image_crop(
 @image_crop.infer
 def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
     args = Options({**vars(args), "crop_d": 0.0})
-    return image_spec(args.output_type, args.dtype, *crop_extents("HW", (UNKNOWN, UNKNOWN), args))
+    unknown: Any = UNKNOWN
+    return image_spec(args.output_type, args.dtype, *crop_extents("HW", (unknown, unknown), args))
 
 
 @image_crop.check
