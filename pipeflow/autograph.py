@@ -262,9 +262,9 @@ class Rewriter(ast.NodeTransformer):
         self.loops: list[str | None] = []
         body = function.body if isinstance(function.body, list) else []
         # Variables of the module are containers of the session's; the others are reloaded after a merge.
-        self.globals = {name for node in within(body) if isinstance(node, ast.Global) for name in node.names}
-        nested = [item for item in body if not isinstance(item, ast.Return)]
-        self.frame = returns(*nested) or any(self.managed(node) for node in within(body))
+        nodes = list(within(item for item in body if not isinstance(item, ast.Return)))
+        self.globals = {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
+        self.frame = any(isinstance(node, ast.Return) or self.managed(node) for node in nodes)
 
     @staticmethod
     def managed(loop: ast.AST) -> bool:
@@ -317,8 +317,12 @@ class Rewriter(ast.NodeTransformer):
         """``a, b = owner.vals()``, and those without a value are deleted."""
         if not names:
             return self.build("pass", node)
-        lines = f"{', '.join(names)}, = {owner}.vals()\n"
-        return self.build(lines + "".join(f"if {name} is __pf__.U:\n    del {name}\n" for name in names), node)
+        at = {name: getattr(node, name) for name in PLACE}
+        targets = ast.Tuple([ast.Name(name, ast.Store(), **at) for name in names], ast.Store(), **at)
+        result = self.build("TARGETS = K.vals()", node, TARGETS=targets, K=owner)
+        for name in names:
+            result += self.build("if N is __pf__.U:\n    del N", node, N=name)
+        return result
 
     def block(self, statements: Sequence[Any]) -> list[ast.stmt]:
         """Rewrites a block; what follows a statement that may leave it stands under a condition."""

@@ -172,6 +172,9 @@ def as_constant(value: Any, dtype: Any = None) -> np.ndarray:
         return converted
     if isinstance(value, np.generic):
         return np.asarray(value)
+    kind = default_number_dtype(value)
+    if kind is not None and (type(value) is not int or -(2**31) <= value < 2**31):
+        return np.array(value, kind)
     array = np.asarray(value)
     if array.dtype == np.int64:
         narrow = array.astype(np.int32)

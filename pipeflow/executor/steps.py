@@ -236,14 +236,14 @@ class MergeStep(SampleStep):
             known[side] = kind = array.dtype, array.ndim
             other = known[1 - side]
             if other is not None and other != kind:
-                texts = [f"{dtype} {ndim}-d" for dtype, ndim in known]
+                one, two = [f"{dtype} {ndim}-d" for dtype, ndim in known]
                 advice = CAST if other[1] == kind[1] else RESHAPE
-                batch.fail(self._error(*texts, advice), self.step, sample)
+                batch.fail(self._error(one, two, advice), self.step, sample)
                 return
 
     def _error(self, first: str, second: str, advice: str) -> RuntimeError:
-        texts = [f"{text} {side}" for text, side in zip((first, second), self.constants["sides"])]
-        return RuntimeError(merge_error(self.constants["variable"], *texts, advice))
+        one, two = self.constants["sides"]
+        return RuntimeError(merge_error(self.constants["variable"], f"{first} {one}", f"{second} {two}", advice))
 
 
 def _rows(values: Any, constant: bool) -> Any:
