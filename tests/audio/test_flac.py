@@ -77,7 +77,7 @@ def test_each_frame_is_accepted_with_its_checksum_only():
         assert decode(broken) is None
 
 
-def test_a_cut_or_overwritten_file_is_refused(mutants):
+def test_a_cut_or_overwritten_file_is_refused_fuzz(mutants):
     """Cut at any byte or overwritten at random, the answer is None or the true length; memory is never left."""
     data = encoded(np.random.default_rng(5).normal(size=(600, 2)) * 0.1)
     for length in range(len(data)):
@@ -91,7 +91,7 @@ def test_a_cut_or_overwritten_file_is_refused(mutants):
         assert decoded is None or decoded[0].nbytes <= max(64 * len(broken), 1 << 24)
 
 
-def test_damage_behind_valid_checksums_stays_inside_memory(mutants):
+def test_damage_behind_valid_checksums_stays_inside_memory_fuzz(mutants):
     """Random frames with a right checksum reach every branch of the parser and change nothing outside its arrays."""
     rng = np.random.default_rng(7)
     data = encoded(rng.normal(size=(4096, 2)) * 0.1)

@@ -39,8 +39,10 @@ def lobes(quality: float) -> int:
 
 def output_length(length: int, scale: Fraction | float) -> int:
     """The number of samples that cover the same time after scaling, a last incomplete one counted."""
+    if isinstance(scale, Fraction):
+        return -(-length * scale.numerator // scale.denominator)
     # A product such as 0.1 * 30 is 3.0000000000000004 in binary: that is 3 samples, not 4.
-    return ceil(length * scale) if isinstance(scale, Fraction) else ceil(length * scale * (1 - 1e-12))
+    return ceil(length * scale * (1 - 1e-12))
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,15 +44,19 @@ def saturate(values: NDArray, out: NDArray) -> None:
     np.copyto(out, np.clip(np.nan_to_num(rounded), limits.min, limits.max), casting="unsafe")
 
 
+@njit(nogil=True, cache=True)
+def _scaled(stored, factor, silence, out):
+    for i in range(stored.size):
+        out[i] = np.float32(stored[i]) * factor - silence
+
+
 def decoded(stored: NDArray, out: Floats) -> None:
     """Converts samples as a file stores them to float32: full scale is a power of two, as in every decoder."""
     if stored.dtype.kind == "f":
         out[...] = stored
         return
-    full = float(1 << (8 * stored.dtype.itemsize - 1))
-    np.multiply(stored, np.float32(1 / full), out=out, dtype=np.float32, casting="unsafe")
-    if stored.dtype.kind == "u":
-        out -= np.float32(1)
+    factor = np.float32(1 / (1 << (8 * stored.dtype.itemsize - 1)))
+    _scaled(stored.reshape(-1), factor, np.float32(stored.dtype.kind == "u"), out.reshape(-1))
 
 
 def shifted(stored: NDArray, out: NDArray) -> None:

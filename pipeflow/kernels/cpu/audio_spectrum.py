@@ -7,6 +7,7 @@ prime factor above 5; other sizes go through ``numpy.fft``.
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 
 import numpy as np
 from numba import njit
@@ -374,7 +375,7 @@ def apply_bands(spectrum: Floats, out: Floats, bands: Bands, axis: int) -> None:
     """Weights the bins along ``axis`` into bands."""
     if not out.size:
         return
-    bins, inner = spectrum.shape[axis], int(np.prod(spectrum.shape[axis + 1 :]))
+    bins, inner = spectrum.shape[axis], prod(spectrum.shape[axis + 1 :])
     tables = bands.first, bands.count, bands.start, bands.weights
     contiguous = np.ascontiguousarray(spectrum)
     if inner == 1:
@@ -488,7 +489,7 @@ def mfcc(values: Floats, out: Floats, *, axis: int, kind: int, normalise: bool, 
     if not out.size:
         return
     table = cosine_table(size, count, kind, normalise, lifter)
-    inner = int(np.prod(values.shape[axis + 1 :]))
+    inner = prod(values.shape[axis + 1 :])
     contiguous = np.ascontiguousarray(values)
     if inner == 1:
         _apply_table_last(contiguous.reshape(-1, size), out.reshape(-1, count), np.ascontiguousarray(table.T))
