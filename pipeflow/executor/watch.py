@@ -72,7 +72,7 @@ class Watch:
         for stage in plan.stages:
             for step in stage.steps:
                 constants = dict(step.constants)
-                function, seconds = constants.get("function"), constants.get("timeout")
+                function, seconds = constants.get("function", constants.get("func")), constants.get("timeout")
                 if stage.kind != "processes" and seconds is not None and isinstance(function, External):
                     externals[function.name] = Limited(plan.externals[function.name], seconds, self._calls)
                     self._shortest = seconds if self._shortest is None else min(self._shortest, seconds)

@@ -463,13 +463,19 @@ def _(args: Any) -> Traits:
     return Traits("batch", ordered=ordered, pure=False, user_code=True, rows=rows, processes=processes)
 
 
+def check_timeout(timeout: float | None) -> None:
+    """Refuses a limit that no call can keep."""
+    if timeout is not None and not timeout > 0:
+        raise ValueError(f"timeout must be a positive number of seconds, got {timeout}")
+
+
 class SampleInWorker:
     """The call of a function for one sample, as it runs in a worker process."""
 
-    def __init__(self, function: Callable[..., Any], results: Results) -> None:
+    def __init__(self, function: Callable[..., Any], results: Results, rng: bool) -> None:
         self.function = function
         self.results = results
-        self.rng = wants_rng(function)
+        self.rng = rng
 
     def __call__(self, key: int, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
         named = {"rng": thread_generator(seeds.Key(key))} if self.rng else {}
@@ -497,9 +503,10 @@ def _fresh_bytes(nbytes: int) -> np.ndarray:
 
 @python_function.worker
 def _(args: Any) -> WorkerCall:
-    kind = BatchInWorker if args.batch_processing else SampleInWorker
-    call = kind(args.function, Results(args.function, args.num_outputs, args.outputs))
-    return WorkerCall(call, function_name(args.function), whole=args.batch_processing)
+    results = Results(args.function, args.num_outputs, args.outputs)
+    if args.batch_processing:
+        return WorkerCall(BatchInWorker(args.function, results), function_name(args.function), whole=True)
+    return WorkerCall(SampleInWorker(args.function, results, wants_rng(args.function)), function_name(args.function))
 
 
 def declare_outputs(op: Any) -> None:
@@ -525,8 +532,7 @@ def check_outputs(args: Any) -> None:
     """Checks the arguments about outputs against each other."""
     if args.num_outputs < 0 or args.num_outputs > 256:
         raise ValueError(f"num_outputs must lie between 0 and 256, got {args.num_outputs}")
-    if getattr(args, "timeout", None) is not None and not args.timeout > 0:
-        raise ValueError(f"timeout must be a positive number of seconds, got {args.timeout}")
+    check_timeout(getattr(args, "timeout", None))
     outputs = promised(args)
     if outputs is not None:
         outputs.check_count(args.num_outputs)

@@ -5,13 +5,13 @@ against ``Tout``. Everything else (calling, copying, errors) is that of ``fn.pyt
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from pipeflow.declare import Args, BatchCall, OpDef, Outputs, Sample, Traits, framework, operator
+from pipeflow.declare import Args, BatchCall, OpDef, Outputs, Sample, Traits, WorkerCall, framework, operator
 from pipeflow.errors import add_notes, function_name
-from pipeflow.operators.python_function import Results, SampleCalls, call_sample
+from pipeflow.operators.python_function import Results, SampleCalls, SampleInWorker, call_sample, check_timeout
 from pipeflow.operators.tensor_functions import WithTensors
 
 
@@ -52,14 +52,20 @@ def _declare(op: OpDef) -> None:
     op.infer(lambda _specs, args: args.Tout.specs)
 
 
+def _in_worker(args: Args) -> WorkerCall:
+    return WorkerCall(SampleInWorker(args.func, _results(args.func, args.Tout), False), function_name(args.func))
+
+
 def _stateful(args: Args) -> Traits:
+    if args.parallel == "processes":
+        return Traits("batch", pure=not args.stateful, user_code=True, processes=True, rows=True)
     if args.stateful:
         return Traits("batch", ordered=True, pure=False, user_code=True, rows=True)
     return Traits("sample", pure=True, user_code=True)
 
 
 def _batch(
-    *inp: Any, func: Callable[..., Any], Tout: OutputTypes, stateful: bool, batch: BatchCall  # noqa: ARG001
+    *inp: Any, func: Callable[..., Any], Tout: OutputTypes, batch: BatchCall, **_: Any
 ) -> list[Any]:  # fmt: skip
     return SampleCalls(func, _results(func, Tout), rng=False)(inp, batch)
 
@@ -70,15 +76,17 @@ def _batch(
     order="func inp Tout stateful name",
 )
 def numpy_function(
-    *inp: Sample, func: Callable[..., Any], Tout: OutputTypes, stateful: bool = True
+    *inp: Sample, func: Callable[..., Any], Tout: OutputTypes, stateful: bool = True,
+    parallel: Literal["serial", "processes"] = "serial", timeout: float | None = None,
 ) -> Sample:  # fmt: skip
     """Calls a Python function with the NumPy arrays of each sample; its results have the types ``Tout``.
 
     ``inp`` is a list of nodes or constants, ``Tout`` one type or a list of types, [] for none. With ``stateful=False`` the
     function is pure: equal calls are merged, unused ones dropped, and calls may run side by side. Python numbers take the
-    type ``Tout`` says, arrays must have it.
+    type ``Tout`` says, arrays must have it. ``parallel="processes"`` calls it in worker processes, several calls at once; a
+    call that takes longer than ``timeout`` seconds is an error.
     """
-    del stateful
+    del stateful, parallel, timeout
     return call_sample(func, _results(func, Tout), inp, {})
 
 
@@ -88,16 +96,19 @@ def numpy_function(
     order="func inp Tout stateful name",
 )
 def py_func(
-    *inp: Sample, func: Callable[..., Any], Tout: OutputTypes, stateful: bool = True
+    *inp: Sample, func: Callable[..., Any], Tout: OutputTypes, stateful: bool = True,
+    parallel: Literal["serial", "processes"] = "serial", timeout: float | None = None,
 ) -> Sample:  # fmt: skip
     """Calls a Python function with the NumPy arrays of each sample: the older name of ``fn.numpy_function``."""
-    del stateful
+    del stateful, parallel, timeout
     return call_sample(func, _results(func, Tout), inp, {})
 
 
 for _op in (numpy_function, py_func):
     _op.batch(_batch)
     _op.traits(_stateful)
+    _op.worker(_in_worker)
+    _op.check(lambda args: check_timeout(args.timeout))
     _declare(_op)
 
 
