@@ -45,6 +45,9 @@ CUDA ?= 13
 .venvs/bench/.ready: $(SETUP)
 	@$(ENVIRONMENT) "$(PYTHON)" -e ".[test]"
 
+.venvs/torch/.ready: tools/environment.sh
+	@$(ENVIRONMENT) "$(PYTHON)" torch==2.13.0 numpy --extra-index-url https://download.pytorch.org/whl/cpu
+
 .venvs/dali/.ready: tools/environment.sh
 	@$(ENVIRONMENT) "$(PYTHON)" nvidia-dali-cuda120==2.4.0 numpy opencv-python-headless
 
@@ -93,7 +96,7 @@ fuzz: .venvs/test/.ready
 
 # --- benchmarks -------------------------------------------------------------------------------------
 BENCH ?=
-bench: .venvs/bench/.ready .venvs/dali/.ready .venvs/tensorflow/.ready
+bench: .venvs/bench/.ready .venvs/dali/.ready .venvs/torch/.ready .venvs/tensorflow/.ready
 	.venvs/bench/bin/python benchmarks/run.py $(BENCH)
 
 clean:

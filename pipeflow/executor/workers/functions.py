@@ -41,19 +41,22 @@ def dumps_value(value: Any) -> bytes:
 def dumps_function(function: Callable[..., Any]) -> bytes:
     """Pickles a callable by value; a TypeError names the variable or attribute that cannot be pickled."""
     require_cloudpickle()
+    user = function
+    if type(function).__module__.startswith("pipeflow."):  # what the user wrote is inside
+        user = getattr(function, "function", getattr(function, "source", function))
     try:
         data = cloudpickle.dumps(function)
     except Exception as error:
-        culprit = find_culprit(function)
+        culprit = find_culprit(user)
         raise TypeError(
-            f"{function_name(function)} cannot be sent to a worker process because of "
+            f"{function_name(user)} cannot be sent to a worker process because of "
             f"{culprit or 'something it refers to'}: {error}. Create it inside the function, pass it in as data, "
             'or use parallel="threads"'
         ) from error
     if len(data) > LARGE:
-        name, size = _largest(function)
+        name, size = _largest(user)
         warnings.warn(
-            f"{function_name(function)} is {len(data) >> 20} MiB when sent to a worker process"
+            f"{function_name(user)} is {len(data) >> 20} MiB when sent to a worker process"
             + (f", {size >> 20} MiB of it for {name}" if name else "")
             + "; load large data inside the function, or pass it in as an input",
             stacklevel=3,
