@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import os
 import signal
+import subprocess
 import sys
 from collections import deque
 from time import perf_counter
@@ -82,7 +83,7 @@ def pipeline_of(library: str, function, **arguments):
 
 def prepare_pipeflow(name: str):
     if name == STARTING:
-        return lambda: {"seconds": time_to_two_workers()}
+        return lambda: {"seconds": in_a_new_process("time_to_two_workers()")}
     if name == REPLACING:
         return lambda: {"seconds": time_to_replacement()}
     if name == IDENTITY:
@@ -125,6 +126,15 @@ def prepare_torch(name: str):
 # --- the pool alone --------------------------------------------------------------------------------------
 def new_pool():
     return importlib.import_module("pipeflow.executor.workers.pool").WorkerPool(WORKERS)
+
+
+def in_a_new_process(call: str) -> float:
+    """What a function of this file returns in a process that has only imported the library."""
+    program = f"import pipeflow, worker_processes; print(worker_processes.{call})"
+    folder = __file__.rpartition("/")[0]
+    command = [sys.executable, "-c", program]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return float(result.stdout)
 
 
 def time_to_two_workers() -> float:
