@@ -1,5 +1,6 @@
 """Values: cast, one_hot, lookup_table, and constants of a shape (zeros, ones, full and their like)."""
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,12 @@ def one_hot(
     """
     del axis_name
     on, off = (saturate(np.array(value), dtype) for value in (on_value, off_value))
-    numbers = data.reshape(()) if data.size == 1 and data.ndim <= 1 else data
+    if data.size == 1 and data.ndim <= 1:
+        out[...] = off
+        if 0 <= (place := int(data.item())) < num_classes:
+            out[place] = on
+        return out
+    numbers = data
     classes = np.arange(num_classes).reshape(
         [-1 if i == _new_axis(numbers.ndim, axis) else 1 for i in range(numbers.ndim + 1)]
     )
@@ -106,9 +112,15 @@ def lookup_table(
     data: Sample, /, *, keys: Ints = (), values: Floats = (), default_value: float = 0.0, dtype: DType = FLOAT, out: Out
 ) -> Sample:
     """Replaces each key by its value and everything else by ``default_value``; keys lie between 0 and 65535."""
+    return kernels.moving.look_up(data, _table(keys, values, default_value, dtype), out)
+
+
+@lru_cache(maxsize=16)
+def _table(keys: tuple[int, ...], values: tuple[float, ...], default_value: float, dtype: np.dtype) -> np.ndarray:
+    """The values by key; the last entry is the default."""
     table = saturate(np.full(max(keys, default=0) + 2, default_value), dtype)
     table[list(keys)] = saturate(np.array(values, np.float64), dtype)
-    return kernels.moving.look_up(data, table, out)
+    return table
 
 
 @lookup_table.infer

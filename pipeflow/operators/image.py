@@ -10,6 +10,7 @@ import numpy as np
 from pipeflow.declare import UNKNOWN, Arg, DType, Floats, Ints, Layout, Out, Sample, Spec, Traits, operator
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.geometry import CROP_LAYOUTS, axes_of, check_policy, check_rounding, spatial
+from pipeflow.operators.reductions import squared_distances, sums
 from pipeflow.operators.windows import Options, crop_extents, cut, place_window
 
 FLOAT = np.dtype(np.float32)
@@ -46,7 +47,8 @@ def crop_mirror_normalize(
     channels = image.shape[layout.index("C")]
     depth = padded_channels(channels, pad_output)
     first = channel_first(output_layout)
-    args.means, args.factors = per_channel(mean, channels, "mean"), scaled(std, channels, scale)  # type: ignore[attr-defined]
+    # type: ignore[attr-defined]
+    args.means, args.factors = per_channel(mean, channels, "mean"), scaled(std, channels, scale)
     inside = all(a >= 0 and a + s <= image.shape[axis] for axis, a, s in zip(axes, anchors, sizes, strict=True))
     if not inside and out_of_bounds_policy != "pad":
         image = cut(image, axes, anchors, sizes, out_of_bounds_policy, fill_values, layout.index("C"))
@@ -190,16 +192,16 @@ def normalize(
 def _statistics(samples: list[np.ndarray], args: Any, layout: str) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation over the chosen axes of all samples, with those axes kept."""
     ndim = samples[0].ndim
-    reduced = tuple(axes_of(layout, ndim, args.axes, args.axis_names))
+    reduced = tuple(sorted(axes_of(layout, ndim, args.axes, args.axis_names)))
     kept = [1 if axis in reduced else samples[0].shape[axis] for axis in range(ndim)]
     count = sum(math.prod(x.shape[axis] for axis in reduced) for x in samples)
     if args.mean is None:
-        mean = sum(x.sum(reduced, np.float64, keepdims=True) for x in samples) / max(count, 1)
+        mean = sum(sums(x, reduced) for x in samples) / max(count, 1)
     else:
         mean = _given(args.mean, kept)
     if args.stddev is not None:
         return mean, np.sqrt(np.square(_given(args.stddev, kept)) + args.epsilon)
-    squares = sum(np.square(x - mean, dtype=np.float64).sum(reduced, keepdims=True) for x in samples)
+    squares = sum(squared_distances(x, reduced, mean) for x in samples)
     return mean, np.sqrt(squares / max(count - args.ddof, 1) + args.epsilon)
 
 
@@ -215,11 +217,21 @@ def _given(values: Any, kept: list[int]) -> np.ndarray:
 def _normalized(data: np.ndarray, mean: np.ndarray, deviation: np.ndarray, args: Any) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         factor = np.where(deviation > 0, args.scale / np.where(deviation > 0, deviation, 1), 0.0)
-    values = kernels.casting.as_type(data, FLOAT)
     if np.size(mean) == np.size(factor) == 1:
         a = float(np.ravel(factor)[0])
         out = np.empty(data.shape, args.dtype)
+        values = data if data.dtype in (np.uint8, np.float32) else kernels.casting.as_type(data, FLOAT)
         return kernels.color.linear_values(values, a, args.shift - float(np.ravel(mean)[0]) * a, out)
+    channels = data.shape[-1]
+    if (
+        data.ndim == 3
+        and data.size
+        and all(np.size(x) in (1, channels) and np.shape(x)[-1:] in ((), (channels,)) for x in (mean, factor))
+    ):
+        spread = [np.ascontiguousarray(np.broadcast_to(np.ravel(x), channels), np.float32) for x in (mean, factor)]
+        out = np.empty(data.shape, args.dtype)
+        return kernels.normalize.normalize_window(data, False, 0, 0, False, *spread, args.shift, out, False)
+    values = kernels.casting.as_type(data, FLOAT)
     result = (values - mean.astype(np.float32)) * factor.astype(np.float32)
     if args.shift:
         result += np.float32(args.shift)
@@ -252,7 +264,8 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 def blur_windows(sigma: Sequence[float], sizes: Sequence[int], axes: int) -> list[np.ndarray]:
     """One window an axis; what is missing of sigma and size follows from the other."""
-    sigma, sizes = (list(values) * axes if len(values) == 1 else list(values) for values in (sigma, sizes))  # type: ignore[assignment]
+    # type: ignore[assignment]
+    sigma, sizes = (list(values) * axes if len(values) == 1 else list(values) for values in (sigma, sizes))
     for name, values in (("sigma", sigma), ("window_size", sizes)):
         if len(values) != axes:
             raise ValueError(f"{name} has {len(values)} values for {axes} spatial axes")

@@ -66,6 +66,16 @@ def sums(data: np.ndarray, axes: tuple[int, ...], power: int = 1, mean: np.ndarr
     return kernels.reduce.sums(parts, power).reshape(shape)
 
 
+def squared_distances(data: np.ndarray, axes: tuple[int, ...], mean: np.ndarray) -> np.ndarray:
+    """Sums of the squared distances from the mean, which has the reduced axes kept (or is one number)."""
+    kept = shaped(data, axes, True)
+    parts = three_parts(data, axes)
+    if parts is None or parts.dtype == np.float16:
+        return sums(data, axes, 2, mean)
+    middle = np.broadcast_to(mean, kept).reshape(parts.shape[0], parts.shape[2])
+    return kernels.reduce.squared_distances(parts, np.ascontiguousarray(middle, np.float64)).reshape(kept)
+
+
 def in_type(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Results in the asked type; integers are cut off, not rounded."""
     if dtype.kind in "iu" and values.dtype.kind == "f":
@@ -171,12 +181,7 @@ def _deviation(name: str, root: bool, summary: str) -> None:
         count = count_of(data, chosen) - ddof
         if count <= 0:
             raise ValueError(f"the {name} of {count_of(data, chosen)} elements with ddof={ddof} is not defined")
-        parts = three_parts(data, chosen)
-        if parts is not None and parts.dtype != np.float16:
-            middle = np.broadcast_to(centre, kept).reshape(parts.shape[0], parts.shape[2])
-            squares = kernels.reduce.squared_distances(parts, np.ascontiguousarray(middle)).reshape(kept)
-        else:
-            squares = sums(data, chosen, 2, centre)
+        squares = squared_distances(data, chosen, centre)
         result = squares / count
         return in_type(
             (np.sqrt(result) if root else result).reshape(shaped(data, chosen, keep_dims)), mean_type(data.dtype, None)

@@ -13,7 +13,7 @@ import numpy as np
 from .casting import as_type, cast, convert
 from .jit import RAW, kernel, plain
 from .simd import LANES as BAND
-from .simd import band_taps, pixel_taps, weighted_rows
+from .simd import band_taps, copy_four_bytes, pixel_taps, weighted_rows
 
 NEAREST, LINEAR, CUBIC, LANCZOS3, TRIANGULAR, GAUSSIAN = range(6)
 ROWS = 4  # output rows of one horizontal pass: four accumulators share one broadcast weight
@@ -270,6 +270,22 @@ def resample_slices(source, z, out):
 
 
 @kernel
+def pick_rgb_bytes(source, width, rows, columns, out):
+    """Nearest neighbour for three bytes a pixel: four are copied, except where that would leave the memory."""
+    last = columns.size - 1
+    flat, target = source.reshape(source.size), out.reshape(out.size)
+    for i in range(rows.size):
+        begin, place = rows[i] * width * 3, i * columns.size * 3
+        for j in range(columns.size):
+            p = columns[j]
+            if j < last and p < width - 1:
+                copy_four_bytes(flat, begin + p * 3, target, place + j * 3)
+            else:
+                for c in range(3):
+                    target[place + j * 3 + c] = flat[begin + p * 3 + c]
+
+
+@kernel
 def pick(source, rows, columns, out):
     """Nearest neighbour: pixels (H, W, C) at the given rows and columns, elements of any kind."""
     pixel = source.shape[2]
@@ -318,6 +334,9 @@ def resample_image(source: np.ndarray, y: Taps, x: Taps, out: np.ndarray) -> Non
     pixel = source.shape[2]
     if source.dtype == out.dtype and y[1].shape[1] == 1 and x[1].shape[1] == 1:
         raw = RAW[source.dtype.itemsize]
+        if pixel == 3 and raw is np.uint8:
+            pick_rgb_bytes(plain(source).view(raw), source.shape[1], y[0], x[0], out.view(raw))
+            return
         pick(plain(source).view(raw), y[0], x[0], out.view(raw))
         return
     if (source.dtype, out.dtype) not in TUNED:

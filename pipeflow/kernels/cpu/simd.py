@@ -38,9 +38,7 @@ def splat(builder: Any, value: Any, vector: ir.VectorType = V) -> Any:
     """The value in every lane."""
     undefined = ir.Constant(vector, ir.Undefined)
     first = builder.insert_element(undefined, value, INT32(0))
-    return builder.shuffle_vector(
-        first, undefined, ir.Constant(ir.VectorType(INT32, vector.count), [0] * vector.count)
-    )
+    return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(INT32, vector.count), [0] * vector.count))
 
 
 def load(builder: Any, pointer: Any, vector: ir.VectorType = V, align: int = 4) -> Any:
@@ -56,9 +54,7 @@ def call(builder: Any, name: str, *values: Any) -> Any:
     kind = values[0].type
     suffix = f"v{kind.count}f32" if isinstance(kind, ir.VectorType) else "f32"
     function = ir.FunctionType(kind, [kind] * len(values))
-    return builder.call(
-        cgutils.get_or_insert_function(builder.module, function, f"llvm.{name}.{suffix}"), values
-    )
+    return builder.call(cgutils.get_or_insert_function(builder.module, function, f"llvm.{name}.{suffix}"), values)
 
 
 def multiply_add(builder: Any, a: Any, b: Any, c: Any) -> Any:
@@ -80,9 +76,7 @@ def load_float(builder: Any, pointer: Any, element: Any, lanes: int) -> Any:
 
 
 def clamp(builder: Any, value: Any, low: float, high: float) -> Any:
-    bound = (
-        (lambda x: constant(x, value.type)) if isinstance(value.type, ir.VectorType) else (lambda x: FLOAT(x))
-    )
+    bound = (lambda x: constant(x, value.type)) if isinstance(value.type, ir.VectorType) else (lambda x: FLOAT(x))
     return call(builder, "minnum", call(builder, "maxnum", value, bound(low)), bound(high))
 
 
@@ -157,9 +151,7 @@ def weighted_rows(_typing, source, offset, stride, weights, weight_offset, count
                 factor = splat(builder, weight) if lanes > 1 else weight
                 row = builder.gep(source, [builder.add(builder.mul(tap.index, stride), first)])
                 for part, one in enumerate(sums):
-                    value = load_float(
-                        builder, builder.gep(row, [INT64(part * LANES)]), element, min(lanes, LANES)
-                    )
+                    value = load_float(builder, builder.gep(row, [INT64(part * LANES)]), element, min(lanes, LANES))
                     builder.store(multiply_add(builder, value, factor, builder.load(one)), one)
             for part, one in enumerate(sums):
                 store_as(
@@ -184,9 +176,7 @@ def pixel_taps(rows: int, lanes: int, fixed: int = 0) -> Any:
     vector = ir.VectorType(FLOAT, lanes)
 
     @intrinsic
-    def taps(
-        _typing, source, offset, row_stride, step, weights, weight_offset, count, out, out_offset, out_stride
-    ):
+    def taps(_typing, source, offset, row_stride, step, weights, weight_offset, count, out, out_offset, out_stride):
         """out[r, :lanes] = sum over k of weights[k] * source[r, offset + k * step :][:lanes]."""
         i64 = types.int64
         signature = types.void(source, i64, i64, i64, weights, i64, i64, out, i64, i64)
@@ -270,9 +260,7 @@ def normalize_row(_typing, source, offset, mean, scale, shift, rounding, out, ou
         def body(first: Any, lanes: int) -> None:
             kind = V if lanes > 1 else FLOAT
             add = splat(builder, shift) if lanes > 1 else shift
-            value = rounded(
-                builder, load_float(builder, builder.gep(source, [first]), element, lanes), rounding
-            )
+            value = rounded(builder, load_float(builder, builder.gep(source, [first]), element, lanes), rounding)
             centred = builder.fsub(value, load(builder, builder.gep(mean, [first]), kind))
             factor = load(builder, builder.gep(scale, [first]), kind)
             store_as(builder, multiply_add(builder, centred, factor, add), builder.gep(out, [first]), target)
@@ -288,9 +276,7 @@ def split_row(_typing, source, offset, mean, scale, shift, rounding, mirror, out
     """Three interleaved channels to three planes, normalised: out[c * plane + x] = (source[3 x + c] -
     mean[c]) * scale[c] + shift."""
     i64 = types.int64
-    signature = types.void(
-        source, i64, mean, scale, types.float32, types.boolean, types.boolean, out, i64, i64, i64
-    )
+    signature = types.void(source, i64, mean, scale, types.float32, types.boolean, types.boolean, out, i64, i64, i64)
 
     def generate(context, builder, signature, arguments):
         _, offset, _, _, shift, rounding, mirror, _, out_offset, plane, pixels = arguments
@@ -319,9 +305,7 @@ def split_row(_typing, source, offset, mean, scale, shift, rounding, mirror, out
                     turned = builder.shuffle_vector(value, ir.Constant(V, ir.Undefined), backwards)
                     value = builder.select(mirror, turned, value)
                 else:
-                    value = load_float(
-                        builder, builder.gep(source, [builder.add(begin, INT64(c))]), element, 1
-                    )
+                    value = load_float(builder, builder.gep(source, [builder.add(begin, INT64(c))]), element, 1)
                 value = rounded(builder, value, rounding)
                 centred = builder.fsub(value, spread(means[c]))
                 result = multiply_add(builder, centred, spread(scales[c]), spread(shift))
@@ -456,6 +440,20 @@ def bilinear_pixel(_typing, source, offset, step, stride, u, v, out, out_offset)
         top, bottom = mixed(upper), mixed(lower)
         result = multiply_add(builder, down, builder.fsub(bottom, top), top)
         store(builder, result, builder.gep(data(context, builder, signature, arguments, 6), [out_offset]))
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def copy_four_bytes(_typing, source, offset, out, out_offset):
+    """Four bytes in one go, for pixels of three: the fourth is overwritten by the next pixel."""
+    signature = types.void(source, types.int64, out, types.int64)
+
+    def generate(context, builder, signature, arguments):
+        source = builder.gep(data(context, builder, signature, arguments, 0), [arguments[1]])
+        out = builder.gep(data(context, builder, signature, arguments, 2), [arguments[3]])
+        store(builder, builder.load(builder.bitcast(source, INT32.as_pointer()), align=1), out, 1)
         return context.get_dummy_value()
 
     return signature, generate
