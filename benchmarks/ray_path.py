@@ -1,7 +1,7 @@
 """What does the way over Ray cost: two workers on this machine against the same two cores in one process?
 
-A row is an image that is read, blurred, resized and normalised (about a millisecond); both sides give all rows of one
-epoch of several seconds. Ray takes some tenths of a second to begin, whatever the size of the job.
+A row is a JPEG image of 640x480 that is decoded, cropped at random and resized to 224x224; both sides give all rows of
+one epoch of several seconds. Ray takes some tenths of a second to begin, whatever the size of the job.
 Needs an environment with Ray: .venvs/adapters (make test-adapters makes it).
 """
 
@@ -15,11 +15,12 @@ from time import perf_counter
 
 import numpy as np
 from _harness import ROOT, Measures, Side, Target, header, measure, save, spread, start, table, verdicts
+from PIL import Image
 
 from pipeflow import fn, pipeline_def
 
-IMAGES = 600
-PASSES = 14  # each file is read so often in an epoch
+IMAGES = 200
+PASSES = 15  # each file is read so often in an epoch
 CASES = ["one epoch"]
 FOLDER = Path(tempfile.gettempdir()) / "pipeflow-ray-path"
 
@@ -28,17 +29,18 @@ def images() -> list[str]:
     FOLDER.mkdir(exist_ok=True)
     generator = np.random.default_rng(0)
     for number in range(IMAGES):
-        path = FOLDER / f"{number:04}.npy"
+        path = FOLDER / f"{number:04}.jpg"
         if not path.exists():
-            np.save(path, generator.integers(0, 255, (160, 160, 3), np.uint8))
-    return [str(path) for path in sorted(FOLDER.glob("*.npy"))] * PASSES
+            coarse = Image.fromarray(generator.integers(0, 255, (60, 80, 3), np.uint8))
+            coarse.resize((640, 480), Image.Resampling.BICUBIC).save(path, quality=90)
+    return [str(path) for path in sorted(FOLDER.glob("*.jpg"))] * PASSES
 
 
 @pipeline_def(batch_size=16, seed=1)
 def prepare_images(files):
-    image = fn.readers.numpy(files=files, random_shuffle=True)
-    blurred = fn.gaussian_blur(image, sigma=fn.random.uniform(range=(4.0, 6.0)), window_size=31)
-    return fn.cast(fn.resize(blurred, size=96), dtype="float32") / 255.0
+    data, label = fn.readers.file(files=files, random_shuffle=True)
+    image = fn.resize(fn.decoders.image_random_crop(data), size=[224, 224])
+    return fn.flip(image, horizontal=fn.random.coin_flip()), label
 
 
 def prepare_local(name: str):
@@ -67,7 +69,7 @@ def prepare_ray(name: str):
 
     def repetition() -> Measures:
         begin = perf_counter()
-        dataset = read(pipe, 4, ["image"])
+        dataset = read(pipe, 4, ["image", "label"])
         rows = sum(len(batch["image"]) for batch in dataset.iter_batches(batch_size=None))
         return {"seconds": perf_counter() - begin, "rows": float(rows)}
 

@@ -352,8 +352,10 @@ class BaseIterator:
         self._mask = mask
         names = [*self.output_map, *([mask] if mask else [])]
         makers: dict[str, Callable[[Sequence[Any]], Any]] = {
-            "dict": lambda values: dict(zip(names, values)), "tuple": tuple, "namedtuple": namedtuple("Batch", names)._make,
-        }  # fmt: skip
+            "dict": lambda values: dict(zip(names, values)),
+            "tuple": tuple,
+            "namedtuple": namedtuple("Batch", names)._make,  # type: ignore[attr-defined]
+        }
         if container not in makers:
             raise ValueError(f"container must be 'dict', 'tuple' or 'namedtuple', got {container!r}{nearest(container, makers)}")
         self._make = makers[container]

@@ -48,7 +48,7 @@ def from_torch_dataset(
             )  # fmt: skip
         else:
             read = fn.external_source(
-                _Rows(dataset, keys, count), num_outputs=count if count > 1 else None, batch=False, name="dataset"
+                source=_Rows(dataset, keys, count), num_outputs=count if count > 1 else None, batch=False, name="dataset"
             )
         nodes = tuple(read) if isinstance(read, (list, tuple)) else (read,)
         return transform(*nodes) if transform is not None else nodes
