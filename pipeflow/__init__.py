@@ -3,7 +3,7 @@
 ``pipeline_def`` turns a function over operators of ``fn`` into a Pipeline; ``fn.python_function`` puts Python functions in it.
 """
 
-from pipeflow import data_node, fn, math, ops, tensors, types
+from pipeflow import data_node, distributed, fn, math, ops, tensors, types
 from pipeflow.conditional import cond
 from pipeflow.declare import OutputSpec as Spec
 from pipeflow.graph import DataNode, newaxis
@@ -18,6 +18,7 @@ __all__ = [
     "__version__",
     "cond",
     "data_node",
+    "distributed",
     "do_not_convert",
     "fn",
     "from_torch_dataset",

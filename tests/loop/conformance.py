@@ -57,10 +57,10 @@ def check_resume(make, depths=(1, 2, 5), largest=2048):
             assert rest(live, loops) == reference[number + 1 :], f"loading into a running pipeline after step {number}"
 
 
-def check_resume_after_kill(module, case, folder, stop_after):
+def check_resume_after_kill(module, case, folder, stop_after, depth):
     """A process is killed in the middle of an epoch; a fresh one continues from the file it wrote last."""
     path = folder / f"{case}.json"
-    run = [sys.executable, "-m", "loop.conformance", module, case, str(path)]
+    run = [sys.executable, "-m", "loop.conformance", module, case, str(path), str(depth)]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
     killed = subprocess.Popen([*run, str(stop_after)], env=environment, cwd=folder, stdout=subprocess.PIPE, text=True)
     output, _ = killed.communicate(timeout=50)
@@ -71,11 +71,11 @@ def check_resume_after_kill(module, case, folder, stop_after):
 
 
 def main():
-    """python -m loop.conformance MODULE CASE FILE STOP: prints batches, checkpoints, and dies after STOP of them."""
-    module, case, path, stop = sys.argv[1:]
+    """python -m loop.conformance MODULE CASE FILE DEPTH STOP: prints batches, checkpoints, and dies after STOP of them."""
+    module, case, path, depth, stop = sys.argv[1:]
     make = getattr(__import__(module, fromlist=[case]), case)
     saved = Path(path).read_text() if Path(path).exists() else None
-    pipeline = make(prefetch_queue_depth=2, checkpoint=saved)
+    pipeline = make(prefetch_queue_depth=int(depth), checkpoint=saved)
     count = 0
     finished = json.loads(saved)["loop"]["epoch"] if saved else 0
     for _ in range(finished, 2):

@@ -22,13 +22,14 @@ def test_resume_at_every_step_of_two_epochs(case):
 
 
 @pytest.mark.parametrize(
-    ("case", "stop"), [("shuffled", 2), ("stateful_source", 7), ("stateful_function", 5), ("conditional", 3)]
+    ("case", "stop", "depth"),
+    [("shuffled", 2, 1), ("stateful_source", 7, 5), ("stateful_function", 5, 2), ("conditional", 3, 5)],
 )
-def test_resume_in_a_fresh_process_after_a_kill(case, stop, tmp_path):
+def test_resume_in_a_fresh_process_after_a_kill(case, stop, depth, tmp_path):
     """A job that was killed after a checkpoint goes on in another process as if nothing had happened."""
     pipeline = CASES[case]()
     expected = [json.loads(json.dumps(digest(batch))) for _ in range(2) for batch in pipeline.epoch()]
-    assert check_resume_after_kill("loop.checkpoint_cases", case, tmp_path, stop) == expected
+    assert check_resume_after_kill("loop.checkpoint_cases", case, tmp_path, stop, depth) == expected
 
 
 def halves(pipeline, batches):

@@ -412,3 +412,15 @@ def test_fill_last_batch_is_deprecated():
     with pytest.warns(DeprecationWarning, match="use last_batch_policy"):
         iterator = GenericIterator(numbers(batch_size=4), ["x", "u"], reader_name="numbers", fill_last_batch=False)
     assert len(list(iterator)[-1][0]["x"]) == 2
+
+
+def test_samples_that_are_skipped_leave_the_mask_in_step():
+    """With on_error="skip" a batch is shorter; what remains, its mask and the epoch's end fit together."""
+    def define():
+        number = read_numbers(10, name="numbers")
+        return fn.python_function(number, function=lambda x: np.array(10 // (int(x) - 5)), on_error="skip"), number
+
+    pipeline = pipeline_def(define, batch_size=4, num_threads=1)()
+    batches = [([int(x) for x in batch[1].samples()], pipeline.valid.tolist()) for batch in pipeline.epoch()]
+    assert [numbers for numbers, _ in batches] == [[0, 1, 2, 3], [4, 6, 7], [8, 9]]
+    assert all(len(numbers) == len(valid) for numbers, valid in batches)
