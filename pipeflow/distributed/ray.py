@@ -27,15 +27,15 @@ def read(
     output_map: Sequence[str],
     *,
     epoch: int = 0,
-    retries: int = 3,
+    retries: int | None = None,
     allow_pickle: bool = False,
     **read_options: Any,
 ) -> "ray.data.Dataset":
     """One epoch of a pipeline with a reader as a Ray Dataset, its rows made by ``num_shards`` tasks.
 
     The pipeline is not built here: its graph is sent. Python functions in it go by import path, or by value with
-    ``allow_pickle=True``. A task whose worker is lost, or that raises an OSError, is run again up to ``retries`` times; the
-    pipeline's own ``on_error`` decides about single samples. ``read_options`` are those of ``ray.data.read_datasource``.
+    ``allow_pickle=True``. A task whose worker is lost is run again as Ray does by itself, with ``retries`` that often, and
+    then also after an OSError; the pipeline's own ``on_error`` decides about single samples. ``read_options`` are those of ``ray.data.read_datasource``.
     """
     if isinstance(num_shards, bool) or not isinstance(num_shards, int) or num_shards < 1:
         raise ValueError(f"num_shards must be an integer of at least 1, got {num_shards!r}")
@@ -44,10 +44,10 @@ def read(
             f"output_map names {count_of(len(output_map), 'output')} and the pipeline has {pipeline.num_outputs}"
         )
     source = _Source(pipeline.serialize(allow_pickle=allow_pickle), num_shards, list(output_map), epoch, allow_pickle)
-    remote = {"max_retries": retries, "retry_exceptions": [OSError], **read_options.pop("ray_remote_args", {})}
-    return ray.data.read_datasource(
-        source, override_num_blocks=num_shards, ray_remote_args=remote, **read_options
-    )
+    if retries is not None:
+        given = read_options.get("ray_remote_args", {})
+        read_options["ray_remote_args"] = {"max_retries": retries, "retry_exceptions": [OSError], **given}
+    return ray.data.read_datasource(source, override_num_blocks=num_shards, **read_options)
 
 
 class _Source(Datasource):

@@ -199,6 +199,11 @@ def saved(**changes):
     return json.dumps({name: value for name, value in state.items() if value is not None})
 
 
+def foreign():
+    """A pipeline that has nothing to do with the checkpoint."""
+    return pipeline_def(fn.random.uniform, batch_size=2, num_threads=1)()
+
+
 @pytest.mark.parametrize(
     ("text", "kind", "message"),
     [
@@ -209,7 +214,7 @@ def saved(**changes):
         (lambda: '{"model": 3}', ValueError, "the field 'kind' is missing"),
         (lambda: saved().replace('"iteration": 1', '"iteration": 2'), ValueError, "damaged: its checksum"),
         (lambda: saved(kind=None, format=1), ValueError, "format 1, of an older version"),
-        (lambda: pipeline_def(fn.random.uniform, batch_size=2)().serialize(), ValueError, r"a serialized pipeline: use Pipeline.deserialize\(\)"),
+        (lambda: foreign().serialize(), ValueError, r"a serialized pipeline: use Pipeline.deserialize\(\)"),
         (lambda: saved(format=3, pipeflow="9.0"), ValueError, "format 3 .made by pipeflow 9.0.; this version reads format 2"),
         (lambda: saved(position=-4), ValueError, "damaged: position is -4"),
         (lambda: saved(states=None), ValueError, "damaged: states is None"),
