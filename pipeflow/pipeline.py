@@ -22,7 +22,7 @@ from pipeflow.declare import check_rule
 from pipeflow.errors import InvalidState, count_of, nearest
 from pipeflow.executor import Delivered, Executor, Options
 from pipeflow.executor.failures import Failure, check_limit
-from pipeflow.executor.workers.pool import check_start_method
+from pipeflow.executor.workers import check_start_method
 from pipeflow.graph import DataNode, Graph, Recorder, collect_outputs, recording
 from pipeflow.plugin.base import ONE_AT_A_TIME, Epoch, LastBatchPolicy, Loop, Meter
 from pipeflow.tensors import TensorListCPU

@@ -77,8 +77,8 @@ THIRD_PARTY = {
     "tqdm": (),
 }
 
-# The two doors through which a module is loaded late: CPU kernels, and frameworks by name.
-LATE_IMPORTS = ("pipeflow/kernels/cpu/__init__.py", "pipeflow/declare.py")
+# The doors through which a module is loaded late: worker processes, CPU kernels, and frameworks by name.
+LATE_IMPORTS = ("pipeflow/executor/workers/__init__.py", "pipeflow/kernels/cpu/__init__.py", "pipeflow/declare.py")
 
 # What `import pipeflow` may not load.
 HEAVY = ("numba", "llvmlite", "cupy", "torch", "jax", "ray", "cv2", "PIL", "simplejpeg", "soundfile", "soxr", "scipy")

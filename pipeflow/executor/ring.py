@@ -7,22 +7,25 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.declare import Ending, Request
 from pipeflow.errors import InvalidState, add_notes
+from pipeflow.executor import workers
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.device import DeviceStage, Runtime
 from pipeflow.executor.failures import Failures
-from pipeflow.executor.processes import ProcessStep
 from pipeflow.executor.steps import ColumnStep, Keeper, SampleStage, SourceStep, WholeStep
 from pipeflow.executor.watch import Running, Watch
-from pipeflow.executor.workers.pool import WorkerPool
 from pipeflow.plan import Plan
 from pipeflow.tensors import TensorListCPU, slab_size
+
+if TYPE_CHECKING:
+    from pipeflow.executor.workers.pool import WorkerPool
+    from pipeflow.executor.workers.stage import ProcessStep
 
 CLOSE_SECONDS = 5.0  # how long close() waits for a step that is running
 
@@ -176,7 +179,7 @@ class Executor:
         self.columns = [[ColumnStep(plan, step) for step in stage.columns] for stage in plan.stages]
         asked_ahead = [item for item in self.sources if getattr(item.source, "wants_workers", False)]
         if asked_ahead or any(stage.kind == "processes" for stage in plan.stages):
-            self.crew.workers = WorkerPool(options.py_num_workers, options.py_start_method)
+            self.crew.workers = workers.pool.WorkerPool(options.py_num_workers, options.py_start_method)
         for item in asked_ahead:
             try:
                 item.source.use_workers(self.crew.workers)  # type: ignore[attr-defined]
@@ -191,7 +194,7 @@ class Executor:
                 self.stages.append(DeviceStage(plan, stage, runtime))
             elif stage.kind == "processes":
                 assert self.crew.workers is not None
-                self.stages.append(ProcessStep(plan, stage.steps[0], self.crew.workers))
+                self.stages.append(workers.stage.ProcessStep(plan, stage.steps[0], self.crew.workers))
             else:
                 self.stages.append(WholeStep(plan, stage.steps[0]))
         self.failures = Failures(plan, self.stages, self.pool, options.max_failures)
@@ -549,7 +552,7 @@ class Executor:
         if interrupted is not None:
             raise interrupted
 
-    def _visit_processes(self, batch: BatchRun, step: ProcessStep) -> bool:
+    def _visit_processes(self, batch: BatchRun, step: "ProcessStep") -> bool:
         """Sends a batch to the worker processes or, when it is back, takes its results in; True: it is on its way."""
         if batch.sent is None and step.send(batch, self._resume) and not self.options.synchronous:
             return True

@@ -8,6 +8,10 @@
     zygote.py      how workers are born and how it is known how they ended
     dispatcher.py  the one thread that owns the workers: hands out chunks, notices death and delay
     pool.py        what the rest of the package uses
+    stage.py       a step of a plan that is run by a pool
+
+They are loaded by the first plan that needs them (`workers.pool`, `workers.stage`): cloudpickle, subprocess and their
+like are a quarter of the time of `import pipeflow`.
 
 The contract, for every ending of every process:
 
@@ -22,3 +26,21 @@ The contract, for every ending of every process:
 5. Arrays that leave the pool stay valid for as long as anything refers to them, in the workers as well as here.
 6. A chunk is never run twice.
 """
+
+from importlib import import_module
+from types import ModuleType
+
+START_METHODS = ("forkserver", "spawn", "fork")
+
+
+def check_start_method(start_method: str, argument: str = "py_start_method") -> str:
+    """The name of a start method, or an error that lists them."""
+    if start_method not in START_METHODS:
+        raise ValueError(f"{argument} must be one of {', '.join(map(repr, START_METHODS))}, got {start_method!r}")
+    return start_method
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name not in ("pool", "stage"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f"{__name__}.{name}")

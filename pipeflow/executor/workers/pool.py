@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow.errors import Failed, InvalidState, function_name
-from pipeflow.executor.workers import zygote
+from pipeflow.executor.workers import check_start_method, zygote
 from pipeflow.executor.workers.dispatcher import Dispatcher, Job, Registered
 from pipeflow.executor.workers.exceptions import unpack_exception
 from pipeflow.executor.workers.functions import dumps_function
@@ -40,14 +40,6 @@ class Handle:
     @property
     def name(self) -> str:
         return self._registered.task.name
-
-
-def check_start_method(start_method: str, argument: str = "py_start_method") -> str:
-    """The name of a start method, or an error that lists them."""
-    if start_method not in zygote.START_METHODS:
-        names = ", ".join(map(repr, zygote.START_METHODS))
-        raise ValueError(f"{argument} must be one of {names}, got {start_method!r}")
-    return start_method
 
 
 class InputBuffer:

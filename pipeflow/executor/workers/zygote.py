@@ -24,7 +24,6 @@ from pipeflow.errors import InvalidState
 from pipeflow.executor.workers import worker
 from pipeflow.executor.workers.functions import require_cloudpickle
 
-START_METHODS = ("forkserver", "spawn", "fork")
 HAS_PIDFD = hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal")
 
 _RECORD = struct.Struct("=iii")  # kind, process, wait status
