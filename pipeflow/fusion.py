@@ -46,7 +46,7 @@ def _links(graph: Graph, last: GraphNode, readers: dict[int, list[int]]) -> Sequ
     if last.op.name == TAIL:
         middle, heads = WINDOWS, HEADS
     elif last.op.name in LINES and not _is_link(graph, last, readers):
-        middle, heads = LINES, LINES
+        middle, heads = LINES, LINES  # type: ignore[assignment]
     else:
         return [last]
     links = [last]

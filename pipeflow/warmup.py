@@ -31,7 +31,7 @@ SAID = 1.0  # seconds of compilation that the user is told about
 def prepare(plan: Plan) -> int:
     """Compiles what the steps of the plan will need, as far as it can be foreseen; the number of kernels compiled."""
     steps = [step for stage in plan.stages if stage.kind == "sample" for step in stage.steps if is_compiled(step)]
-    return counted(lambda: [show_blank(plan, step) for step in steps]) if steps else 0
+    return counted(lambda: [show_blank(plan, step) for step in steps]) if steps else 0  # type: ignore[func-returns-value]
 
 
 def is_compiled(step: Step) -> bool:
@@ -69,7 +69,7 @@ def show_blank(plan: Plan, step: Step) -> None:
     try:
         kernel = Kernel(op, constants, len(step.outputs))
         # type: ignore[arg-type]
-        kernel(inputs, layouts, arguments, 1, lambda _, shape, dtype: np.empty(shape, dtype), "")
+        kernel(inputs, layouts, arguments, 1, lambda _, shape, dtype: np.empty(shape, dtype), "")  # type: ignore[arg-type]
     except Exception as error:
         log.debug("%s cannot be prepared: %r", step.title, error)
 

@@ -4,6 +4,7 @@ import faulthandler
 import ipaddress
 import os
 import random
+import signal
 import socket
 import zlib
 
@@ -11,6 +12,9 @@ import numpy as np
 import pytest
 
 faulthandler.enable()
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # A shell starts background jobs deaf to Ctrl-C, and their children inherit it; the tests of it need to hear.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser):

@@ -124,7 +124,9 @@ def index(pages: dict[str, list[OpDef]]) -> str:
     lines.append("\nThe examples use these samples (`tools/example_data.py`):\n")
     lines += ["| name | type | shape |", "|---|---|---|"]
     for name, value in sorted(example_data.arrays().items()):
-        lines.append(f"| `{name}` | {value.dtype} | {' x '.join(map(str, value.shape)) or 'a number'} |")
+        shape = " x ".join(map(str, value.shape)) or "a number"
+        # how long the path is depends on where the project lies
+        lines.append(f"| `{name}` | {value.dtype} | {'the bytes of a file name' if name == 'path' else shape} |")
     lines += ["", "## Arguments of a pipeline that do nothing here", "", "They are accepted so that ported code runs.", ""]
     lines += ["| argument | why |", "|---|---|"]
     lines += [f"| `{name}` | {reason} |" for name, reason in PIPELINE_NO_EFFECT.items()]

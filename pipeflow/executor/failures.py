@@ -221,7 +221,7 @@ class Failures:
         if self.limit is None:
             return None
         absolute = isinstance(self.limit, int)
-        allowed = self.limit if absolute else Fraction(self.limit) * max(self.seen, JUDGED)
+        allowed: Any = self.limit if absolute else Fraction(self.limit) * max(self.seen, JUDGED)  # type: ignore[call-overload]
         if self.count <= allowed:
             return None
         error = TooManyFailures(

@@ -45,9 +45,9 @@ def chain(names: tuple[str, ...]) -> OpDef:
         "+".join(names), body, tuple(params), 1, layouts=links[0].layouts, sequences=links[0].sequences, hidden=True,
         dtypes=links[0].dtypes, base_traits=Traits(),
     )  # fmt: skip
-    op.infer(lambda specs, args: inferred(links, specs, parts_of(vars(args), len(links))))
+    op.infer(lambda specs, args: inferred(links, specs, parts_of(dict(vars(args)), len(links))))
     if links[0].draw_hook is not None:
-        op.draw(lambda key, specs, args: drawn(links[0], key, specs, parts_of(vars(args), len(links))[0]))
+        op.draw(lambda key, specs, args: drawn(links[0], key, specs, parts_of(dict(vars(args)), len(links))[0]))
     return op
 
 
