@@ -92,7 +92,7 @@ test-gpu: .venvs/gpu-cuda$(CUDA)/.ready
 
 MUTANTS ?= 2000
 fuzz: .venvs/test/.ready
-	.venvs/test/bin/python -m pytest -m "not adapters" -k fuzz --mutants=$(MUTANTS) --timeout=3600 $(TESTS)
+	.venvs/test/bin/python -m pytest -m fuzz --mutants=$(MUTANTS) --timeout=3600 $(TESTS)
 
 # --- benchmarks -------------------------------------------------------------------------------------
 BENCH ?=

@@ -38,6 +38,8 @@ def pytest_collection_modifyitems(config, items):
 
     reason = None if not any("gpu" in item.keywords for item in items) else gpu_missing()
     for item in items:
+        if "mutants" in item.fixturenames:
+            item.add_marker(pytest.mark.fuzz)
         if reason and "gpu" in item.keywords:
             item.add_marker(pytest.mark.skip(reason=reason))
         if "oracle" in item.keywords and not os.environ.get("PIPEFLOW_ORACLE_PYTHON"):
