@@ -186,7 +186,23 @@ def normalize(
     args = Options(locals())
     if isinstance(data, list):
         return _normalize_batch(data, args)
+    rows = _rows(data, args, layouts[0])
+    if rows is not None:
+        out = np.empty(data.shape, FLOAT)
+        options = {"ddof": ddof, "epsilon": epsilon, "scale": scale, "shift": shift}
+        kernels.rows.normalize(np.ascontiguousarray(data).reshape(rows), out.reshape(rows), **options)
+        return out
     return _normalized(data, *_statistics([data], args, layouts[0]), args)
+
+
+def _rows(data: np.ndarray, args: Any, layout: str) -> tuple[int, int] | None:
+    """(rows, values) where each row of float32 is to be normalised by itself, as in spectrograms; else None."""
+    if args.mean is not None or args.stddev is not None or not data.size or {data.dtype, args.dtype} != {FLOAT}:
+        return None
+    reduced = sorted(axes_of(layout, data.ndim, args.axes, args.axis_names))
+    if reduced != list(range(data.ndim - len(reduced), data.ndim)):
+        return None
+    return math.prod(data.shape[: data.ndim - len(reduced)]), math.prod(data.shape[data.ndim - len(reduced) :])
 
 
 def _statistics(samples: list[np.ndarray], args: Any, layout: str) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,37 @@
+"""Normalising the rows of an array by their own mean and deviation, without the GIL."""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+
+# The sums may be taken in any order: in float64 that changes nothing that float32 results show.
+@njit(nogil=True, cache=True, fastmath={"reassoc"})
+def _sum(row, mean, squared):
+    total = 0.0
+    if squared:
+        for value in row:
+            total += (value - mean) * (value - mean)
+    else:
+        for value in row:
+            total += value
+    return total
+
+
+@njit(nogil=True, cache=True)
+def _normalize(data, out, ddof, epsilon, scale, shift):
+    count = data.shape[1]
+    for i in range(data.shape[0]):
+        mean = _sum(data[i], 0.0, False) / count
+        deviation = np.sqrt(_sum(data[i], mean, True) / max(count - ddof, 1) + epsilon)
+        factor = np.float32(scale / deviation if deviation > 0 else 0.0)
+        middle, offset = np.float32(mean), np.float32(shift)
+        for j in range(count):
+            out[i, j] = (data[i, j] - middle) * factor + offset
+
+
+def normalize(
+    data: NDArray[np.float32], out: NDArray[np.float32], *, ddof: int, epsilon: float, scale: float, shift: float
+) -> None:
+    """scale * (x - mean) / deviation + shift for each row of (rows, values); shift where the deviation is 0."""
+    _normalize(data, out, ddof, float(epsilon), float(scale), float(shift))
