@@ -63,13 +63,13 @@ def prepare_ray(name: str):
 
     os.environ["PYTHONPATH"] = str(ROOT)
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.2",
-             object_store_memory=400 * 2**20, runtime_env={"env_vars": {"PYTHONPATH": str(ROOT)}})
+             object_store_memory=1500 * 2**20, runtime_env={"env_vars": {"PYTHONPATH": str(ROOT)}})
     ray.data.DataContext.get_current().enable_progress_bars = False
     pipe = prepare_images(images(), num_threads=1)
 
     def repetition() -> Measures:
         begin = perf_counter()
-        dataset = read(pipe, 4, ["image", "label"])
+        dataset = read(pipe, 8, ["image", "label"])
         rows = sum(len(batch["image"]) for batch in dataset.iter_batches(batch_size=None))
         return {"seconds": perf_counter() - begin, "rows": float(rows)}
 

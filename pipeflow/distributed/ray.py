@@ -35,7 +35,8 @@ def read(
 
     The pipeline is not built here: its graph is sent. Python functions in it go by import path, or by value with
     ``allow_pickle=True``. A task whose worker is lost is run again as Ray does by itself, with ``retries`` that often, and
-    then also after an OSError; the pipeline's own ``on_error`` decides about single samples. ``read_options`` are those of ``ray.data.read_datasource``.
+    then also after an OSError; the pipeline's own ``on_error`` decides about single samples. ``read_options`` are those of
+    ``ray.data.read_datasource``.
     """
     if isinstance(num_shards, bool) or not isinstance(num_shards, int) or num_shards < 1:
         raise ValueError(f"num_shards must be an integer of at least 1, got {num_shards!r}")
@@ -92,7 +93,7 @@ class _Blocks:
 def _column(batch: Any, valid: np.ndarray) -> Any:
     """The valid rows of one output: an array where they have one shape."""
     if batch.is_dense_tensor():
-        return batch.as_array()[valid]
+        return batch.as_array() if valid.all() else batch.as_array()[valid]
     rows = [sample for sample, keep in zip(batch.samples(), valid) if keep]
     column = np.empty(len(rows), object)
     column[:] = rows
