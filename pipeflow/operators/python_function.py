@@ -6,6 +6,7 @@ call user code: how it is called, how results are checked, how mistakes are repo
 """
 
 import dataclasses
+import functools
 import inspect
 import threading
 import weakref
@@ -18,6 +19,7 @@ import numpy as np
 from pipeflow import seeds, types
 from pipeflow.declare import BatchCall, Outputs, Sample, Spec, Traits, WorkerCall, operator
 from pipeflow.errors import count_of, function_name
+from pipeflow.kernels import cpu as kernels
 from pipeflow.tensors import TensorCPU, TensorListCPU, as_sample
 
 _thread = threading.local()
@@ -37,6 +39,15 @@ _rng_of: "weakref.WeakKeyDictionary[Callable[..., Any], bool]" = weakref.WeakKey
 
 def wants_rng(function: Callable[..., Any]) -> bool:
     """Whether the function has a parameter ``rng``, to be filled with the sample's own random generator."""
+    try:
+        return _wants_rng(function)
+    except TypeError:  # a callable without a hash
+        return _wants_rng.__wrapped__(function)
+
+
+@functools.lru_cache(maxsize=256)
+def _wants_rng(function: Callable[..., Any]) -> bool:
+    function = getattr(function, "py_func", function)  # of a function that Numba has compiled
     try:
         known = _rng_of.get(function)
         if known is None:
@@ -427,7 +438,7 @@ def _dense_output(value: Any, function: Callable[..., Any], output: int, batch: 
 def python_function(
     *inputs: Sample, function: Callable[..., Any], num_outputs: int = 1, batch_processing: bool = False,
     output_layouts: Any = None, outputs: Outputs | None = None,
-    parallel: Literal["serial", "threads", "processes"] = "serial", timeout: float | None = None, key: Any,
+    parallel: Literal["serial", "threads", "processes"] = "serial", timeout: float | None = None, jit: bool = False, key: Any,
 ) -> Sample:  # fmt: skip
     """Calls a Python function with NumPy arrays, for each sample or (``batch_processing``) once for the batch.
 
@@ -436,11 +447,13 @@ def python_function(
     ``parallel="threads"`` is for functions that may run side by side, ``"processes"`` runs them in worker processes. A
     call that takes longer than ``timeout`` seconds is an error that names the function and its line. ``outputs`` promises
     what comes back, as ``pipeflow.Spec(dtype, shape, layout)`` or a list or dict of them: it is checked at every call,
-    later operators know it when the pipeline is built, and the names of a dict become names of the outputs.
+    later operators know it when the pipeline is built, and the names of a dict become names of the outputs. ``jit=True``
+    has Numba compile the function for the types of the first sample; it then runs on all threads.
     """
     del output_layouts, batch_processing, parallel, timeout
     named = {"rng": thread_generator(key)} if wants_rng(function) else {}
-    return call_sample(function, Results(function, num_outputs, outputs), inputs, named)
+    called = kernels.user_functions.jitted(function) if jit else function
+    return call_sample(called, Results(function, num_outputs, outputs), inputs, named)
 
 
 @python_function.batch
@@ -457,7 +470,7 @@ def _(
 
 @python_function.traits
 def _(args: Any) -> Traits:
-    if args.parallel == "threads" and not args.batch_processing:
+    if args.jit or (args.parallel == "threads" and not args.batch_processing):
         return Traits("sample", pure=False, user_code=True)
     ordered, rows, processes = args.parallel == "serial", not args.batch_processing, args.parallel == "processes"
     return Traits("batch", ordered=ordered, pure=False, user_code=True, rows=rows, processes=processes)
@@ -532,6 +545,11 @@ def check_outputs(args: Any) -> None:
     """Checks the arguments about outputs against each other."""
     if args.num_outputs < 0 or args.num_outputs > 256:
         raise ValueError(f"num_outputs must lie between 0 and 256, got {args.num_outputs}")
+    if getattr(args, "jit", False) and (args.batch_processing or args.parallel == "processes" or args.timeout is not None):
+        raise ValueError(
+            "jit=True compiles a function of single samples that runs on the pipeline's threads: "
+            'it goes with neither batch_processing, parallel="processes" nor timeout'
+        )
     check_timeout(getattr(args, "timeout", None))
     outputs = promised(args)
     if outputs is not None:

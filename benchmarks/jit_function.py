@@ -1,0 +1,149 @@
+"""What does `jit=True` gain over the plain Python loop, and what does it lose to a kernel written for Numba by hand?
+
+The marginal cost of a step is (the pipeline with the function - the same pipeline without it) / samples. The hand-written
+kernel is called in a loop over the same arrays, outside any pipeline, and writes into memory that is there already.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from time import perf_counter
+
+import numba
+import numpy as np
+from _harness import Measures, Side, Target, header, measure, median, save, spread, start, table, verdicts
+
+SHAPE = (112, 112, 3)
+BATCH = 32
+BATCHES = 8
+
+
+# --- the functions: plain Python, and the same by hand -------------------------------------------------
+def gamma(x):
+    result = np.empty(x.shape, np.uint8)
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            for c in range(x.shape[2]):
+                result[i, j, c] = 255.0 * (x[i, j, c] / 255.0) ** 0.8
+    return result
+
+
+def contrast(x):
+    result = np.empty(x.shape, np.uint8)
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            for c in range(x.shape[2]):
+                result[i, j, c] = min(max(1.5 * x[i, j, c] - 20.0, 0.0), 255.0)
+    return result
+
+
+@numba.njit(nogil=True)
+def gamma_kernel(x, result):
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            for c in range(x.shape[2]):
+                result[i, j, c] = 255.0 * (x[i, j, c] / 255.0) ** 0.8
+
+
+@numba.njit(nogil=True)
+def contrast_kernel(x, result):
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            for c in range(x.shape[2]):
+                result[i, j, c] = min(max(1.5 * x[i, j, c] - 20.0, 0.0), 255.0)
+
+
+CASES: dict[str, tuple[Callable, Callable]] = {
+    "gamma curve": (gamma, gamma_kernel),
+    "contrast, clipped": (contrast, contrast_kernel),
+}
+DATA = np.random.default_rng(0).integers(0, 256, (BATCH, *SHAPE)).astype(np.uint8)
+
+
+# --- the sides ------------------------------------------------------------------------------------------
+def pipeline_with(function: Callable | None, **arguments: object):
+    from pipeflow import fn, pipeline_def  # only the sides that need it load it
+
+    @pipeline_def(batch_size=BATCH, num_threads=1, seed=1)
+    def pipeline():
+        data = fn.external_source(lambda: DATA)
+        return data if function is None else fn.python_function(data, function=function, **arguments)
+
+    pipe = pipeline()
+    pipe.build()
+    return pipe
+
+
+def turn(step: Callable[[], object], batches: int) -> float:
+    step()
+    step()
+    begin = perf_counter()
+    for _ in range(batches):
+        step()
+    return (perf_counter() - begin) / (batches * BATCH)
+
+
+def prepare_pipeline(batches: int, **arguments: object):
+    def prepare(name: str):
+        function, kernel = CASES[name]
+        plain, full = pipeline_with(None), pipeline_with(function, **arguments)
+        expected = np.empty(SHAPE, np.uint8)
+        kernel(DATA[3], expected)
+
+        def repetition() -> Measures:
+            times = {"without": turn(plain.run, BATCHES), "with": turn(full.run, batches)}
+            return {**times, "equal": float(np.array_equal(full.run()[0].at(3), expected))}
+
+        return repetition
+
+    return prepare
+
+
+def prepare_by_hand(name: str):
+    kernel = CASES[name][1]
+    results = np.empty(DATA.shape, np.uint8)
+
+    def step() -> None:
+        for x, result in zip(DATA, results):
+            kernel(x, result)
+
+    return lambda: {"without": 0.0, "with": turn(step, 4 * BATCHES), "equal": 1.0}
+
+
+SIDES = [
+    Side("plain Python", prepare_pipeline(1)),
+    Side("jit=True", prepare_pipeline(4 * BATCHES, jit=True)),
+    Side("by hand", prepare_by_hand),
+]
+
+
+def marginal(row: Measures) -> float:
+    return (row["with"] - row["without"]) * 1e6
+
+
+def main() -> int:
+    reading = header(__doc__.splitlines()[0])
+    results = measure(__file__, SIDES, CASES, {}, repetitions=5)
+    rows = []
+    targets = []
+    for case, by_side in results.items():
+        for side, measured in by_side.items():
+            middle, low, high = spread(measured, marginal)
+            rows.append((case, side, middle, f"{low:.4g} .. {high:.4g}"))
+        cost = {side: median(measured, marginal) for side, measured in by_side.items()}
+        gain = cost["plain Python"] / cost["jit=True"]
+        targets.append(Target(f"{case}: times the plain loop", gain, 20.0, at_most=False))
+        targets.append(Target(f"{case}: times by hand", cost["jit=True"] / cost["by hand"], 1.3))
+    title = f"Microseconds a sample of {'x'.join(map(str, SHAPE))} (median of 5 alternated runs)"
+    table(title, ["case", "side", "marginal", "smallest .. largest"], rows)
+    verdicts(targets)
+    save("jit_function", reading, results, targets)
+    wrong = [case for case, sides in results.items() if not all(row["equal"] for s in sides.values() for row in s)]
+    for case in wrong:
+        print(f"FAILED: {case}: the results differ from the kernel written by hand")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main() if start(SIDES, {}) else 0)

@@ -1,0 +1,123 @@
+"""Compiles functions of the user with Numba: without the GIL, kept on disk where their source file can be found."""
+
+import linecache
+import os
+import re
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core import errors
+from numba.core.dispatcher import Dispatcher
+
+
+class CompileError(TypeError):
+    """A function that Numba cannot compile; the message has the user's line and Numba's reason."""
+
+
+def dispatcher(function: Callable[..., Any], signature: Any = None) -> Dispatcher:
+    """The function as Numba's dispatcher; one that is a dispatcher already stays as it is."""
+    if isinstance(function, Dispatcher):
+        return function
+    arguments = () if signature is None else (signature,)
+    try:
+        return numba.njit(*arguments, nogil=True, cache=True)(function)
+    except RuntimeError as error:
+        if "cannot cache" not in str(error):  # a notebook or a string: there is no file to keep the result beside
+            raise
+        return numba.njit(*arguments, nogil=True)(function)
+
+
+class Jitted:
+    """A function compiled for the arrays it meets; written as plain Python, called without the interpreter.
+
+    Numba compiles anew for every memory order, so arrays come C-contiguous. A read-only array has a type of its own: a
+    function that writes to it does not compile.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.func = function
+        self._dispatcher = dispatcher(function)
+
+    def __call__(self, *arrays: np.ndarray, **named: Any) -> Any:
+        try:
+            return self._dispatcher(*[x if x.flags.c_contiguous else np.ascontiguousarray(x) for x in arrays], **named)
+        except errors.NumbaError as error:
+            raise compile_error(self.func, error) from None
+
+
+@lru_cache(maxsize=256)
+def jitted(function: Callable[..., Any]) -> Jitted:
+    """The compiled form of a function, made once."""
+    return Jitted(function)
+
+
+@cache
+def array_type(dtype: np.dtype, ndim: int, readonly: bool) -> Any:
+    """Numba's type of a C-contiguous array."""
+    return numba.types.Array(numba.from_dtype(dtype), ndim, "C", readonly=readonly)
+
+
+@lru_cache(maxsize=256)
+def with_types(
+    function: Callable[..., Any], outputs: tuple[tuple[np.dtype, int], ...], inputs: tuple[tuple[np.dtype, int], ...],
+    lists: bool,
+) -> Callable[..., Any]:  # fmt: skip
+    """``function(*outputs, *inputs)`` compiled for these types: arrays, of which the inputs are read-only, or lists of arrays."""
+    kinds = [array_type(dtype, ndim, False) for dtype, ndim in outputs]
+    kinds += [array_type(dtype, ndim, not lists) for dtype, ndim in inputs]
+    if lists:
+        kinds = [numba.types.ListType(kind) for kind in kinds]
+    if isinstance(function, Dispatcher):
+        return function
+    try:
+        return dispatcher(function, tuple(kinds))
+    except errors.NumbaError as error:
+        raise compile_error(function, error) from None
+
+
+def list_of(arrays: Sequence[np.ndarray]) -> Any:
+    """Arrays of one kind as the list that compiled functions take."""
+    first = arrays[0]
+    result = numba.typed.List.empty_list(array_type(first.dtype, first.ndim, False), len(arrays))
+    for array in arrays:
+        result.append(array)
+    return result
+
+
+_WRITES = re.compile(r">>> (setitem|i\w+)\((readonly|Array\([^)]*readonly)")
+_LINE = re.compile(r'File "[^"]*?([^"/]+)", line (\d+)')
+_NAME = re.compile(r"name '(\w+)' is not defined")
+
+
+def compile_error(function: Callable[..., Any], error: Exception) -> CompileError:
+    """Numba's error in few words: the reason and the user's line; the whole of it is a note."""
+    text = re.sub(r"\x1b\[\d+m", "", str(error))
+    lines = [line.strip() for line in text.splitlines()]
+    told = [line for line in lines if line and not line.startswith(("Failed in nopython", "File ", "During", ">>>"))]
+    call = next((line.removeprefix(">>> ") for line in lines if line.startswith(">>>")), "")
+    reason = f"{told[0]} {call}".strip() if told else text
+    if _WRITES.search(text):
+        reason = f"it writes to an input that is read-only: {call}"
+    target = getattr(function, "py_func", function)
+    code = getattr(target, "__code__", None)
+    where = f", at {code.co_filename}:{_line(code, text)}" if code is not None else ""
+    name = getattr(target, "__qualname__", type(function).__qualname__)
+    result = CompileError(f"{name} cannot be compiled by Numba{where}: {reason}")
+    result.add_note("Numba's whole message:\n" + text)
+    return result
+
+
+def _line(code: Any, text: str) -> int:
+    """The user's line that Numba speaks of, at least that of the function."""
+    file = os.path.basename(code.co_filename)
+    named = [int(line) for name, line in _LINE.findall(text) if name == file]
+    if named:
+        return named[-1]
+    unknown = _NAME.search(text)
+    for line in range(code.co_firstlineno, code.co_firstlineno + 200) if unknown else ():
+        if re.search(rf"\b{unknown[1]}\b", linecache.getline(code.co_filename, line)):  # type: ignore[index]
+            return line
+    return code.co_firstlineno

@@ -1,0 +1,161 @@
+"""fn.numba_function: a function that fills its outputs, compiled by Numba for declared types.
+
+It is DALI's operator without its limits: any number of inputs and outputs, every shape, and errors that name the type that
+was declared and the one that came. ``fn.python_function(..., jit=True)`` needs no types and returns its results.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow import types
+from pipeflow.declare import UNKNOWN, Args, BatchCall, Ints, OpDef, Out, Sample, Spec, Traits, operator
+from pipeflow.errors import count_of, function_name
+from pipeflow.kernels import cpu as kernels
+
+Kinds = tuple[tuple[np.dtype, int], ...]
+
+
+class TypeList(tuple):
+    """A type, or a list of types."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, value: Any) -> "TypeList":
+        """The types that a user wrote."""
+        items = value if isinstance(value, (list, tuple)) else [value]
+        return cls(types.as_dtype(item) for item in items)
+
+
+def _kinds(dtypes: Sequence[np.dtype], ndims: Sequence[int]) -> Kinds:
+    return tuple(zip(dtypes, ndims))
+
+
+def _check_inputs(function: Callable[..., Any], kinds: Kinds, found: Sequence[tuple[Any, Any]]) -> None:
+    """Compares the inputs with what was declared; what is not known yet is not compared."""
+    if len(found) != len(kinds):
+        raise ValueError(
+            f"{function_name(function)} is declared with {count_of(len(kinds), 'input')} (in_types, ins_ndim) "
+            f"and gets {len(found)}"
+        )
+    for number, ((dtype, ndim), (have, axes)) in enumerate(zip(kinds, found)):
+        wrong_type = have is not UNKNOWN and have != dtype
+        if wrong_type or axes not in (UNKNOWN, ndim):
+            raise TypeError(
+                f"input {number} of {function_name(function)} is declared as {dtype} with {count_of(ndim, 'axis', 'axes')} and "
+                f"is {have} with {count_of(axes, 'axis', 'axes')}"
+            )
+
+
+def _shapes(
+    setup: Callable[..., Any] | None, batch: Sequence[Sequence[tuple[int, ...]]], outs_ndim: Sequence[int], size: int
+) -> list[np.ndarray]:  # fmt: skip
+    """The shapes of the outputs, (samples, axes) for each: those of the inputs, or what ``setup_fn`` writes."""
+    inputs = [np.array(shapes, np.int64).reshape(size, -1) for shapes in batch]
+    if setup is None:
+        return inputs[: len(outs_ndim)]
+    outputs = [np.zeros((size, ndim), np.int64) for ndim in outs_ndim]
+    setup(outputs, inputs)
+    for number, shapes in enumerate(outputs):
+        if (shapes < 0).any():
+            raise ValueError(f"{function_name(setup)} gives output {number} the shape {tuple(shapes[0].tolist())}")
+    return outputs
+
+
+def _contiguous(array: np.ndarray) -> np.ndarray:
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def _body(
+    *inputs: Sample, run_fn: Callable[..., Any], out_types: TypeList, in_types: TypeList, outs_ndim: Ints, ins_ndim: Ints,
+    setup_fn: Callable[..., Any] | None = None, batch_processing: bool = False, blocks: Ints | None = None,
+    threads_per_block: Ints | None = None, out: Out,
+) -> Sample:  # fmt: skip
+    """Calls a function compiled by Numba that fills its outputs: ``run_fn(*outputs, *inputs)``.
+
+    ``in_types``, ``ins_ndim``, ``out_types`` and ``outs_ndim`` say what it is compiled for. ``setup_fn(outputs, inputs)`` writes
+    the shapes of the outputs: ``outputs[i][sample][axis]`` from ``inputs[i][sample][axis]``; without it an output has the
+    shape of the input with its number. With ``batch_processing`` it is called once for the batch, with lists of arrays.
+    ``blocks`` and ``threads_per_block`` are for GPUs.
+    """
+    del batch_processing, blocks, threads_per_block
+    kinds = _kinds(in_types, ins_ndim)
+    _check_inputs(run_fn, kinds, [(x.dtype, x.ndim) for x in inputs])
+    places = out if isinstance(out, tuple) else (out,)
+    if any(callable(place) for place in places):
+        shapes = _shapes(setup_fn, [[x.shape] for x in inputs], outs_ndim, 1)
+        places = tuple(
+            place(tuple(shape[0].tolist()), dtype) if callable(place) else place
+            for place, shape, dtype in zip(places, shapes, out_types)
+        )
+    compiled = kernels.user_functions.with_types(run_fn, _kinds(out_types, outs_ndim), kinds, False)
+    compiled(*places, *map(_contiguous, inputs))
+    return places[0] if len(places) == 1 else places  # type: ignore[return-value]
+
+
+def _batch(
+    *inputs: Any, run_fn: Callable[..., Any], out_types: TypeList, in_types: TypeList, outs_ndim: tuple[int, ...],
+    ins_ndim: tuple[int, ...], setup_fn: Callable[..., Any] | None, batch: BatchCall, **_: Any,
+) -> list[Any]:  # fmt: skip
+    kinds = _kinds(in_types, ins_ndim)
+    lists = [[np.require(x, requirements="CW") for x in samples] for samples in inputs]
+    for row in zip(*lists):
+        _check_inputs(run_fn, kinds, [(x.dtype, x.ndim) for x in row])
+    shapes = _shapes(setup_fn, [[x.shape for x in samples] for samples in lists], outs_ndim, batch.size)
+    results = []
+    for shape, dtype in zip(shapes, out_types):
+        results.append([np.zeros(tuple(extents), dtype) for extents in shape.tolist()])
+    compiled = kernels.user_functions.with_types(run_fn, _kinds(out_types, outs_ndim), kinds, True)
+    compiled(*map(kernels.user_functions.list_of, results), *map(kernels.user_functions.list_of, lists))
+    return results
+
+
+def _infer(specs: tuple[Spec, ...], args: Args) -> tuple[Spec, ...]:
+    _check_inputs(
+        args.run_fn, _kinds(args.in_types, args.ins_ndim),
+        [(spec.dtype, UNKNOWN if spec.shape is UNKNOWN else len(spec.shape)) for spec in specs],
+    )  # fmt: skip
+    shapes = [(None,) * ndim for ndim in args.outs_ndim]
+    if args.setup_fn is None:
+        shapes = [spec.shape if spec.shape is not UNKNOWN else shape for spec, shape in zip(specs, shapes)]
+    return tuple(Spec(shape, dtype, "") for shape, dtype in zip(shapes, args.out_types))
+
+
+def _check(args: Args) -> None:
+    for kinds, axes in (("in_types", "ins_ndim"), ("out_types", "outs_ndim")):
+        if len(getattr(args, kinds)) != len(getattr(args, axes)):
+            raise ValueError(f"{kinds} has {len(getattr(args, kinds))} entries and {axes} {len(getattr(args, axes))}")
+    if args.setup_fn is None:
+        short = len(args.outs_ndim) > len(args.ins_ndim)
+        if short or args.outs_ndim != args.ins_ndim[: len(args.outs_ndim)]:
+            raise ValueError(
+                "without setup_fn each output has the shape of the input with its number: "
+                f"ins_ndim is {list(args.ins_ndim)} and outs_ndim {list(args.outs_ndim)}"
+            )
+
+
+def _traits(args: Args) -> Traits:
+    # Compiled code keeps no reference, and its inputs are read-only by their type.
+    return Traits("batch", user_code=True) if args.batch_processing else Traits("sample")
+
+
+_EXAMPLE = (
+    "fn.{name}(array, run_fn=lambda result, x: np.multiply(x, 2, result), in_types=types.FLOAT, ins_ndim=2, "
+    "out_types=types.FLOAT, outs_ndim=2)"
+)
+
+
+def _declare(name: str) -> OpDef:
+    op = operator(name, examples=[_EXAMPLE.format(name=name)])(_body)
+    op.batch(_batch)
+    op.infer(_infer)
+    op.check(_check)
+    op.traits(_traits)
+    op.outputs(lambda args: len(args.out_types))
+    return op
+
+
+numba_function = _declare("numba_function")
+experimental_numba_function = _declare("experimental.numba_function")
