@@ -1236,7 +1236,7 @@ def eager(call: Call) -> Any:
             batch.key = call.key if drawn else None
             results.append(batch)
         else:
-            results.append(_reported(values[0], call.key) if drawn else _first(values))
+            results.append(_reported(_first(values), call.key) if drawn else _first(values))
     return op.pack(results, call.constants)
 
 

@@ -432,6 +432,11 @@ class Recorder:
         for name, edge in nodes.items():
             if self.graph.nodes[edge.node].device != "cpu":
                 raise ValueError(f"argument {name!r} lies on the GPU; named arguments must be on the CPU: use .cpu()")
+        if call.device in ("gpu", "mixed") or any(on_gpu):
+            for position, edge in enumerate(edges):
+                dtype = self.graph.spec(edge).dtype
+                if dtype is not None and dtype.hasobject:
+                    raise TypeError(f"input {position} is text, and str and bytes stay on the CPU: encode it as numbers first")
         if call.op is structure.transfer:
             return call.device or "cpu"
         if call.op in (structure.merge, structure.merge_late):

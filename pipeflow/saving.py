@@ -15,6 +15,7 @@ import numpy as np
 
 from pipeflow.declare import Call, Outputs, Spec, convert, find
 from pipeflow.errors import function_name
+from pipeflow.executor.workers.functions import find_culprit
 from pipeflow.graph import DataNode, Edge, Graph, GraphNode, Recorder
 from pipeflow.plan import plain
 from pipeflow.version import VERSION
@@ -131,7 +132,12 @@ def _pickled(value: Any, what: str) -> bytes:
     except ModuleNotFoundError:
         raise
     except Exception as error:
-        raise TypeError(f"{what} cannot be pickled: {error}") from error
+        culprit = find_culprit(value)
+        reason = f" because of {culprit}" if culprit else ""
+        raise TypeError(
+            f"{what} is {function_name(value) if callable(value) else repr(value)} and cannot be pickled{reason}: {error}. "
+            "Create it inside the function, or pass it in as data"
+        ) from error
 
 
 # Graphs

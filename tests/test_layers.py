@@ -39,7 +39,7 @@ FLOORS = {
     "pipeflow/checkpoint.py": 5,
     "pipeflow/plugin/base.py": 5,
     "pipeflow/plugin/__init__.py": 5,
-    "pipeflow/saving.py": 4,
+    "pipeflow/saving.py": 5,
     "pipeflow/debug.py": 6,
     "pipeflow/pipeline.py": 6,
     "pipeflow/plugin/": 6,

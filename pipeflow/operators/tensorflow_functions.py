@@ -21,8 +21,8 @@ class OutputTypes(Outputs):
     @classmethod
     def of(cls, value: Any) -> "OutputTypes":
         """The types as a promise about the results."""
-        if isinstance(value, OutputTypes):
-            return value
+        if isinstance(value, Outputs):  # of a saved graph
+            return cls(value.specs, value.names)
         several = isinstance(value, (list, tuple))
         types = [_plain_type(item) for item in value] if several else [_plain_type(value)]
         return cls(Outputs.of(types).specs, ("",) if several else ())

@@ -1,0 +1,158 @@
+"""Pipelines with Python functions are saved and loaded; what cannot travel is named."""
+
+import functools
+import pickle
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import cloudpickle
+import numpy as np
+import pytest
+
+from pipeflow import Pipeline, Spec, fn, pipeline_def
+
+ROOT = Path(__file__).parents[2]
+
+MODULE = """
+import numpy as np
+from pipeflow import Spec, fn, pipeline_def
+
+def numbers(info):
+    return np.full(3, info.idx_in_epoch, np.float32)
+
+def double(x):
+    return x * 2
+
+def fallback(failure):
+    return np.zeros(3, np.float32)
+
+@pipeline_def(batch_size=2, num_threads=1, seed=3)
+def pipeline():
+    x = fn.external_source(numbers, batch=False)
+    y = fn.python_function(x, function=double, outputs={"twice": Spec(np.float32, (3,))}, on_error=fallback)
+    return y.twice, fn.numpy_function(np.negative, [x], np.float32), fn.py_func(double, [x], [np.float32])[0]
+"""
+
+
+def test_by_import_path_into_a_fresh_process(tmp_path, monkeypatch):
+    """Functions at the top level of a module go by name: another process loads and runs the same pipeline."""
+    (tmp_path / "user_code.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    import user_code
+
+    pipe = user_code.pipeline()
+    saved = pipe.serialize(filename=str(tmp_path / "saved.json"))
+    assert "user_code:double" in saved
+    assert "pickle" not in saved
+    program = (
+        "import numpy as np\nfrom pipeflow import Pipeline\n"
+        f"pipe = Pipeline.deserialize(filename={str(tmp_path / 'saved.json')!r})\n"
+        "print([np.array(x).tolist() for batch in pipe.run() for x in batch.samples()])\n"
+    )
+    environment = {"PYTHONPATH": f"{ROOT}:{tmp_path}", "PATH": "/usr/bin:/bin"}
+    command = [sys.executable, "-c", program]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=50, check=False)
+    expected = [np.array(x).tolist() for batch in pipe.run() for x in batch.samples()]
+    assert result.stdout.strip() == str(expected), result.stderr
+
+
+def saved_by_value(factor):
+    """A pipeline with a closure and a lambda."""
+
+    def scale(x):
+        return x * factor
+
+    @pipeline_def(batch_size=2, num_threads=1, seed=3)
+    def define():
+        x = fn.external_source(lambda info: np.full(3, info.idx_in_epoch, np.float32), batch=False)
+        return fn.python_function(x, function=scale, on_error=lambda failure: np.zeros(3, np.float32))
+
+    return define()
+
+
+def test_by_value_only_when_both_sides_say_so():
+    """Closures and lambdas are saved with allow_pickle=True and loaded with it, never otherwise."""
+    with pytest.raises(TypeError, match=r"cannot be imported by name.*allow_pickle=True"):
+        saved_by_value(3).serialize()
+    saved = saved_by_value(3).serialize(allow_pickle=True)
+    with pytest.raises(ValueError, match="if you trust it, say allow_pickle=True"):
+        Pipeline.deserialize(saved)
+    (batch,) = Pipeline.deserialize(saved, allow_pickle=True).run()
+    np.testing.assert_array_equal(batch.as_array(), [[0] * 3, [3] * 3])
+
+
+@pytest.mark.parametrize("where", ["closure", "default", "argument"])
+def test_what_cannot_be_pickled_is_named(where):
+    """The message names the variable that keeps a function from travelling, its type and the operator."""
+    lock = threading.Lock()
+    functions = {
+        "closure": lambda x: (lock, x)[1],
+        "default": lambda x, lock=lock: x,
+        "argument": functools.partial(lambda x, lock: x, lock=lock),
+    }
+
+    @pipeline_def(batch_size=2, num_threads=1)
+    def define():
+        return fn.python_function(np.ones(3), function=functions[where], name="keeper")
+
+    with pytest.raises(TypeError) as caught:
+        define().serialize(allow_pickle=True)
+    text = str(caught.value)
+    assert "argument 'function' of fn.python_function (keeper)" in text
+    assert "lock" in text
+
+
+def test_a_plan_is_picklable():
+    """A plan is data: it travels by pickle with its functions and is equal on the other side."""
+    pipe = saved_by_value(2)
+    pipe.build()
+    plan = cloudpickle.loads(cloudpickle.dumps(pipe.plan))
+    assert str(plan) == str(pipe.plan)
+    assert plan == pipe.plan
+
+    @pipeline_def(batch_size=2, num_threads=1)
+    def define():
+        return fn.numpy_function(np.negative, [np.ones(2)], np.float64, stateful=False)
+
+    other = define()
+    other.build()
+    assert pickle.loads(pickle.dumps(other.plan)) == other.plan
+
+
+def test_promises_are_part_of_what_is_saved():
+    """Typed and named outputs are the same after loading."""
+
+    @pipeline_def(batch_size=2, num_threads=1)
+    def define():
+        x = np.ones((2, 2), np.float32)
+        return tuple(fn.python_function(x, function=np.negative, outputs={"a": Spec(np.float32, (2, None), "HW")}))
+
+    saved = define().serialize()
+    loaded = Pipeline.deserialize(saved)
+    assert loaded.serialize() == saved
+    assert loaded.run()[0].layout() == "HW"
+
+
+def test_retained_inputs_and_results_stay_valid():
+    """What a function keeps, inputs as well as results, is not changed by later batches."""
+    kept = []
+
+    def keep(x):
+        result = x + 1
+        kept.append((x, np.array(x), result, np.array(result)))
+        return result
+
+    @pipeline_def(batch_size=4, num_threads=2, prefetch_queue_depth=2)
+    def define():
+        x = fn.external_source(lambda info: np.full(5000, info.idx_in_epoch), batch=False)
+        return fn.python_function(x, function=keep)
+
+    pipe = define()
+    for _ in range(6):
+        pipe.run()
+    assert len(kept) >= 24
+    for x, copy, result, result_copy in kept:
+        np.testing.assert_array_equal(x, copy)
+        np.testing.assert_array_equal(result, result_copy)
