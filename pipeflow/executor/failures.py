@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -65,7 +64,7 @@ class Rule:
 class Failures:
     """Applies the rules of a plan, and counts."""
 
-    def __init__(self, plan: Plan, stages: Sequence[Any], pool: HeapPool, limit: "Real | None" = None) -> None:
+    def __init__(self, plan: Plan, stages: Sequence[Any], pool: HeapPool, limit: int | float | Fraction | None = None) -> None:
         self.plan = plan
         self.stages = stages
         self.pool = pool
@@ -220,9 +219,8 @@ class Failures:
         self.log.extend(found)
         if self.limit is None:
             return None
-        absolute = isinstance(self.limit, int)
-        allowed: Any = self.limit if absolute else Fraction(self.limit) * max(self.seen, JUDGED)  # type: ignore[call-overload]
-        if self.count <= allowed:
+        scale = 1 if isinstance(self.limit, int) else max(self.seen, JUDGED)
+        if self.count <= Fraction(self.limit) * scale:
             return None
         error = TooManyFailures(
             f"{count_of(self.count, 'sample')} of {self.seen} failed, more than max_failures={self.limit} allows; "

@@ -100,7 +100,7 @@ def _batch(
     ins_ndim: tuple[int, ...], setup_fn: Callable[..., Any] | None, batch: BatchCall, **_: Any,
 ) -> list[Any]:  # fmt: skip
     kinds = _kinds(in_types, ins_ndim)
-    lists = [[np.require(x, requirements="CW") for x in samples] for samples in inputs]
+    lists = [[np.require(x, requirements=["C", "W"]) for x in samples] for samples in inputs]
     for row in zip(*lists):
         _check_inputs(run_fn, kinds, [(x.dtype, x.ndim) for x in row])
     shapes = _shapes(setup_fn, [[x.shape for x in samples] for samples in lists], outs_ndim, batch.size)
