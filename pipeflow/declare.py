@@ -618,7 +618,8 @@ def operator(
     "float", "bool"). ``examples`` are calls written as in a pipeline, over the named arrays of ``tools/example_data.py``:
     ``"fn.flip(image, vertical=True)"``; the page, the support table and the tests of every operator run them. Without
     any, one is made from the declaration where no argument is required. ``order`` is for operators that are called like
-    ordinary functions: their parameters by position, where the name of the variadic input stands for a list of the data.
+    ordinary functions: their parameters by position, where a name that is no argument stands for a list of data; the
+    lengths of these lists go to an argument named ``sizes``.
     ``unsized`` says that the inputs' shapes never tell the output's (decoders): unless the plan knew it, the body gets an
     allocator at once, and nothing is inferred for each sample.
     """
@@ -778,12 +779,18 @@ def spread(op: OpDef, positional: Sequence[Any], keywords: Mapping[str, Any]) ->
     if twice:
         raise TypeError(f"{op.title}: got several values for the argument {twice[0]!r}")
     given.update(keywords)
-    data = op.inputs[0].name
-    if data not in given:
-        bind(op, (), given)  # what else is wrong with the call comes first
-        raise TypeError(f"{op.title}: argument {data!r} is required (a list of inputs)")
-    inputs = given.pop(data)
-    return list(inputs) if isinstance(inputs, (list, tuple)) else [inputs], given
+    lists = []
+    for data in op.order:
+        if data in op.arguments or data in UNIVERSAL:
+            continue
+        if data not in given:
+            bind(op, (), {"sizes": (1, 1), **given} if "sizes" in op.arguments else given)  # what else is wrong comes first
+            raise TypeError(f"{op.title}: argument {data!r} is required (a list of inputs)")
+        inputs = given.pop(data)
+        lists.append(list(inputs) if isinstance(inputs, (list, tuple)) else [inputs])
+    if "sizes" in op.arguments:
+        given["sizes"] = [len(inputs) for inputs in lists]
+    return [value for inputs in lists for value in inputs], given
 
 
 def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
@@ -1323,16 +1330,16 @@ class Framework:
     """How arrays become a framework's tensors and back, for functions that are called with tensors.
 
     ``to_tensor(array)`` shares memory only with an array that may be written; ``to_array(tensor)`` shares it where it can
-    and says no with a TypeError. ``leaf(tensor)`` makes a tensor that gradients can be asked for, and
-    ``gradients(outputs, inputs, weights)`` gives those of the weighted outputs. ``stream(device)`` is the current stream.
+    and says no with a TypeError. ``differentiate(function, tensors, wanted)`` calls a function: its result, and
+    ``back(weights)``, from the derivatives by its outputs (arrays, None for zero) to those by the wanted inputs.
+    ``stream(device)`` is the current stream.
     """
 
     name: str
     to_tensor: Callable[[np.ndarray], Any]
     to_array: Callable[[Any], np.ndarray]
     is_tensor: Callable[[Any], bool]
-    leaf: Callable[[Any], Any] | None = None
-    gradients: Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Sequence[Any]] | None = None
+    differentiate: Callable[[Callable[..., Any], Sequence[Any], Sequence[int]], tuple[Any, Any]] | None = None
     stream: Callable[[Any], Any] | None = None
 
 

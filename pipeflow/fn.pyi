@@ -535,6 +535,25 @@ def normalize(
 ) -> Data:
     """Normalises the data: ``scale * (x - mean) / stddev + shift``, with the mean and deviation of the data itself by default."""
 
+def numba_function(
+    *inputs: DataNode | ArrayLike,
+    run_fn: Callable[..., Any],
+    out_types: Any,
+    in_types: Any,
+    outs_ndim: int | Sequence[int],
+    ins_ndim: int | Sequence[int],
+    setup_fn: Callable[..., Any] | None = None,
+    batch_processing: bool = False,
+    blocks: int | Sequence[int] | None = None,
+    threads_per_block: int | Sequence[int] | None = None,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
+) -> Any:
+    """Calls a function compiled by Numba that fills its outputs: ``run_fn(*outputs, *inputs)``."""
+
 def numpy_function(
     func: Callable[..., Any],
     inp: Sequence[DataNode | ArrayLike],
@@ -722,6 +741,7 @@ def python_function(
     outputs: Any = None,
     parallel: Literal['serial', 'threads', 'processes'] = 'serial',
     timeout: float | None = None,
+    jit: bool = False,
     name: str | None = None,
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
@@ -1210,6 +1230,26 @@ class experimental:
         on_error: Any | None = None,
     ) -> Data:
         """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length."""
+
+    @staticmethod
+    def numba_function(
+        *inputs: DataNode | ArrayLike,
+        run_fn: Callable[..., Any],
+        out_types: Any,
+        in_types: Any,
+        outs_ndim: int | Sequence[int],
+        ins_ndim: int | Sequence[int],
+        setup_fn: Callable[..., Any] | None = None,
+        batch_processing: bool = False,
+        blocks: int | Sequence[int] | None = None,
+        threads_per_block: int | Sequence[int] | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
+    ) -> Any:
+        """Calls a function compiled by Numba that fills its outputs: ``run_fn(*outputs, *inputs)``."""
 
 class io:
     class file:

@@ -602,6 +602,29 @@ class Normalize(Operator):
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
+class NumbaFunction(Operator):
+    """Calls a function compiled by Numba that fills its outputs: ``run_fn(*outputs, *inputs)``."""
+
+    def __init__(
+        self,
+        *,
+        run_fn: Callable[..., Any],
+        out_types: Any,
+        in_types: Any,
+        outs_ndim: int | Sequence[int],
+        ins_ndim: int | Sequence[int],
+        setup_fn: Callable[..., Any] | None = None,
+        batch_processing: bool = False,
+        blocks: int | Sequence[int] | None = None,
+        threads_per_block: int | Sequence[int] | None = None,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
+    ) -> None: ...
+    def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
+
 class NumpyFunction(Operator):
     """Calls a Python function with the NumPy arrays of each sample; its results have the types ``Tout``."""
 
@@ -825,6 +848,7 @@ class PythonFunction(Operator):
         outputs: Any = None,
         parallel: Literal['serial', 'threads', 'processes'] = 'serial',
         timeout: float | None = None,
+        jit: bool = False,
         name: str | None = None,
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
@@ -1353,6 +1377,29 @@ class experimental:
             on_error: Any | None = None,
         ) -> None: ...
         def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+    class NumbaFunction(Operator):
+        """Calls a function compiled by Numba that fills its outputs: ``run_fn(*outputs, *inputs)``."""
+
+        def __init__(
+            self,
+            *,
+            run_fn: Callable[..., Any],
+            out_types: Any,
+            in_types: Any,
+            outs_ndim: int | Sequence[int],
+            ins_ndim: int | Sequence[int],
+            setup_fn: Callable[..., Any] | None = None,
+            batch_processing: bool = False,
+            blocks: int | Sequence[int] | None = None,
+            threads_per_block: int | Sequence[int] | None = None,
+            name: str | None = None,
+            device: Literal["cpu", "gpu", "mixed"] | None = None,
+            preserve: bool | None = None,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any | None = None,
+        ) -> None: ...
+        def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
 
 class io:
     class file:

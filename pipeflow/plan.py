@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pipeflow import fusion, seeds
+from pipeflow import differentiation, fusion, seeds
 from pipeflow.declare import OpDef, Outputs, Spec, Traits, find
 from pipeflow.errors import Origin
 from pipeflow.graph import Edge, Graph, GraphNode
@@ -195,6 +195,7 @@ def compile(
     With ``fuse``, chains of image operators become one step; the identity of the plan stays that of the chain.
     ``on_error`` is the rule for steps that have none of their own.
     """
+    graph = differentiation.expand(graph)
     if fuse:
         fused = fusion.fuse(graph)
         if fused.nodes != graph.nodes:

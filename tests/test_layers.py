@@ -31,6 +31,7 @@ FLOORS = {
     "pipeflow/fn.py": 3,
     "pipeflow/ops.py": 3,
     "pipeflow/math.py": 3,
+    "pipeflow/differentiation.py": 4,
     "pipeflow/fusion.py": 4,
     "pipeflow/warmup.py": 5,
     "pipeflow/plan.py": 4,

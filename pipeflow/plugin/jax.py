@@ -132,8 +132,28 @@ def to_array(tensor: jax.Array) -> np.ndarray:
     return np.asarray(tensor)
 
 
+def _differentiate(
+    function: Callable[..., Any], tensors: Sequence[Any], wanted: Sequence[int]
+) -> tuple[Any, Callable[[Sequence[Any]], list[np.ndarray]]]:  # fmt: skip
+    def of_wanted(*values: Any) -> Any:
+        arguments = list(tensors)
+        for position, value in zip(wanted, values):
+            arguments[position] = value
+        return function(*arguments)
+
+    result, pull = jax.vjp(of_wanted, *[tensors[position] for position in wanted])
+
+    def back(weights: Sequence[Any]) -> list[np.ndarray]:
+        outputs = result if isinstance(result, (tuple, list)) else (result,)
+        given = [jnp.zeros_like(y) if w is None else jnp.asarray(w) for y, w in zip(outputs, weights)]
+        packed = type(result)(given) if isinstance(result, (tuple, list)) else given[0]
+        return [np.asarray(found) for found in pull(packed)]
+
+    return result, back
+
+
 declare.frameworks["jax"] = declare.Framework(
-    "jax", to_tensor, to_array, lambda value: isinstance(value, jax.Array)
+    "jax", to_tensor, to_array, lambda value: isinstance(value, jax.Array), _differentiate
 )
 
 

@@ -2,7 +2,7 @@
 
 import sys
 import types as _python_types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -178,20 +178,23 @@ def to_array(tensor: torch.Tensor) -> np.ndarray:
     return tensor.detach().resolve_conj().resolve_neg().numpy()
 
 
-def _leaf(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.requires_grad_(True)
+def _differentiate(
+    function: Callable[..., Any], tensors: Sequence[torch.Tensor], wanted: Sequence[int]
+) -> tuple[Any, Callable[[Sequence[Any]], list[np.ndarray]]]:  # fmt: skip
+    leaves = [tensors[position].requires_grad_(True) for position in wanted]
+    result = function(*tensors)
+    outputs = result if isinstance(result, (tuple, list)) else (result,)
 
+    def back(weights: Sequence[Any]) -> list[np.ndarray]:
+        weighted = [(y, torch.as_tensor(weight)) for y, weight in zip(outputs, weights) if weight is not None]
+        attached = [(y, weight) for y, weight in weighted if isinstance(y, torch.Tensor) and y.requires_grad]
+        if not attached:
+            raise RuntimeError("its results are detached from its inputs (detach(), .item(), no_grad or NumPy inside)")
+        ys, given = zip(*attached)
+        found = torch.autograd.grad(ys, leaves, given, allow_unused=True, retain_graph=True)
+        return [np.zeros(x.shape, to_array(x).dtype) if g is None else to_array(g) for x, g in zip(leaves, found)]
 
-def _gradients(
-    outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], weights: Sequence[torch.Tensor]
-) -> Sequence[torch.Tensor]:
-    attached = [(y, weight) for y, weight in zip(outputs, weights, strict=True) if y.requires_grad]
-    if not attached:
-        return [torch.zeros_like(x) for x in inputs]
-    found = torch.autograd.grad(
-        [y for y, _ in attached], list(inputs), [weight for _, weight in attached], allow_unused=True
-    )
-    return [torch.zeros_like(x) if gradient is None else gradient for x, gradient in zip(inputs, found, strict=True)]
+    return result, back
 
 
 def _stream(device: Any) -> Any:
@@ -199,7 +202,7 @@ def _stream(device: Any) -> Any:
 
 
 declare.frameworks["torch"] = declare.Framework(
-    "torch", to_tensor, to_array, lambda value: isinstance(value, torch.Tensor), _leaf, _gradients, _stream
+    "torch", to_tensor, to_array, lambda value: isinstance(value, torch.Tensor), _differentiate, _stream
 )
 
 # ``pipeflow.plugin.pytorch.fn.torch_python_function``, where DALI has it.

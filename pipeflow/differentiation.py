@@ -1,0 +1,116 @@
+"""The pass behind fn.gradients: finds the functions between x and y and lets them keep tapes.
+
+Graph in, Graph out. A node ``gradients`` becomes ``_back_propagation``, which reads the tapes of all functions on a way from
+an x to a y; these become ``_taped_function``, with the tape as one more output. Nothing else changes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pipeflow.declare import Spec, find
+from pipeflow.errors import add_notes
+from pipeflow.graph import Edge, Graph, GraphNode
+
+
+def expand(graph: Graph) -> Graph:
+    """The graph with tapes in place of ``gradients``; the same graph where there is none."""
+    wanted = [node for node in graph.nodes if node.op.name == "gradients"]
+    if not wanted:
+        return graph
+    nodes = list(graph.nodes)
+    ways = {node.id: _way(graph, node) for node in wanted}
+    needs: dict[int, set[int]] = {}  # per function the inputs that some derivative flows through
+    for gradient in wanted:
+        reached = set(_xs(gradient))
+        for number in ways[gradient.id]:
+            function = graph.nodes[number]
+            needs.setdefault(number, set()).update(i for i, edge in enumerate(function.inputs) if edge in reached)
+            reached.update(Edge(number, output) for output in range(function.count))
+    for number, positions in needs.items():
+        function = nodes[number]
+        constants = {**function.constants, "wanted": tuple(sorted(positions))}
+        constants.setdefault("framework", "torch")
+        nodes[number] = replace(
+            function, op=find("_taped_function"), constants=constants, count=function.count + 1,
+            specs=(*function.specs, Spec((), np.dtype(object), "")),
+        )  # fmt: skip
+    for gradient in wanted:
+        way = ways[gradient.id]
+        steps = tuple(
+            (
+                tuple((number, output) for output in range(graph.nodes[number].count)),
+                tuple((e.node, e.index) for e in (graph.nodes[number].inputs[i] for i in sorted(needs[number]))),
+            )
+            for number in way
+        )
+        ys, xs = _ys(gradient), _xs(gradient)
+        route = (tuple((e.node, e.index) for e in ys), steps, tuple((e.node, e.index) for e in xs))
+        nodes[gradient.id] = replace(
+            gradient, op=find("_back_propagation"), inputs=tuple(Edge(n, graph.nodes[n].count) for n in way),
+            constants={"route": route, "sizes": gradient.constants["sizes"]},
+        )  # fmt: skip
+    return Graph(nodes, graph.outputs)
+
+
+def _ys(gradient: GraphNode) -> Sequence[Edge]:
+    return gradient.inputs[: gradient.constants["sizes"][0]]
+
+
+def _xs(gradient: GraphNode) -> Sequence[Edge]:
+    return gradient.inputs[gradient.constants["sizes"][0] :]
+
+
+def _way(graph: Graph, gradient: GraphNode) -> list[int]:
+    """The functions on a way from an x to a y, in recording order; an error where there is another operator on one."""
+    xs, ys = set(_xs(gradient)), set(_ys(gradient))
+    depends: set[Edge] = set(xs)
+    after: list[int] = []  # nodes that depend on an x
+    for node in graph.nodes[: gradient.id]:
+        if any(edge in depends for edge in (*node.inputs, *node.nodes.values())):
+            after.append(node.id)
+            depends.update(Edge(node.id, index) for index in range(node.count))
+    leads: set[Edge] = set(ys)
+    way: list[int] = []
+    for number in reversed(after):
+        node = graph.nodes[number]
+        if any(Edge(number, index) in leads for index in range(node.count)):
+            way.append(number)
+            leads.update(node.inputs)
+    way.reverse()
+    _check(graph, gradient, way)
+    return way
+
+
+def _check(graph: Graph, gradient: GraphNode, way: list[int]) -> None:
+    read = {edge for number in way for edge in graph.nodes[number].inputs}
+    for position, edge in enumerate(_xs(gradient)):
+        if edge not in read:
+            raise _error(gradient, f"no y depends on x {position} ({graph.nodes[edge.node].name})")
+    made = {Edge(number, index) for number in way for index in range(graph.nodes[number].count)}
+    for position, edge in enumerate(_ys(gradient)):
+        if edge not in made:
+            raise _error(gradient, f"y {position} ({graph.nodes[edge.node].name}) does not depend on any x")
+    kinds = set()
+    for number in way:
+        node = graph.nodes[number]
+        if node.op.name == "gradients":
+            raise _error(gradient, "a second derivative: functions are once differentiable", node)
+        if node.op.name != "py_function":
+            raise _error(gradient, f"{node.op.title} ({node.name}) has no derivative; fn.py_function has", node)
+        kinds.add(node.constants.get("framework", "torch"))
+        if kinds & {"numpy"}:
+            raise _error(gradient, f"{node.name} works on NumPy arrays, which keep no derivatives", node)
+    if len(kinds) > 1:
+        raise _error(gradient, f"a chain mixes the frameworks {', '.join(sorted(kinds))}")
+    guards = {graph.nodes[number].guard for number in way} | {gradient.guard}
+    if len(guards) > 1:
+        raise _error(gradient, "the functions and the derivative stand in different branches; put them into one")
+
+
+def _error(gradient: GraphNode, text: str, node: GraphNode | None = None) -> ValueError:
+    error = ValueError(f"fn.gradients: {text}")
+    origins = [one.origin.describe() for one in (node, gradient) if one is not None and one.origin is not None]
+    add_notes(error, origins)
+    return error

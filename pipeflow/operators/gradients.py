@@ -1,0 +1,144 @@
+"""fn.gradients: derivatives of what ``fn.py_function`` computes, sample by sample.
+
+The call is recorded as a node; a pass over the graph (pipeflow/differentiation.py) finds the functions between the inputs and
+the results. These then keep a *tape* beside their outputs: how to go back from the derivatives of the outputs to those of
+the inputs. Each function runs once.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import Args, BatchCall, Ints, Sample, Spec, Traits, framework, operator
+from pipeflow.errors import count_of, function_name
+from pipeflow.operators.python_function import Results, iterate
+from pipeflow.operators.tensor_functions import each
+from pipeflow.operators.tensorflow_functions import OutputTypes
+
+
+class Tape:
+    """One call of a function for one sample: its outputs as tensors, and the way back."""
+
+    def __init__(self, func: Callable[..., Any], name: str, arrays: Sequence[np.ndarray], wanted: Sequence[int]) -> None:
+        self.func = func
+        for position in wanted:
+            if arrays[position].dtype.kind != "f":
+                raise TypeError(
+                    f"input {position} of {function_name(func)} is {arrays[position].dtype}; derivatives are taken by numbers "
+                    "with fractions: cast it to float32 or float64"
+                )
+        tensors = framework(name)
+        assert tensors.differentiate is not None
+        self.result, self._back = tensors.differentiate(func, [tensors.to_tensor(np.array(x)) for x in arrays], wanted)
+
+    def back(self, weights: Sequence["np.ndarray | None"]) -> Sequence[np.ndarray]:
+        """The derivatives by the wanted inputs, from those by the outputs (None: zero)."""
+        try:
+            return self._back(weights)
+        except RuntimeError as error:
+            raise RuntimeError(f"{function_name(self.func)} has no derivative: {error}") from error
+
+
+@operator("_taped_function", hidden=True, pure=False)
+def taped_function(
+    *inp: Sample, func: Callable[..., Any], Tout: OutputTypes, framework: str = "torch", wanted: Ints
+) -> Sample:  # fmt: skip
+    """fn.py_function with one more output, the tape."""
+    del inp, func, Tout, framework, wanted
+    raise RuntimeError("derivatives are taken of nodes in a pipeline definition, not of arrays")
+
+
+@taped_function.batch
+def _(
+    *inp: Any, func: Callable[..., Any], Tout: OutputTypes, framework: str, wanted: tuple[int, ...], batch: BatchCall
+) -> list[Any]:  # fmt: skip
+    results = Results(func, 0, Tout)
+    columns: list[list[np.ndarray]] = [[] for _ in range(results.count + 1)]
+    for index, arrays in enumerate(zip(*map(iterate, inp))):
+        batch.current = index
+        tape = Tape(func, framework, arrays, wanted)
+        values = results.split(each(tape.result, _to_array(framework)))
+        for output, value in enumerate(values):
+            columns[output].append(results.array(value, output))
+        columns[-1].append(_object(tape))
+    batch.current = -1
+    return [batch.collector(output).gather(column) for output, column in enumerate(columns[:-1])] + [columns[-1]]
+
+
+def _to_array(name: str) -> Callable[[Any], Any]:
+    tensors = framework(name)
+    return lambda value: tensors.to_array(value) if tensors.is_tensor(value) else value
+
+
+def _object(value: Any) -> np.ndarray:
+    array = np.empty((), object)
+    array[()] = value
+    return array
+
+
+taped_function.outputs(lambda args: len(args.Tout.specs) + 1)
+taped_function.traits(lambda _args: Traits("batch", ordered=True, pure=False, user_code=True, rows=True))
+taped_function.infer(lambda _specs, args: (*args.Tout.specs, Spec((), object, "")))
+
+
+@operator("gradients", hidden=True, order="ys xs name")
+def gradients(*nodes: Sample, sizes: Ints) -> Sample:
+    """The derivatives of the sum of ``ys`` by each of ``xs``, through chains of ``fn.py_function``.
+
+    ``xs`` are nodes of floating-point numbers that the functions read. A derivative has the shape and type of its x.
+    """
+    del nodes, sizes
+    raise RuntimeError("fn.gradients: derivatives are taken of nodes in a pipeline definition, not of arrays")
+
+
+@gradients.outputs
+def _(args: Args) -> int:
+    return args.sizes[1]
+
+
+@gradients.returns_list
+def _(_args: Args) -> bool:
+    return True
+
+
+@gradients.infer
+def _(specs: tuple[Spec, ...], args: Args) -> tuple[Spec, ...]:
+    return tuple(specs[args.sizes[0] :])
+
+
+@gradients.check
+def _(args: Args) -> None:
+    if not args.sizes[0] or not args.sizes[1]:
+        what = "ys" if not args.sizes[0] else "xs"
+        raise ValueError(f"{what} is empty: derivatives are of {count_of(1, 'result')} or more by one input or more")
+
+
+@operator("_back_propagation", hidden=True)
+def back_propagation(*tapes: Sample, route: Any, sizes: Ints) -> Sample:
+    """Goes back through the tapes of one sample.
+
+    ``route`` is (ys, steps, xs): the edges whose sum is differentiated, per tape (its output edges, its wanted input edges),
+    in recording order, and the edges that derivatives are wanted of.
+    """
+    del sizes
+    ys, steps, xs = route
+    flows: dict[Any, np.ndarray] = {}
+    held = [tape.item() for tape in tapes]
+    for tape, (outputs, _) in zip(held, steps):
+        shown = each(tape.result, lambda value: np.asarray(value.detach() if hasattr(value, "detach") else value))
+        values = shown if isinstance(shown, (tuple, list)) else (shown,)
+        for edge, value in zip(outputs, values):
+            for _ in range(ys.count(edge)):
+                flows[edge] = flows.get(edge, 0) + np.ones(np.shape(value), np.asarray(value).dtype)
+    for tape, (outputs, inputs) in zip(reversed(held), reversed(steps)):
+        weights = [flows.get(edge) for edge in outputs]
+        if not any(weight is not None for weight in weights):
+            continue
+        for edge, found in zip(inputs, tape.back(weights)):
+            flows[edge] = flows[edge] + found if edge in flows else found
+    results = tuple(np.array(flows[edge]) for edge in xs)
+    return results[0] if len(results) == 1 else results  # type: ignore[return-value]
+
+
+back_propagation.outputs(lambda args: args.sizes[1])

@@ -1,0 +1,214 @@
+"""fn.gradients: derivatives through chains of py_functions, against finite differences."""
+
+import numpy as np
+import pytest
+
+from pipeflow import fn, pipeline_def
+
+BATCH = 6
+
+
+def run(define, **settings):
+    pipe = pipeline_def(define, **{"batch_size": BATCH, "num_threads": 2, "seed": 1, **settings})()
+    return [[np.array(x) for x in batch.samples()] for batch in pipe.run()]
+
+
+def numbers(info):
+    return np.float64([-3, -1, 0.5, 1, 2.5, 4][info.idx_in_batch])
+
+
+def vectors(info):
+    return np.random.default_rng(info.idx_in_epoch).normal(0, 2, 5)
+
+
+class TestGraph:
+    """What the pass finds out without any framework."""
+
+    @pytest.mark.parametrize(
+        ("build", "text"),
+        [
+            (lambda x: fn.gradients(x * 2, [x]), "fn.math.mul .* has no derivative; fn.py_function has"),
+            (
+                lambda x: fn.gradients(fn.py_function(np.sin, [x], np.float64, framework="numpy"), [x]),
+                "works on NumPy arrays, which keep no derivatives",
+            ),
+            (lambda x: fn.gradients(fn.random.uniform(), [x]), "no y depends on x 0"),
+        ],
+    )
+    def test_what_has_no_derivative_is_named_at_build(self, build, text):
+        """Another operator on the way, NumPy functions and independent nodes are errors with the user's lines."""
+
+        def define():
+            return build(fn.external_source(vectors, batch=False))
+
+        pipe = pipeline_def(define, batch_size=BATCH, num_threads=1)()
+        with pytest.raises(ValueError, match=text) as caught:
+            pipe.build()
+        assert "test_gradients.py" in "\n".join(caught.value.__notes__)
+
+    def test_it_works_in_pipelines_only(self):
+        """On arrays there is no graph to go back through."""
+        with pytest.raises(RuntimeError, match="derivatives are taken of nodes in a pipeline definition"):
+            fn.gradients(np.ones(1), [np.ones(1)])
+
+    def test_empty_lists_are_refused(self):
+        """Both lists need an entry."""
+        with pytest.raises(ValueError, match="xs is empty"):
+            fn.gradients([np.ones(1)], [])
+
+
+def library(name):
+    """The module of a framework with log, sin and so on."""
+    if name == "torch":
+        import torch
+
+        return torch
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    return jax.numpy
+
+
+@pytest.mark.adapters
+@pytest.mark.parametrize("name", ["torch", "jax"])
+class TestDerivatives:
+    """The same for both frameworks."""
+
+    def test_log_huber(self, name):
+        """Samples of one batch take different branches; x=1, m=2 gives y=1 and a derivative of 2."""
+        xp = library(name)
+
+        def log_huber(x, m):
+            return x**2 if abs(x) <= m else m**2 * (1 - 2 * xp.log(m) + xp.log(x**2))
+
+        def define():
+            x = fn.external_source(numbers, batch=False)
+            y = fn.py_function(log_huber, [x, np.float64(2)], np.float64, framework=name)
+            return x, y, *fn.gradients(y, [x])
+
+        xs, ys, found = run(define)
+        assert ys[3] == 1
+        assert found[3] == 2
+        for x, derivative in zip(xs, found):
+            expected = 2 * x if abs(x) <= 2 else 4 * 2 / x
+            np.testing.assert_allclose(derivative, expected, rtol=1e-12)
+
+    def test_a_chain_with_several_inputs_and_outputs(self, name):
+        """The derivatives of a sum over several outputs of a chain agree with finite differences."""
+        xp = library(name)
+
+        def first(a, b):
+            return xp.sin(a) * b, a + b**2
+
+        def second(p, q):
+            return (p * q).sum()
+
+        def define():
+            a, b = fn.external_source(lambda info: (vectors(info), 1 + vectors(info) ** 2), num_outputs=2, batch=False)
+            p, q = fn.py_function(first, [a, b], [np.float64, np.float64], framework=name)
+            z = fn.py_function(second, [p, q], np.float64, framework=name)
+            return a, b, p, *fn.gradients([z, p], [a, b, p])
+
+        def value(a, b):
+            p, q = np.sin(a) * b, a + b**2
+            return (p * q).sum() + p.sum()
+
+        for a, b, _, da, db, dp in zip(*run(define)):
+            for which, found in ((0, da), (1, db)):
+                for i in range(len(a)):
+                    step = np.zeros(len(a))
+                    step[i] = 1e-6
+                    moved = [(a + step, b), (a - step, b)] if which == 0 else [(a, b + step), (a, b - step)]
+                    expected = (value(*moved[0]) - value(*moved[1])) / 2e-6
+                    np.testing.assert_allclose(found[i], expected, rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(dp, a + b**2 + 1, rtol=1e-12)  # of an x that is itself a result
+
+    def test_inside_a_branch(self, name):
+        """In a conditional the derivative is there for the samples of the branch."""
+        library(name)
+
+        @pipeline_def(batch_size=BATCH, num_threads=2, seed=1, enable_conditionals=True)
+        def define():
+            x = fn.external_source(numbers, batch=False, dtype=np.float64, ndim=0)
+            if x > 1:
+                y = fn.py_function(lambda x: x**3, [x], np.float64, framework=name)
+                derivative = fn.gradients(y, [x])[0]
+            else:
+                derivative = x * 0
+            return x, derivative
+
+        for x, derivative in zip(*[batch.samples() for batch in define().run()]):
+            np.testing.assert_allclose(derivative, 3 * x**2 if x > 1 else 0)
+
+    def test_each_function_runs_once(self, name):
+        """Derivatives come from the call that made the result, not from another one."""
+        library(name)
+        calls = []
+
+        def count(x):
+            calls.append(1)
+            return x * 2
+
+        def define():
+            x = fn.external_source(vectors, batch=False)
+            y = fn.py_function(count, [x], np.float64, framework=name)
+            return y, *fn.gradients(y, [x]), *fn.gradients([y, y], [x])
+
+        _, once, twice = run(define, prefetch_queue_depth=1, exec_pipelined=False)
+        assert len(calls) == BATCH
+        assert all((x == 2).all() for x in once)
+        assert all((x == 4).all() for x in twice)
+
+    def test_integers_have_no_derivative(self, name):
+        """An integer input is an error that names the function, the input and its type."""
+        library(name)
+
+        def define():
+            x = fn.external_source(lambda _info: np.int32(3), batch=False)
+            y = fn.py_function(lambda x: x * 2.0, [x], np.float32, framework=name)
+            return fn.gradients(y, [x])[0]
+
+        with pytest.raises(TypeError, match="input 0 of .*lambda.* is int32; derivatives are taken by"):  # noqa: RUF043
+            run(define)
+
+    def test_a_second_derivative_is_refused(self, name):
+        """Functions are once differentiable: the error says so when the pipeline is built."""
+        library(name)
+
+        def define():
+            x = fn.external_source(vectors, batch=False)
+            y = fn.py_function(lambda x: x**3, [x], np.float64, framework=name)
+            return fn.gradients(fn.gradients(y, [x]), [x])[0]
+
+        with pytest.raises(ValueError, match="second derivative"):
+            run(define)
+
+
+@pytest.mark.adapters
+def test_mixed_frameworks_are_refused():
+    """A chain stays within one framework."""
+
+    def define():
+        x = fn.external_source(vectors, batch=False)
+        y = fn.py_function(lambda x: x * 2, [x], np.float64)
+        z = fn.py_function(lambda x: x * 2, [y], np.float64, framework="jax")
+        return fn.gradients(z, [x])[0]
+
+    with pytest.raises(ValueError, match="mixes the frameworks jax, torch"):
+        run(define)
+
+
+@pytest.mark.adapters
+def test_a_detached_result_is_named():
+    """A function that leaves the framework has no derivative: the error names it."""
+
+    def leaves(x):
+        return x.detach() * 2
+
+    def define():
+        x = fn.external_source(vectors, batch=False)
+        y = fn.py_function(leaves, [x], np.float64)
+        return fn.gradients(y, [x])[0]
+
+    with pytest.raises(RuntimeError, match="leaves .*test_gradients.py.* detached from its inputs"):  # noqa: RUF043
+        run(define)
