@@ -205,12 +205,13 @@ def _template(text: str) -> list[ast.stmt]:
 
 def copied(node: Any, at: Any = None, parts: Any = None) -> Any:
     """A copy of a tree, many times faster than deepcopy; of a template, placed at ``at`` and with its names filled in."""
-    kind, held = type(node), node.__dict__
+    kind: Any = type(node)
+    held = node.__dict__
     if not held:
         return node  # a context or an operator: it stands for itself
     if parts and kind is ast.Name and node.id in parts:
         part = parts[node.id]
-        return ast.Name(part, node.ctx, **at) if isinstance(part, str) else part
+        return ast.Name(part, node.ctx, **(at or {})) if isinstance(part, str) else part
     new = kind.__new__(kind)
     fields = new.__dict__
     fields.update(held)

@@ -68,7 +68,6 @@ def show_blank(plan: Plan, step: Step) -> None:
         arguments[name] = np.ones(1, np.float32) if value is None else value + value.dtype.type(1)
     try:
         kernel = Kernel(op, constants, len(step.outputs))
-        # type: ignore[arg-type]
         kernel(inputs, layouts, arguments, 1, lambda _, shape, dtype: np.empty(shape, dtype), "")  # type: ignore[arg-type]
     except Exception as error:
         log.debug("%s cannot be prepared: %r", step.title, error)

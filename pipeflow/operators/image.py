@@ -47,7 +47,6 @@ def crop_mirror_normalize(
     channels = image.shape[layout.index("C")]
     depth = padded_channels(channels, pad_output)
     first = channel_first(output_layout)
-    # type: ignore[attr-defined]
     args.means, args.factors = per_channel(mean, channels, "mean"), scaled(std, channels, scale)
     inside = all(a >= 0 and a + s <= image.shape[axis] for axis, a, s in zip(axes, anchors, sizes, strict=True))
     if not inside and out_of_bounds_policy != "pad":
@@ -280,13 +279,14 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 def blur_windows(sigma: Sequence[float], sizes: Sequence[int], axes: int) -> list[np.ndarray]:
     """One window an axis; what is missing of sigma and size follows from the other."""
-    # type: ignore[assignment]
-    sigma, sizes = (list(values) * axes if len(values) == 1 else list(values) for values in (sigma, sizes))
-    for name, values in (("sigma", sigma), ("window_size", sizes)):
+    deviations = list(sigma) * axes if len(sigma) == 1 else list(sigma)
+    extents = list(sizes) * axes if len(sizes) == 1 else list(sizes)
+    given: dict[str, Sequence[float]] = {"sigma": deviations, "window_size": extents}
+    for name, values in given.items():
         if len(values) != axes:
             raise ValueError(f"{name} has {len(values)} values for {axes} spatial axes")
     windows = []
-    for deviation, size in zip(sigma, sizes, strict=True):
+    for deviation, size in zip(deviations, extents, strict=True):
         if deviation < 0 or size < 0 or not (deviation or size):
             raise ValueError(f"sigma or window_size must be positive, got sigma={deviation}, window_size={size}")
         size = size or 2 * math.ceil(3 * deviation) + 1

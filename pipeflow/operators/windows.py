@@ -14,6 +14,9 @@ POLICIES = ("error", "pad", "trim_to_shape")
 class Options:
     """The arguments of a body (its ``locals()``) by name, as ``infer`` gets them, so that both can share functions."""
 
+    means: Any
+    factors: Any
+
     def __init__(self, values: dict[str, Any]) -> None:
         self.__dict__.update(values)
 
