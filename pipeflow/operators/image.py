@@ -38,7 +38,7 @@ def crop_mirror_normalize(
     ``mean`` and ``std`` are one number or one a channel; ``pad_output`` adds channels of zeros up to a power of two.
     The output may be FLOAT16; integers are rounded and limited to their range.
     """
-    args = Options(locals())
+    args: Any = Options(locals())
     layout = layouts[0]
     axes = spatial(layout)
     letters = "".join(layout[axis] for axis in axes)
@@ -182,7 +182,7 @@ def normalize(
     They are taken over ``axes``, all by default, and with ``batch`` over the whole batch; ``epsilon`` is added to the
     variance, ``ddof`` taken off the count. Where the deviation is 0, the result is ``shift``.
     """
-    args = Options(locals())
+    args: Any = Options(locals())
     if isinstance(data, list):
         return _normalize_batch(data, args)
     rows = _rows(data, args, layouts[0])
@@ -277,7 +277,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 # gaussian_blur
 
 
-def blur_windows(sigma: Sequence[float], sizes: Sequence[int], axes: int) -> list[np.ndarray]:
+def blur_windows(sigma: Any, sizes: Any, axes: int) -> list[np.ndarray]:
     """One window an axis; what is missing of sigma and size follows from the other."""
     deviations = list(sigma) * axes if len(sigma) == 1 else list(sigma)
     extents = list(sizes) * axes if len(sizes) == 1 else list(sizes)
