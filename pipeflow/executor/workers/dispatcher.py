@@ -391,13 +391,15 @@ class Dispatcher(threading.Thread):
         useless = not worker.answered and job is None
         self.workers[slot] = None
         worker.close()
-        if not self.closing and not useless:  # one that ended before doing anything is replaced when there is work
-            self.replaced += 1
-            self._fill(slot)
-        if job is not None:
-            self._take_back_output(job)
-            self.inputs.give_back(job.input)
-            self._finish(job, error)
+        try:
+            if not self.closing and not useless:  # one that ended before doing anything is replaced when there is work
+                self.replaced += 1
+                self._fill(slot)
+        finally:
+            if job is not None:
+                self._take_back_output(job)
+                self.inputs.give_back(job.input)
+                self._finish(job, error)
 
     def _take_last_messages(self, worker: _Worker) -> None:
         """What a worker said before it ended still counts."""

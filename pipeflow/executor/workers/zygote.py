@@ -338,14 +338,21 @@ class SharedForkServer:
             self._open = True
 
     def launch(self, descriptors: tuple[int, ...]) -> Process:
+        server = self._living()
+        try:
+            return server.launch(descriptors)
+        except RuntimeError:  # it may have been killed a moment ago
+            return self._living(server).launch(descriptors)
+
+    def _living(self, dead: ForkServer | None = None) -> ForkServer:
+        """The fork server, a new one where it was killed from outside; its workers live on without it."""
         cls = SharedForkServer
         with cls._lock:
-            if cls._server is None or not cls._server.alive:  # killed from outside: its workers live on without it
+            if cls._server is None or cls._server is dead or not cls._server.alive:
                 if cls._server is not None:
                     cls._server.close()
                 cls._server = ForkServer()
-            server = cls._server
-        return server.launch(descriptors)
+            return cls._server
 
     def close(self) -> None:
         cls = SharedForkServer
