@@ -139,6 +139,21 @@ rewriter: Callable[[types.FunctionType], ast.AST] = _no_rewriter
 _sources: dict[str, Source] = {}
 
 
+def parse(text: str, filename: str = "<unknown>") -> ast.Module:
+    """``ast.parse``, again where another thread disturbed it.
+
+    CPython counts the depth of a tree for the whole interpreter: when a thread that also parses (formatting a traceback
+    does) or a finaliser gets in between, the check at the end fails with a SystemError although the tree is right.
+    """
+    for _ in range(20):
+        try:
+            return ast.parse(text, filename)
+        except SystemError as error:
+            if "recursion depth mismatch" not in str(error):
+                raise
+    return ast.parse(text, filename)
+
+
 def source_of(filename: str, module_globals: dict[str, Any] | None = None) -> Source | None:
     """The parsed file that code was compiled from, where its text can be had."""
     lines = linecache.getlines(filename, module_globals)
@@ -148,7 +163,7 @@ def source_of(filename: str, module_globals: dict[str, Any] | None = None) -> So
         if not text:
             return None
         try:
-            tree = ast.parse(text, filename)
+            tree = parse(text, filename)
         except SyntaxError:
             return None
         known = _sources[filename] = _index(lines, tree)

@@ -33,6 +33,14 @@ class RaggedBatch(ValueError, RuntimeError):
     """A batch of samples of different shapes was asked for as one array."""
 
 
+class WrongResult(TypeError, RuntimeError):
+    """User code returned something that is no array, or arrays of different types."""
+
+
+class WrongShape(ValueError, RuntimeError):
+    """User code returned a wrong number of outputs, samples or axes."""
+
+
 class InvalidState(RuntimeError):
     """An object was used at a moment when it cannot be: a call out of order, a closed or running pipeline, after fork."""
 

@@ -268,6 +268,8 @@ def _subscript_plan(index: tuple[Any, ...], ndim: int | None) -> tuple[tuple[Any
             return ("node", len(nodes) - 1)
         if isinstance(value, np.integer):
             return int(value)
+        if isinstance(value, types.ScalarConstant) and isinstance(value.value, int):
+            return int(value.value)
         raise TypeError(
             f"an index must be an integer, a slice, newaxis, Ellipsis or a DataNode, got {type(value).__name__} {value!r}"
         )

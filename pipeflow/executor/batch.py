@@ -67,7 +67,7 @@ class BatchRun:
             source = self.source_of(sample)
             where += f", sample {sample} of batch {self.iteration}" + (f" (source: {source})" if source else "")
         else:
-            where += f", batch {self.iteration} of {count_of(self.size, 'sample')}"
+            where += f", batch {self.iteration}" + (f" of {count_of(self.size, 'sample')}" if self.size else "")
         return [where, *([step.origin.describe()] if step.origin else [])]
 
     def source_of(self, sample: int) -> str:

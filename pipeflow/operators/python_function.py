@@ -6,7 +6,6 @@ call user code: how it is called, how results are checked, how mistakes are repo
 """
 
 import dataclasses
-import functools
 import inspect
 import threading
 import weakref
@@ -18,7 +17,7 @@ import numpy as np
 
 from pipeflow import seeds, types
 from pipeflow.declare import BatchCall, Outputs, Sample, Spec, Traits, WorkerCall, operator
-from pipeflow.errors import count_of, function_name
+from pipeflow.errors import WrongResult, WrongShape, count_of, function_name
 from pipeflow.kernels import cpu as kernels
 from pipeflow.tensors import TensorCPU, TensorListCPU, as_sample
 
@@ -39,14 +38,6 @@ _rng_of: "weakref.WeakKeyDictionary[Callable[..., Any], bool]" = weakref.WeakKey
 
 def wants_rng(function: Callable[..., Any]) -> bool:
     """Whether the function has a parameter ``rng``, to be filled with the sample's own random generator."""
-    try:
-        return _wants_rng(function)
-    except TypeError:  # a callable without a hash
-        return _wants_rng.__wrapped__(function)
-
-
-@functools.lru_cache(maxsize=256)
-def _wants_rng(function: Callable[..., Any]) -> bool:
     function = getattr(function, "py_func", function)  # of a function that Numba has compiled
     try:
         known = _rng_of.get(function)
@@ -70,23 +61,23 @@ def result_array(value: Any, function: Callable[..., Any], output: int) -> np.nd
     if isinstance(value, np.ndarray) and value.dtype in _SUPPORTED:
         return value
     if value is None:
-        raise TypeError(f"{_named(function, output)} returned None instead of an array")
+        raise WrongResult(f"{_named(function, output)} returned None instead of an array")
     if hasattr(value, "__cuda_array_interface__"):
-        raise TypeError(f"{_named(function, output)} returned {_shown(value)} on the GPU in a CPU operator")
+        raise WrongResult(f"{_named(function, output)} returned {_shown(value)} on the GPU in a CPU operator")
     try:
         array = as_sample(value)
     except (TypeError, ValueError, BufferError) as error:
-        raise TypeError(
+        raise WrongResult(
             f"{_named(function, output)} returned {_shown(value)}, which is not an array: {error}"
         ) from error
     if array.dtype == object and not all(isinstance(item, (str, bytes)) for item in array.flat):
-        raise TypeError(f"{_named(function, output)} returned {_shown(value)}, which is not an array of numbers")
+        raise WrongResult(f"{_named(function, output)} returned {_shown(value)}, which is not an array of numbers")
     if array.dtype.kind in "US":
         return array.astype(object)
     try:
         return array.astype(types.as_dtype(array.dtype), copy=False)
     except TypeError as error:
-        raise TypeError(f"{_named(function, output)} returned {_shown(value)}: {error}") from None
+        raise WrongResult(f"{_named(function, output)} returned {_shown(value)}: {error}") from None
 
 
 _SUPPORTED = frozenset(types.as_dtype(kind) for kind in types.DALIDataType if kind not in (types.NO_TYPE, types.STRING))
@@ -107,7 +98,7 @@ def split_outputs(result: Any, function: Callable[..., Any], num_outputs: int) -
     """The results of one call, one entry an output."""
     if num_outputs == 0:
         if result is not None:
-            raise TypeError(
+            raise WrongResult(
                 f"{function_name(function)} is declared with num_outputs=0 and returned {_shown(result)}; "
                 "return nothing, or declare the outputs"
             )
@@ -115,17 +106,17 @@ def split_outputs(result: Any, function: Callable[..., Any], num_outputs: int) -
     if num_outputs == 1:
         lone = isinstance(result, (tuple, list)) and len(result) == 1 and not isinstance(result[0], (int, float))
         if isinstance(result, tuple) and len(result) != 1:
-            raise ValueError(
+            raise WrongShape(
                 f"{function_name(function)} returned {count_of(len(result), 'output')}, declared is num_outputs=1"
             )
         return (result[0],) if lone or isinstance(result, tuple) else (result,)
     if not isinstance(result, (tuple, list)):
-        raise TypeError(
+        raise WrongResult(
             f"{function_name(function)} is declared with num_outputs={num_outputs} and must return a tuple or list of "
             f"{num_outputs}, got {_shown(result)}"
         )
     if len(result) != num_outputs:
-        raise ValueError(
+        raise WrongShape(
             f"{function_name(function)} returned {count_of(len(result), 'output')}, declared is num_outputs={num_outputs}"
         )
     return result
@@ -190,7 +181,7 @@ class Results:
         missing = [name for name in self.names if name not in values]
         unknown = [name for name in values if name not in self.names]
         if missing or unknown:
-            raise ValueError(
+            raise WrongShape(
                 f"{function_name(self.function)} returned the fields {', '.join(map(str, values))}; declared are "
                 f"{', '.join(self.names)}"
             )
@@ -224,12 +215,12 @@ def check_like_first(
 ) -> None:
     """One batch has one type and one number of axes."""
     if array.dtype != first.dtype:
-        raise TypeError(
+        raise WrongResult(
             f"{_named(function, output)} has different types in one batch: {first.dtype} for the first sample and "
             f"{array.dtype} for sample {sample}"
         )
     if array.ndim != first.ndim:
-        raise ValueError(
+        raise WrongShape(
             f"{_named(function, output)} has different numbers of axes in one batch: {first.shape} for the first sample "
             f"and {array.shape} for sample {sample}"
         )
@@ -347,6 +338,13 @@ class SampleCalls:
         return []
 
 
+def _is_batch(value: Any, size: int) -> bool:
+    """Whether a value can be the samples of a whole batch."""
+    if isinstance(value, np.ndarray) and not value.ndim:
+        return False
+    return isinstance(value, (list, tuple, np.ndarray, TensorListCPU)) and len(value) == size
+
+
 def call_batch(
     function: Callable[..., Any], results: Results, inputs: Sequence[Any], batch: BatchCall, rng: bool
 ) -> list[Any]:
@@ -359,8 +357,8 @@ def call_batch(
     elif results.count == 1:
         outputs = (result,)
         lone = isinstance(result, (tuple, list)) and len(result) == 1 and batch.size != 1
-        if lone and not isinstance(result[0], (int, float)):
-            outputs = result
+        if lone and _is_batch(result[0], batch.size):
+            outputs = result  # the only output, in a list of outputs
     else:
         outputs = split_outputs(result, function, results.count)
     return [
@@ -388,11 +386,11 @@ def gather_output(value: Any, function: Callable[..., Any], output: int, batch: 
         plain = set(map(type, value)) == {np.ndarray}
         samples = value if plain else [result_array(item, function, output) for item in value]  # type: ignore[assignment]
     elif value is None:
-        raise TypeError(f"{_named(function, output)} returned None instead of a batch")
+        raise WrongResult(f"{_named(function, output)} returned None instead of a batch")
     else:
         return _dense_output(value, function, output, batch)
     if len(samples) != size:
-        raise ValueError(f"{_named(function, output)} has {count_of(len(samples), 'sample')} in a batch of {size}")
+        raise WrongShape(f"{_named(function, output)} has {count_of(len(samples), 'sample')} in a batch of {size}")
     if not size:
         return []
     first = result_array(samples[0], function, output)
@@ -417,11 +415,11 @@ def _dense_output(value: Any, function: Callable[..., Any], output: int, batch: 
     """An output that came as one array for the whole batch."""
     whole = value.array if isinstance(value, TensorCPU) else result_array(value, function, output)
     if whole.ndim == 0:
-        raise TypeError(
+        raise WrongResult(
             f"{_named(function, output)} returned {_shown(value)} instead of a list or array of {batch.size} samples"
         )
     if len(whole) != batch.size:
-        raise ValueError(f"{_named(function, output)} has {count_of(len(whole), 'sample')} in a batch of {batch.size}")
+        raise WrongShape(f"{_named(function, output)} has {count_of(len(whole), 'sample')} in a batch of {batch.size}")
     if whole.dtype == object or not batch.size:
         return whole.copy()
     dense = batch.collector(output).start(whole[0, ...])

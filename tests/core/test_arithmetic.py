@@ -246,9 +246,10 @@ def test_indexing_by_nodes():
     def define():
         data = fn.external_source(lambda: [np.arange(10)] * 3)
         index = fn.external_source(lambda: np.array([1, 2, 3]))
-        return data[index], data[index : index + 2], data[:index]
+        return data[index], data[index : index + 2], data[:index], data[types.Constant(7) :]
 
-    one, pair, head = define().run()
+    one, pair, head, tail = define().run()
+    assert tail.at(0).tolist() == [7, 8, 9]
     assert one.as_array().tolist() == [1, 2, 3]
     assert pair.as_array().tolist() == [[1, 2], [2, 3], [3, 4]]
     assert [sample.tolist() for sample in head.samples()] == [[0], [0, 1], [0, 1, 2]]

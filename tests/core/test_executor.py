@@ -21,9 +21,9 @@ def source(iteration):
     return np.arange(4) + 4 * iteration
 
 
-def threads():
-    """The threads of pipelines that are alive."""
-    return [thread for thread in threading.enumerate() if thread.name.startswith("pipeflow")]
+def threads(before=frozenset()):
+    """The threads of pipelines that are alive, beyond those of ``before``."""
+    return {thread for thread in threading.enumerate() if thread.name.startswith("pipeflow")} - before
 
 
 def wait_until(condition, seconds=20):
@@ -146,8 +146,7 @@ def test_out_of_memory_request():
 
 def test_a_dropped_pipeline_ends_its_threads():
     """Garbage collection of a pipeline with batches in flight."""
-    gc.collect()
-    assert wait_until(lambda: not threads())
+    before = threads()
 
     @pipeline_def(batch_size=4, num_threads=3)
     def define():
@@ -155,19 +154,18 @@ def test_a_dropped_pipeline_ends_its_threads():
 
     pipe = define()
     kept = pipe.run()[0]
-    assert len(threads()) == 3
+    assert len(threads(before)) == 3
     dead = weakref.ref(pipe)
     del pipe
     gc.collect()
     assert dead() is None
-    assert wait_until(lambda: not threads())
+    assert wait_until(lambda: not threads(before))
     assert kept.as_array().tolist() == [0, 1, 2, 3]
 
 
 def test_a_pipeline_that_its_own_function_refers_to_is_collected():
     """A cycle through the user's function does not keep threads alive for good."""
-    gc.collect()
-    assert wait_until(lambda: not threads())
+    before = threads()
 
     def build():
         holder = {}
@@ -182,13 +180,12 @@ def test_a_pipeline_that_its_own_function_refers_to_is_collected():
 
     dead = build()
     assert wait_until(lambda: gc.collect() >= 0 and dead() is None)
-    assert wait_until(lambda: not threads())
+    assert wait_until(lambda: not threads(before))
 
 
 def test_closing_from_a_thread_of_the_pipeline():
     """The garbage collector may close a pipeline from one of its own threads, under its lock: nothing waits for itself."""
-    gc.collect()
-    assert wait_until(lambda: not threads())
+    before = threads()
     holder = []
 
     def function(x):
@@ -203,12 +200,12 @@ def test_closing_from_a_thread_of_the_pipeline():
 
     holder.append(define())
     holder[0].schedule_run()
-    assert wait_until(lambda: not threads())
+    assert wait_until(lambda: not threads(before))
 
 
 def test_a_pipeline_that_is_never_run_starts_no_threads():
     """build() alone costs no thread."""
-    before = len(threads())
+    before = threads()
 
     @pipeline_def(batch_size=4, num_threads=3)
     def define():
@@ -216,7 +213,7 @@ def test_a_pipeline_that_is_never_run_starts_no_threads():
 
     pipe = define()
     pipe.build()
-    assert len(threads()) == before
+    assert not threads(before)
     del pipe
 
 

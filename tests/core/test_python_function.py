@@ -155,6 +155,10 @@ def test_batch_mode_wrong_number_of_samples():
     """A batch of the wrong size names both sizes."""
     with pytest.raises(ValueError, match=r"output 0 of .* has 3 samples in a batch of 4"):
         run_function(lambda xs: xs[:3], batch_processing=True)
+    with pytest.raises(RuntimeError, match="has 1 sample in a batch of 4"):
+        run_function(lambda xs: xs[:1], batch_processing=True)
+    (out,) = run_function(lambda xs: [xs], batch_processing=True)
+    assert out.as_array().tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(

@@ -301,3 +301,15 @@ def test_compiled_code_is_kept_on_disk(tmp_path):
         for _ in range(2)
     ]
     assert counts == [["0", "1"], ["1", "0"]]
+
+
+def test_code_of_no_module_is_not_kept(tmp_path):
+    """A function made by exec has no module that a kept result could name: it is compiled anew every time."""
+    path = tmp_path / "made.py"
+    path.write_text("def twice(x):\n    return x * 2\n")
+    results = []
+    for _ in range(2):
+        namespace = {"__name__": "nowhere"}
+        exec(compile(path.read_text(), str(path), "exec"), namespace)
+        results.append(fn.python_function(np.arange(3.0), function=namespace["twice"], jit=True).tolist())
+    assert results == [[0, 2, 4]] * 2

@@ -54,4 +54,5 @@ def descendants(pid):
 
 
 def shared_memory_files():
-    return sorted(os.listdir("/dev/shm"))
+    # other programs of the machine may come and go meanwhile: torch's workers put files there
+    return sorted(name for name in os.listdir("/dev/shm") if not name.startswith("torch_"))

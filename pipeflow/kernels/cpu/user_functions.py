@@ -3,6 +3,7 @@
 import linecache
 import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any
@@ -22,6 +23,9 @@ def dispatcher(function: Callable[..., Any], signature: Any = None) -> Dispatche
     if isinstance(function, Dispatcher):
         return function
     arguments = () if signature is None else (signature,)
+    if getattr(function, "__module__", None) not in sys.modules:
+        # What Numba keeps names the module; code of no module would be kept and could not be loaded again.
+        return numba.njit(*arguments, nogil=True)(function)
     try:
         return numba.njit(*arguments, nogil=True, cache=True)(function)
     except RuntimeError as error:
