@@ -153,32 +153,3 @@ class KeyedGenerator:
             self._state["has_uint32"] = 0
             self._bit_generator.state = self._state
         return self.generator
-
-
-def permuted(index: int, size: int, key: int) -> int:
-    """Where ``index`` goes in a keyed permutation of range(size): a Feistel network with cycle walking, O(1) memory."""
-    half = max(1, ((size - 1).bit_length() + 1) // 2)
-    low_mask = (1 << half) - 1
-    while True:
-        left, right = index >> half, index & low_mask
-        for turn in range(4):
-            left, right = right, left ^ (mix(key ^ mix((right << 3 | turn) * GOLDEN & _MASK)) & low_mask)
-        index = left << half | right
-        if index < size:
-            return index
-
-
-def permuted_array(indices: np.ndarray, size: int, key: int) -> np.ndarray:
-    """``permuted`` for an array of indices (int64)."""
-    half = _U(max(1, ((size - 1).bit_length() + 1) // 2))
-    low_mask = (_U(1) << half) - _U(1)
-    result = indices.astype(np.uint64)
-    todo = np.ones(result.shape, bool)
-    while todo.any():
-        left, right = result[todo] >> half, result[todo] & low_mask
-        for turn in range(4):
-            word = mix_array((right << _U(3) | _U(turn)) * _U(GOLDEN))
-            left, right = right, left ^ (mix_array(_U(key) ^ word) & low_mask)
-        result[todo] = left << half | right
-        todo &= result >= _U(size)
-    return result.astype(np.int64)
