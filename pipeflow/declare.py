@@ -404,7 +404,8 @@ class OpDef:
     list_hook: Callable[[Args], bool] | None = None
     names_hook: Callable[[Args], tuple[str, ...]] | None = None
     order: tuple[str, ...] = ()
-    gpu_hook: Callable[..., Any] | None = None
+    gpu_module: str = ""
+    _gpu_hook: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
         self.inputs = tuple(p for p in self.params if p.role is Role.INPUT)
@@ -484,10 +485,17 @@ class OpDef:
         return hook
 
     def gpu(self, hook: Callable[..., Any]) -> Callable[..., Any]:
-        """Declares the batched CUDA launch."""
-        self.gpu_hook = hook
-        self.devices = tuple(dict.fromkeys((*self.devices, "gpu")))
+        """Declares the GPU form, a function of one device_calls.DeviceCall, in the module that the declaration names."""
+        self._gpu_hook = hook
         return hook
+
+    @property
+    def gpu_hook(self) -> Callable[..., Any]:
+        """The GPU form; its module is imported when it is first asked for."""
+        if self._gpu_hook is None:
+            importlib.import_module(f"pipeflow.operators.on_gpu.{self.gpu_module}")
+        assert self._gpu_hook is not None, f"on_gpu/{self.gpu_module}.py declares no GPU form of {self.title}"
+        return self._gpu_hook
 
     def traits_of(self, static: Mapping[str, Any]) -> Traits:
         """The traits of a call with these static arguments."""
@@ -611,6 +619,7 @@ def operator(
     unsized: bool = False,
     pure: bool = True,
     order: str = "",
+    gpu: str = "",
 ) -> Callable[[Callable[..., Any]], OpDef]:
     """Declares an operator from its kernel for one sample; see the module's words.
 
@@ -620,6 +629,7 @@ def operator(
     any, one is made from the declaration where no argument is required. ``order`` is for operators that are called like
     ordinary functions: their parameters by position, where a name that is no argument stands for a list of data; the
     lengths of these lists go to an argument named ``sizes``.
+    ``gpu`` names the module of operators/on_gpu/ that has the operator's GPU form.
     ``unsized`` says that the inputs' shapes never tell the output's (decoders): unless the plan knew it, the body gets an
     allocator at once, and nothing is inferred for each sample.
     """
@@ -627,9 +637,11 @@ def operator(
     def declare(body: Callable[..., Any]) -> OpDef:
         params, num_outputs = _read_signature(body)
         op = OpDef(
-            name, body, params, num_outputs, tuple(layouts.split()), sequences, elementwise, tuple(devices),
+            name, body, params, num_outputs, tuple(layouts.split()), sequences, elementwise,
+            (*devices, *(["gpu"] if gpu else [])),
             types.dtypes_of(dtypes), no_effect or {}, examples, ops_name, hidden, takes_seed, unsized,
             Traits(granularity=granularity, pure=pure), order=tuple(order.split()),
+            gpu_module=gpu,
         )  # fmt: skip
         return _register(op)
 

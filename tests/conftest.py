@@ -36,13 +36,13 @@ def pytest_collection_modifyitems(config, items):
     if seed:
         items.sort(key=lambda item: (place(item.path), place((item.path, item.cls)), place(item.nodeid)))
 
-    reason = None if not any("gpu" in item.keywords for item in items) else gpu_missing()
+    reason = None if not any(item.get_closest_marker("gpu") for item in items) else gpu_missing()
     for item in items:
         if "mutants" in item.fixturenames:
             item.add_marker(pytest.mark.fuzz)
-        if reason and "gpu" in item.keywords:
+        if reason and item.get_closest_marker("gpu"):
             item.add_marker(pytest.mark.skip(reason=reason))
-        if "oracle" in item.keywords and not os.environ.get("PIPEFLOW_ORACLE_PYTHON"):
+        if item.get_closest_marker("oracle") and not os.environ.get("PIPEFLOW_ORACLE_PYTHON"):
             item.add_marker(pytest.mark.skip(reason="PIPEFLOW_ORACLE_PYTHON is not set: make test-oracle"))
 
 

@@ -21,6 +21,7 @@ FLOORS = {
     "pipeflow/autograph_guard.py": 0,
     "pipeflow/tfrecord.py": 1,
     "pipeflow/declare.py": 1,
+    "pipeflow/device_calls.py": 1,
     "pipeflow/autograph.py": 1,
     "pipeflow/kernels/": 1,
     "pipeflow/conditional.py": 2,

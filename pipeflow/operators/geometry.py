@@ -217,8 +217,9 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 @operator(
-    "flip", layouts="FDHWC FHWC DHWC HWC FCDHW FCHW CDHW CHW", sequences=True, examples=["fn.flip(image, vertical=1)"]
-)
+    "flip", layouts="FDHWC FHWC DHWC HWC FCDHW FCHW CDHW CHW", sequences=True, gpu="geometry",
+    examples=["fn.flip(image, vertical=1)"],
+)  # fmt: skip
 def flip(
     image: Sample, /, *, horizontal: Arg[bool] = True, vertical: Arg[bool] = False, depthwise: Arg[bool] = False,
     out: Out, layouts: Any,

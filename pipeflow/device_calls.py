@@ -1,0 +1,248 @@
+"""What the GPU form of an operator is given, and what it answers with: rows of descriptors and launches.
+
+``@flip.gpu``, in operators/on_gpu/, declares a function of one DeviceCall. It runs on the host and touches no device: from
+the shapes, arguments and random draws of the batch's items it fills one row of numbers an item, and asks for launches. An
+*item* is a sample, or one frame of a sequence. Every kernel has the same form,
+
+    template <class T> __global__ void flip(const FlipRow* rows, const int* first, int count)
+
+with one row an item: block ``b`` of the grid works on the row ``i`` with ``first[i] <= b < first[i + 1]`` (``ragged.cuh`` finds
+it), so that one launch serves a batch of unlike images and no block is idle. Addresses are numbers here; the same call runs
+on a CUDA device and, in the tests, on the host.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from pipeflow import seeds
+from pipeflow.declare import Args, Kernel, OpDef, Spec, from_sample
+from pipeflow.errors import count_of
+
+ALIGNMENT = 256  # of every sample in a batch's memory
+
+
+class View(NamedTuple):
+    """An array in device memory, C-contiguous, whose bytes nobody on the host looks at."""
+
+    address: int
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        count = 1
+        for extent in self.shape:
+            count *= extent
+        return count
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        return self.size * self.dtype.itemsize
+
+    def frame(self, index: int) -> "View":
+        """One entry of the first axis."""
+        inner = View(self.address, self.shape[1:], self.dtype)
+        return inner._replace(address=self.address + index * inner.nbytes)
+
+    def reshape(self, *shape: int) -> "View":
+        """The same bytes under another shape of as many elements."""
+        result = View(self.address, shape, self.dtype)
+        assert result.size == self.size, f"{self.shape} as {shape}"
+        return result
+
+
+class Item(NamedTuple):
+    """A sample, or a frame of a sequence, as the CPU kernel would get it."""
+
+    inputs: tuple[View, ...]
+    outputs: tuple[View, ...]
+    args: Args  # every argument with its value for this item, defaults and draws included
+    layouts: tuple[str, ...]
+    key: int
+
+    @property
+    def input(self) -> View:
+        """The first input."""
+        return self.inputs[0]
+
+    @property
+    def output(self) -> View:
+        """The first output."""
+        return self.outputs[0]
+
+
+class DeviceMemory(Protocol):
+    """Where a call puts things; the executor's segment on a device, an array's memory in tests."""
+
+    def place(self, nbytes: int) -> int:
+        """The address of ``nbytes`` of device memory for a result."""
+        ...
+
+    def scratch(self, nbytes: int) -> int:
+        """The address of device memory that nobody needs after the launches of this call."""
+        ...
+
+    def upload(self, array: np.ndarray) -> int:
+        """The device address of a copy of a host array, valid for the launches of this call."""
+        ...
+
+    def launch(self, kernel: str, grid: int, threads: int, rows: int, first: int, count: int) -> None:
+        """Queues one launch; ``kernel`` is "file.cu:name<types>"."""
+        ...
+
+    def run(self, function: Callable[..., None], views: Sequence[View]) -> None:
+        """Queues ``function(array_module, *arrays)``, for what a library does better than a kernel of ours (Fourier)."""
+        ...
+
+
+class DeviceCall:
+    """One operator over one batch, as its ``gpu`` function sees it."""
+
+    __slots__ = ("_memory", "items", "op")
+
+    def __init__(self, op: OpDef, items: Sequence[Item], memory: DeviceMemory) -> None:
+        self.op = op
+        self.items = items
+        self._memory = memory
+
+    def upload(self, array: np.ndarray) -> int:
+        """The device address of a table: filter taps, matrices, offsets. Equal tables of a batch are better joined into one."""
+        return self._memory.upload(np.ascontiguousarray(array))
+
+    def scratch(self, nbytes: int) -> int:
+        """The address of memory for what lies between two launches of this call."""
+        return self._memory.scratch(nbytes)
+
+    def launch(self, kernel: str, rows: np.ndarray, blocks: Sequence[int] | np.ndarray, threads: int = 256) -> None:
+        """Queues a kernel over rows of descriptors; ``blocks`` says how many blocks work on each of them.
+
+        ``kernel`` is "file.cu:name<types>", one of those listed in pipeflow.kernels.gpu.
+        """
+        first = np.zeros(len(rows) + 1, np.int32)
+        np.cumsum(blocks, out=first[1:])
+        if first[-1]:
+            self._memory.launch(
+                kernel, int(first[-1]), threads, self._memory.upload(rows), self._memory.upload(first), len(rows)
+            )
+
+    def run(self, function: Callable[..., None], *views: View) -> None:
+        """Queues ``function(array_module, *arrays)`` between the launches."""
+        self._memory.run(function, views)
+
+
+def ceil_div(amount: int, share: int) -> int:
+    """How many shares make up an amount."""
+    return -(-amount // share)
+
+
+def row_type(**fields: str) -> np.dtype:
+    """The layout of a row as the kernel's struct has it: fields in C order with C padding ("u8" for pointers)."""
+    return np.dtype(list(fields.items()), align=True)
+
+
+@dataclass
+class SampleValues:
+    """The inputs and per-sample arguments of one sample."""
+
+    inputs: Sequence[View]
+    arguments: Mapping[str, np.ndarray]  # per-sample arguments, in CPU memory
+    key: int
+
+
+class DevicePlanner:
+    """The device's counterpart of declare.Kernel: arguments, draws and result shapes of every item, then the launches."""
+
+    def __init__(self, op: OpDef, constants: Mapping[str, Any], count: int, per_frame: Sequence[str] = ()) -> None:
+        self.op = op
+        self.count = count
+        self.per_frame = frozenset(per_frame)
+        self._kernel = Kernel(op, constants, count)
+        self._kinds = {name: param.kind for name, param in op.arguments.items()}
+
+    def __call__(
+        self, samples: Sequence[SampleValues], layouts: Sequence[str], memory: DeviceMemory
+    ) -> tuple[list[tuple[View, ...]], tuple[str, ...]]:
+        """Queues the operator over a batch; gives the outputs of every sample, and their layouts.
+
+        An exception carries the index of its sample as ``sample_index``.
+        """
+        results: list[tuple[View, ...]] = []
+        items: list[Item] = []
+        found: tuple[str, ...] = ("",) * self.count
+        for index, sample in enumerate(samples):
+            try:
+                outputs, found, added = self._sample(sample, layouts, memory)
+            except Exception as error:
+                error.sample_index = index  # type: ignore[attr-defined]
+                raise
+            results.append(outputs)
+            items += added
+        if items:
+            self.op.gpu_hook(DeviceCall(self.op, items, memory))
+        return results, found
+
+    def _sample(
+        self, sample: SampleValues, layouts: Sequence[str], memory: DeviceMemory
+    ) -> tuple[tuple[View, ...], tuple[str, ...], list[Item]]:
+        op, inputs = self.op, sample.inputs
+        if inputs:
+            op.check_dtype(inputs[0].dtype)
+        if op.layouts:
+            layouts = self._kernel.accepted_layouts(layouts, tuple(len(x.shape) for x in inputs))
+        if not (op.layouts and layouts and op.frames_of(layouts[0])):
+            specs, args = self._infer(inputs, layouts, sample.arguments, sample.key)
+            outputs = tuple(self._place(spec, memory) for spec in specs)
+            item = Item(tuple(inputs), outputs, args, tuple(layouts), sample.key)
+            return outputs, tuple(spec.layout or "" for spec in specs), [item]
+        frames = inputs[0].shape[0]
+        for name in self.per_frame & sample.arguments.keys():
+            if len(sample.arguments[name]) != frames:
+                given = count_of(len(sample.arguments[name]), "value")
+                raise ValueError(f"argument {name!r} has {given} for a sequence of {count_of(frames, 'frame')}")
+        if not frames:
+            raise ValueError(f"{op.title}: the sequence has no frames")
+        inner = tuple(layout[1:] if layout[:1] == "F" else layout for layout in layouts)
+        items: list[Item] = []
+        blocks: tuple[View, ...] = ()
+        for frame in range(frames):
+            views = [x.frame(frame) if layout[:1] == "F" else x for x, layout in zip(inputs, layouts, strict=True)]
+            values = {name: v[frame] if name in self.per_frame else v for name, v in sample.arguments.items()}
+            specs, args = self._infer(views, inner, values, sample.key)
+            if not blocks:
+                first = specs
+                whole = [Spec((frames, *spec.shape), spec.dtype, spec.layout) for spec in specs]  # type: ignore[misc]
+                blocks = tuple(self._place(spec, memory) for spec in whole)
+            for spec, one in zip(specs, first, strict=True):
+                if spec.shape != one.shape:
+                    raise ValueError(f"frame {frame} has shape {spec.shape}, the first one {one.shape}")
+            outputs = tuple(block.frame(frame) for block in blocks)
+            items.append(Item(tuple(views), outputs, args, inner, sample.key))
+        return blocks, tuple("F" + spec.layout if spec.layout else "" for spec in first), items
+
+    def _infer(
+        self, inputs: Sequence[View], layouts: Sequence[str], per_sample: Mapping[str, np.ndarray], key: int
+    ) -> tuple[tuple[Spec, ...], Args]:
+        op = self.op
+        arguments = dict(self._kernel.constants)
+        for name, value in per_sample.items():
+            try:
+                arguments[name] = from_sample(self._kinds[name], value)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"argument {name!r}: {error}") from None
+        given = tuple(Spec(x.shape, x.dtype, layout) for x, layout in zip(inputs, layouts, strict=True))
+        if op.draw_hook is not None:
+            arguments.update(op.draw_hook(seeds.Key(key), given, Args(**arguments)))
+        specs = op.specs(given, arguments, self.count)
+        assert all(spec.static for spec in specs), f"{op.title} does not say the shape of its result for {given}"
+        return specs, Args(**arguments)
+
+    def _place(self, spec: Spec, memory: DeviceMemory) -> View:
+        assert spec.shape is not None
+        assert spec.dtype is not None
+        view = View(0, tuple(int(extent) for extent in spec.shape), spec.dtype)
+        return view._replace(address=memory.place(view.nbytes))

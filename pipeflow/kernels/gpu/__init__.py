@@ -1,0 +1,42 @@
+"""The CUDA kernels: where their sources are, and every instance of a template that the operators may launch.
+
+A kernel is written once in CUDA C++ (``*.cu`` beside this file, shared pieces in ``*.cuh``) and named "file.cu:name<types>".
+Only instances listed here can be launched: the checks without a device compile every one of them and run them on the host.
+"""
+
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+
+# The C++ name of every element type.
+TYPES = {
+    "bool": "bool",
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "uint16": "unsigned short",
+    "int16": "short",
+    "uint32": "unsigned int",
+    "int32": "int",
+    "uint64": "unsigned long long",
+    "int64": "long long",
+    "float16": "__half",
+    "float32": "float",
+    "float64": "double",
+}
+
+# An unsigned type for every element size, for kernels that move elements without looking at them.
+WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
+
+INSTANCES: dict[str, list[str]] = {
+    "flip.cu": [f"flip<{word}>" for word in WORDS.values()],
+}
+
+
+def instances() -> list[str]:
+    """All instances, as "file.cu:name<types>"."""
+    return [f"{file}:{name}" for file, names in INSTANCES.items() for name in names]
+
+
+def source(file: str) -> str:
+    """The text of a kernel file."""
+    return (FOLDER / file).read_text()

@@ -1,0 +1,18 @@
+// What every kernel over a ragged batch begins with: which row a block works on, and which of the row's blocks it is.
+#pragma once
+
+struct Place {
+  int row;    // which row of descriptors
+  int block;  // which of the blocks of that row
+};
+
+// `first` has count + 1 ascending entries; row i owns the blocks first[i] .. first[i + 1] - 1, none for an empty one.
+__device__ __forceinline__ Place place_of_block(const int* __restrict__ first, int count) {
+  int low = 0, high = count - 1, block = (int)blockIdx.x;
+  while (low < high) {
+    int middle = (low + high + 1) >> 1;
+    if (first[middle] <= block) low = middle;
+    else high = middle - 1;
+  }
+  return {low, block - first[low]};
+}

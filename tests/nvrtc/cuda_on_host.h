@@ -1,0 +1,101 @@
+// Runs CUDA C++ kernels on the CPU under plain g++, one block after another. Test-only.
+//
+// A kernel without __syncthreads() runs its threads in a loop. One with it runs them as fibers that take turns at every
+// barrier. There are no warps: __shfl and cooperative groups do not compile here, on purpose.
+#pragma once
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__ static const
+#define __forceinline__ inline
+#define __restrict__
+#define __shared__ static
+#define __launch_bounds__(...)
+
+struct dim3 { unsigned x = 1, y = 1, z = 1; };
+struct alignas(8) uint2 { unsigned x, y; };
+struct alignas(16) uint4 { unsigned x, y, z, w; };
+struct alignas(16) float4 { float x, y, z, w; };
+static dim3 gridDim, blockDim, blockIdx, threadIdx;
+using std::max;
+using std::min;
+
+// float16 as g++ knows it; the conversions round to nearest even as the device's do.
+typedef _Float16 __half;
+static inline float __half2float(__half x) { return (float)x; }
+static inline __half __float2half_rn(float x) { return (__half)x; }
+static inline __half __float2half(float x) { return (__half)x; }
+static inline __half __double2half(double x) { return (__half)x; }
+static inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
+static inline float __fmul_rn(float a, float b) { volatile float r = a * b; return r; }
+static inline float __fadd_rn(float a, float b) { volatile float r = a + b; return r; }
+static inline double __dmul_rn(double a, double b) { volatile double r = a * b; return r; }
+static inline double __dadd_rn(double a, double b) { volatile double r = a + b; return r; }
+static inline int __float2int_rn(float x) { return (int)rintf(x); }
+template <class T> static inline T __ldg(const T* p) { return *p; }
+static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+  return (unsigned long long)(((unsigned __int128)a * b) >> 64);
+}
+template <class T> static inline T atomicAdd(T* at, T value) { T old = *at; *at += value; return old; }
+
+namespace on_host {
+static std::vector<ucontext_t> fibers;
+static std::vector<std::vector<char>> stacks;
+static std::vector<char> finished;
+static ucontext_t home;
+static size_t running;
+static const std::function<void()>* body;
+
+static void set_thread(size_t t) {
+  threadIdx.x = t % blockDim.x;
+  threadIdx.y = t / blockDim.x % blockDim.y;
+  threadIdx.z = t / (blockDim.x * blockDim.y);
+}
+static void enter() { (*body)(); finished[running] = 1; }
+
+static void launch(unsigned grid, unsigned threads, bool barriers, const std::function<void()>& kernel) {
+  gridDim = {grid, 1, 1};
+  blockDim = {threads, 1, 1};
+  body = &kernel;
+  const size_t stack = 256 * 1024;
+  for (unsigned b = 0; b < grid; ++b) {
+    blockIdx = {b, 0, 0};
+    if (!barriers) {
+      for (size_t t = 0; t < threads; ++t) { set_thread(t); kernel(); }
+      continue;
+    }
+    fibers.assign(threads, {});
+    finished.assign(threads, 0);
+    if (stacks.size() < threads) stacks.resize(threads, std::vector<char>(stack));
+    for (size_t t = 0; t < threads; ++t) {
+      getcontext(&fibers[t]);
+      fibers[t].uc_stack.ss_sp = stacks[t].data();
+      fibers[t].uc_stack.ss_size = stack;
+      fibers[t].uc_link = &home;
+      makecontext(&fibers[t], enter, 0);
+    }
+    for (bool any = true; any;) {
+      any = false;
+      for (size_t t = 0; t < threads; ++t)
+        if (!finished[t]) { any = true; running = t; set_thread(t); swapcontext(&home, &fibers[t]); }
+    }
+  }
+}
+}  // namespace on_host
+
+static inline void __syncthreads() {
+  const size_t me = on_host::running;
+  swapcontext(&on_host::fibers[me], &on_host::home);
+  on_host::running = me;
+  on_host::set_thread(me);
+}

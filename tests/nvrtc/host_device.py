@@ -1,0 +1,156 @@
+"""A device made of g++ and NumPy: every .cu file built for the host, and memory in which kernels of a call run at once."""
+
+import ctypes
+import functools
+import hashlib
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from pipeflow import declare, seeds
+from pipeflow.device_calls import DevicePlanner, SampleValues, View
+from pipeflow.kernels import gpu
+from pipeflow.tensors import TensorListCPU
+
+HERE = Path(__file__).parent
+FLAGS = ["-O2", "-std=c++17", "-shared", "-fPIC", "-ffp-contract=off", "-Wall", "-Wno-unused-function", "-Wno-unknown-pragmas"]
+SANITIZED = ["-fsanitize=address", "-fno-omit-frame-pointer", "-g"] if os.environ.get("PIPEFLOW_SANITIZE") else []
+
+
+@functools.cache
+def library(file: str) -> ctypes.CDLL:
+    """All instances of one kernel file, built for the host; kept by the contents of everything it is made of."""
+    lines = ['#include "cuda_on_host.h"', f'#include "{file}"']
+    barriers = "__syncthreads" in gpu.source(file)
+    for number, name in enumerate(gpu.INSTANCES[file]):
+        row = f"{name}((decltype(row_of({name}))*)rows, first, count)"
+        lines.append(
+            f'extern "C" void launch_{number}(unsigned grid, unsigned threads, const void* rows, const int* first, int count)'
+            f" {{ on_host::launch(grid, threads, {str(barriers).lower()}, [&] {{ {row}; }}); }}"
+        )
+    # the type of a kernel's rows, from its first parameter
+    lines.insert(1, "template <class R> R row_of(void (*)(const R*, const int*, int));")
+    text = "\n".join(lines) + "\n"
+    sources = sorted([*gpu.FOLDER.glob("*.cu*"), *HERE.glob("*.h")])
+    digest = hashlib.sha256("".join([text, *FLAGS, *SANITIZED, *[path.read_text() for path in sources]]).encode()).hexdigest()
+    folder = Path(tempfile.gettempdir()) / f"pipeflow-host-kernels-{os.getuid()}"
+    folder.mkdir(exist_ok=True)
+    built = folder / f"{Path(file).stem}-{digest[:16]}.so"
+    if not built.exists():
+        glue = built.with_suffix(f".{os.getpid()}.cpp")
+        glue.write_text(text)
+        part = built.with_suffix(f".{os.getpid()}.part")
+        command = ["g++", *FLAGS, *SANITIZED, f"-I{HERE}", f"-I{gpu.FOLDER}", str(glue), "-o", str(part)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        part.rename(built)
+    return ctypes.CDLL(str(built))
+
+
+def launch_on_host(kernel: str, grid: int, threads: int, rows: int, first: int, count: int) -> None:
+    """Runs one launch to its end."""
+    file, _, name = kernel.partition(":")
+    function = getattr(library(file), f"launch_{gpu.INSTANCES[file].index(name)}")
+    function(ctypes.c_uint(grid), ctypes.c_uint(threads), ctypes.c_void_p(rows), ctypes.c_void_p(first), ctypes.c_int(count))
+
+
+class HostMemory:
+    """Device memory of one call, in blocks of exactly the asked size, so that a sanitizer sees every step over an edge."""
+
+    def __init__(self) -> None:
+        self.blocks: dict[int, np.ndarray] = {}
+        self.launches: list[str] = []
+
+    def _keep(self, block: np.ndarray) -> int:
+        address = block.__array_interface__["data"][0]
+        self.blocks[address] = block
+        return address
+
+    def place(self, nbytes: int) -> int:
+        return self._keep(np.full(nbytes, 0xA5, np.uint8))  # what a kernel leaves out is seen
+
+    scratch = place
+
+    def upload(self, array: np.ndarray) -> int:
+        return self._keep(np.array(array, order="C", copy=True))
+
+    def launch(self, kernel, grid, threads, rows, first, count) -> None:
+        self.launches.append(kernel)
+        launch_on_host(kernel, grid, threads, rows, first, count)
+
+    def run(self, function, views) -> None:
+        function(np, *[self.array(view) for view in views])
+
+    def array(self, view: View) -> np.ndarray:
+        """The array under a view."""
+        if not view.size:
+            return np.empty(view.shape, view.dtype)
+        memory = (ctypes.c_uint8 * view.nbytes).from_address(view.address)
+        return np.frombuffer(memory, view.dtype).reshape(view.shape)
+
+
+def call_of(function) -> declare.Call:
+    """The operator call that ``function()`` makes, bound and not run: ``lambda: fn.flip([a, b], vertical=1)``."""
+    calls = []
+    token = declare.interpreter.set(calls.append)
+    try:
+        function()
+    finally:
+        declare.interpreter.reset(token)
+    (call,) = calls
+    if call.op.random and call.key is None:
+        call.key = 5
+    return call
+
+
+def on_host(call: declare.Call) -> tuple[list[list[np.ndarray]], tuple[str, ...]]:
+    """The GPU form of a call, run on the host: per output the list of its samples; and the layouts."""
+    memory = HostMemory()
+    batches = [x for x in (*call.inputs, *call.nodes.values()) if isinstance(x, (TensorListCPU, list))]
+    size = len(batches[0]) if batches else 1
+    inputs = [TensorListCPU(x if isinstance(x, list) else [x] * size) if not isinstance(x, TensorListCPU) else x
+              for x in call.inputs]  # fmt: skip
+    keys = seeds.sample_keys(call.key or 0, np.arange(size)).tolist()
+    arrays = [[np.asarray(x) for x in batch.samples()] for batch in inputs]
+    nodes = {name: batch.samples() for name, batch in call.nodes.items()}
+    samples = [
+        SampleValues(
+            [View(memory.upload(column[index]), column[index].shape, column[index].dtype) for column in arrays],
+            {name: np.asarray(values[index]) for name, values in nodes.items()},
+            keys[index],
+        )
+        for index in range(size)
+    ]
+    count = call.op.outputs_of(call.constants)
+    per_frame = [name for name, batch in call.nodes.items() if batch.layout()[:1] == "F"]
+    planner = DevicePlanner(call.op, call.constants, count, per_frame)
+    outputs, layouts = planner(samples, [batch.layout() for batch in inputs], memory)
+    return [[memory.array(views[number]).copy() for views in outputs] for number in range(count)], layouts
+
+
+def on_cpu(call: declare.Call) -> tuple[list[list[np.ndarray]], tuple[str, ...]]:
+    """The same call on the CPU."""
+    result = declare.eager(call)
+    results = list(result) if isinstance(result, (list, tuple)) else [result]
+    batches = [x if isinstance(x, TensorListCPU) else TensorListCPU([np.asarray(x)]) for x in results]
+    return [[np.asarray(x) for x in batch.samples()] for batch in batches], tuple(batch.layout() for batch in batches)
+
+
+def assert_same(function, *, atol=0.0, rtol=0.0) -> None:
+    """The GPU form of the call that ``function()`` makes, on the host, gives what the CPU gives."""
+    call = call_of(function)
+    expected, expected_layouts = on_cpu(call)
+    found, layouts = on_host(call)
+    assert layouts == expected_layouts
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected):
+        assert len(one) == len(other)
+        for x, y in zip(one, other):
+            assert (x.dtype, x.shape) == (y.dtype, y.shape)
+            if atol or rtol:
+                np.testing.assert_allclose(x.astype(np.float64), y.astype(np.float64), atol=atol, rtol=rtol)
+            else:
+                np.testing.assert_array_equal(x, y)
