@@ -11,7 +11,7 @@ from pipeflow import declare, seeds
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.conditional import CAST, LAYOUT, RESHAPE, merge_error
 from pipeflow.declare import BatchCall, Kernel, OpDef, Source
-from pipeflow.errors import InvalidState, function_name
+from pipeflow.errors import InvalidState, add_notes, function_name
 from pipeflow.executor.batch import BatchRun, check_outputs
 from pipeflow.plan import Plan, Stage, Step
 from pipeflow.saving import decode, encode
@@ -538,7 +538,11 @@ class SourceStep(BoundStep):
     def __init__(self, plan: Plan, step: Step, number: int) -> None:
         super().__init__(plan, step)
         assert self.op.factory is not None
-        self.source: Source = self.op.factory(**self.constants)
+        try:
+            self.source: Source = self.op.factory(**self.constants)
+        except Exception as error:
+            add_notes(error, [*step.place(), *([step.origin.describe()] if step.origin else [])])
+            raise
         self.no_copy = bool(self.constants.get("no_copy"))
         self.number = number
         self.keeper = Keeper.of(self)

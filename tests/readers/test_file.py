@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from readers.conformance import check_reader
 
+from pipeflow import fn, pipeline_def
 from pipeflow.errors import BadData
 from pipeflow.operators.readers.file import FileReader
 
@@ -102,6 +103,28 @@ def test_an_empty_folder_is_an_error_that_names_it(tmp_path):
     (tmp_path / "a").mkdir()
     with pytest.raises(BadData, match=r"no files found in the sub-folders of .*: none match \*\.jpg"):
         FileReader(file_root=str(tmp_path), file_filters=["*.jpg"])
+
+
+def test_a_flat_folder_is_told_apart_from_an_empty_one(tmp_path):
+    """Files that lie directly in file_root have no label: the message says so, and what to give instead."""
+    for name in ("b.jpg", "a.jpg", "notes.txt"):
+        (tmp_path / name).write_bytes(b"x")
+    with pytest.raises(BadData, match=r"but 2 files directly in it \('a.jpg'\): every sub-folder is a label.*files= and labels="):
+        FileReader(file_root=str(tmp_path), file_filters=["*.jpg"])
+
+
+def test_a_reader_that_cannot_be_made_names_its_line(tmp_path):
+    """What goes wrong while a pipeline is built says which reader it was and where it is called."""
+
+    @pipeline_def(batch_size=1, num_threads=1, device_id=None)
+    def pipe():
+        return fn.readers.file(file_root=str(tmp_path / "absent"))
+
+    with pytest.raises(FileNotFoundError) as caught:
+        pipe().build()
+    assert caught.value.__notes__[0] == "in fn.readers.file"
+    assert "test_file.py" in caught.value.__notes__[1]
+    assert "return fn.readers.file(file_root=" in caught.value.__notes__[1]
 
 
 @pytest.mark.parametrize("line", ["a.jpg", "a.jpg x", " 3", "a.jpg 1.5"])

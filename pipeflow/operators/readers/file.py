@@ -64,7 +64,7 @@ class FileReader:
             folders = strings(dir_filters, "dir_filters") if dir_filters is not None else ["*"]
             found = _discovered(file_root, patterns, folders, case_sensitive_filter)
             if not found:
-                raise BadData(f"no files found in the sub-folders of {file_root}: none match {', '.join(patterns)}")
+                raise BadData(_nothing_found(file_root, patterns, case_sensitive_filter))
         self._paths = Paths(joined(file_root, path) for path, _ in found)
         self._labels = np.array([label for _, label in found], np.int32)
 
@@ -91,6 +91,18 @@ def _listed(file_list: str) -> list[tuple[str, int]]:
         if not path:
             raise BadData(f"{file_list}:{number}: expected a path and an integer label, got {line!r}")
     return found
+
+
+def _nothing_found(root: str, patterns: list[str], case_sensitive: bool) -> str:
+    wanted = matcher(patterns, case_sensitive)
+    with os.scandir(root) as entries:
+        loose = [entry.name for entry in entries if entry.is_file() and wanted.match(entry.name)]
+    if loose:  # a flat folder is the commonest mistake: the folders' names are the labels
+        return (
+            f"no files found in the sub-folders of {root}, but {count_of(len(loose), 'file')} directly in it ({min(loose)!r}): "
+            "every sub-folder is a label; for files without labels, or with labels of your own, give files= and labels="
+        )
+    return f"no files found in the sub-folders of {root}: none match {', '.join(patterns)}"
 
 
 def _discovered(root: str, patterns: list[str], folders: list[str], case_sensitive: bool) -> list[tuple[str, int]]:
