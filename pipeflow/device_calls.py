@@ -79,8 +79,8 @@ class Item(NamedTuple):
 class DeviceMemory(Protocol):
     """Where a call puts things; the executor's segment on a device, an array's memory in tests."""
 
-    def place(self, nbytes: int) -> int:
-        """The address of ``nbytes`` of device memory for a result."""
+    def place(self, output: int, sizes: Sequence[int]) -> Sequence[int]:
+        """The addresses of memory for one output of every sample, of so many bytes each."""
         ...
 
     def scratch(self, nbytes: int) -> int:
@@ -165,30 +165,39 @@ class DevicePlanner:
         self._kinds = {name: param.kind for name, param in op.arguments.items()}
 
     def __call__(
-        self, samples: Sequence[SampleValues], layouts: Sequence[str], memory: DeviceMemory
-    ) -> tuple[list[tuple[View, ...]], tuple[str, ...]]:
+        self,
+        samples: Sequence[SampleValues],
+        layouts: Sequence[str],
+        memory: DeviceMemory,
+        failed: Callable[[int, Exception], None] | None = None,
+    ) -> tuple[list[tuple[View, ...] | None], tuple[str, ...]]:
         """Queues the operator over a batch; gives the outputs of every sample, and their layouts.
 
-        An exception carries the index of its sample as ``sample_index``.
+        A sample that cannot be is told to ``failed`` and has no outputs; without ``failed`` its exception carries the
+        sample's number as ``sample_index``.
         """
-        results: list[tuple[View, ...]] = []
-        items: list[Item] = []
-        found: tuple[str, ...] = ("",) * self.count
+        plans: list[_Planned | None] = []
         for index, sample in enumerate(samples):
             try:
-                outputs, found, added = self._sample(sample, layouts, memory)
+                plans.append(self._plan(sample, layouts))
             except Exception as error:
-                error.sample_index = index  # type: ignore[attr-defined]
-                raise
-            results.append(outputs)
-            items += added
+                if failed is None:
+                    error.sample_index = index  # type: ignore[attr-defined]
+                    raise
+                failed(index, error)
+                plans.append(None)
+        good = [plan for plan in plans if plan is not None]
+        found = good[0].layouts if good else ("",) * self.count
+        for output in range(self.count):
+            addresses = memory.place(output, [plan.outputs[output].nbytes for plan in good])
+            for plan, address in zip(good, addresses, strict=True):
+                plan.outputs[output] = plan.outputs[output]._replace(address=address)
+        items = [item for plan in good for item in plan.items()]
         if items:
             self.op.gpu_hook(DeviceCall(self.op, items, memory))
-        return results, found
+        return [None if plan is None else tuple(plan.outputs) for plan in plans], found
 
-    def _sample(
-        self, sample: SampleValues, layouts: Sequence[str], memory: DeviceMemory
-    ) -> tuple[tuple[View, ...], tuple[str, ...], list[Item]]:
+    def _plan(self, sample: SampleValues, layouts: Sequence[str]) -> "_Planned":
         op, inputs = self.op, sample.inputs
         if inputs:
             op.check_dtype(inputs[0].dtype)
@@ -196,9 +205,8 @@ class DevicePlanner:
             layouts = self._kernel.accepted_layouts(layouts, tuple(len(x.shape) for x in inputs))
         if not (op.layouts and layouts and op.frames_of(layouts[0])):
             specs, args = self._infer(inputs, layouts, sample.arguments, sample.key)
-            outputs = tuple(self._place(spec, memory) for spec in specs)
-            item = Item(tuple(inputs), outputs, args, tuple(layouts), sample.key)
-            return outputs, tuple(spec.layout or "" for spec in specs), [item]
+            found = tuple(spec.layout or "" for spec in specs)
+            return _Planned([_unplaced(spec) for spec in specs], found, [(tuple(inputs), args)], tuple(layouts), sample.key)
         frames = inputs[0].shape[0]
         for name in self.per_frame & sample.arguments.keys():
             if len(sample.arguments[name]) != frames:
@@ -207,22 +215,20 @@ class DevicePlanner:
         if not frames:
             raise ValueError(f"{op.title}: the sequence has no frames")
         inner = tuple(layout[1:] if layout[:1] == "F" else layout for layout in layouts)
-        items: list[Item] = []
-        blocks: tuple[View, ...] = ()
+        calls: list[tuple[tuple[View, ...], Args]] = []
+        first: tuple[Spec, ...] = ()
         for frame in range(frames):
             views = [x.frame(frame) if layout[:1] == "F" else x for x, layout in zip(inputs, layouts, strict=True)]
             values = {name: v[frame] if name in self.per_frame else v for name, v in sample.arguments.items()}
             specs, args = self._infer(views, inner, values, sample.key)
-            if not blocks:
-                first = specs
-                whole = [Spec((frames, *spec.shape), spec.dtype, spec.layout) for spec in specs]  # type: ignore[misc]
-                blocks = tuple(self._place(spec, memory) for spec in whole)
+            first = first or specs
             for spec, one in zip(specs, first, strict=True):
                 if spec.shape != one.shape:
                     raise ValueError(f"frame {frame} has shape {spec.shape}, the first one {one.shape}")
-            outputs = tuple(block.frame(frame) for block in blocks)
-            items.append(Item(tuple(views), outputs, args, inner, sample.key))
-        return blocks, tuple("F" + spec.layout if spec.layout else "" for spec in first), items
+            calls.append((tuple(views), args))
+        whole = [_unplaced(Spec((frames, *spec.shape), spec.dtype, spec.layout)) for spec in first]  # type: ignore[misc]
+        found = tuple("F" + spec.layout if spec.layout else "" for spec in first)
+        return _Planned(whole, found, calls, inner, sample.key, framed=True)
 
     def _infer(
         self, inputs: Sequence[View], layouts: Sequence[str], per_sample: Mapping[str, np.ndarray], key: int
@@ -241,8 +247,29 @@ class DevicePlanner:
         assert all(spec.static for spec in specs), f"{op.title} does not say the shape of its result for {given}"
         return specs, Args(**arguments)
 
-    def _place(self, spec: Spec, memory: DeviceMemory) -> View:
-        assert spec.shape is not None
-        assert spec.dtype is not None
-        view = View(0, tuple(int(extent) for extent in spec.shape), spec.dtype)
-        return view._replace(address=memory.place(view.nbytes))
+
+@dataclass
+class _Planned:
+    """What is known of one sample before its outputs have memory."""
+
+    outputs: list[View]
+    layouts: tuple[str, ...]
+    calls: list[tuple[tuple[View, ...], Args]]  # inputs and arguments: one, or one a frame
+    inner: tuple[str, ...]  # the layouts that the kernel sees
+    key: int
+    framed: bool = False
+
+    def items(self) -> list[Item]:
+        """The items, when the outputs have memory."""
+        return [
+            Item(
+                inputs, tuple(x.frame(number) if self.framed else x for x in self.outputs), args, self.inner, self.key
+            )
+            for number, (inputs, args) in enumerate(self.calls)
+        ]
+
+
+def _unplaced(spec: Spec) -> View:
+    assert spec.shape is not None
+    assert spec.dtype is not None
+    return View(0, tuple(int(extent) for extent in spec.shape), spec.dtype)

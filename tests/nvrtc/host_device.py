@@ -69,10 +69,11 @@ class HostMemory:
         self.blocks[address] = block
         return address
 
-    def place(self, nbytes: int) -> int:
-        return self._keep(np.full(nbytes, 0xA5, np.uint8))  # what a kernel leaves out is seen
+    def place(self, output: int, sizes) -> list[int]:
+        return [self.scratch(nbytes) for nbytes in sizes]
 
-    scratch = place
+    def scratch(self, nbytes: int) -> int:
+        return self._keep(np.full(nbytes, 0xA5, np.uint8))  # what a kernel leaves out is seen
 
     def upload(self, array: np.ndarray) -> int:
         return self._keep(np.array(array, order="C", copy=True))
