@@ -15,7 +15,7 @@ help:
 	@echo "make test-all       the suite on Python 3.11, 3.12 and 3.13"
 	@echo "make test-adapters  torch, JAX, Keras and Ray adapters, for real"
 	@echo "make test-oracle    compare with NVIDIA DALI 2.4.0 on the CPU"
-	@echo "make test-nvrtc     compile the CUDA kernels and run them on the host; needs g++ but no GPU"
+	@echo "make test-nvrtc     compile the CUDA kernels and run them on the CPU; needs g++, no GPU"
 	@echo "make test-gpu       the tests that need a CUDA device (CUDA=12 or 13, default 13)"
 	@echo "make fuzz           decoders and readers against thousands of broken files"
 
@@ -36,7 +36,7 @@ SETUP = setup.cfg pyproject.toml tools/environment.sh
 	@$(ENVIRONMENT) "$(PYTHON)" -e ".[test,ray,jax]" torch==2.13.0 keras
 
 .venvs/nvrtc/.ready: $(SETUP)
-	@$(ENVIRONMENT) "$(PYTHON)" -e ".[test,cuda13]"
+	@$(ENVIRONMENT) "$(PYTHON)" -e ".[image,audio,cuda13]" pytest pytest-timeout
 
 CUDA ?= 13
 .venvs/gpu-cuda$(CUDA)/.ready: $(SETUP)
@@ -85,7 +85,7 @@ test-oracle: .venvs/test/.ready .venvs/dali/.ready
 	    .venvs/test/bin/python -m pytest -m oracle --timeout=300 $(TESTS)
 
 test-nvrtc: .venvs/nvrtc/.ready
-	.venvs/nvrtc/bin/python -m pytest tests/nvrtc --timeout=180
+	.venvs/nvrtc/bin/python -m pytest -m nvrtc tests/nvrtc --timeout=180 --durations=10
 
 test-gpu: .venvs/gpu-cuda$(CUDA)/.ready
 	.venvs/gpu-cuda$(CUDA)/bin/python -m pytest -m gpu --timeout=300 $(TESTS)

@@ -17,7 +17,11 @@ from pipeflow.tensors import TensorListCPU
 
 HERE = Path(__file__).parent
 FLAGS = ["-O2", "-std=c++17", "-shared", "-fPIC", "-ffp-contract=off", "-Wall", "-Wno-unused-function", "-Wno-unknown-pragmas"]
-SANITIZED = ["-fsanitize=address", "-fno-omit-frame-pointer", "-g"] if os.environ.get("PIPEFLOW_SANITIZE") else []
+# A device stops at an address that is not a multiple of the type's size; a CPU would go on.
+SANITIZED = [
+    "-fsanitize=address,alignment,float-cast-overflow", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g",
+] if os.environ.get("PIPEFLOW_SANITIZE") else []  # fmt: skip
+LAUNCHED: set[str] = set()  # every instance that ran in this process
 
 
 @functools.cache
@@ -50,9 +54,43 @@ def library(file: str) -> ctypes.CDLL:
     return ctypes.CDLL(str(built))
 
 
+CHECKED: set[tuple[str, str, np.dtype]] = set()
+
+
+def check_rows(kernel: str, layout: np.dtype) -> None:
+    """Compares the layout of the rows with that of the struct in the kernel's source, field by field."""
+    file, _, name = kernel.partition(":")
+    template = (file, name.partition("<")[0], layout)
+    if template in CHECKED:
+        return
+    checks = [f'static_assert(sizeof(Row) == {layout.itemsize}, "the size of the row differs");']
+    for field, (inner, offset) in ((field, layout.fields[field][:2]) for field in layout.names):
+        element, _ = inner.subdtype or (inner, ())
+        kind = "std::is_floating_point_v<E>" if element.kind == "f" else "(std::is_integral_v<E> || std::is_pointer_v<E>)"
+        checks += [
+            f'static_assert(offsetof(Row, {field}) == {offset}, "{field} lies elsewhere");',
+            f'static_assert(sizeof(Row::{field}) == {inner.itemsize}, "{field} has another size");',
+            f"{{ using E = std::remove_all_extents_t<decltype(Row::{field})>;"
+            f' static_assert(sizeof(E) == {element.itemsize} && {kind}, "{field} has another type"); }}',
+        ]
+    text = "\n".join(
+        [
+            '#include "cuda_on_host.h"', "#include <cstddef>", "#include <type_traits>", f'#include "{file}"',
+            "template <class R> R row_of(void (*)(const R*, const int*, int));",
+            f"using Row = decltype(row_of({name}));", "void check() {", *checks, "}",
+        ]
+    )  # fmt: skip
+    command = ["g++", *FLAGS, "-fsyntax-only", "-w", f"-I{HERE}", f"-I{gpu.FOLDER}", "-x", "c++", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True)
+    assert done.returncode == 0, f"{kernel}: the rows are not those of the kernel:\n{done.stderr}"
+    CHECKED.add(template)
+
+
 def launch_on_host(kernel: str, grid: int, threads: int, rows: int, first: int, count: int) -> None:
     """Runs one launch to its end."""
     file, _, name = kernel.partition(":")
+    assert name in gpu.INSTANCES[file], f"{kernel} is not listed in pipeflow/kernels/gpu/__init__.py"
+    LAUNCHED.add(kernel)
     function = getattr(library(file), f"launch_{gpu.INSTANCES[file].index(name)}")
     function(ctypes.c_uint(grid), ctypes.c_uint(threads), ctypes.c_void_p(rows), ctypes.c_void_p(first), ctypes.c_int(count))
 
@@ -80,6 +118,7 @@ class HostMemory:
 
     def launch(self, kernel, grid, threads, rows, first, count) -> None:
         self.launches.append(kernel)
+        check_rows(kernel, self.blocks[rows].dtype)
         launch_on_host(kernel, grid, threads, rows, first, count)
 
     def run(self, function, views) -> None:
