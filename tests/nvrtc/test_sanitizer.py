@@ -16,7 +16,7 @@ from pipeflow.operators.on_gpu.geometry import FLIP_ROW
 memory = HostMemory()
 image = np.zeros((4, 5, 3), np.uint8)
 row = np.zeros(1, FLIP_ROW)
-row["input"], row["output"] = memory.upload(image), memory.place(image.nbytes)
+row["input"], row["output"] = memory.upload(image), memory.scratch(image.nbytes)
 row["planes"] = row["depth"] = 1
 row["height"], row["width"], row["channels"] = 4, 5 + {extra}, 3
 DeviceCall(None, [], memory).launch("flip.cu:flip<unsigned char>", row, [1])
