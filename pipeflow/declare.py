@@ -405,7 +405,7 @@ class OpDef:
     names_hook: Callable[[Args], tuple[str, ...]] | None = None
     order: tuple[str, ...] = ()
     gpu_module: str = ""
-    _gpu_hook: Callable[..., Any] | None = None
+    _gpu_hooks: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.inputs = tuple(p for p in self.params if p.role is Role.INPUT)
@@ -486,16 +486,30 @@ class OpDef:
 
     def gpu(self, hook: Callable[..., Any]) -> Callable[..., Any]:
         """Declares the GPU form, a function of one device_calls.DeviceCall, in the module that the declaration names."""
-        self._gpu_hook = hook
+        self._gpu_hooks["launch"] = hook
         return hook
 
-    @property
-    def gpu_hook(self) -> Callable[..., Any]:
-        """The GPU form; its module is imported when it is first asked for."""
-        if self._gpu_hook is None:
+    def gpu_plan(self, hook: Callable[..., Any]) -> Callable[..., Any]:
+        """Declares ``(item) -> plan``, what the GPU form computes on the host for one item; an exception is that sample's."""
+        self._gpu_hooks["plan"] = hook
+        return hook
+
+    def gpu_view(self, hook: Callable[..., Any]) -> Callable[..., Any]:
+        """Declares a GPU form without a launch: ``(item) -> View or tuple of Views`` of memory of the item's inputs."""
+        self._gpu_hooks["view"] = hook
+        return hook
+
+    def gpu_specs(self, hook: Callable[..., Any]) -> Callable[..., Any]:
+        """Declares ``(items) -> a tuple of Specs for each``, where shapes on the GPU depend on the whole batch."""
+        self._gpu_hooks["specs"] = hook
+        return hook
+
+    def gpu_hook(self, role: Literal["launch", "plan", "view", "specs"] = "launch") -> Callable[..., Any] | None:
+        """A part of the GPU form; its module is imported when the first one is asked for."""
+        if not self._gpu_hooks:
             importlib.import_module(f"pipeflow.operators.on_gpu.{self.gpu_module}")
-        assert self._gpu_hook is not None, f"on_gpu/{self.gpu_module}.py declares no GPU form of {self.title}"
-        return self._gpu_hook
+        assert self._gpu_hooks, f"on_gpu/{self.gpu_module}.py declares no GPU form of {self.title}"
+        return self._gpu_hooks.get(role)
 
     def traits_of(self, static: Mapping[str, Any]) -> Traits:
         """The traits of a call with these static arguments."""

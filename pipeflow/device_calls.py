@@ -7,8 +7,10 @@ the shapes, arguments and random draws of the batch's items it fills one row of 
     template <class T> __global__ void flip(const FlipRow* rows, const int* first, int count)
 
 with one row an item: block ``b`` of the grid works on the row ``i`` with ``first[i] <= b < first[i + 1]`` (``ragged.cuh`` finds
-it), so that one launch serves a batch of unlike images and no block is idle. Addresses are numbers here; the same call runs
-on a CUDA device and, in the tests, on the host.
+it), so that one launch serves a batch of unlike images and no block is idle. Windows and tables of one item are computed by
+``@crop.gpu_plan``, where an exception is blamed on the sample; ``@reshape.gpu_view`` is for operators that only look at their
+input in another way, ``@pad.gpu_specs`` for shapes that depend on the whole batch. Addresses are numbers here; the same call
+runs on a CUDA device and, in the tests, on the host.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -64,6 +66,7 @@ class Item(NamedTuple):
     args: Args  # every argument with its value for this item, defaults and draws included
     layouts: tuple[str, ...]
     key: int
+    plan: Any = None  # what the operator's gpu_plan made of this item
 
     @property
     def input(self) -> View:
@@ -81,6 +84,10 @@ class DeviceMemory(Protocol):
 
     def place(self, output: int, sizes: Sequence[int]) -> Sequence[int]:
         """The addresses of memory for one output of every sample, of so many bytes each."""
+        ...
+
+    def view(self, output: int, views: Sequence[View]) -> Sequence[int]:
+        """The addresses of one output of every sample that lies in memory of the inputs: as given, or those of copies."""
         ...
 
     def scratch(self, nbytes: int) -> int:
@@ -163,6 +170,8 @@ class DevicePlanner:
         self.per_frame = frozenset(per_frame)
         self._kernel = Kernel(op, constants, count)
         self._kinds = {name: param.kind for name, param in op.arguments.items()}
+        self._launch, self._view = op.gpu_hook("launch"), op.gpu_hook("view")
+        self._plan_of_item, self._specs_of_batch = op.gpu_hook("plan"), op.gpu_hook("specs")
 
     def __call__(
         self,
@@ -187,14 +196,22 @@ class DevicePlanner:
                 failed(index, error)
                 plans.append(None)
         good = [plan for plan in plans if plan is not None]
+        if self._specs_of_batch is not None and good:
+            for plan, specs in zip(good, self._specs_of_batch([plan.items[0] for plan in good]), strict=True):
+                plan.outputs = [_unplaced(spec) for spec in specs]
+                plan.layouts = tuple(spec.layout or "" for spec in specs)
         found = good[0].layouts if good else ("",) * self.count
         for output in range(self.count):
-            addresses = memory.place(output, [plan.outputs[output].nbytes for plan in good])
+            views = [plan.outputs[output] for plan in good]
+            if self._view is not None:
+                addresses = memory.view(output, views)
+            else:
+                addresses = memory.place(output, [view.nbytes for view in views])
             for plan, address in zip(good, addresses, strict=True):
                 plan.outputs[output] = plan.outputs[output]._replace(address=address)
-        items = [item for plan in good for item in plan.items()]
-        if items:
-            self.op.gpu_hook(DeviceCall(self.op, items, memory))
+        items = [item for plan in good for item in plan.placed()]
+        if items and self._launch is not None:
+            self._launch(DeviceCall(self.op, items, memory))
         return [None if plan is None else tuple(plan.outputs) for plan in plans], found
 
     def _plan(self, sample: SampleValues, layouts: Sequence[str]) -> "_Planned":
@@ -204,31 +221,54 @@ class DevicePlanner:
         if op.layouts:
             layouts = self._kernel.accepted_layouts(layouts, tuple(len(x.shape) for x in inputs))
         if not (op.layouts and layouts and op.frames_of(layouts[0])):
-            specs, args = self._infer(inputs, layouts, sample.arguments, sample.key)
-            found = tuple(spec.layout or "" for spec in specs)
-            return _Planned([_unplaced(spec) for spec in specs], found, [(tuple(inputs), args)], tuple(layouts), sample.key)
+            specs, item = self._item(inputs, layouts, sample.arguments, sample.key)
+            return _Planned(list(item.outputs), tuple(spec.layout or "" for spec in specs), [item])
         frames = inputs[0].shape[0]
-        for name in self.per_frame & sample.arguments.keys():
+        varying = self.per_frame & sample.arguments.keys()
+        for name in varying:
             if len(sample.arguments[name]) != frames:
                 given = count_of(len(sample.arguments[name]), "value")
                 raise ValueError(f"argument {name!r} has {given} for a sequence of {count_of(frames, 'frame')}")
         if not frames:
             raise ValueError(f"{op.title}: the sequence has no frames")
         inner = tuple(layout[1:] if layout[:1] == "F" else layout for layout in layouts)
-        calls: list[tuple[tuple[View, ...], Args]] = []
+        items: list[Item] = []
         first: tuple[Spec, ...] = ()
         for frame in range(frames):
             views = [x.frame(frame) if layout[:1] == "F" else x for x, layout in zip(inputs, layouts, strict=True)]
+            if items and not varying:
+                items.append(items[0]._replace(inputs=tuple(views)))
+                continue
             values = {name: v[frame] if name in self.per_frame else v for name, v in sample.arguments.items()}
-            specs, args = self._infer(views, inner, values, sample.key)
+            specs, item = self._item(views, inner, values, sample.key)
             first = first or specs
             for spec, one in zip(specs, first, strict=True):
                 if spec.shape != one.shape:
                     raise ValueError(f"frame {frame} has shape {spec.shape}, the first one {one.shape}")
-            calls.append((tuple(views), args))
+            items.append(item)
         whole = [_unplaced(Spec((frames, *spec.shape), spec.dtype, spec.layout)) for spec in first]  # type: ignore[misc]
         found = tuple("F" + spec.layout if spec.layout else "" for spec in first)
-        return _Planned(whole, found, calls, inner, sample.key, framed=True)
+        return _Planned(whole, found, items, framed=True)
+
+    def _item(
+        self, inputs: Sequence[View], layouts: Sequence[str], per_sample: Mapping[str, np.ndarray], key: int
+    ) -> tuple[tuple[Spec, ...], Item]:
+        specs, args = self._infer(inputs, layouts, per_sample, key)
+        item = Item(tuple(inputs), (), args, tuple(layouts), key)
+        if self._view is not None:
+            views = self._view(item)
+            outputs = (views,) if isinstance(views, View) else tuple(views)
+        elif self._specs_of_batch is not None:
+            outputs = ()  # told when all items are known
+        elif all(spec.static for spec in specs):
+            outputs = tuple(_unplaced(spec) for spec in specs)
+        else:
+            raise ValueError(
+                "the shape of the result depends on data that lies on the GPU, where it cannot be read in time: "
+                "give it by named arguments, which lie on the CPU"
+            )
+        item = item._replace(outputs=outputs)
+        return specs, item if self._plan_of_item is None else item._replace(plan=self._plan_of_item(item))
 
     def _infer(
         self, inputs: Sequence[View], layouts: Sequence[str], per_sample: Mapping[str, np.ndarray], key: int
@@ -243,9 +283,7 @@ class DevicePlanner:
         given = tuple(Spec(x.shape, x.dtype, layout) for x, layout in zip(inputs, layouts, strict=True))
         if op.draw_hook is not None:
             arguments.update(op.draw_hook(seeds.Key(key), given, Args(**arguments)))
-        specs = op.specs(given, arguments, self.count)
-        assert all(spec.static for spec in specs), f"{op.title} does not say the shape of its result for {given}"
-        return specs, Args(**arguments)
+        return op.specs(given, arguments, self.count), Args(**arguments)
 
 
 @dataclass
@@ -254,18 +292,14 @@ class _Planned:
 
     outputs: list[View]
     layouts: tuple[str, ...]
-    calls: list[tuple[tuple[View, ...], Args]]  # inputs and arguments: one, or one a frame
-    inner: tuple[str, ...]  # the layouts that the kernel sees
-    key: int
+    items: list[Item]  # one, or one a frame
     framed: bool = False
 
-    def items(self) -> list[Item]:
+    def placed(self) -> list[Item]:
         """The items, when the outputs have memory."""
         return [
-            Item(
-                inputs, tuple(x.frame(number) if self.framed else x for x in self.outputs), args, self.inner, self.key
-            )
-            for number, (inputs, args) in enumerate(self.calls)
+            item._replace(outputs=tuple(x.frame(number) if self.framed else x for x in self.outputs))
+            for number, item in enumerate(self.items)
         ]
 
 

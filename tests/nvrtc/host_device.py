@@ -113,6 +113,9 @@ class HostMemory:
     def scratch(self, nbytes: int) -> int:
         return self._keep(np.full(nbytes, 0xA5, np.uint8))  # what a kernel leaves out is seen
 
+    def view(self, output: int, views) -> list[int]:
+        return [view.address for view in views]
+
     def upload(self, array: np.ndarray) -> int:
         return self._keep(np.array(array, order="C", copy=True))
 
