@@ -104,6 +104,13 @@ class Spec:
         elif self.dtype is not None and not isinstance(self.dtype, np.dtype):
             object.__setattr__(self, "dtype", types.as_dtype(self.dtype))
 
+    @classmethod
+    def exact(cls, array: np.ndarray, layout: str) -> "Spec":
+        """The Spec of an array; made for every sample of some operators, so nothing is checked again."""
+        spec = object.__new__(cls)
+        spec.__dict__.update(shape=array.shape, dtype=array.dtype, layout=layout)
+        return spec
+
     @property
     def ndim(self) -> int | None:
         """The number of axes where it is known."""
@@ -1036,6 +1043,22 @@ def from_sample(kind: Any, array: Any) -> Any:
 Allocate = Callable[[int, tuple[int, ...], np.dtype], np.ndarray]
 
 
+class Kind:
+    """What a Kernel has found out about inputs of these types, numbers of axes and layouts."""
+
+    __slots__ = ("depends", "frames", "layouts", "specs")
+
+    def __init__(self, layouts: tuple[str, ...], frames: bool) -> None:
+        self.layouts = layouts  # as the body sees them: a missing one becomes the first declared one that fits
+        self.frames = frames  # a sequence, whose frames are passed to the body one by one
+        self.specs: dict[Any, tuple[Spec, ...]] = {}  # of the outputs, by the shapes of the inputs
+        self.depends = False  # the outputs' shapes and types depend on arguments that change from sample to sample
+
+
+KEPT_SPECS = 1024  # images of ever new sizes must not make a table grow without end
+READY = frozenset({bool, int, float, tuple, str})  # what a per-sample argument is once it is converted
+
+
 class Kernel:
     """One step of a plan made ready to run on samples: constants bound, shapes cached.
 
@@ -1053,7 +1076,7 @@ class Kernel:
         self.per_frame = frozenset(per_frame)
         defaults = {name: param.default for name, param in op.arguments.items() if not param.required}
         self.constants = {**defaults, **constants}
-        self._kinds = {name: param.kind for name, param in op.arguments.items()}
+        self.kinds = {name: param.kind for name, param in op.arguments.items()}
         self._wants_out = "out" in op.wants
         self._wants_layouts = "layouts" in op.wants
         self._wants_key = "key" in op.wants
@@ -1062,21 +1085,29 @@ class Kernel:
         single = not op.sequences or all(spec.layout and spec.layout[0] != "F" for spec in static or ())
         fixed = bool(static) and single and all(spec.static for spec in static or ())
         self._fixed = tuple(static or ()) if fixed else None
-        self._cache: dict[Any, tuple[Spec, ...]] = {}
-        self._layouts: dict[Any, tuple[str, ...]] = {}
+        self._allocates = op.unsized and count == 1 and not fixed
+        self._known: dict[Any, Kind] = {}
 
     def __call__(
         self, inputs: Sequence[np.ndarray], layouts: Sequence[str], per_sample: Mapping[str, Any], key: int | None,
         allocate: Allocate, source: str = "",
     ) -> tuple[np.ndarray, ...]:  # fmt: skip
-        op = self.op
-        if inputs and inputs[0].dtype not in op.dtypes:
-            op.check_dtype(inputs[0].dtype)
-        if op.layouts:
-            layouts = self.accepted_layouts(layouts, tuple([x.ndim for x in inputs]))
-            if op.frames_of(layouts[0]):
-                return self._over_frames(inputs, layouts, per_sample, key, allocate, source)
-        return self._one(inputs, layouts, per_sample, key, allocate, source)
+        kind = self._kind(inputs, tuple(layouts))
+        if kind.frames:
+            return self._over_frames(inputs, kind.layouts, per_sample, key, allocate, source)
+        return self._one(kind, inputs, per_sample, key, allocate, source)
+
+    def _kind(self, inputs: Sequence[np.ndarray], layouts: tuple[str, ...]) -> Kind:
+        signature = layouts, *[(x.ndim, x.dtype) for x in inputs]
+        known = self._known.get(signature)
+        if known is None:
+            op = self.op
+            if inputs:
+                op.check_dtype(inputs[0].dtype)
+            if op.layouts:
+                layouts = check_layouts(op, layouts, [x.ndim for x in inputs])
+            known = self._known[signature] = Kind(layouts, bool(op.layouts) and op.frames_of(layouts[0]))
+        return known
 
     def _over_frames(
         self, inputs: Sequence[np.ndarray], layouts: Sequence[str], per_sample: Mapping[str, Any], key: int | None,
@@ -1090,7 +1121,7 @@ class Kernel:
                 raise ValueError(f"argument {name!r} has {given} for a sequence of {count_of(count, 'frame')}")
         if not count:
             raise ValueError(f"{self.op.title}: the sequence has no frames")
-        inner = [layout[1:] if layout[:1] == "F" else layout for layout in layouts]
+        inner = tuple([layout[1:] if layout[:1] == "F" else layout for layout in layouts])
         blocks: list[np.ndarray] = []
         for frame in range(count):
             images = [x[frame] if layout[:1] == "F" else x for x, layout in zip(inputs, layouts, strict=True)]
@@ -1103,7 +1134,7 @@ class Kernel:
                     return blocks[output][frame]
                 return np.empty(shape, dtype)
 
-            results = self._one(images, inner, values, key, place, source)
+            results = self._one(self._kind(images, inner), images, values, key, place, source)
             if not blocks:
                 blocks += [allocate(i, (count, *x.shape), x.dtype) for i, x in enumerate(results)]
             for block, result in zip(blocks, results, strict=True):
@@ -1114,34 +1145,34 @@ class Kernel:
         return tuple(blocks)
 
     def _one(
-        self, inputs: Sequence[np.ndarray], layouts: Sequence[str], per_sample: Mapping[str, Any], key: int | None,
+        self, kind: Kind, inputs: Sequence[np.ndarray], per_sample: Mapping[str, Any], key: int | None,
         allocate: Allocate, source: str,
     ) -> tuple[np.ndarray, ...]:  # fmt: skip
         op = self.op
-        arguments = self.constants
-        if per_sample or op.drawn:
-            arguments = dict(arguments)
-            for name, value in per_sample.items():
-                try:
-                    arguments[name] = from_sample(self._kinds[name], value)
-                except (TypeError, ValueError) as error:
-                    raise type(error)(f"argument {name!r}: {error}") from None
+        arguments = dict(self.constants)
+        for name, value in per_sample.items():
+            arguments[name] = value if type(value) in READY else self._converted(name, value)
         if op.draw_hook is not None:
-            specs = self._specs(inputs, layouts)
-            arguments.update(op.draw_hook(seeds.Key(key or 0), specs, Args(**arguments)))  # type: ignore[union-attr]
-        hidden: dict[str, Any] = {}
-        if self._wants_source:
-            hidden["source"] = source
+            drawn = op.draw_hook(seeds.Key(key or 0), self._specs(inputs, kind.layouts), Args(**arguments))
+            arguments.update(drawn)  # type: ignore[arg-type]
         if self._wants_out:
-            hidden["out"] = self._out(inputs, layouts, arguments, bool(per_sample or op.drawn), allocate)
+            arguments["out"] = self._out(kind, inputs, arguments, per_sample, allocate)
         if self._wants_layouts:
-            hidden["layouts"] = tuple(layouts)
+            arguments["layouts"] = kind.layouts
         if self._wants_key:
-            hidden["key"] = seeds.Key(key or 0)
-        result = op.body(*inputs, **arguments, **hidden)
+            arguments["key"] = seeds.Key(key or 0)
+        if self._wants_source:
+            arguments["source"] = source
+        result = op.body(*inputs, **arguments)
         if self.count == 1 and type(result) is np.ndarray:
             return (result,)
         return self._as_outputs(result)
+
+    def _converted(self, name: str, value: Any) -> Any:
+        try:
+            return from_sample(self.kinds[name], value)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"argument {name!r}: {error}") from None
 
     def output_layouts(
         self, inputs: Sequence[np.ndarray], layouts: Sequence[str], per_sample: Mapping[str, Any]
@@ -1150,40 +1181,21 @@ class Kernel:
         first = {
             name: value[0] if name in self.per_frame and len(value) else value for name, value in per_sample.items()
         }
-        values = {**self.constants, **{name: from_sample(self._kinds[name], value) for name, value in first.items()}}
+        values = {name: x if type(x) in READY else from_sample(self.kinds[name], x) for name, x in first.items()}
         if self.op.layouts:
-            layouts = self.accepted_layouts(layouts, tuple(x.ndim for x in inputs))
-        return [spec.layout for spec in self.op.specs(self._specs(inputs, layouts), values, self.count)]
-
-    def accepted_layouts(self, layouts: Sequence[str], ndims: tuple[int, ...]) -> tuple[str, ...]:
-        """The layouts as the kernel sees them: a missing one becomes the first declared one with that number of axes."""
-        signature = (tuple(layouts), ndims)
-        known = self._layouts.get(signature)
-        if known is None:
-            known = self._layouts[signature] = check_layouts(self.op, layouts, ndims)
-        return known
+            layouts = self._kind(inputs, tuple(layouts)).layouts
+        return [spec.layout for spec in self.op.specs(self._specs(inputs, layouts), {**self.constants, **values}, self.count)]
 
     def _specs(self, inputs: Sequence[np.ndarray], layouts: Sequence[str]) -> tuple[Spec, ...]:
-        return tuple([Spec(x.shape, x.dtype, layout) for x, layout in zip(inputs, layouts, strict=True)])
+        return tuple([Spec.exact(x, layout) for x, layout in zip(inputs, layouts, strict=True)])
 
     def _out(
-        self,
-        inputs: Sequence[np.ndarray],
-        layouts: Sequence[str],
-        arguments: Mapping[str, Any],
-        varying: bool,
+        self, kind: Kind, inputs: Sequence[np.ndarray], arguments: Mapping[str, Any], per_sample: Mapping[str, Any],
         allocate: Allocate,
-    ) -> Any:
-        specs = self._fixed
-        if specs is None and self.op.unsized and self.count == 1:
+    ) -> Any:  # fmt: skip
+        if self._allocates:
             return lambda shape, dtype: allocate(0, tuple(shape), np.dtype(dtype))
-        if specs is None:
-            signature = None if varying else (tuple([(x.shape, x.dtype) for x in inputs]), tuple(layouts))
-            specs = self._cache.get(signature) if signature is not None else None
-            if specs is None:
-                specs = self.op.specs(self._specs(inputs, layouts), arguments, self.count)
-                if signature is not None and len(self._cache) < 256:
-                    self._cache[signature] = specs
+        specs = self._fixed or self._output_specs(kind, inputs, arguments, per_sample)
         if all(spec.static for spec in specs):
             if self.count == 1:
                 return allocate(0, specs[0].shape, specs[0].dtype)
@@ -1195,6 +1207,32 @@ class Kernel:
             for index in range(self.count)
         )
 
+    def _output_specs(
+        self, kind: Kind, inputs: Sequence[np.ndarray], arguments: Mapping[str, Any], per_sample: Mapping[str, Any]
+    ) -> tuple[Spec, ...]:
+        """What the declaration says of the outputs, kept by the inputs' shapes where no changing argument has a part in it."""
+        op = self.op
+        changing = per_sample or op.drawn
+        if changing and kind.depends:
+            return op.specs(self._specs(inputs, kind.layouts), arguments, self.count)
+        shapes = tuple([x.shape for x in inputs])
+        known = kind.specs.get(shapes)
+        if known is None:
+            specs = self._specs(inputs, kind.layouts)
+            if not changing:
+                known = op.specs(specs, arguments, self.count)
+            else:
+                # Where the answer is complete without the arguments that change, it is the same for every value of them.
+                unknown = dict.fromkeys([*per_sample, *op.drawn], UNKNOWN)
+                known = op.specs(specs, {**arguments, **unknown}, self.count)
+                if not all(spec.static for spec in known):
+                    kind.depends = True
+                    return op.specs(specs, arguments, self.count)
+            if len(kind.specs) >= KEPT_SPECS:
+                kind.specs.clear()
+            kind.specs[shapes] = known
+        return known
+
     def _as_outputs(self, result: Any) -> tuple[np.ndarray, ...]:
         if self.count == 1:
             return (np.asarray(result),)
@@ -1203,6 +1241,21 @@ class Kernel:
         outputs = tuple(np.asarray(item) for item in result)
         assert len(outputs) == self.count, f"{self.op.title} returned {len(outputs)} outputs instead of {self.count}"
         return outputs
+
+
+def column_values(kind: Any, values: np.ndarray) -> list[Any] | None:
+    """The per-sample arguments of a whole batch in the form the kernels want; None where they have to be looked at one by one."""
+    try:
+        if values.dtype.kind not in "biuf":
+            return None
+        if kind in ("ints", "floats"):
+            number = int if kind == "ints" else float
+            return [tuple([number(x) for x in row]) for row in values.reshape(len(values), -1).tolist()]
+        if kind in (bool, int, float) and values.size == len(values):
+            return [kind(x) for x in values.reshape(-1).tolist()]
+    except (ValueError, OverflowError):
+        pass  # a nan that should be an integer: its own sample reports it
+    return None
 
 
 def check_layouts(op: OpDef, layouts: Sequence[str | None], ndims: Sequence[int]) -> tuple[str, ...]:

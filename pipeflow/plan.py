@@ -74,6 +74,10 @@ class Step:
         """The operator's name in messages."""
         return f"fn.{self.op}"
 
+    def reads(self) -> tuple[int, ...]:
+        """The slots that it reads: inputs, arguments and predicates."""
+        return (*self.inputs, *(slot for _, slot in self.nodes), *(slot for slot, _ in self.guard))
+
     def place(self) -> list[str]:
         """The notes that say where an error happened."""
         label = f" {self.name!r}" if not self.name.startswith(self.op) else ""
@@ -444,7 +448,7 @@ class _Compiler:
                 for slot in step.outputs:
                     written[slot] = number
                     storage[slot] = _STORAGE.get(stage.kind, "batch")
-                for slot in (*step.inputs, *(s for _, s in step.nodes), *(s for s, _ in step.guard)):
+                for slot in step.reads():
                     readers.setdefault(slot, []).append((number, step))
         for slot in self.index_slot.values():
             storage[slot] = "column"
@@ -543,3 +547,15 @@ def takes_out(step: Step) -> bool:
     """Whether the step writes into memory given to it, so that its result is never a view of an input."""
     op: OpDef = find(step.op)
     return "out" in op.wants and not step.fetch
+
+
+# The files of operators whose bodies are compiled kernels.
+COMPILED = frozenset(
+    f"pipeflow.operators.{name}"
+    for name in ("chains", "color", "generic", "geometry", "image", "noise", "reductions", "resize", "shape")
+)
+
+
+def has_kernels(step: Step) -> bool:
+    """Whether the step's operator is made of compiled kernels."""
+    return find(step.op).body.__module__ in COMPILED and not step.fetch

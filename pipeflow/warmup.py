@@ -14,15 +14,10 @@ import numpy as np
 
 from pipeflow.declare import Kernel, Spec, find
 from pipeflow.kernels import cpu as kernels
-from pipeflow.plan import Plan, Step
+from pipeflow.plan import Plan, Step, has_kernels
 
 log = logging.getLogger("pipeflow")
 
-# The files of operators whose bodies are compiled kernels; the others have nothing to prepare.
-COMPILED = frozenset(
-    f"pipeflow.operators.{name}"
-    for name in ("chains", "color", "generic", "geometry", "image", "noise", "reductions", "resize", "shape")
-)
 EXTENT = 512  # of an axis that is not known: larger than common crops, small enough to cost nothing
 GUESSES = {"C": 3, "F": 2, "D": 4}
 SAID = 1.0  # seconds of compilation that the user is told about
@@ -30,13 +25,8 @@ SAID = 1.0  # seconds of compilation that the user is told about
 
 def prepare(plan: Plan) -> int:
     """Compiles what the steps of the plan will need, as far as it can be foreseen; the number of kernels compiled."""
-    steps = [step for stage in plan.stages if stage.kind == "sample" for step in stage.steps if is_compiled(step)]
+    steps = [step for stage in plan.stages if stage.kind == "sample" for step in stage.steps if has_kernels(step)]
     return counted(lambda: [show_blank(plan, step) for step in steps]) if steps else 0  # type: ignore[func-returns-value]
-
-
-def is_compiled(step: Step) -> bool:
-    """Whether the step's operator is made of compiled kernels."""
-    return find(step.op).body.__module__ in COMPILED and not step.fetch
 
 
 def counted(work: Callable[[], Any]) -> int:

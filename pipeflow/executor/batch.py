@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeflow.declare import column_values
 from pipeflow.errors import add_notes, count_of
 from pipeflow.plan import Plan, Step
 from pipeflow.tensors import TensorListCPU
@@ -13,9 +14,9 @@ class BatchRun:
     """The values of all slots of one batch, and how far it has come."""
 
     __slots__ = (
-        "absent", "claimed", "cursor", "done", "ended", "ends", "epoch", "epochs", "error", "failed_sources", "failures",
-        "given", "incidents", "index", "iteration", "keys", "layouts", "masks", "origins", "padding", "pending",
-        "position_after", "positions", "sent", "size", "stage", "states", "values",
+        "absent", "claimed", "columns", "cursor", "done", "ended", "ends", "epoch", "epochs", "error", "failed_sources",
+        "failures", "given", "incidents", "index", "iteration", "keys", "layouts", "masks", "origins", "padding",
+        "pending", "position_after", "positions", "sent", "size", "stage", "states", "values",
     )  # fmt: skip
 
     def __init__(self, index: int, slots: int) -> None:
@@ -29,6 +30,7 @@ class BatchRun:
         self.values: list[Any] = [None] * slots
         self.layouts: list[str | None] = [None] * slots
         self.masks: dict[tuple[tuple[int, bool], ...], list[bool]] = {}  # by guard, of guards that were asked
+        self.columns: dict[tuple[int, Any], list[Any] | None] = {}  # arguments of all samples, by slot and kind
         self.keys: dict[int, Any] = {}  # by the first output slot (or name) of a random step
         self.origins: dict[int, Any] = {}  # by the source's place in the plan: the source_info of the samples, or None
         self.states: dict[str, Any] = {}
@@ -95,6 +97,15 @@ class BatchRun:
                 known = [before and now for before, now in zip(self.mask(guard[:-1]), known)]
             self.masks[guard] = known
         return known
+
+    def column(self, slot: int, kind: Any) -> list[Any] | None:
+        """The values of a slot as arguments of that kind, a sample each; None where every sample needs a look."""
+        values = self.values[slot]
+        if not isinstance(values, np.ndarray) or (self.layouts[slot] or "")[:1] == "F":
+            return None
+        if (slot, kind) not in self.columns:
+            self.columns[slot, kind] = column_values(kind, values)
+        return self.columns[slot, kind]
 
     def active(self, guard: tuple[tuple[int, bool], ...]) -> list[int] | None:
         """The samples for which a guard holds, ascending; None when that is all of them."""

@@ -172,6 +172,7 @@ class Failures:
         return False
 
     def _take_source(self, batch: BatchRun, sample: int, donor: int) -> None:
+        batch.columns.clear()
         for step in self.plan.stages[0].steps:
             for slot in step.outputs:
                 put(batch, slot, sample, value_at(batch.values[slot], donor))

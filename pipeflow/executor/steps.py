@@ -13,7 +13,8 @@ from pipeflow.conditional import CAST, LAYOUT, RESHAPE, merge_error
 from pipeflow.declare import BatchCall, Kernel, OpDef, Source
 from pipeflow.errors import InvalidState, add_notes, function_name
 from pipeflow.executor.batch import BatchRun, check_outputs
-from pipeflow.plan import Plan, Stage, Step
+from pipeflow.kernels import cpu as kernels
+from pipeflow.plan import Plan, Stage, Step, has_kernels, takes_out
 from pipeflow.saving import decode, encode
 from pipeflow.tensors import read_only
 
@@ -67,6 +68,26 @@ class ColumnStep(BoundStep):
             batch.layouts[slot] = spec.layout
 
 
+LARGE_BATCH = 4 << 20  # bytes of an output that, with those of the batches in flight, no longer fit into the caches
+LARGE_SAMPLE = 16 << 10
+
+
+def is_large(shape: tuple[int, ...], dtype: np.dtype, samples: int) -> bool:
+    """Whether a batch of such samples is written past the caches."""
+    nbytes = dtype.itemsize
+    for extent in shape:
+        nbytes *= extent
+    return nbytes >= LARGE_SAMPLE and nbytes * samples >= LARGE_BATCH and not dtype.hasobject
+
+
+def _copy(source: np.ndarray, target: np.ndarray) -> None:
+    np.copyto(target, source)
+
+
+def _copy_past_caches(source: np.ndarray, target: np.ndarray) -> None:
+    kernels.streaming.copy(source, target)
+
+
 class SampleStep(BoundStep):
     """Run for one sample after another, as a member of a stage."""
 
@@ -80,7 +101,14 @@ class SampleStep(BoundStep):
         self.fetch = fetch
         self.random = self.op.random and fetch is None
         self.wants_source = "source" in self.op.wants
+        self.key_slot = step.outputs[0] if step.outputs else -1
+        self.compiled = fetch is None and has_kernels(step)
+        self.streams = False  # its results may be written past the caches
         self.kernel = None if fetch is not None else Kernel(self.op, self.constants, self.count, step.specs)
+
+    def kind_of(self, name: str) -> Any:
+        """The kind of an argument."""
+        return self.op.arguments[name].kind
 
     def mask(self, batch: BatchRun) -> list[bool] | None:
         """The samples to run for, where that is known before the stage begins; None for all."""
@@ -89,7 +117,7 @@ class SampleStep(BoundStep):
     def enter(self, batch: BatchRun, pool: HeapPool) -> None:
         """Prepares the slots that this step fills."""
         if self.random:
-            batch.keys[self.step.outputs[0] if self.step.outputs else -1] = self.batch_keys(batch).tolist()
+            batch.keys[self.key_slot] = self.batch_keys(batch).tolist()
         for slot, storage, spec in zip(self.step.outputs, self.storages, self.step.specs):
             if storage == "dense":
                 batch.values[slot] = pool.empty((batch.size, *spec.shape), spec.dtype)
@@ -112,6 +140,7 @@ class SampleStep(BoundStep):
                 held = values[slot]
                 inputs.append(held[sample] if type(held) is list else held[sample, ...])
         place.sample = sample
+        place.given = None
         if self.fetch is not None:
             outputs = self.fetch(int(inputs[0]))
             if self.count == 1 and not isinstance(outputs, tuple):
@@ -123,15 +152,20 @@ class SampleStep(BoundStep):
                     for x, writable in zip(inputs, self.step.writable)
                 ]
             per_sample = {}
-            for name, slot, inside in self.nodes:
-                held = row[slot] if inside else values[slot]
-                per_sample[name] = held if inside else held[sample] if type(held) is list else held[sample, ...]
-            layouts = [batch.layouts[slot] or "" for slot in self.step.inputs]
+            for name, column, slot, inside in place.arguments:
+                if column is not None:
+                    per_sample[name] = column[sample]
+                elif inside:
+                    per_sample[name] = row[slot]
+                else:
+                    held = values[slot]
+                    per_sample[name] = held[sample] if type(held) is list else held[sample, ...]
+            layouts = place.layouts or place.find_layouts()
             assert self.kernel is not None
             if self.op.sequences and self.nodes:
                 framed = [name for name, slot, _ in self.nodes if (batch.layouts[slot] or "")[:1] == "F"]
                 self.kernel.per_frame = frozenset(framed)
-            key = batch.keys[self.step.outputs[0] if self.step.outputs else -1][sample] if self.random else None
+            key = batch.keys[self.key_slot][sample] if self.random else None
             source = str(self.sources(batch)[sample]) if self.wants_source else ""
             outputs = self.kernel(inputs, layouts, per_sample, key, place, source)
             if self.count and batch.layouts[self.step.outputs[0]] is None:
@@ -145,16 +179,19 @@ class SampleStep(BoundStep):
         values = batch.values
         for slot, storage, result in zip(self.step.outputs, self.storages, outputs):
             if storage == "dense":
-                if result is not place.given:  # steps with several outputs, or one that returned another array
+                if place.streaming or result is not place.given:  # or one of several outputs, or another array than given
                     target = values[slot][sample, ...]
                     if target.shape != result.shape:
                         raise ValueError(f"the result has shape {result.shape} and {target.shape} was expected")
-                    np.copyto(target, result)
+                    place.copy(result, target)
                     result = target
             elif storage == "table":
-                if self.step.copied:
+                if self.step.copied or (place.streaming and place.given is not None):
                     kept = place.pool.empty(result.shape, result.dtype)
-                    np.copyto(kept, result)
+                    if self.compiled and is_large(result.shape, result.dtype, batch.size):
+                        _copy_past_caches(result, kept)
+                    else:
+                        np.copyto(kept, result)
                     result = kept
                 values[slot][sample] = result
             row[slot] = result
@@ -256,25 +293,53 @@ def _rows(values: Any, constant: bool) -> Any:
 
 
 class Placement:
-    """Gives a step of a stage the memory of its outputs: the batch's own, or the thread's arena."""
+    """What a step of a stage needs for its samples: memory for the outputs, and its arguments where they are known by now.
 
-    __slots__ = ("arena", "batch", "given", "pool", "sample", "slots", "storages")
+    The memory is the batch's own or the thread's arena. A batch that is larger than the caches is written past them: its
+    samples are made in the arena, which is warm, and copied from there without being read in first.
+    """
 
-    def __init__(self, batch: BatchRun, step: BoundStep, arena: Arena, pool: HeapPool) -> None:
+    __slots__ = ("arena", "arguments", "batch", "copy", "given", "layouts", "pool", "sample", "slots", "step", "storages",
+                 "streaming")  # fmt: skip
+
+    def __init__(self, batch: BatchRun, step: SampleStep, arena: Arena, pool: HeapPool) -> None:
         self.batch = batch
+        self.step = step
         self.slots = step.step.outputs
         self.storages = step.storages
         self.arena = arena
         self.pool = pool
         self.sample = 0
         self.given: Any = None
+        self.streaming = False  # whether ``given`` lies in the arena although the result belongs to the batch
+        self.copy: Callable[[Any, Any], Any] = _copy
+        self.layouts: tuple[str, ...] = ()
+        self.arguments = [
+            (name, None if inside else batch.column(slot, step.kind_of(name)), slot, inside)
+            for name, slot, inside in step.nodes
+        ]
+
+    def find_layouts(self) -> tuple[str, ...]:
+        """The layouts of the inputs; kept when all of them are known."""
+        found = [self.batch.layouts[slot] for slot in self.step.step.inputs]
+        layouts = tuple([layout or "" for layout in found])
+        if None not in found:
+            self.layouts = layouts
+        return layouts
 
     def __call__(self, output: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         storage = self.storages[output]
+        slot = self.slots[output]
         if storage == "arena":
-            return self.arena.empty(self.slots[output], shape, dtype)
+            return self.arena.empty(slot, shape, dtype)
+        if self.step.streams:
+            self.streaming = is_large(shape, dtype, self.batch.size)
+            if self.streaming:
+                self.copy = _copy_past_caches
+                self.given = self.arena.empty(slot, shape, dtype)
+                return self.given
         if storage == "dense":
-            self.given = self.batch.values[self.slots[output]][self.sample, ...]
+            self.given = self.batch.values[slot][self.sample, ...]
             return self.given
         return self.pool.empty(shape, dtype)
 
@@ -422,7 +487,7 @@ def sample_step(plan: Plan, step: Step, inside: set[int], fetch: Callable[[int],
 class SampleStage:
     """A chain of steps that carries one sample after another from its beginning to its end."""
 
-    TARGET_SECONDS = 100e-6  # a chunk of samples is worth at least this much work
+    TARGET_SECONDS = 200e-6  # a chunk of samples is worth at least this much work
 
     def __init__(self, plan: Plan, stage: Stage, fetches: dict[str, Callable[[int], Any]]) -> None:
         inside = {slot for step in stage.steps for slot in step.outputs}
@@ -430,6 +495,10 @@ class SampleStage:
             sample_step(plan, step, inside, fetches[step.name] if step.fetch else None) for step in stage.steps
         ]
         self.merges = [MergeStep(plan, step, set()) for step in stage.merges]
+        read = {slot for step in stage.steps for slot in step.reads()}
+        for step in self.steps:
+            # What another step of the stage reads shall stay in the cache for it.
+            step.streams = step.compiled and step.count == 1 and takes_out(step.step) and not read & {*step.step.outputs}
         self.slots = len(plan.slots)
         self.stand_in: Callable[[BatchRun, Step, int], Any] | None = None  # what a rule gives for a step that failed
         self.timed = False

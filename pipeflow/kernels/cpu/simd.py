@@ -457,3 +457,40 @@ def copy_four_bytes(_typing, source, offset, out, out_offset):
         return context.get_dummy_value()
 
     return signature, generate
+
+
+@intrinsic
+def stream_bytes(_typing, source, out, total):
+    """out[:total] = source[:total], written past the caches; other threads see it when the function has returned."""
+    signature = types.void(source, out, types.int64)
+    line, wide = 64, 256
+    vector = ir.VectorType(INT8, line)
+
+    def generate(context, builder, signature, arguments):
+        source, out = (data(context, builder, signature, arguments, i) for i in range(2))
+        total = arguments[2]
+        past = builder.module.add_metadata([INT32(1)])
+        # To the first whole line and behind the last one byte by byte: such stores need aligned memory.
+        offset = builder.and_(builder.sub(INT64(0), builder.ptrtoint(out, INT64)), INT64(line - 1))
+        head = builder.select(builder.icmp_signed("<", offset, total), offset, total)
+        blocks = builder.sdiv(builder.sub(total, head), INT64(wide))
+        tail = builder.add(head, builder.mul(blocks, INT64(wide)))
+
+        def single(begin: Any, count: Any) -> None:
+            with cgutils.for_range(builder, count, intp=INT64) as loop:
+                at = builder.add(begin, loop.index)
+                builder.store(builder.load(builder.gep(source, [at])), builder.gep(out, [at]))
+
+        single(INT64(0), head)
+        with cgutils.for_range(builder, blocks, intp=INT64) as loop:
+            begin = builder.add(head, builder.mul(loop.index, INT64(wide)))
+            places = [builder.add(begin, INT64(line * part)) for part in range(wide // line)]
+            values = [load(builder, builder.gep(source, [at]), vector, 1) for at in places]
+            for at, value in zip(places, values, strict=True):
+                pointer = builder.bitcast(builder.gep(out, [at]), vector.as_pointer())
+                builder.store(value, pointer, align=line).set_metadata("nontemporal", past)
+        single(tail, builder.sub(total, tail))
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return signature, generate
