@@ -1087,6 +1087,7 @@ class Kernel:
         self._fixed = tuple(static or ()) if fixed else None
         self._allocates = op.unsized and count == 1 and not fixed
         self._known: dict[Any, Kind] = {}
+        self._layouts: dict[Any, tuple[str, ...]] = {}
 
     def __call__(
         self, inputs: Sequence[np.ndarray], layouts: Sequence[str], per_sample: Mapping[str, Any], key: int | None,
@@ -1105,7 +1106,7 @@ class Kernel:
             if inputs:
                 op.check_dtype(inputs[0].dtype)
             if op.layouts:
-                layouts = check_layouts(op, layouts, [x.ndim for x in inputs])
+                layouts = self.accepted_layouts(layouts, tuple([x.ndim for x in inputs]))
             known = self._known[signature] = Kind(layouts, bool(op.layouts) and op.frames_of(layouts[0]))
         return known
 
@@ -1185,6 +1186,14 @@ class Kernel:
         if self.op.layouts:
             layouts = self._kind(inputs, tuple(layouts)).layouts
         return [spec.layout for spec in self.op.specs(self._specs(inputs, layouts), {**self.constants, **values}, self.count)]
+
+    def accepted_layouts(self, layouts: Sequence[str], ndims: tuple[int, ...]) -> tuple[str, ...]:
+        """The layouts as the kernel sees them: a missing one becomes the first declared one with that number of axes."""
+        signature = (tuple(layouts), ndims)
+        known = self._layouts.get(signature)
+        if known is None:
+            known = self._layouts[signature] = check_layouts(self.op, layouts, ndims)
+        return known
 
     def _specs(self, inputs: Sequence[np.ndarray], layouts: Sequence[str]) -> tuple[Spec, ...]:
         return tuple([Spec.exact(x, layout) for x, layout in zip(inputs, layouts, strict=True)])
