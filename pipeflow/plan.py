@@ -279,6 +279,7 @@ class _Compiler:
         self.device: list[str] = []
         self.columns: set[int] = set()
         self.levels: dict[int, int] = {}
+        self.roots: dict[int, frozenset[int]] = {}  # per slot: the slots in whose memory its samples may lie
         for node in nodes:
             for index in range(node.count):
                 self.slot_of[Edge(node.id, index)] = self._new_slot(node.specs[index], node.device)
@@ -304,8 +305,9 @@ class _Compiler:
         stages = self._stages(steps)
         storage = self._storage(stages, outputs)
         final = tuple(self._with_rights(stages, storage, outputs))
+        shared = self._shared(final, storage)
         slots = tuple(
-            Slot(i, spec, storage[i], "device" if kind == "device" else "heap")
+            Slot(i, spec, storage[i], "device" if kind == "device" else "shared" if i in shared else "heap")
             for i, (spec, kind) in enumerate(zip(self.specs, self.device))
         )
         on_error = self.on_error
@@ -476,7 +478,7 @@ class _Compiler:
         self, stages: Sequence[Stage], storage: Sequence[Storage], outputs: tuple[int, ...]
     ) -> list[Stage]:
         """Decides which inputs of user code may be written and which results must be copied at the stage's end."""
-        roots: dict[int, frozenset[int]] = {}
+        roots = self.roots = {}
         foreign: set[int] = set()  # memory that is not the pipeline's own
         users: set[int] = set()  # results of user code that travel inside a stage as they are
         uses: dict[int, list[str]] = {}
@@ -494,6 +496,8 @@ class _Compiler:
                 for slot in step.outputs:
                     if step.user_code:
                         users.add(slot)
+                        if storage[slot] == "table":
+                            continue  # copied at once into memory of the batch: no view of an input
                     roots[slot] = inherited | {slot}
             aliases = stage.kind == "sample" and not takes_out(step) and not step.user_code and not step.fetch
             reading = [*(s for _, s in step.nodes), *(s for s, _ in step.guard)]
@@ -518,6 +522,20 @@ class _Compiler:
                 members.append(step)
             result.append(replace(stage, steps=tuple(members)))
         return result
+
+    def _shared(self, stages: Sequence[Stage], storage: Sequence[Storage]) -> set[int]:
+        """The slots that worker processes alone read: what fills them writes straight into memory shared with the workers.
+
+        Not where a rule may run rows again after a crash: a function may have changed its inputs by then.
+        """
+        found: set[int] = set()
+        for stage in stages:
+            if stage.kind == "processes":
+                step = stage.steps[0]
+                rule = self.on_error if step.on_error is None else step.on_error
+                if isinstance(rule, str) and rule == "raise":
+                    found.update(*[self.roots[slot] for slot, writable in zip(step.inputs, step.writable) if writable])
+        return {slot for slot in found if storage[slot] in ("source", "batch", "dense", "table")}
 
     def _others(self, step: Step, roots: frozenset[int], uses: dict[int, list[str]], foreign: set[int]) -> str:
         """Who but this step has a claim on the memory under an input; "" for nobody."""

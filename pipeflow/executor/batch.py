@@ -16,7 +16,7 @@ class BatchRun:
     __slots__ = (
         "absent", "claimed", "columns", "cursor", "done", "ended", "ends", "epoch", "epochs", "error", "failed_sources",
         "failures", "given", "incidents", "index", "iteration", "keys", "layouts", "masks", "origins", "padding",
-        "pending", "position_after", "positions", "sent", "size", "stage", "states", "values",
+        "pending", "position_after", "positions", "region", "sent", "size", "stage", "states", "values",
     )  # fmt: skip
 
     def __init__(self, index: int, slots: int) -> None:
@@ -40,6 +40,7 @@ class BatchRun:
         self.cursor = 0  # of a sample stage: the next sample that nobody has claimed
         self.pending = 0  # samples claimed or not that are not finished
         self.claimed = False
+        self.region: Any = None  # memory shared with worker processes, for what they alone read
         self.sent: Any = None  # what is with the worker processes; None: nothing was sent
         self.done = False
         self.ended = False

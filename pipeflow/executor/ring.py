@@ -220,6 +220,7 @@ class Executor:
         self.ends: frozenset[str] = frozenset()  # the readers whose epoch ended with the batch that was taken last
         self._sizes: dict[str, dict[str, Any]] = {}
         self._keepers: dict[int, Keeper] = {}
+        self._shares = any(slot.kind == "shared" for slot in plan.slots)
         if options.checkpointing:
             for number, stage in enumerate(plan.stages):
                 if stage.kind == "batch":
@@ -582,12 +583,16 @@ class Executor:
     def _end(self, batch: BatchRun) -> None:
         """Marks a batch as over."""
         batch.done = True
+        batch.region = None
         batch.stage = len(self.plan.stages)
         self._work.notify_all()  # ordered stages of later batches may go on
 
     def _read(self, batch: BatchRun) -> None:
         """The first stage: all sources give their batch, and the samples get their positions."""
         batch.epoch, batch.iteration, batch.epochs = self.epoch, self.iteration, self.epoch
+        if self._shares:
+            assert self.crew.workers is not None
+            batch.region = self.crew.workers.region()
         sizes: dict[str, int] = {}
         wanted = self.options.batch_size
         try:

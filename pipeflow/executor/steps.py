@@ -28,10 +28,15 @@ class BoundStep:
         self.constants = {name: plan.constant(value) for name, value in step.constants}
         self.count = len(step.outputs)
         self.storages = tuple(plan.slots[slot].storage for slot in step.outputs)
+        self.shared = tuple(plan.slots[slot].kind == "shared" for slot in step.outputs)
         self.seconds = 0.0
         self.origin = max((plan.origins[slot] for slot in step.outputs), default=-1)
         if self.origin < 0:
             self.origin = max((plan.origins[slot] for slot in step.inputs), default=-1)
+
+    def memory(self, batch: BatchRun, pool: HeapPool, output: int) -> Any:
+        """Where an output is to lie: in the pool, or shared with the workers who alone read it."""
+        return batch.region if self.shared[output] else pool
 
     def batch_keys(self, batch: BatchRun) -> np.ndarray:
         """The keys of all samples of a batch at this step."""
@@ -118,9 +123,10 @@ class SampleStep(BoundStep):
         """Prepares the slots that this step fills."""
         if self.random:
             batch.keys[self.key_slot] = self.batch_keys(batch).tolist()
-        for slot, storage, spec in zip(self.step.outputs, self.storages, self.step.specs):
+        for output, (slot, storage, spec) in enumerate(zip(self.step.outputs, self.storages, self.step.specs)):
             if storage == "dense":
-                batch.values[slot] = pool.empty((batch.size, *spec.shape), spec.dtype)
+                memory = self.memory(batch, pool, output)
+                batch.values[slot] = memory.empty((batch.size, *spec.shape), spec.dtype)
             elif storage == "table":
                 batch.values[slot] = [None] * batch.size
             batch.layouts[slot] = spec.layout
@@ -177,7 +183,7 @@ class SampleStep(BoundStep):
     def keep(self, batch: BatchRun, sample: int, row: list[Any], place: "Placement", outputs: Sequence[Any]) -> None:
         """Puts the results of one sample where the plan wants them."""
         values = batch.values
-        for slot, storage, result in zip(self.step.outputs, self.storages, outputs):
+        for output, (slot, storage, result) in enumerate(zip(self.step.outputs, self.storages, outputs)):
             if storage == "dense":
                 if place.streaming or result is not place.given:  # or one of several outputs, or another array than given
                     target = values[slot][sample, ...]
@@ -187,7 +193,7 @@ class SampleStep(BoundStep):
                     result = target
             elif storage == "table":
                 if self.step.copied or (place.streaming and place.given is not None):
-                    kept = place.pool.empty(result.shape, result.dtype)
+                    kept = place.memory[output].empty(result.shape, result.dtype)
                     if self.compiled and is_large(result.shape, result.dtype, batch.size):
                         _copy_past_caches(result, kept)
                     else:
@@ -230,7 +236,7 @@ class MergeStep(SampleStep):
             batch.layouts[self.output] = batch.layouts[slot]
         if self.storage == "table":
             if self.step.copied:
-                kept = place.pool.empty(result.shape, result.dtype)
+                kept = place.memory[0].empty(result.shape, result.dtype)
                 np.copyto(kept, result)
                 result = kept
             values[self.output][sample] = result
@@ -299,7 +305,7 @@ class Placement:
     samples are made in the arena, which is warm, and copied from there without being read in first.
     """
 
-    __slots__ = ("arena", "arguments", "batch", "copy", "given", "layouts", "pool", "sample", "slots", "step", "storages",
+    __slots__ = ("arena", "arguments", "batch", "copy", "given", "layouts", "memory", "sample", "slots", "step", "storages",
                  "streaming")  # fmt: skip
 
     def __init__(self, batch: BatchRun, step: SampleStep, arena: Arena, pool: HeapPool) -> None:
@@ -308,7 +314,7 @@ class Placement:
         self.slots = step.step.outputs
         self.storages = step.storages
         self.arena = arena
-        self.pool = pool
+        self.memory = [step.memory(batch, pool, output) for output in range(step.count)]
         self.sample = 0
         self.given: Any = None
         self.streaming = False  # whether ``given`` lies in the arena although the result belongs to the batch
@@ -341,7 +347,7 @@ class Placement:
         if storage == "dense":
             self.given = self.batch.values[slot][self.sample, ...]
             return self.given
-        return self.pool.empty(shape, dtype)
+        return self.memory[output].empty(shape, dtype)
 
 
 class WholeStep(BoundStep):
@@ -431,7 +437,8 @@ class WholeStep(BoundStep):
             return drawn if active is None else drawn[active]
 
         layouts = [batch.layouts[slot] or "" for slot in step.inputs]
-        call = BatchCall(size, keys, layouts, pool.take, step.hint, self.sources(batch))
+        memory = batch.region if self.shared and all(self.shared) else pool
+        call = BatchCall(size, keys, layouts, memory.take, step.hint, self.sources(batch))
         try:
             outputs = declare.run_whole(self.op, self.constants, nodes, inputs, call, self.count)
         except Exception as error:
@@ -633,7 +640,8 @@ class SourceStep(BoundStep):
         """Fills the slots of this source; the size of its batch."""
         feed = self.source.next(request)
         for output, (slot, values) in enumerate(zip(self.step.outputs, feed.outputs)):
-            batch.values[slot] = values if feed.owned or self.no_copy else _copied(values, feed.size, pool)
+            memory = self.memory(batch, pool, output)
+            batch.values[slot] = values if feed.owned or self.no_copy else _copied(values, feed.size, memory)
             declared = self.step.specs[output].layout if output < len(self.step.specs) else ""
             found = feed.layouts[output] if feed.layouts else None
             batch.layouts[slot] = found or declared or ""
@@ -652,9 +660,9 @@ class SourceStep(BoundStep):
         return feed.size
 
 
-def _copied(values: Any, size: int, pool: HeapPool) -> Any:
+def _copied(values: Any, size: int, memory: Any) -> Any:
     if isinstance(values, np.ndarray):
-        copy = pool.empty(values.shape, values.dtype)
+        copy = memory.empty(values.shape, values.dtype)
         np.copyto(copy, values)
         return copy
-    return declare.Collector(size, pool.take).gather(values)
+    return declare.Collector(size, memory.take).gather(values)

@@ -501,11 +501,11 @@ class BatchInWorker:
         self.function = function
         self.results = results
 
-    def __call__(self, rows: Sequence[tuple[Any, ...]]) -> list[list[np.ndarray]]:
+    def __call__(self, rows: Sequence[tuple[Any, ...]]) -> list[Any]:
         keys, *inputs = zip(*rows)
         batch = BatchCall(len(rows), lambda: np.array(keys, np.uint64), [""] * len(inputs), _fresh_bytes)
         outputs = call_batch(self.function, self.results, inputs, batch, wants_rng(self.function))
-        return [list(iterate(values)) for values in outputs]
+        return [values if isinstance(values, np.ndarray) else list(values) for values in outputs]
 
 
 def _fresh_bytes(nbytes: int) -> np.ndarray:

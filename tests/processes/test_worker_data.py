@@ -107,36 +107,39 @@ def test_results_larger_than_the_input_make_memory_grow(pool):
         assert results[1].min() == results[1].max() == (n + 1) % 256
 
 
-def test_results_written_into_given_arrays(pool):
-    """`copy_into` fills the caller's arrays and refuses another shape or dtype by name."""
-    double = pool.register(lambda x: (x * 2, x.sum()))
-    samples = [(np.arange(4.0) + i,) for i in range(3)]
-    batch, sums = np.empty((3, 4)), np.empty(3)
-    outcome = pool.submit(double, samples).copy_into([(batch[i], sums[i : i + 1].reshape(())) for i in range(3)])
-    assert outcome == [True] * 3
-    np.testing.assert_array_equal(batch, [s[0] * 2 for s in samples])
-    np.testing.assert_array_equal(sums, [s[0].sum() for s in samples])
-    with pytest.raises(ValueError, match=r"result 0 of sample 0 .* float64 \(4,\), its destination float32 \(4,\)"):
-        pool.submit(double, samples[:1]).copy_into([(np.empty(4, np.float32), sums)])
-    with pytest.raises(ValueError, match="has 2 results, 1 are expected"):
-        pool.submit(double, samples[:1]).copy_into([(np.empty(4),)])
-
-
 def test_input_written_in_place(pool, identity):
-    """Arrays placed in an input buffer are sent from where they lie, and the buffer cannot be used twice."""
-    buffer = pool.input_buffer(1000)
-    arrays = [buffer.place((100, 100 + i), np.int32) for i in range(5)]
+    """Arrays made in a region are sent from where they lie, before and after it grew; views of them as well."""
+    region = pool.region(1000)
+    first = region.empty((10, 10), np.int32)
+    arrays = [first, *[region.empty((100, 100 + i), np.int32) for i in range(5)], region.empty((), np.int32)]
     for i, array in enumerate(arrays):
         array[...] = i
-    results = pool.submit(identity, [(array, i) for i, array in enumerate(arrays)], buffer=buffer).result()
-    for i, (array, number) in enumerate(results):
-        assert array.shape == (100, 100 + i)
+    used = region.end
+    samples = [(array, array[:2], i) for i, array in enumerate(arrays[:-1])]
+    assert [region.offset_of(x) is not None for x in (first, arrays[3], arrays[3][4:], first.T)] == [True] * 3 + [False]
+    results = pool.submit(identity, samples, region=region).result()
+    assert region.end == used
+    for i, (array, part, number) in enumerate(results):
+        assert array.shape == arrays[i].shape
+        assert part.shape == arrays[i][:2].shape
         assert (array == i).all()
         assert number == i
-    with pytest.raises(InvalidState, match="submitted already"):
-        pool.submit(identity, [], buffer=buffer)
-    with pytest.raises(TypeError, match="holds Python objects"):
-        pool.input_buffer().place((2,), object)
+    assert region.offset_of(np.zeros(3)) is None
+    assert region.empty(2, object).tolist() == [None, None]
+
+
+def test_memory_of_inputs_is_free_when_nothing_refers_to_it():
+    """A region's segment is used again after its arrays and chunks are gone, also when it grew meanwhile."""
+    with WorkerPool(1) as pool:
+        identity = pool.register(lambda x: x.sum())
+        for i in range(10):
+            region = pool.region()
+            arrays = [region.empty((50_000 + i,), np.uint8) for _ in range(4)]
+            for array in arrays:
+                array[...] = i
+            assert pool.submit(identity, [(x,) for x in arrays], region=region).result() == [(50_000 + i) * i] * 4
+            del region, arrays, array
+        assert pool.statistics()["input_segments"] == 1
 
 
 def test_a_whole_chunk_in_one_call(pool):
@@ -229,7 +232,7 @@ def test_too_little_memory_is_an_exception_with_the_number(pool):
         pool.submit(huge, [(1_000_000_000_000_000,)]).result()
     assert pool.submit(huge, [(5,)]).result()[0].tolist() == [1] * 5
     with pytest.raises(MemoryError, match="more bytes of shared memory"):
-        pool.input_buffer(1 << 50)
+        pool.region(1 << 50)
 
 
 def test_failing_samples_among_good_ones(pool):

@@ -14,17 +14,17 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pipeflow.errors import FunctionTimeout, InvalidState, WorkerDied
 from pipeflow.executor.workers import zygote
 from pipeflow.executor.workers.channel import Channel
-from pipeflow.executor.workers.segments import Packed, Recycler, Segment, create_descriptor, reserve
+from pipeflow.executor.workers.segments import Packed, Recycler, Segment, create_descriptor, name_of, reserve
 from pipeflow.executor.workers.worker import (
     IDLE,
     LOAD,
@@ -41,6 +41,7 @@ from pipeflow.executor.workers.worker import (
 _SHORT_CHUNK = 20_000_000  # nanoseconds; a second chunk waits at the worker while chunks take less
 _GRACE = 1.0  # seconds for a worker to finish its chunk when the pool closes
 _STACK_WAIT = 0.5
+_NOTHING = np.empty(0, np.uint8)
 _LIBRARY = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -54,19 +55,37 @@ class Registered:
     nanoseconds: float = 0.0  # running mean of a chunk's time
     nanoseconds_per_sample: float = 0.0
     input_bytes: int = 0
-    result_bytes: int = 0  # largest result so far: the next output segment starts with this size
+    result_bytes: int = 0  # of the largest chunks: the next output segment starts with this size
+
+
+class Kind(NamedTuple):
+    """The shape and dtype that all samples of a result have."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """The size of a sample."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
 
 
 @dataclass(eq=False)
 class Job:
-    """A chunk on its way; `finished` is set when either `error` or the results are there."""
+    """A chunk on its way; `finished` is set when either `error` or the results are there.
+
+    `lease` keeps the input from being used for something else, `block` the memory of foreseen results.
+    """
 
     number: int
     registered: Registered
     input: Segment
+    lease: np.ndarray | None
     samples: Packed
     count: int
     on_done: Callable[[], Any] | None
+    block: "Foreseen | None" = None
+    places: tuple[tuple[int, Any, tuple[int, ...]] | None, ...] = ()
     finished: threading.Event = field(default_factory=threading.Event)
     error: BaseException | None = None
     error_sample: int | None = None
@@ -75,6 +94,31 @@ class Job:
     output: Segment | None = None
     cancelled: bool = False
     pinned: bool = False
+
+
+class Foreseen:
+    """Memory for all results of a batch, one dense array an output; it is free again when nothing refers to it."""
+
+    def __init__(self, home: Recycler, samples: int, kinds: Sequence[Kind | None]) -> None:
+        size, self.offsets = 0, []
+        for kind in kinds:
+            self.offsets.append(size)
+            if kind is not None:
+                size += -(-samples * kind.nbytes // 64) * 64
+        self.kinds = kinds
+        self.segment = home.take(size)
+        flat = self.segment.lease(home.free)
+        self.arrays = [
+            kind and flat[at : at + samples * kind.nbytes].view(kind.dtype).reshape(samples, *kind.shape)
+            for at, kind in zip(self.offsets, kinds)
+        ]
+
+    def places(self, begin: int, end: int) -> tuple[tuple[int, Any, tuple[int, ...]] | None, ...]:
+        """Where the results of some samples are to lie: offset, dtype and shape of each output."""
+        return tuple(
+            kind and (at + begin * kind.nbytes, name_of(kind.dtype), (end - begin, *kind.shape))
+            for at, kind in zip(self.offsets, self.kinds)
+        )
 
 
 class _Worker:
@@ -144,8 +188,9 @@ class Dispatcher(threading.Thread):
         self.pinned: deque[Job] = deque()  # for the first worker only
         self.registry: dict[int, Registered] = {}
         self.loads: deque[Registered] = deque()
-        self.outputs = Recycler(itertools.count(2, 2))
-        self.inputs = Recycler(itertools.count(1, 2))
+        self.outputs = Recycler(itertools.count(3, 3))
+        self.blocks = Recycler(itertools.count(2, 3))
+        self.inputs = Recycler(itertools.count(1, 3))
         self.closing = False
         self.broken: BaseException | None = None
         self.has_room = True  # False while no worker can take another chunk: then nobody needs to ring
@@ -255,7 +300,6 @@ class Dispatcher(threading.Thread):
                 raise InvalidState("this chunk was cancelled")
             self._send(worker, job)
         except (MemoryError, OSError, InvalidState) as error:
-            self.inputs.give_back(job.input)
             self._finish(job, error)
         return True
 
@@ -266,7 +310,15 @@ class Dispatcher(threading.Thread):
     def _send(self, worker: _Worker, job: Job) -> None:
         job.output = self.outputs.take(job.registered.result_bytes)
         self._load(worker, job.registered)
-        new = [x for x in (job.input, job.output) if x.number not in worker.known]
+        while self.inputs.dead:
+            number = self.inputs.dead.popleft()
+            for other in self.workers:
+                if other is not None and number in other.known:
+                    other.known.discard(number)
+                    other.gone.append(number)
+        block = job.block.segment if job.block is not None else None
+        needed = (job.input, job.output) if block is None else (job.input, job.output, block)
+        new = [x for x in needed if x.number not in worker.known]
         worker.known.update(x.number for x in new)
         chunk = Chunk(
             ticket=job.number,
@@ -276,6 +328,9 @@ class Dispatcher(threading.Thread):
             input_size=job.input.size,
             output=job.output.number,
             output_size=job.output.size,
+            block=block.number if block is not None else 0,
+            block_size=block.size if block is not None else 0,
+            places=job.places,
             new=tuple(x.number for x in new),
             gone=tuple(worker.gone),
         )
@@ -305,21 +360,23 @@ class Dispatcher(threading.Thread):
         registered.nanoseconds += (done.nanoseconds - registered.nanoseconds) * weight
         registered.nanoseconds_per_sample += (per_sample - registered.nanoseconds_per_sample) * weight
         job.output.remap(done.output_size)
-        registered.result_bytes = max(registered.result_bytes, done.output_size)
-        job.flat = job.output.lease(self.outputs.free)
+        if done.output_used > registered.result_bytes:
+            registered.result_bytes = done.output_used
+        else:  # slowly, so that one small chunk among large ones makes no memory grow again
+            registered.result_bytes += round((done.output_used - registered.result_bytes) * 0.1)
+        if done.output_used:
+            job.flat = job.output.lease(self.outputs.free)
+        else:
+            self.outputs.give_back(job.output)
+            job.flat = _NOTHING
         job.content = Packed._make(done.content)
         if done.input_kept:
-            for other in self.workers:
-                if other is not None and job.input.number in other.known:
-                    other.known.discard(job.input.number)
-                    other.gone.append(job.input.number)
-            job.input.close()
-        else:
-            self.inputs.give_back(job.input)
+            job.input.retired = True
         self._finish(job, None)
 
     def _finish(self, job: Job, error: BaseException | None) -> None:
         job.error = error
+        job.lease = job.block = None
         job.finished.set()
         if job.on_done is not None:
             job.on_done()
@@ -398,7 +455,6 @@ class Dispatcher(threading.Thread):
         finally:
             if job is not None:
                 self._take_back_output(job)
-                self.inputs.give_back(job.input)
                 self._finish(job, error)
 
     def _take_last_messages(self, worker: _Worker) -> None:
@@ -464,8 +520,8 @@ class Dispatcher(threading.Thread):
             if registered.descriptor is not None:
                 os.close(registered.descriptor)
         self.registry.clear()
-        self.inputs.close()
-        self.outputs.close()
+        for recycler in (self.inputs, self.outputs, self.blocks):
+            recycler.close()
         if self._selector is not None:
             self._selector.close()
 

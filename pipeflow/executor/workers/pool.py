@@ -24,10 +24,10 @@ import numpy as np
 
 from pipeflow.errors import Failed, InvalidState, function_name
 from pipeflow.executor.workers import check_start_method, zygote
-from pipeflow.executor.workers.dispatcher import Dispatcher, Job, Registered
+from pipeflow.executor.workers.dispatcher import Dispatcher, Foreseen, Job, Kind, Registered
 from pipeflow.executor.workers.exceptions import unpack_exception
 from pipeflow.executor.workers.functions import dumps_function
-from pipeflow.executor.workers.segments import OWN_BELOW, Writer, create_descriptor, read, reserve, unpack
+from pipeflow.executor.workers.segments import OWN_BELOW, Region, create_descriptor, name_of, read, reserve, unpack
 from pipeflow.executor.workers.worker import Task
 
 
@@ -42,18 +42,31 @@ class Handle:
         return self._registered.task.name
 
 
-class InputBuffer:
-    """Shared memory to write inputs straight into; arrays from `place` are sent without a copy."""
+class Column:
+    """One argument of all calls of a batch, laid into a region once: a dense array, a list of arrays, or plain values."""
 
-    def __init__(self, writer: Writer) -> None:
-        self._writer: Writer | None = writer
-        self.place = writer.place
+    def __init__(self, region: Region, values: Any, samples: Sequence[int], plain: bool = False) -> None:
+        self._offset: int | None = None
+        self._entries: list[Any] | None = None
+        self._values = values
+        if plain:
+            return
+        if isinstance(values, np.ndarray) and not values.dtype.hasobject and len(samples) == len(values):
+            self._offset = region.dense(values)
+        elif type(values) is list:
+            self._entries = [region.put(values[sample]) for sample in samples]
+        else:
+            self._entries = [region.put(values[sample, ...]) for sample in samples]
 
-    def take(self) -> Writer:
-        if self._writer is None:
-            raise InvalidState("this input buffer has been submitted already: get a new one for each chunk")
-        writer, self._writer = self._writer, None
-        return writer
+    def part(self, begin: int, end: int) -> tuple[bool | None, Any]:
+        """What a worker is told of some of the calls."""
+        if self._entries is not None:
+            return False, self._entries[begin:end]
+        if self._offset is None:
+            return None, self._values[begin:end]
+        values = self._values
+        stride = values.nbytes // len(values)
+        return True, (self._offset + begin * stride, name_of(values.dtype), (end - begin, *values.shape[1:]))
 
 
 class Ticket:
@@ -81,38 +94,27 @@ class Ticket:
     def result(self, timeout: float | None = None) -> list[Any]:
         """The results in order; arrays are views of shared memory that is used again when the last view is gone."""
         values, failures = self._take(timeout)
+        assert values is not None, "nothing was foreseen"
         flat, self._job.flat = self._job.flat, None
         assert flat is not None
-        results = [None if entry is None else read(entry, flat, OWN_BELOW) for entry in values]
+        results = [read(entry, flat, OWN_BELOW) for entry in values]
         for index, error in failures:
             results[index] = Failed(error)
         return results
 
-    def copy_into(self, destinations: Sequence[Sequence[np.ndarray]], timeout: float | None = None) -> list[Any]:
-        """Copies the results of each sample into the arrays given for it and gives the shared memory back at once.
+    def results_beside(self) -> list[Any] | None:
+        """As `result`, with None for what lies in its foreseen place: a sample, one of its results, or all of them."""
+        values, failures = self._take(None)
+        if values is None:
+            return None
+        flat, self._job.flat = self._job.flat, None
+        assert flat is not None
+        results = [read(entry, flat, OWN_BELOW) for entry in values]
+        for index, error in failures:
+            results[index] = Failed(error)
+        return results
 
-        A sample's result is one array or a tuple of arrays. Returns, per sample, True or a `Failed`.
-        """
-        results = self.result(timeout)
-        outcome: list[Any] = []
-        for index, (result, targets) in enumerate(zip(results, destinations, strict=True)):
-            if isinstance(result, Failed):
-                outcome.append(result)
-                continue
-            arrays = result if isinstance(result, tuple | list) else (result,)
-            if len(arrays) != len(targets):
-                raise ValueError(f"sample {index} of the chunk has {len(arrays)} results, {len(targets)} are expected")
-            for number, (array, target) in enumerate(zip(arrays, targets)):
-                if array.shape != target.shape or array.dtype != target.dtype:
-                    raise ValueError(
-                        f"result {number} of sample {index} of the chunk is {array.dtype} {array.shape}, "
-                        f"its destination {target.dtype} {target.shape}"
-                    )
-                np.copyto(target, array)
-            outcome.append(True)
-        return outcome
-
-    def _take(self, timeout: float | None) -> tuple[list[Any], list[tuple[int, BaseException]]]:
+    def _take(self, timeout: float | None) -> tuple[list[Any] | None, list[tuple[int, BaseException]]]:
         job = self._job
         if not job.finished.wait(timeout):
             raise TimeoutError(f"the chunk of {job.registered.task.name} is not finished after {timeout:g} s")
@@ -148,6 +150,7 @@ class WorkerPool:
         self._started = False
         self._starting = threading.Lock()
         self._inherited: dict[int, Callable[..., Any]] = {}
+        self._region_bytes = 0
         self._owner = os.getpid()
         self._finalizer = weakref.finalize(self, _ask_to_end, self._dispatcher)
         self._finalizer.atexit = False
@@ -199,43 +202,86 @@ class WorkerPool:
             self._dispatcher.ring()
         return Handle(registered)
 
-    def input_buffer(self, size: int = 0) -> InputBuffer:
-        """Shared memory for the arrays of one chunk, with room for `size` bytes at first; it grows as needed."""
+    def region(self, size: int = 0) -> Region:
+        """Shared memory for inputs: arrays made in it are sent without a copy. It grows as needed."""
         self._check_usable()
-        return InputBuffer(Writer(self._dispatcher.inputs.take(size)))
+        return Region(self._dispatcher.inputs, max(size, self._region_bytes))
+
+    def foresee(self, samples: int, kinds: Sequence[Kind | None]) -> Foreseen:
+        """Memory for the results of a batch whose kinds are foreseen, None for a result of unknown kind."""
+        return Foreseen(self._dispatcher.blocks, samples, kinds)
 
     def submit(
         self,
         handle: Handle,
         samples: Iterable[tuple[Any, ...]],
         *,
-        buffer: InputBuffer | None = None,
+        region: Region | None = None,
         on_done: Callable[[], Any] | None = None,
         pinned: bool = False,
     ) -> Ticket:
         """Queues a chunk; `on_done` is called when it is finished, on the pool's thread, and must be brief.
 
-        Chunks that are `pinned` all go to the same worker, one after another: to functions that keep a state there.
+        Arrays of the samples that were made in `region` are not copied. Chunks that are `pinned` all go to the same worker,
+        one after another: to functions that keep a state there.
         """
         if not self._started:
             self.start()
         self._check_usable()
         registered = handle._registered
-        writer = buffer.take() if buffer is not None else Writer(self._dispatcher.inputs.take(registered.input_bytes))
-        try:
-            entries = [writer.put(sample) for sample in samples]
-            packed = writer.pack(entries)
-        except BaseException:
-            self._dispatcher.inputs.give_back(writer.segment)
-            raise
-        registered.input_bytes = max(registered.input_bytes, writer.end)
-        job = Job(next(_JOBS), registered, writer.segment, packed, len(entries), on_done, pinned=pinned)
-        (self._dispatcher.pinned if pinned else self._dispatcher.queue).append(job)
-        if self._dispatcher.has_room or pinned:
-            self._dispatcher.ring()
-        if self._dispatcher.broken is not None or self._dispatcher.closing:
-            self._fail_late(job)
-        return Ticket(job)
+        if region is None:
+            region = Region(self._dispatcher.inputs, registered.input_bytes)
+        entries = [region.put(sample) for sample in samples]
+        packed = region.pack(entries)
+        registered.input_bytes = max(registered.input_bytes, region.end)
+        job = Job(
+            next(_JOBS), registered, region.segment, region.lease, packed, len(entries), on_done, pinned=pinned
+        )  # fmt: skip
+        return self._queue([job])[0]
+
+    def submit_columns(
+        self,
+        handle: Handle,
+        columns: Sequence[Column],
+        chunks: Sequence[tuple[int, int]],
+        *,
+        region: Region,
+        foreseen: Foreseen | None = None,
+        on_done: Callable[[], Any] | None = None,
+    ) -> list[Ticket]:
+        """Queues a batch whose arguments lie in a region, one chunk for each range of samples."""
+        if not self._started:
+            self.start()
+        self._check_usable()
+        jobs = []
+        for begin, end in chunks:
+            packed = region.pack((end - begin, [column.part(begin, end) for column in columns]))
+            jobs.append(
+                Job(
+                    next(_JOBS),
+                    handle._registered,
+                    region.segment,
+                    region.lease,
+                    packed,
+                    end - begin,
+                    on_done,
+                    foreseen,
+                    () if foreseen is None else foreseen.places(begin, end),
+                )
+            )
+        self._region_bytes = max(self._region_bytes, region.end)
+        return self._queue(jobs)
+
+    def _queue(self, jobs: Sequence[Job]) -> list[Ticket]:
+        dispatcher = self._dispatcher
+        for job in jobs:
+            (dispatcher.pinned if job.pinned else dispatcher.queue).append(job)
+        if dispatcher.has_room or jobs[0].pinned:
+            dispatcher.ring()
+        if dispatcher.broken is not None or dispatcher.closing:
+            for job in jobs:
+                self._fail_late(job)
+        return list(map(Ticket, jobs))
 
     def close(self) -> None:
         """Ends the workers, after a moment for what they are doing; chunks that still wait fail."""
@@ -258,11 +304,12 @@ class WorkerPool:
 
     def result_blocks(self) -> list[int]:
         """The sizes of the shared memory for results, in bytes."""
-        return sorted(x.size for x in list(self._dispatcher.outputs.made))
+        return sorted(x.size for x in (*self._dispatcher.outputs.made, *self._dispatcher.blocks.made))
 
     def statistics(self) -> dict[str, int]:
         """Sizes of the shared memory and the number of replaced workers."""
-        inputs, outputs = list(self._dispatcher.inputs.made), list(self._dispatcher.outputs.made)
+        inputs = list(self._dispatcher.inputs.made)
+        outputs = [*self._dispatcher.outputs.made, *self._dispatcher.blocks.made]
         return {
             "input_segments": len(inputs),
             "input_bytes": sum(x.size for x in inputs),

@@ -13,6 +13,7 @@ import mmap
 import os
 import pickle
 import tempfile
+import threading
 import weakref
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -113,6 +114,7 @@ class Segment:
             self._finalizer = weakref.finalize(self, os.close, descriptor)
         self._finalizer.atexit = False
         self.size = 0
+        self.retired = False  # a worker still refers to it: not to be used again
         self.remap(size)
 
     def remap(self, size: int) -> None:
@@ -158,33 +160,17 @@ class Writer:
     def __init__(self, segment: Segment) -> None:
         self.segment = segment
         self.end = 0
-        self._placed: dict[int, tuple[np.ndarray, tuple[Any, ...]]] = {}
-
-    def place(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
-        """An array inside the segment for the caller to fill; `put` of this very object then copies nothing."""
-        dtype = np.dtype(dtype)
-        if dtype.hasobject:
-            raise TypeError(f"an array of dtype {dtype} holds Python objects and cannot lie in shared memory")
-        shape = tuple(int(x) for x in shape)
-        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        offset = self._take(size)
-        array: np.ndarray = np.ndarray(shape, dtype, self.segment.flat, offset)
-        self._placed[id(array)] = (array, (offset, _name_of(dtype), shape))
-        return array
 
     def put(self, value: Any) -> tuple[Any, ...]:
         """The entry of a value after laying it down."""
         kind = type(value)
         if kind is np.ndarray:
-            if self._placed and id(value) in self._placed:
-                return self._placed[id(value)][1]
             dtype = value.dtype
             if dtype.hasobject:
                 return (value,)
             shape = value.shape
-            offset = self._take(value.nbytes)
-            np.ndarray(shape, dtype, self.segment.flat, offset)[...] = value
-            return offset, _name_of(dtype), shape
+            offset = self._lay(value)
+            return offset, name_of(dtype), shape
         if (kind is tuple or kind is list) and not _NESTED.isdisjoint(map(type, value)):
             return kind is tuple, [self.put(x) for x in value]
         return (value,)
@@ -198,6 +184,12 @@ class Writer:
         self.segment.flat[start : start + len(data)] = np.frombuffer(data, np.uint8)
         return Packed(None, start, len(data))
 
+    def _lay(self, array: np.ndarray) -> int:
+        """Copies an array into the segment; where it lies there."""
+        offset = self._take(array.nbytes)
+        np.ndarray(array.shape, array.dtype, self.segment.flat, offset)[...] = array
+        return offset
+
     def _take(self, size: int) -> int:
         start = self.end
         end = start + size
@@ -207,6 +199,66 @@ class Writer:
         return min(start, self.segment.size)
 
 
+class Region(Writer):
+    """Shared memory for the inputs of workers. Arrays made in it are sent from where they lie, others are copied into it.
+
+    Several threads may take memory from it at once. It grows by a new mapping of the same segment; the segment is free
+    again when the region, all its arrays and whoever holds `lease` are gone.
+    """
+
+    def __init__(self, home: "Recycler", size: int = 0) -> None:
+        super().__init__(home.take(size))
+        self.lease = self.segment.lease(home.free)
+        self._mappings = [(self.segment.address, self.segment.size)]
+        self._lock = threading.Lock()
+        self._filled = False
+
+    def take(self, nbytes: int) -> np.ndarray:
+        """So many bytes as uint8."""
+        with self._lock:
+            self._filled = True
+            start = super()._take(nbytes)
+            if self.segment.address != self._mappings[-1][0]:
+                self._mappings.append((self.segment.address, self.segment.size))
+                mapping = Block("shared", self.segment.size, self.segment.address, (self.lease, self.segment.map))
+                self.lease = np.asarray(Lease(mapping, deque(maxlen=0)))
+            return self.lease[start : start + nbytes]
+
+    def empty(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
+        """An uninitialised array; one of Python objects lies on the heap."""
+        dtype = np.dtype(dtype)
+        if dtype.hasobject:
+            return np.empty(shape, object)
+        count = 1
+        for extent in shape:
+            count *= int(extent)
+        return self.take(count * dtype.itemsize).view(dtype).reshape(shape)
+
+    def offset_of(self, array: np.ndarray) -> int | None:
+        """Where in the segment an array lies, None for one that lies elsewhere or not in one piece."""
+        if not self._filled or not array.flags.c_contiguous:
+            return None
+        at = array.__array_interface__["data"][0]
+        for address, size in self._mappings:
+            if address <= at and at + array.nbytes <= address + size:
+                return at - address
+        return None
+
+    def dense(self, array: np.ndarray) -> int:
+        """Where the samples of an array begin, one after another, in the segment."""
+        offset = self.offset_of(array)
+        return self._lay(array) if offset is None else offset
+
+    def _lay(self, array: np.ndarray) -> int:
+        offset = self.offset_of(array)
+        if offset is None:
+            with self._lock:
+                offset = super()._take(array.nbytes)
+                flat = self.segment.flat
+            np.ndarray(array.shape, array.dtype, flat, offset)[...] = array
+        return offset
+
+
 def unpack(packed: Packed, segment: Segment) -> Any:
     """The table that `Writer.pack` wrote."""
     if packed.table is not None:
@@ -214,8 +266,10 @@ def unpack(packed: Packed, segment: Segment) -> Any:
     return pickle.loads(memoryview(segment.map)[packed.start : packed.start + packed.length])
 
 
-def read(entry: tuple[Any, ...], flat: np.ndarray, own_below: int = 0) -> Any:
-    """The value of an entry: arrays are views of `flat`, read-only where it is; those of few bytes are copied out."""
+def read(entry: tuple[Any, ...] | None, flat: np.ndarray, own_below: int = 0) -> Any:
+    """The value of an entry, None without one: arrays are views of `flat`, read-only where it is; small ones are copies."""
+    if entry is None:
+        return None
     if len(entry) == 3:
         array: np.ndarray = np.ndarray(entry[2], entry[1], flat, entry[0])
         return array.copy() if array.nbytes < own_below else array
@@ -225,7 +279,21 @@ def read(entry: tuple[Any, ...], flat: np.ndarray, own_below: int = 0) -> Any:
     return tuple(values) if entry[0] else values
 
 
-def _name_of(dtype: np.dtype) -> Any:
+def read_columns(count: int, columns: Sequence[tuple[bool | None, Any]], flat: np.ndarray) -> list[tuple[Any, ...]]:
+    """The samples of a chunk whose inputs came one by one: dense arrays, lists of entries, or (None) plain values."""
+    lists = []
+    for dense, content in columns:
+        if dense is None:
+            lists.append(content)
+        elif not dense:
+            lists.append([read(entry, flat) for entry in content])
+        else:
+            array = read(content, flat)
+            lists.append(array if array.ndim > 1 else [array[index, ...] for index in range(count)])
+    return list(zip(*lists))
+
+
+def name_of(dtype: np.dtype) -> Any:
     """The short name of a dtype where there is one that says everything, else the dtype itself."""
     return dtype.str if dtype.isbuiltin == 1 or dtype.kind in "SUmM" else dtype
 
@@ -236,6 +304,7 @@ class Recycler:
     def __init__(self, numbers: Iterable[int]) -> None:
         self._numbers = iter(numbers)
         self.free: deque[Block] = deque()
+        self.dead: deque[int] = deque()  # numbers of segments that will not be used again
         self.made: weakref.WeakSet[Segment] = weakref.WeakSet()
 
     def give_back(self, segment: Segment) -> None:
@@ -243,13 +312,17 @@ class Recycler:
 
     def take(self, size: int = 0) -> Segment:
         """The segment that was given back last, whose pages are warm; a new one when there is none."""
-        try:
-            segment: Segment = self.free.pop().owner[0]
-        except IndexError:
-            segment = Segment(next(self._numbers), size=max(size, FIRST_SIZE))
-            self.made.add(segment)
-        segment.ensure(size)
-        return segment
+        while True:
+            try:
+                segment: Segment = self.free.pop().owner[0]
+            except IndexError:
+                segment = Segment(next(self._numbers), size=max(size, FIRST_SIZE))
+                self.made.add(segment)
+            if not segment.retired:
+                segment.ensure(size)
+                return segment
+            self.dead.append(segment.number)
+            segment.close()
 
     def close(self) -> None:
         """Frees what nobody uses; what is still leased goes when its lease ends."""

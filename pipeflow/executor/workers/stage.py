@@ -6,6 +6,7 @@ when the last chunk is back the batch becomes claimable again, and the second vi
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,10 +15,19 @@ from pipeflow.declare import Args
 from pipeflow.errors import Failed, add_notes
 from pipeflow.executor.batch import BatchRun, check_outputs
 from pipeflow.executor.steps import WholeStep
-from pipeflow.executor.workers.pool import Ticket, WorkerPool
+from pipeflow.executor.workers.dispatcher import Foreseen, Kind
+from pipeflow.executor.workers.pool import Column, Ticket, WorkerPool
+from pipeflow.executor.workers.segments import OWN_BELOW
 from pipeflow.plan import Plan, Step
 
-Sent = tuple[Sequence[int], Ticket]  # the samples of a chunk, and the chunk
+
+class Sent(NamedTuple):
+    """A batch that is with the workers."""
+
+    samples: Sequence[int]
+    chunks: Sequence[tuple[int, int]]  # begin and end of each among the samples
+    tickets: Sequence[Ticket]
+    foreseen: Foreseen | None
 
 
 class ProcessStep(WholeStep):
@@ -31,6 +41,8 @@ class ProcessStep(WholeStep):
         call = self.op.worker_hook(Args(**arguments))
         self.whole = call.whole
         self.workers = workers
+        # What the results will look like: as promised, or as in the last batch.
+        self.kinds = [Kind(spec.shape, spec.dtype) if spec.static else None for spec in step.specs]
         try:
             self.handle = workers.register(
                 call.function, name=call.name, whole_chunk=call.whole, writable=True, keep_going=not call.whole,
@@ -48,17 +60,20 @@ class ProcessStep(WholeStep):
             batch.values[slot] = [None] * batch.size
         active = batch.active(step.guard)
         samples: Sequence[int] = range(batch.size) if active is None else active
-        batch.sent = sent = []
         if not samples:
+            batch.sent = Sent((), (), (), None)
             return False
-        inputs = [batch.values[slot] for slot in step.inputs]
-        keys = self.batch_keys(batch).tolist()
-        rows = [
-            (keys[sample], *[x[sample] if type(x) is list else x[sample, ...] for x in inputs]) for sample in samples
-        ]
-        size = len(rows) if self.whole else self.workers.chunk_size(self.handle, len(rows))
-        starts = range(0, len(rows), size)
-        left = len(starts) + 1  # one more for this loop, which must be over before the results are taken in
+        region = batch.region or self.workers.region()
+        keys = self.batch_keys(batch)
+        columns = [Column(region, (keys if active is None else keys[active]).tolist(), samples, plain=True)]
+        columns += [Column(region, batch.values[slot], samples) for slot in step.inputs]
+        count = len(samples)
+        size = count if self.whole else self.workers.chunk_size(self.handle, count)
+        chunks = [(begin, min(begin + size, count)) for begin in range(0, count, size)]
+        foreseen = None
+        if not self.whole and sum(kind.nbytes for kind in self.kinds if kind is not None) >= OWN_BELOW:
+            foreseen = self.workers.foresee(count, self.kinds)
+        left = len(chunks) + 1  # one more for this call, which must be over before the results are taken in
         lock = threading.Lock()
 
         def one_less() -> None:
@@ -69,9 +84,10 @@ class ProcessStep(WholeStep):
             if back:
                 resume(batch)
 
-        for at in starts:
-            ticket = self.workers.submit(self.handle, rows[at : at + size], on_done=one_less)
-            sent.append((samples[at : at + size], ticket))
+        tickets = self.workers.submit_columns(
+            self.handle, columns, chunks, region=region, foreseen=foreseen, on_done=one_less
+        )  # fmt: skip
+        batch.sent = Sent(samples, chunks, tickets, foreseen)
         one_less()
         return True
 
@@ -107,29 +123,66 @@ class ProcessStep(WholeStep):
 
     def collect(self, batch: BatchRun) -> None:
         """Takes in what came back: results as views of shared memory, failures with their samples."""
-        sent: list[Sent] = batch.sent
+        sent: Sent = batch.sent
         batch.sent = None
-        columns = [batch.values[slot] for slot in self.step.outputs]
-        for samples, ticket in sent:
+        places = [] if sent.foreseen is None else list(map(_own, sent.foreseen.arrays))
+        results: list[Any] = []
+        for (begin, end), ticket in zip(sent.chunks, sent.tickets):
+            samples = sent.samples[begin:end]
             try:
-                results = ticket.result()
+                found = ticket.results_beside()
             except Exception as error:
                 culprit = ticket.failed_sample
+                results += [_LOST] * len(samples)
                 if self.contained:
                     self._collect_one_by_one(batch, samples, error, culprit)
-                    continue
-                batch.fail(error, self.step, -1 if culprit is None or self.whole else samples[culprit])
-                continue
-            if self.whole:
-                results = zip(*results[0]) if columns else [()] * len(samples)  # type: ignore[assignment]
-            for sample, result in zip(samples, results):
-                if isinstance(result, Failed):
-                    batch.fail(result.error, self.step, sample)
                 else:
-                    for column, value in zip(columns, result):
-                        column[sample] = value
+                    batch.fail(error, self.step, -1 if culprit is None or self.whole else samples[culprit])
+                continue
+            if self.whole and found is not None:
+                places = [_own(column) if isinstance(column, np.ndarray) else None for column in found[0]]
+                found = list(zip(*found[0])) if any(x is None for x in places) else None
+            results += [None] * len(samples) if found is None else found
+        if len(sent.samples) == batch.size and results and all(result is None for result in results):
+            for slot, array in zip(self.step.outputs, places):
+                batch.values[slot] = array
+        else:
+            self._scatter(batch, sent.samples, results, places)
+        if not self.whole and not any(result is _LOST for result in results):
+            self.kinds = [_kind_of(batch.values[slot]) for slot in self.step.outputs]
         if batch.error is None and (self.contained or not batch.failures):
             check_outputs(batch, self.step)
             inputs = [batch.values[slot] for slot in self.step.inputs]
             if any(batch.layouts[slot] is None for slot in self.step.outputs):
                 self._find_layouts(batch, inputs)
+
+    def _scatter(
+        self, batch: BatchRun, samples: Sequence[int], results: Sequence[Any], places: Sequence[np.ndarray | None]
+    ) -> None:  # fmt: skip
+        """Puts the results of single samples into their columns."""
+        columns = [batch.values[slot] for slot in self.step.outputs]
+        for index, (sample, result) in enumerate(zip(samples, results)):
+            if result is _LOST:
+                continue
+            if isinstance(result, Failed):
+                batch.fail(result.error, self.step, sample)
+                continue
+            for output, column in enumerate(columns):
+                value = None if result is None else result[output]
+                column[sample] = places[output][index, ...] if value is None else value  # type: ignore[index]
+
+
+_LOST = object()  # in place of the results of a chunk that has none; what becomes of it is settled already
+
+
+def _own(array: np.ndarray | None) -> np.ndarray | None:
+    """An array of small samples in memory of its own: who keeps labels should not keep the images of the batch."""
+    return array.copy() if array is not None and array.nbytes < len(array) * OWN_BELOW else array
+
+
+def _kind_of(values: Any) -> Kind | None:
+    if isinstance(values, np.ndarray):
+        return Kind(values.shape[1:], values.dtype)
+    found = {(value.shape, value.dtype) for value in values if value is not None}
+    kind = Kind(*found.pop()) if len(found) == 1 else None
+    return None if kind is None or kind.dtype.hasobject else kind

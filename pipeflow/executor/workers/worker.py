@@ -20,7 +20,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,7 @@ import numpy as np
 
 from pipeflow.executor.workers.channel import Channel
 from pipeflow.executor.workers.exceptions import PackedException, pack_exception
-from pipeflow.executor.workers.segments import Packed, Segment, Writer, read, unpack
+from pipeflow.executor.workers.segments import Packed, Segment, Writer, read, read_columns, unpack
 from pipeflow.tensors import Block
 
 # Read by BLAS libraries, OpenMP, Numba and OpenCV when they load: there are several workers, so each has one thread.
@@ -79,16 +79,23 @@ class Chunk(NamedTuple):
     input_size: int
     output: int
     output_size: int
+    block: int  # the segment of results whose shapes were foreseen, 0 for none
+    block_size: int
+    places: tuple[tuple[int, Any, tuple[int, ...]] | None, ...]  # of each result in it: first offset, dtype, shape
     new: tuple[int, ...]  # numbers of the segments whose descriptors come with this message
     gone: tuple[int, ...]  # numbers of segments that will not be used again
 
 
 class Done(NamedTuple):
-    """What became of a chunk; `content` holds the entries of the results in order, and the failures by sample."""
+    """What became of a chunk; `content` holds the entries of the results in order, and the failures by sample.
+
+    The entries are None when every result lies in its place in the block; so is the entry of a sample, and of a result.
+    """
 
     ticket: int
     content: tuple[Any, ...]  # a Packed
     output_size: int
+    output_used: int  # bytes written there
     input_kept: bool  # the function still refers to its input: the segment must not be used again
     nanoseconds: int
 
@@ -232,24 +239,35 @@ class _Worker:
         source.remap(chunk.input_size)
         target.remap(chunk.output_size)
         returned: deque[Block] = deque()
-        content = self.results(chunk, self.tasks[chunk.task], returned, Writer(target))
+        places: list[np.ndarray | None] = []
+        if chunk.block:
+            block = self.segments[chunk.block]
+            block.remap(chunk.block_size)
+            places = [x and np.ndarray(x[2], x[1], block.flat, x[0]) for x in chunk.places]  # type: ignore[misc]
+        writer = Writer(target)
+        content = self.results(chunk, self.tasks[chunk.task], returned, writer, places)
         if not returned:
             gc.collect(0)  # a reference cycle of the function may hold its input; any other holder keeps it for good
-        if not returned:
-            self.segments.pop(chunk.input).close()
         elapsed = time.monotonic_ns() - began
         try:
-            self.channel.send(Done(chunk.ticket, tuple(content), target.size, not returned, elapsed))
+            self.channel.send(Done(chunk.ticket, tuple(content), target.size, writer.end, not returned, elapsed))
         except OSError:
             os._exit(CONNECTION_LOST)
         self.status[0] = IDLE
 
-    def results(self, chunk: Chunk, loaded: _Loaded, returned: "deque[Block]", writer: Writer) -> Packed:
-        """Calls the function on every sample; its results and failures lie in the output segment afterwards."""
+    def results(
+        self, chunk: Chunk, loaded: _Loaded, returned: "deque[Block]", writer: Writer, places: "Sequence[np.ndarray | None]"
+    ) -> Packed:
+        """Calls the function on every sample; its results lie in their places or in the output segment afterwards."""
         flat = self.segments[chunk.input].lease(returned)
         if not loaded.task.writable:
             flat.flags.writeable = False
-        samples = [read(entry, flat) for entry in unpack(Packed._make(chunk.samples), self.segments[chunk.input])]
+        content = unpack(Packed._make(chunk.samples), self.segments[chunk.input])
+        if isinstance(content, tuple):
+            count, columns = content
+            samples = read_columns(count, columns, flat)
+        else:
+            samples = [read(entry, flat) for entry in content]
         del flat
         entries: list[tuple[Any, ...] | None] = []
         failures: list[tuple[int, PackedException | None]] = []
@@ -261,15 +279,35 @@ class _Worker:
                 failures.append((index, loaded.broken))
                 break
             try:
-                entries.append(writer.put(loaded.function(*arguments)))
+                value = loaded.function(*arguments)
+                entries.append(_lay(value, index, places, writer) if places else writer.put(value))
+                del value
             except BaseException as error:
                 entries.append(None)
                 failures.append((index, pack_exception(error)))
                 if not loaded.task.keep_going:
                     break
         try:
-            return writer.pack((entries, failures))
+            foreseen = bool(places) and not failures and not any(entries)
+            return writer.pack((None if foreseen else entries, failures))
         except BaseException as error:
             error.add_note("while the results were sent from the worker process")
             writer.end = 0
             return writer.pack(([], [(0, pack_exception(error))]))
+
+
+def _lay(
+    value: Any, index: int, places: "Sequence[np.ndarray | None]", writer: Writer
+) -> tuple[Any, ...] | None:  # fmt: skip
+    """Puts the results of a sample into their places, those that differ from what was foreseen elsewhere."""
+    if type(value) is not tuple or len(value) != len(places):
+        return writer.put(value)
+    entries: list[Any] = []
+    for result, place in zip(value, places):
+        plain = type(result) is np.ndarray
+        if plain and place is not None and result.dtype == place.dtype and result.shape == place.shape[1:]:
+            place[index] = result
+            entries.append(None)
+        else:
+            entries.append(writer.put(result))
+    return (True, entries) if any(entries) else None
