@@ -237,8 +237,11 @@ def saturate(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if dtype.kind == "b":
         return array != 0
     if dtype.kind == "f":
-        return array.astype(dtype)
+        with np.errstate(over="ignore"):  # what is beyond the type is infinite in it
+            return array.astype(dtype)
     limits = np.iinfo(dtype)
+    if array.dtype == np.float16:  # which has neither halves above 1024 nor the limits of other types
+        array = array.astype(np.float32)
     if array.dtype.kind == "f":
         rounded = np.copysign(np.floor(np.abs(array) + 0.5), array)
         inside = np.clip(np.nan_to_num(rounded, nan=0.0), float(limits.min), float(limits.max))

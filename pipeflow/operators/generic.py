@@ -24,7 +24,7 @@ def converted(data: np.ndarray, out: np.ndarray) -> np.ndarray:
     return out
 
 
-@operator("cast", elementwise=True, examples=["fn.cast(array, dtype=types.UINT8)"])
+@operator("cast", elementwise=True, gpu="elementwise", examples=["fn.cast(array, dtype=types.UINT8)"])
 def cast(data: Sample, /, *, dtype: DType, out: Out) -> Sample:
     """Converts to another type: rounded half away from zero and limited to its range; to BOOL, what is not 0 is
     true."""
@@ -37,7 +37,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec(specs[0].shape, args.dtype, specs[0].layout)
 
 
-@operator("cast_like", examples=["fn.cast_like(array, image)"])
+@operator("cast_like", gpu="elementwise", examples=["fn.cast_like(array, image)"])
 def cast_like(data: Sample, like: Sample, /, *, out: Out) -> Sample:
     """Converts to the type of the second input."""
     if callable(out):

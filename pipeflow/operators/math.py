@@ -5,7 +5,7 @@ single samples and whole columns. Promotion: bool < integers < floats; integers 
 signed type; an integer and a float give the float; Python numbers are BOOL, INT32 and FLOAT.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,8 @@ def _layout(specs: tuple[Spec, ...]) -> str | None:
     return max(known, key=lambda spec: len(spec.layout or "")).layout
 
 
-def _common(specs: tuple[Spec, ...]) -> Any:
+def common_type(specs: Sequence[Spec]) -> Any:
+    """The type in which operands meet."""
     dtype = specs[0].dtype
     for spec in specs[1:]:
         dtype = UNKNOWN if dtype is UNKNOWN or spec.dtype is UNKNOWN else promote(dtype, spec.dtype)
@@ -72,8 +73,10 @@ def _declare(
     """One elementwise operator: ``compute(arrays in the common type, out)`` and the dtype of its result."""
 
     def run(inputs: tuple[np.ndarray, ...], out: Any) -> np.ndarray:
-        common = _common(tuple(Spec(x.shape, x.dtype) for x in inputs))
-        return compute(*[x if x.dtype == common else x.astype(common) for x in inputs], out)
+        common = common_type(tuple(Spec(x.shape, x.dtype) for x in inputs))
+        with np.errstate(all="ignore"):  # integers beyond FLOAT16 become infinite
+            arrays = [x if x.dtype == common else x.astype(common) for x in inputs]
+        return compute(*arrays, out)
 
     if arity == 1:
 
@@ -89,11 +92,11 @@ def _declare(
             return run((value, low, high), out)
 
     body.__doc__ = summary
-    op = operator(f"math.{name}", elementwise=True, hidden=True)(body)
+    op = operator(f"math.{name}", elementwise=True, hidden=True, gpu="elementwise")(body)
 
     @op.infer
     def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
-        dtype = _common(specs)
+        dtype = common_type(specs)
         if dtype is not UNKNOWN:
             if not accepts(dtype):
                 raise RuntimeError(f"{complaint or 'the operator does not take'} {dtype}")

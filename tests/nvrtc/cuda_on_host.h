@@ -17,6 +17,7 @@
 #define __host__
 #define __constant__ static const
 #define __forceinline__ inline
+#define __noinline__ __attribute__((noinline))
 #define __restrict__
 #define __shared__ static
 #define __launch_bounds__(...)

@@ -6,6 +6,8 @@ Only instances listed here can be launched: the checks without a device compile 
 
 from pathlib import Path
 
+import numpy as np
+
 FOLDER = Path(__file__).parent
 
 # The C++ name of every element type.
@@ -24,10 +26,18 @@ TYPES = {
     "float64": "double",
 }
 
+# The number of an element type in rows of descriptors: enum Type of elements.cuh.
+TYPE_CODES = {np.dtype(name): code for code, name in enumerate(TYPES)}
+
 # An unsigned type for every element size, for kernels that move elements without looking at them.
 WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
 
+# What elementwise kernels compute with.
+COMPUTED = ("int", "long long", "unsigned long long", "float", "double")
+
 INSTANCES: dict[str, list[str]] = {
+    "cast.cu": [*[f"cast<{kind}>" for kind in COMPUTED], "line<float>", "line<double>"],
+    "pointwise.cu": [f"{name}<{kind}>" for name in ("arithmetic", "functions") for kind in COMPUTED],
     "flip.cu": [f"flip<{word}>" for word in WORDS.values()],
 }
 
