@@ -45,6 +45,10 @@ class InvalidState(RuntimeError):
     """An object was used at a moment when it cannot be: a call out of order, a closed or running pipeline, after fork."""
 
 
+class NoGpu(RuntimeError):
+    """A pipeline has work for a GPU and none can be used; the message says why and what to do."""
+
+
 class BadData(ValueError, RuntimeError):
     """A file is damaged, of an unknown format, or larger than allowed."""
 

@@ -444,17 +444,22 @@ class Recorder:
         if call.op in (structure.merge, structure.merge_late):
             return "gpu" if on_gpu[0] else "cpu"  # conditional.py has compared the sides, and the predicate is on the CPU
         device = call.device or ("gpu" if any(on_gpu) else "cpu")
+        # constants go along with what an operator of the GPU needs anyway
+        there = [on or self.graph.nodes[edge.node].op is structure.constant for on, edge in zip(on_gpu, edges)]
         if device == "cpu" and any(on_gpu):
             raise ValueError(
                 f"a CPU operator cannot read input {on_gpu.index(True)}, which lies on the GPU: use .cpu()"
             )
-        if device == "gpu" and not all(on_gpu):
+        if device == "gpu" and not all(there):
             raise ValueError(
-                f"a GPU operator cannot read input {on_gpu.index(False)}, which lies on the CPU: use .gpu()"
+                f"a GPU operator cannot read input {there.index(False)}, which lies on the CPU: use .gpu()"
             )
         if device not in call.op.devices and not (device == "gpu" and call.op.name == "copy"):
-            there = " and ".join(call.op.devices)
-            raise ValueError(f"{call.op.title} has no {device} implementation, only {there}")
+            devices = " and ".join(call.op.devices)
+            raise ValueError(f"{call.op.title} has no {device} implementation, only {devices}")
+        if device == "gpu" and (call.constants.get("jit") or call.op.traits_of(call.constants).processes):
+            what = "jit=True compiles for the CPU" if call.constants.get("jit") else "worker processes have no GPU"
+            raise ValueError(f"{what}: leave it out where the function works with device=\"gpu\"")
         return device
 
     def as_node(self, value: Any, what: str = "value") -> DataNode:

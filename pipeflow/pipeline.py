@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pipeflow import backends as devices
 from pipeflow import checkpoint as saved_state
 from pipeflow import plan as planning
 from pipeflow import saving, seeds, types, warmup
@@ -202,12 +203,19 @@ class Pipeline:
             self._enable_memory_stats, self._set_affinity, self._enable_checkpointing, self._py_num_workers,
             self._py_start_method, self._max_failures,
         )  # fmt: skip
-        self._executor = Executor(self._plan, options)
+        self._executor = Executor(self._plan, options, self._runtime())
         self._finalizer = weakref.finalize(self, self._executor.crew.close)
         if self._enable_checkpointing:
             saved_state.check_saveable(self._plan, self._executor)
         if self._restored is not None:
             self._go_to(saved_state.from_json(self._restored))
+
+    def _runtime(self) -> Any:
+        """The GPU, where there is work for it."""
+        assert self._plan is not None
+        if self._device_id is None or not any(stage.kind in ("device", "arrival") for stage in self._plan.stages):
+            return None
+        return devices.gpu.open_device(self._device_id)
 
     def _recorded(self) -> Graph:
         if self._graph is None:

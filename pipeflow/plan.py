@@ -7,8 +7,9 @@ equal Plan. Words:
 - A *slot* holds one output of one step over a batch. Its storage says where: ``constant``, ``column`` (one array over the
   batch), ``source`` and ``batch`` (whatever the step returned), ``dense`` (one block), ``table`` (a block a sample) or ``arena``
   (memory of the thread, for what lies between two steps of one stage).
-- A *stage* is a maximal chain of steps that one task can carry a sample through (``sample``), or one step that takes the
-  whole batch (``source``, ``batch``, ``device``, ``processes``). ``ordered`` stages take one batch after another.
+- A *stage* is a maximal chain of steps that one task can carry a sample through (``sample``), one step that takes the
+  whole batch (``source``, ``batch``, ``processes``), a *segment* of steps on the device whose shapes are known when it begins
+  (``device``), or the wait for what comes back from there (``arrival``). ``ordered`` stages take one batch after another.
 - A *guard* is a tuple of (predicate slot, polarity): the step runs for the samples where all of them hold.
 """
 
@@ -91,7 +92,7 @@ class Stage:
     ``columns`` are computed when the stage is entered, ``merges`` when it ends: those that nothing in the stage reads.
     """
 
-    kind: Literal["source", "sample", "batch", "device", "processes"]
+    kind: Literal["source", "sample", "batch", "device", "arrival", "processes"]
     steps: tuple[Step, ...]
     ordered: bool = False
     columns: tuple[Step, ...] = ()
@@ -417,14 +418,32 @@ class _Compiler:
                 merges = tuple(steps[node.id] for node in by_level[level] if node.id in last)
                 stages.append(Stage("sample", tuple(members), merges=merges))
                 continue
-            for node in by_level[level]:
-                traits = self.traits[node.id]
-                kind: Any = "processes" if traits.processes else "batch"
-                if node.device != "cpu" or node.op.name == "_transfer":
-                    kind = "device"
-                stages.append(Stage(kind, (steps[node.id],), ordered=traits.ordered or kind == "device"))
+            stages += self._whole_stages(by_level[level], steps)
         position = 1 if len(stages) > 1 else 0
         stages[position] = replace(stages[position], columns=tuple(columns))
+        return stages
+
+    def _whole_stages(self, members: Sequence[GraphNode], steps: dict[int, Step]) -> list[Stage]:
+        """The stages of one level of whole-batch steps; what runs on the device is joined to segments."""
+        stages: list[Stage] = []
+        made: dict[int, int] = {}  # the stage of a node
+        segment = -1  # the last one
+        for node in members:
+            step, traits = steps[node.id], self.traits[node.id]
+            kind: Any = "processes" if traits.processes else "batch"
+            if node.op.name == "_transfer" and node.device == "cpu":
+                kind = "arrival"
+            elif node.device != "cpu":
+                kind = "device"
+            joins = kind == "device" and not traits.user_code and node.device == "gpu"
+            needs = [made[number] for edge in self._reads(node) if (number := self.same[edge.node]) in made]
+            if joins and segment >= 0 and all(number <= segment for number in needs):
+                stages[segment] = replace(stages[segment], steps=(*stages[segment].steps, step))
+                made[node.id] = segment
+                continue
+            made[node.id] = len(stages)
+            segment = len(stages) if joins else segment
+            stages.append(Stage(kind, (step,), ordered=traits.ordered or kind == "device"))
         return stages
 
     def _last_merges(self, members: Sequence[GraphNode]) -> set[int]:
@@ -491,7 +510,8 @@ class _Compiler:
         for stage, step in flat:
             if stage.kind == "source" and dict(step.constants).get("no_copy"):
                 foreign.update(step.outputs)
-            if stage.kind == "sample" and not takes_out(step) and not step.fetch:
+            selects = stage.kind == "device" and step.op == "_merge"
+            if (stage.kind == "sample" and not takes_out(step) and not step.fetch) or selects:
                 inherited = frozenset().union(*[roots[slot] for slot in step.inputs]) if step.inputs else frozenset()
                 for slot in step.outputs:
                     if step.user_code:
@@ -499,7 +519,9 @@ class _Compiler:
                         if storage[slot] == "table":
                             continue  # copied at once into memory of the batch: no view of an input
                     roots[slot] = inherited | {slot}
-            aliases = stage.kind == "sample" and not takes_out(step) and not step.user_code and not step.fetch
+            aliases = selects or (
+                stage.kind == "sample" and not takes_out(step) and not step.user_code and not step.fetch
+            )
             reading = [*(s for _, s in step.nodes), *(s for s, _ in step.guard)]
             if not aliases:
                 reading += step.inputs

@@ -22,6 +22,8 @@ FLOORS = {
     "pipeflow/tfrecord.py": 1,
     "pipeflow/declare.py": 1,
     "pipeflow/device_calls.py": 1,
+    "pipeflow/device_runtime.py": 1,
+    "pipeflow/device_tensors.py": 5,
     "pipeflow/autograph.py": 1,
     "pipeflow/kernels/": 1,
     "pipeflow/conditional.py": 2,
@@ -63,6 +65,7 @@ NEVER = {
 THIRD_PARTY = {
     "cupy": ("pipeflow/backends/gpu.py",),
     "torch": ("pipeflow/plugin/pytorch.py",),
+    "cuda": ("pipeflow/backends/gpu.py",),
     "jax": ("pipeflow/plugin/jax.py",),
     "keras": ("pipeflow/plugin/keras.py",),
     "tensorflow": ("pipeflow/plugin/",),
@@ -79,8 +82,13 @@ THIRD_PARTY = {
     "tqdm": (),
 }
 
-# The doors through which a module is loaded late: worker processes, CPU kernels, and frameworks by name.
-LATE_IMPORTS = ("pipeflow/executor/workers/__init__.py", "pipeflow/kernels/cpu/__init__.py", "pipeflow/declare.py")
+# The doors through which a module is loaded late: the GPU, worker processes, CPU kernels, and frameworks by name.
+LATE_IMPORTS = (
+    "pipeflow/backends/__init__.py",
+    "pipeflow/executor/workers/__init__.py",
+    "pipeflow/kernels/cpu/__init__.py",
+    "pipeflow/declare.py",
+)
 
 # What `import pipeflow` may not load.
 HEAVY = ("numba", "llvmlite", "cupy", "torch", "jax", "ray", "cv2", "PIL", "simplejpeg", "soundfile", "soxr", "scipy")

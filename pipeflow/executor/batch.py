@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow.declare import column_values
+from pipeflow.device_tensors import TensorListGPU
 from pipeflow.errors import add_notes, count_of
 from pipeflow.plan import Plan, Step
 from pipeflow.tensors import TensorListCPU
@@ -125,9 +126,9 @@ class BatchRun:
             return None
         return [index for index in range(self.size) if index not in missing]
 
-    def outputs(self, plan: Plan) -> tuple[TensorListCPU, ...]:
-        """The results as the user gets them."""
-        results = []
+    def outputs(self, plan: Plan, device: Any = None) -> tuple[Any, ...]:
+        """The results as the user gets them; ``device`` is where some of them lie."""
+        results: list[Any] = []
         rows = self.rows()
         for number, slot in enumerate(plan.outputs):
             values, spec = self.values[slot], plan.slots[slot].spec
@@ -136,12 +137,19 @@ class BatchRun:
             origin = plan.origins[slot]
             info = self.origins.get(origin)
             if rows is not None:
-                values = self._delivered(values, rows, number)
+                values = self._delivered(values, rows, number, device if plan.slots[slot].kind == "device" else None)
                 info = None if info is None else [info[row] for row in rows]
+            if plan.slots[slot].kind == "device" and device is not None:
+                results.append(
+                    TensorListGPU.from_parts(
+                        device.runtime, list(values), spec.dtype, spec.ndim, self.layouts[slot] or "", info
+                    )
+                )
+                continue
             results.append(TensorListCPU.from_parts(values, spec.dtype, spec.ndim, self.layouts[slot] or "", info))
         return tuple(results)
 
-    def _delivered(self, values: Any, rows: list[int], output: int) -> list[np.ndarray]:
+    def _delivered(self, values: Any, rows: list[int], output: int, device: Any) -> list[Any]:
         """The rows of an output that are delivered, with those that were given in place of failed ones."""
         made = [row for row in rows if row not in self.given]
         kept = {row: values[row] if type(values) is list else values[row, ...] for row in made}
@@ -152,6 +160,8 @@ class BatchRun:
                     f"on_error gives {_kind(kept[row])} for output {output} of the pipeline, whose other samples are "
                     f"{_kind(kept[made[0]])}"
                 )
+            if device is not None:
+                kept[row] = device.put(kept[row])
         return [kept[row] for row in rows]
 
 

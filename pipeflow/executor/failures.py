@@ -80,7 +80,7 @@ class Failures:
         for stage, runner in zip(self.plan.stages[1:], self.stages[1:]):
             if hasattr(runner, "stand_in"):
                 runner.stand_in = self.stand_in
-            elif hasattr(runner, "contained"):
+            if hasattr(runner, "contained"):
                 runner.contained = self.rules[stage.steps[0].name].action != "raise"
 
     def _rule(self, step: Step) -> Rule:
@@ -124,7 +124,8 @@ class Failures:
                     continue
                 values = self.stand_in(batch, step, sample)
                 for slot, value in zip(step.outputs, values or ()):
-                    put(batch, slot, sample, value)
+                    on_device = self.plan.slots[slot].kind == "device"
+                    put(batch, slot, sample, self.stages[stage].taken(value) if on_device else value)
             for sample in lost:
                 if not self._replace(batch, stage, sample, set(lost)):
                     return
@@ -191,9 +192,9 @@ class Failures:
             return
         step = self.plan.stages[stage].steps[0]
         try:
-            if kind == "device":
-                raise RuntimeError('a row cannot be made again on the GPU; use on_error="skip" there')
-            if batch.holds(step.guard, sample):
+            if kind in ("device", "arrival"):
+                runner.again(batch, sample)
+            elif batch.holds(step.guard, sample):
                 for slot, value in zip(step.outputs, runner.run_row(batch, sample, self.pool)):
                     put(batch, slot, sample, value)
         except Exception as error:

@@ -13,15 +13,16 @@ import numpy as np
 
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.declare import Ending, Request
+from pipeflow.device_runtime import Runtime
 from pipeflow.errors import InvalidState, add_notes
 from pipeflow.executor import workers
 from pipeflow.executor.batch import BatchRun
-from pipeflow.executor.device import DeviceStage, Runtime
+from pipeflow.executor.device import ArrivalStage, Device, FunctionStage, Segment
 from pipeflow.executor.failures import Failures
 from pipeflow.executor.steps import ColumnStep, Keeper, SampleStage, SourceStep, WholeStep
 from pipeflow.executor.watch import Running, Watch
 from pipeflow.plan import Plan
-from pipeflow.tensors import TensorListCPU, slab_size
+from pipeflow.tensors import slab_size
 
 if TYPE_CHECKING:
     from pipeflow.executor.workers.pool import WorkerPool
@@ -50,7 +51,7 @@ class Options:
 class Delivered:
     """One batch as handed to the user."""
 
-    outputs: tuple[TensorListCPU, ...]
+    outputs: tuple[Any, ...]  # of TensorListCPU or TensorListGPU
     index: int
     epoch: int
     iteration: int
@@ -186,12 +187,13 @@ class Executor:
             except Exception as error:
                 add_notes(error, [*item.step.place(), *([item.step.origin.describe()] if item.step.origin else [])])
                 raise
+        self.device = None if runtime is None else Device(runtime, options.depth, options.batch_size)
         self.stages: list[Any] = [None]
         for stage in plan.stages[1:]:
             if stage.kind == "sample":
                 self.stages.append(SampleStage(plan, stage, fetches))
-            elif stage.kind == "device":
-                self.stages.append(DeviceStage(plan, stage, runtime))
+            elif stage.kind in ("device", "arrival"):
+                self.stages.append(self._on_device(plan, len(self.stages)))
             elif stage.kind == "processes":
                 assert self.crew.workers is not None
                 self.stages.append(workers.stage.ProcessStep(plan, stage.steps[0], self.crew.workers))
@@ -223,17 +225,29 @@ class Executor:
         self._shares = any(slot.kind == "shared" for slot in plan.slots)
         if options.checkpointing:
             for number, stage in enumerate(plan.stages):
-                if stage.kind == "batch":
+                if stage.kind == "batch" or (stage.kind == "device" and stage.steps[0].user_code):
                     keeper = Keeper.of(self.stages[number])
                     if keeper is not None:
                         self._keepers[number] = keeper
         self._after = self._here()
 
+    def _on_device(self, plan: Plan, number: int) -> Any:
+        stage = plan.stages[number]
+        step = stage.steps[0]
+        if self.device is None:
+            raise RuntimeError(f"{step.title} runs on the GPU and this pipeline has none: give it a device_id")
+        if stage.kind == "arrival":
+            return ArrivalStage(plan, step, self.device)
+        if step.user_code:
+            return FunctionStage(plan, number, self.device)
+        with self.device.runtime.active():
+            return Segment(plan, number, self.device)
+
     def _reserve(self) -> None:
         """Allocates what byte-size hints promise: for the batches in flight, the one handed out and the one before it."""
         for step in self.plan.steps():
             for hint in step.hint[: len(step.outputs)]:
-                if step.user_code:
+                if step.user_code and step.device == "cpu":
                     self.pool.reserve(slab_size(self.options.batch_size, hint), self.options.depth + 2)
 
     # What the owner calls.
@@ -266,6 +280,8 @@ class Executor:
             if self._ended:
                 raise StopIteration
             raise InvalidState("there is no scheduled batch to take")
+        if self.device is not None:
+            self.device.collect()
         batch = self._ring[0]
         if self.options.synchronous:
             self._work_off(batch)
@@ -296,7 +312,7 @@ class Executor:
             self._measure(batch)
         rows = batch.rows()
         return Delivered(
-            batch.outputs(self.plan),
+            batch.outputs(self.plan, self.device),
             batch.index,
             batch.epoch,
             batch.iteration,
@@ -344,6 +360,8 @@ class Executor:
         """Per operator the bytes of its outputs (with ``memory_stats``), and the state of the pool under "pool"."""
         result: dict[str, Any] = {name: dict(sizes) for name, sizes in self._sizes.items()}
         result["pool"] = {"allocations": self.pool.allocations, "reserved": self.pool.reserved}
+        if self.device is not None:
+            result["gpu"] = self.device.statistics()
         return result
 
     def time_operators(self, on: bool) -> None:
@@ -463,6 +481,7 @@ class Executor:
     def claim(self) -> _Task | None:
         """The oldest work that nobody has."""
         passed = len(self.plan.stages)  # the stage that every earlier batch has reached
+        waiting = None  # the oldest batch whose copy from the device is not done: a thread waits for it if there is nothing else
         for batch in self._ring:
             if batch.done:
                 continue
@@ -475,11 +494,17 @@ class Executor:
                     batch.cursor += self.stages[batch.stage].chunk(left, self.options.num_threads)
                     batch.cursor = min(batch.cursor, batch.size)
                     return _Task(batch, begin, batch.cursor)
+            elif stage.kind == "arrival" and not batch.claimed and not self.stages[batch.stage].ready(batch):
+                waiting = waiting or batch
             elif not batch.claimed and (not stage.ordered or passed > batch.stage):
                 batch.claimed = True
                 self._began_work()
                 return _Task(batch, 0, 0)
             passed = min(passed, batch.stage)
+        if waiting is not None:
+            waiting.claimed = True
+            self._began_work()
+            return _Task(waiting, 0, 0)
         return None
 
     def _began_work(self) -> None:

@@ -351,42 +351,6 @@ def test_sigterm_ends_a_busy_program():
     process.stdout.close()
 
 
-def test_steps_on_a_device():
-    """The executor drives a runtime it knows nothing about: here one that doubles as a record of what was asked."""
-    from pipeflow import graph, plan
-    from pipeflow.executor import Executor, Options
-
-    asked = []
-
-    class Fake:
-        def upload(self, samples):
-            asked.append("upload")
-            return [("device", sample.copy()) for sample in samples]
-
-        def download(self, batch):
-            asked.append("download")
-            return [array for _, array in batch]
-
-        def launch(self, op, inputs, arguments):
-            asked.append(op.name)
-            return list(inputs[0])
-
-    recorder = graph.Recorder()
-    with graph.recording(recorder):
-        data = fn.external_source(source)
-        there = fn.copy(data.gpu(), device="gpu")
-        assert there.device == "gpu"
-        recorder.graph.outputs = graph.collect_outputs(recorder, there.cpu() + 1)
-    compiled = plan.compile(recorder.graph, 1)
-    assert [stage.kind for stage in compiled.stages] == ["source", "device", "device", "device", "sample"]
-    assert compiled.slots[compiled.stages[1].steps[0].outputs[0]].kind == "device"
-    executor = Executor(compiled, Options(4), Fake())
-    executor.fill(1)
-    assert executor.take().outputs[0].as_array().tolist() == [1, 2, 3, 4]
-    executor.close()
-    assert asked == ["upload", "copy", "download"]
-
-
 def test_a_gpu_step_without_a_gpu():
     """Building says what is missing."""
 

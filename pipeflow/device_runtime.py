@@ -1,0 +1,220 @@
+"""What the executor asks of a device, and how memory there is held.
+
+There are two runtimes: CuPy's (backends/gpu.py), and a fake one in the tests whose streams do their work late and in any
+order that the recorded waits allow. Everything a runtime queues runs in the order of its stream, and on different streams
+in any order that no wait forbids. The waits that make this safe, all of them in ``backends/device_memory.py``,
+``executor/device.py`` and ``device_tensors.py``:
+
+1. The host fills a staging block when the copy that read it last is done (``synchronize``).
+2. The copy stream writes a device block when the kernels that read it last are done, and
+3. when the consumers that it was handed to are done.
+4. The compute stream reads a block when the copy that wrote it is done.
+5. The compute stream writes a block when the consumers that it was handed to are done.
+6. A consumer's stream reads a block when the kernels that wrote it are done.
+7. The host reads a staging block when the copy that wrote it is done (``synchronize``); only CPU stages behind ``.cpu()``
+   wait so, and only for that copy.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import numpy as np
+
+from pipeflow.declare import Args, OpDef
+from pipeflow.device_calls import View
+
+
+class Memory(Protocol):
+    """A piece of device memory."""
+
+    address: int
+    nbytes: int
+
+
+class Runtime(Protocol):
+    """One device, as one pipeline uses it: two streams, events, copies, launches, memory."""
+
+    module: Any  # the array module: cupy
+    device: tuple[int, int]  # as DLPack numbers it: (2, device_id)
+    copying: Any  # the stream of the copies to the device
+    computing: Any  # the stream of everything else
+
+    def active(self) -> AbstractContextManager[Any]:
+        """Makes the device current in this thread; refuses to where it cannot be used any more (after fork)."""
+        ...
+
+    def using(self, stream: Any) -> AbstractContextManager[Any]:
+        """Makes the arrays of the module work on a stream, for user code."""
+        ...
+
+    def event(self) -> Any:
+        """An event that can be recorded again and again."""
+        ...
+
+    def record(self, event: Any, stream: Any) -> None:
+        """The event now stands for everything queued on the stream so far."""
+        ...
+
+    def wait(self, stream: Any, event: Any) -> None:
+        """What is queued on the stream from now on runs after what the event stands for now."""
+        ...
+
+    def synchronize(self, event: Any) -> None:
+        """Waits until what the event stands for has run."""
+        ...
+
+    def done(self, event: Any) -> bool:
+        """Whether what the event stands for has run."""
+        ...
+
+    def drain(self, stream: Any) -> None:
+        """Waits for everything on a stream, and raises what failed there."""
+        ...
+
+    def external(self, handle: int) -> Any:
+        """The stream of somebody else's handle, as DLPack numbers them: 1 is the legacy default stream, 2 the thread's."""
+        ...
+
+    def current(self) -> int:
+        """The handle of the stream that arrays of the module work on in this thread."""
+        ...
+
+    def allocate(self, nbytes: int) -> Memory:
+        """Device memory; MemoryError where there is none."""
+        ...
+
+    def free(self, memory: Memory) -> None:
+        """Gives memory back when everything queued so far has run; may wait for that."""
+        ...
+
+    def pinned(self, nbytes: int) -> np.ndarray:
+        """Page-locked host memory as bytes."""
+        ...
+
+    def upload(self, stream: Any, address: int, source: np.ndarray) -> None:
+        """Queues a copy of pinned bytes to the device."""
+        ...
+
+    def download(self, stream: Any, target: np.ndarray, address: int) -> None:
+        """Queues a copy from the device into host bytes."""
+        ...
+
+    def copy(self, stream: Any, target: int, source: int, nbytes: int) -> None:
+        """Queues a copy within the device."""
+        ...
+
+    def launch(
+        self, stream: Any, kernel: str, grid: int, threads: int, rows: int, first: int, count: int
+    ) -> None:  # fmt: skip
+        """Queues a kernel of pipeflow.kernels.gpu."""
+        ...
+
+    def run(self, stream: Any, function: Callable[..., None], arrays: Sequence[Any]) -> None:
+        """Queues ``function(module, *arrays)``."""
+        ...
+
+    def array(self, address: int, shape: tuple[int, ...], dtype: np.dtype, owner: Any) -> Any:
+        """An array of the module on memory that ``owner`` keeps."""
+        ...
+
+    def as_array(self, value: Any) -> Any:
+        """An array of the module on the memory of anything that lies on the device; None where it does not."""
+        ...
+
+    def capsule(self, array: Any, **options: Any) -> Any:
+        """A DLPack capsule of an array of the module; no stream waits for another."""
+        ...
+
+    def prepare(self, kernels: Sequence[str]) -> None:
+        """Compiles kernels before they are needed."""
+        ...
+
+
+class DeviceBlock:
+    """Device memory that is used again and again, and what must have happened before it is written anew."""
+
+    __slots__ = ("address", "computed", "consumed", "memory", "nbytes", "spare", "streams")
+
+    def __init__(self, memory: Memory, computed: Any) -> None:
+        self.memory = memory
+        self.address = memory.address
+        self.nbytes = memory.nbytes
+        self.computed = computed  # recorded on the compute stream after its last use there
+        self.streams: set[int] = set()  # the consumers' streams since it was written
+        self.consumed: list[Any] = []  # recorded on those when the batch was let go
+        self.spare: list[Any] = []  # events to record next
+
+
+class DeviceLease:
+    """Keeps a block out of its pool. The finaliser only appends to a deque: safe from any thread, at exit, after fork."""
+
+    __slots__ = ("__weakref__", "_home", "block", "pool")
+
+    def __init__(self, block: DeviceBlock, home: "deque[DeviceBlock]", pool: Any) -> None:
+        self.block = block
+        self.pool = pool  # where it comes from
+        self._home = home
+
+    def __del__(self) -> None:
+        self._home.append(self.block)
+
+
+class DeviceArray:
+    """One sample in device memory. ``lease`` is None for what lies between two steps of one segment."""
+
+    __slots__ = ("lease", "view")
+
+    def __init__(self, view: View, lease: DeviceLease | None) -> None:
+        self.view = view
+        self.lease = lease
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents."""
+        return self.view.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The element type."""
+        return self.view.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.view.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        return self.view.nbytes
+
+
+class FunctionCall:
+    """A call of user code over a batch on the device: what the GPU form of fn.python_function and its kin is given.
+
+    It runs while arrays of the module work on the compute stream. ``current`` is the sample that is being worked on, so
+    that an exception can be blamed on it (-1: on none).
+    """
+
+    def __init__(self, op: OpDef, arguments: Mapping[str, Any], size: int, keys: np.ndarray, runtime: Runtime) -> None:
+        self.op = op
+        self.args = Args(**arguments)
+        self.size = size
+        self.keys = keys
+        self.runtime = runtime
+        self.current = -1
+
+    @property
+    def num_inputs(self) -> int:
+        """How many inputs there are."""
+        raise NotImplementedError
+
+    def arrays(self, position: int) -> list[Any]:
+        """The samples of an input as arrays."""
+        raise NotImplementedError
+
+    def keep(self, output: int, array: Any) -> None:
+        """Copies the next sample of an output into memory of the batch."""
+        raise NotImplementedError

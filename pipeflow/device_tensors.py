@@ -1,0 +1,407 @@
+"""Batches and samples on a device as the user sees them: TensorListGPU and TensorGPU, zero-copy towards CuPy, torch and JAX.
+
+A batch is handed out while the device still works on it. Whoever takes it by ``__dlpack__(stream=...)``, as torch and JAX
+do, has that stream wait for the batch, and the pipeline waits for that stream before it uses the memory again; the host
+never waits. ``__cuda_array_interface__`` names the pipeline's stream instead, for which the consumer must wait itself.
+Memory is held by reference, as on the CPU: it stays valid as long as anything refers to it.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow import backends, types
+from pipeflow.backends.device_memory import OTHER, offsets
+from pipeflow.device_calls import View
+from pipeflow.device_runtime import DeviceArray, Runtime
+from pipeflow.errors import OutOfRange, RaggedBatch
+from pipeflow.tensors import Shape, TensorCPU, TensorListCPU
+
+LEGACY_DEFAULT = 1  # CUDA's names of streams in DLPack and in the array interface
+
+
+class TensorGPU:
+    """One sample, or a dense batch, in device memory."""
+
+    __slots__ = ("_array", "_layout", "_runtime", "_sample", "_source_info")
+    _runtime: Runtime
+    _sample: DeviceArray | None  # of a pipeline, or else
+    _array: Any  # the user's own
+    _layout: str
+    _source_info: str
+
+    def __init__(self, data: Any, layout: str | None = None, *, source_info: str = "") -> None:
+        """Wraps anything that lies on a device (an array of CuPy, a tensor of torch) without a copy."""
+        if isinstance(data, TensorGPU):
+            self._runtime, self._sample, self._array = data._runtime, data._sample, data._array
+            layout = data._layout if layout is None else layout
+        else:
+            self._runtime = backends.gpu.for_arrays()
+            self._sample, self._array = None, on_device(self._runtime, data)
+        self._source_info = source_info
+        self._layout = ""
+        self.set_layout(layout)
+
+    @classmethod
+    def of(cls, runtime: Runtime, sample: DeviceArray, layout: str, source_info: str = "") -> "TensorGPU":
+        """A sample of a pipeline."""
+        tensor = cls.__new__(cls)
+        tensor._runtime, tensor._sample, tensor._array = runtime, sample, None
+        tensor._layout, tensor._source_info = layout, source_info
+        return tensor
+
+    @property
+    def _shape(self) -> Shape:
+        return tuple(self._sample.shape if self._sample is not None else self._array.shape)
+
+    @property
+    def _dtype(self) -> np.dtype:
+        return np.dtype(self._sample.dtype if self._sample is not None else self._array.dtype)
+
+    def shape(self) -> list[int]:
+        """The extents."""
+        return list(self._shape)
+
+    @property
+    def dtype(self) -> types.DALIDataType:
+        """The element type."""
+        return types.to_dali_type(self._dtype)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self._shape)
+
+    def layout(self) -> str:
+        """The layout, "" when there is none."""
+        return self._layout
+
+    def set_layout(self, layout: str | None) -> None:
+        """Names the axes; the number of letters must be the number of axes."""
+        text = types.check_layout(layout)
+        if text and len(text) != self.ndim:
+            raise ValueError(f"layout {text!r} has {len(text)} axes and the data has {self.ndim}")
+        self._layout = text
+
+    def device_id(self) -> int:
+        """The number of the GPU."""
+        return self._runtime.device[1]
+
+    def source_info(self) -> str:
+        """Where the sample came from: a file name, or "" when it is not known."""
+        return self._source_info
+
+    def get_property(self, key: str) -> Any:
+        """The layout or the source_info by name."""
+        if key == "layout":
+            return self._layout
+        if key == "source_info":
+            return self._source_info
+        raise RuntimeError(f"unsupported property key: {key}; there are 'layout' and 'source_info'")
+
+    def data_ptr(self) -> int:
+        """The address of the first element. It is valid for work on streams that waited for this batch."""
+        return self._sample.view.address if self._sample is not None else _address(self._array)
+
+    def as_array(self) -> Any:
+        """This tensor as an array of CuPy, for work on CuPy's current stream; no copy, and the host does not wait."""
+        if self._sample is None:
+            return self._array
+        lend(self._runtime, [self._sample], self._runtime.current())
+        return self._raw()
+
+    def as_cpu(self) -> TensorCPU:
+        """A copy in CPU memory; waits for the device."""
+        (array,) = download(self._runtime, [self._held()])
+        return TensorCPU(array, self._layout, source_info=self._source_info)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if self._sample is None:
+            return self._array.__cuda_array_interface__
+        runtime = self._runtime
+        if self._sample.lease is not None:  # the consumer's stream is not told; these two are the likely ones
+            self._sample.lease.block.streams.update((LEGACY_DEFAULT, runtime.current()))
+        view = self._sample.view
+        return {
+            "shape": view.shape, "typestr": view.dtype.str, "data": (view.address if view.size else 0, False),
+            "version": 3, "strides": None, "stream": runtime.computing.ptr,
+        }  # fmt: skip
+
+    def __dlpack__(self, *, stream: int | None = None, **options: Any) -> Any:
+        if self._sample is None:
+            return self._array.__dlpack__(stream=stream, **options)
+        if stream == 0:
+            raise ValueError("stream 0 is ambiguous: give 1 for the legacy default stream, 2 for the thread's, or a handle")
+        if stream != -1:
+            lend(self._runtime, [self._sample], LEGACY_DEFAULT if stream is None else int(stream))
+        return self._runtime.capsule(self._raw(), **options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._runtime.device
+
+    def _raw(self) -> Any:
+        assert self._sample is not None
+        view = self._sample.view
+        return self._runtime.array(view.address, view.shape, view.dtype, self._sample.lease)
+
+    def _held(self) -> DeviceArray:
+        if self._sample is not None:
+            return self._sample
+        with self._runtime.active():
+            array = self._array if self._array.flags.c_contiguous else self._array.copy()
+            self._array = array
+            event = self._runtime.event()  # what the caller's stream has queued on it comes first
+            self._runtime.record(event, self._runtime.external(self._runtime.current()))
+            self._runtime.wait(self._runtime.computing, event)
+        return DeviceArray(View(_address(array), tuple(array.shape), np.dtype(array.dtype)), None)
+
+    def __repr__(self) -> str:
+        layout = f', layout="{self._layout}"' if self._layout else ""
+        return f'TensorGPU(shape={self._shape}, dtype={self.dtype!r}{layout}, device="gpu:{self.device_id()}")'
+
+
+def _address(array: Any) -> int:
+    interface = getattr(array, "__cuda_array_interface__", None) or array.__array_interface__
+    return int(interface["data"][0])
+
+
+def on_device(runtime: Runtime, value: Any) -> Any:
+    """A value that lies on the device as an array there; anything else is refused."""
+    array = runtime.as_array(value)
+    if array is None:
+        raise TypeError(
+            f"{type(value).__name__} lies in CPU memory and a batch on the GPU takes arrays that lie there: copy it with "
+            "cupy.asarray(x), or make a TensorListCPU"
+        )
+    types.as_dtype(np.dtype(array.dtype))
+    return array
+
+
+def lend(runtime: Runtime, samples: Sequence[DeviceArray], handle: int) -> None:
+    """Lets a consumer's stream wait for samples, and remembers it."""
+    with runtime.active():
+        stream = runtime.external(handle)
+        for block in {id(x.lease.block): x.lease.block for x in samples if x.lease is not None}.values():
+            runtime.wait(stream, block.computed)
+            block.streams.add(handle)
+
+
+def download(runtime: Runtime, samples: Sequence[DeviceArray]) -> list[np.ndarray]:
+    """Copies samples to the host and waits for that."""
+    with runtime.active():
+        arrays = [np.empty(x.shape, x.dtype) for x in samples]
+        for x, array in zip(samples, arrays):
+            if x.nbytes:
+                runtime.download(runtime.computing, array.reshape(-1).view(np.uint8), x.view.address)
+        event = runtime.event()
+        runtime.record(event, runtime.computing)
+        runtime.synchronize(event)
+    return arrays
+
+
+class TensorListGPU:
+    """A batch in device memory: samples of any shapes with one type and number of axes."""
+
+    __slots__ = ("_dense", "_dtype", "_layout", "_ndim", "_runtime", "_samples", "_source_info", "_wrapped")
+    _runtime: Runtime
+    _samples: list[DeviceArray]
+    _wrapped: list[TensorGPU]  # the samples again, where they are not the pipeline's
+    _dense: TensorGPU | None
+    _dtype: np.dtype
+    _ndim: int
+    _layout: str
+    _source_info: Sequence[str] | None
+
+    def __init__(self, data: Any = (), layout: str | None = None, *, source_info: Sequence[str] | None = None) -> None:
+        """A batch of anything that lies on a device: a list of arrays or tensors, or one whose first axis is the samples."""
+        self._dense = None
+        if isinstance(data, TensorListGPU):
+            for name in ("_runtime", "_samples", "_wrapped", "_dense", "_dtype", "_ndim", "_source_info"):
+                setattr(self, name, getattr(data, name))
+            layout = data._layout if layout is None else layout
+        else:
+            items: Iterable[Any] = data if isinstance(data, (list, tuple)) else TensorGPU(data).as_array()
+            tensors = [item if isinstance(item, TensorGPU) else TensorGPU(item) for item in items]
+            if layout is None and tensors:
+                layout = tensors[0].layout()
+            self._runtime = tensors[0]._runtime if tensors else backends.gpu.for_arrays()
+            self._wrapped = tensors  # they hold memory that is not the pipeline's
+            self._samples = [tensor._held() for tensor in tensors]
+            self._source_info = source_info
+            self._dtype = self._samples[0].dtype if tensors else np.dtype(np.float32)
+            self._ndim = self._samples[0].ndim if tensors else 0
+            for index, sample in enumerate(self._samples):
+                if sample.dtype != self._dtype:
+                    raise TypeError(
+                        f"a batch has one type: sample 0 is {self._dtype} and sample {index} is {sample.dtype}"
+                    )
+                if sample.ndim != self._ndim:
+                    raise ValueError(
+                        f"a batch has one number of axes: sample 0 has {self._ndim} and sample {index} has {sample.ndim}"
+                    )
+        self._layout = ""
+        self.set_layout(layout)
+
+    @classmethod
+    def from_parts(
+        cls, runtime: Runtime, samples: list[DeviceArray], dtype: np.dtype | None, ndim: int | None, layout: str,
+        source_info: Sequence[str] | None,
+    ) -> "TensorListGPU":  # fmt: skip
+        """A batch of a pipeline: nothing is checked."""
+        batch = cls.__new__(cls)
+        batch._runtime, batch._samples, batch._wrapped, batch._dense = runtime, samples, [], None
+        batch._dtype = samples[0].dtype if samples else np.dtype(np.float32) if dtype is None else dtype
+        batch._ndim = samples[0].ndim if samples else ndim or 0
+        batch._layout, batch._source_info = layout, source_info
+        return batch
+
+    def at(self, index: int) -> TensorGPU:
+        """Sample ``index``, without a copy."""
+        return self[index]
+
+    def __getitem__(self, index: int) -> TensorGPU:
+        size = len(self)
+        if not -size <= index < size:
+            raise OutOfRange(f"sample {index} of a batch of {size}")
+        where = self.source_info(index) if self._source_info is not None else ""
+        if self._wrapped:
+            return TensorGPU(self._wrapped[index], self._layout, source_info=where)
+        return TensorGPU.of(self._runtime, self._samples[index], self._layout, where)
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __iter__(self) -> Iterator[TensorGPU]:
+        return (self[index] for index in range(len(self)))
+
+    def first(self, rows: int) -> "TensorListGPU":
+        """The first samples."""
+        info = None if self._source_info is None else list(self._source_info[:rows])
+        batch = self.from_parts(self._runtime, self._samples[:rows], self._dtype, self._ndim, self._layout, info)
+        batch._wrapped = self._wrapped[:rows]
+        return batch
+
+    def shape(self) -> list[Shape]:
+        """The shapes of the samples."""
+        return [sample.shape for sample in self._samples]
+
+    @property
+    def dtype(self) -> types.DALIDataType:
+        """The element type of all samples."""
+        return types.to_dali_type(self._dtype)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes of a sample."""
+        return self._ndim
+
+    def layout(self) -> str:
+        """The layout of a sample, "" when there is none."""
+        return self._layout
+
+    def set_layout(self, layout: str | None) -> None:
+        """Names the axes of the samples."""
+        text = types.check_layout(layout)
+        if text and self._samples and len(text) != self._ndim:
+            raise ValueError(f"layout {text!r} has {len(text)} axes and the data has {self._ndim}")
+        self._layout = text
+
+    def device_id(self) -> int:
+        """The number of the GPU."""
+        return self._runtime.device[1]
+
+    def source_info(self, index: int | None = None) -> Any:
+        """Where the samples came from (or sample ``index``): file names, "" where it is not known."""
+        known = self._source_info if self._source_info is not None else [""] * len(self)
+        return [str(item) for item in known] if index is None else str(known[index])
+
+    def get_property(self, key: str) -> Any:
+        """The layout or the source_info by name."""
+        if key == "layout":
+            return self._layout
+        if key == "source_info":
+            return self.source_info()
+        raise RuntimeError(f"unsupported property key: {key}; there are 'layout' and 'source_info'")
+
+    def is_dense_tensor(self) -> bool:
+        """Whether all samples have the same shape."""
+        return all(sample.shape == self._samples[0].shape for sample in self._samples)
+
+    def as_tensor(self) -> TensorGPU:
+        """The batch as one tensor; its layout gains a leading N. Equal shapes lie side by side already: no copy."""
+        if self._dense is None:
+            if not self.is_dense_tensor():
+                shapes = sorted({sample.shape for sample in self._samples})
+                shown = ", ".join(map(str, shapes[:4])) + (", ..." if len(shapes) > 4 else "")
+                raise RaggedBatch(
+                    f"the {len(self)} samples have different shapes ({shown}) and cannot be one tensor; "
+                    "index the batch, or pad or crop them to a common shape"
+                )
+            layout = f"N{self._layout}" if self._layout else ""
+            if self._wrapped or not self._samples:
+                module = self._runtime.module
+                arrays = [tensor.as_array() for tensor in self._wrapped]
+                self._dense = TensorGPU(
+                    module.stack(arrays) if arrays else module.empty((0,) * (self._ndim + 1), self._dtype), layout
+                )
+            else:
+                self._dense = TensorGPU.of(self._runtime, self._joined(), layout)
+        return self._dense
+
+    def as_array(self) -> Any:
+        """The batch as one array of CuPy, for work on CuPy's current stream."""
+        return self.as_tensor().as_array()
+
+    def as_cpu(self) -> TensorListCPU:
+        """A copy in CPU memory; waits for the device."""
+        if self._samples and self.is_dense_tensor():
+            return TensorListCPU(self.as_tensor().as_cpu().array, self._layout, source_info=self._source_info)
+        arrays = download(self._runtime, self._samples)
+        return TensorListCPU.from_parts(arrays, self._dtype, self._ndim, self._layout, self._source_info)
+
+    def data_ptr(self) -> int:
+        """The address of the first element of the dense batch."""
+        return self.as_tensor().data_ptr()
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return self.as_tensor().__cuda_array_interface__
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.as_tensor().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._runtime.device
+
+    def _joined(self) -> DeviceArray:
+        """All samples as one array: where they lie, or else copied together on the compute stream."""
+        samples = self._samples
+        shape = (len(samples), *(samples[0].shape if samples else (0,) * self._ndim))
+        starts, total = offsets([sample.nbytes for sample in samples])
+        lease = samples[0].lease if samples else None
+        assert lease is not None, "samples of a pipeline"
+        base = samples[0].view.address
+        if all(
+            x.lease is not None and x.lease.block is lease.block and x.view.address == base + start
+            for x, start in zip(samples, starts)
+        ):
+            return DeviceArray(View(base, shape, self._dtype), lease)
+        runtime = self._runtime
+        with runtime.active():
+            joined = lease.pool.take(OTHER, total, runtime.computing)
+            for x, start in zip(samples, starts):
+                if x.nbytes:
+                    runtime.copy(runtime.computing, joined.block.address + start, x.view.address, x.nbytes)
+            for block in {id(x.block): x.block for x in (joined, *[x.lease for x in samples if x.lease])}.values():
+                runtime.record(block.computed, runtime.computing)
+        return DeviceArray(View(joined.block.address, shape, self._dtype), joined)
+
+    def __repr__(self) -> str:
+        layout = f', layout="{self._layout}"' if self._layout else ""
+        shapes = self.shape() if len(self) <= 8 else f"[{', '.join(map(str, self.shape()[:4]))}, ...]"
+        return (
+            f'TensorListGPU(num_samples={len(self)}, dtype={self.dtype!r}{layout}, device="gpu:{self.device_id()}", '
+            f"shape={shapes})"
+        )

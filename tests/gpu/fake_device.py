@@ -1,0 +1,312 @@
+"""A GPU made of NumPy whose streams are late: queued work runs when something forces it, in any order that the waits allow.
+
+A missing wait, or memory that is used again too early, gives wrong bytes here, where a real GPU would give them once in a
+thousand runs. Addresses are those of host memory, so that kernels built by g++ work on it, and so do plain NumPy stand-ins.
+"""
+
+import bisect
+import contextlib
+import ctypes
+import random
+import threading
+
+import numpy as np
+
+from pipeflow.errors import InvalidState
+
+POISON = 0xA5
+LEGACY, PER_THREAD = 1, 2
+
+
+class FakeArray(np.ndarray):
+    """What arrays on the device are; a plain NumPy array is one on the host."""
+
+    __array_priority__ = 100
+
+    def __array_finalize__(self, other):
+        self.owner = getattr(other, "owner", None)
+
+
+def fake(value):
+    """A NumPy result as an array of the device."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return np.asarray(value).view(FakeArray)
+    return value
+
+
+class FakeModule:
+    """NumPy in the role of CuPy: its functions return arrays of the device."""
+
+    ndarray = FakeArray
+
+    def __getattr__(self, name):
+        found = getattr(np, name)
+        if not callable(found) or isinstance(found, type):
+            return found
+
+        def call(*args, **kwargs):
+            result = found(*args, **kwargs)
+            return tuple(map(fake, result)) if isinstance(result, tuple) else fake(result)
+
+        return call
+
+
+class Work:
+    """Something queued."""
+
+    def __init__(self, function, after):
+        self.function = function
+        self.after = after
+        self.done = False
+
+
+class Stream:
+    """Work in order."""
+
+    def __init__(self, name, ptr):
+        self.name = name
+        self.ptr = ptr
+        self.last = None
+        self.waits = []
+
+
+class Event:
+    """Stands for a place in a stream."""
+
+    def __init__(self):
+        self.work = None
+
+
+class Memory:
+    """Poisoned bytes at an aligned address."""
+
+    def __init__(self, nbytes):
+        self.nbytes = nbytes
+        self.block = np.full(nbytes + 256, POISON, np.uint8)
+        start = self.block.__array_interface__["data"][0]
+        self.address = -(-start // 256) * 256
+
+
+class FakeRuntime:
+    """See device_runtime.Runtime. ``launcher`` runs a kernel; ``limit`` is the memory of the device in bytes."""
+
+    def __init__(self, seed=0, launcher=None, limit=None, device_id=0, eager=False):
+        self.module = FakeModule()
+        self.device = (1, device_id)  # for DLPack it is host memory
+        self.random = random.Random(seed)
+        self.launcher = launcher
+        self.limit = limit
+        self.eager = eager
+        self.lock = threading.RLock()
+        self.works = []
+        self.memories = []
+        self.used = 0
+        self.counts = {"allocate": 0, "pinned": 0, "launch": 0, "upload": 0, "synchronize": 0}
+        self.streams = {}
+        self.legacy, self.per_thread = self.stream("legacy", LEGACY), self.stream("per thread", PER_THREAD)
+        self.copying, self.computing = self.stream("copying"), self.stream("computing")
+        self.thread = threading.local()
+        self.broken = ""  # why the device cannot be used any more
+        self.prepared = []
+
+    def stream(self, name, ptr=None):
+        """A stream; consumers make their own."""
+        stream = Stream(name, len(self.streams) + 100 if ptr is None else ptr)
+        self.streams[stream.ptr] = stream
+        return stream
+
+    # The machinery.
+
+    def queue(self, stream, function):
+        with self.lock:
+            work = Work(function, [x for x in (stream.last, *stream.waits) if x is not None and not x.done])
+            stream.waits = []
+            stream.last = work
+            self.works.append(work)
+            if self.eager or getattr(self.thread, "using", None) is stream:
+                self.finish(work)
+            return work
+
+    def finish(self, work):
+        """Runs work in any allowed order until this is done; some of what it does not need runs as well."""
+        with self.lock:
+            needed, todo = set(), [work]
+            while todo:
+                one = todo.pop()
+                if one not in needed and not one.done:
+                    needed.add(one)
+                    todo += one.after
+            while not work.done:
+                ready = [x for x in self.works if not x.done and all(y.done for y in x.after)]
+                others = [x for x in ready if x not in needed]
+                wanted = [x for x in ready if x in needed]
+                chosen = self.random.choice(others if others and self.random.random() < 0.3 else wanted)
+                chosen.function()
+                chosen.done = True
+            self.works = [x for x in self.works if not x.done]
+
+    def finish_all(self):
+        """Runs everything that is queued, in any allowed order."""
+        with self.lock:
+            while self.works:
+                self.finish(self.random.choice(self.works))
+
+    def check(self, address, nbytes):
+        """Copies stay inside one piece of device memory."""
+        if not nbytes:
+            return
+        with self.lock:
+            starts = [memory.address for memory in self.memories]
+            place = bisect.bisect_right(starts, address) - 1
+            inside = place >= 0 and address + nbytes <= starts[place] + self.memories[place].nbytes
+            assert inside, f"{nbytes} bytes at {address:#x} are not device memory"
+
+    # What the executor asks for.
+
+    @contextlib.contextmanager
+    def active(self):
+        if self.broken:
+            raise InvalidState(self.broken)
+        yield
+
+    @contextlib.contextmanager
+    def using(self, stream):
+        before = getattr(self.thread, "using", None)
+        self.thread.using = stream
+        self._settle(stream)
+        try:
+            yield
+        finally:
+            self.thread.using = before
+
+    def _settle(self, stream):
+        for work in (stream.last, *stream.waits):
+            if work is not None:
+                self.finish(work)
+
+    def event(self):
+        return Event()
+
+    def record(self, event, stream):
+        event.work = self.queue(stream, lambda: None)
+
+    def wait(self, stream, event):
+        with self.lock:
+            if event.work is not None:
+                stream.waits.append(event.work)
+            if self.eager or getattr(self.thread, "using", None) is stream:
+                self._settle(stream)
+
+    def synchronize(self, event):
+        self.counts["synchronize"] += 1
+        if event.work is not None:
+            self.finish(event.work)
+
+    def done(self, event):
+        return event.work is None or event.work.done
+
+    def drain(self, stream):
+        self._settle(stream)
+
+    def external(self, handle):
+        return self.streams[handle]
+
+    def current(self):
+        using = getattr(self.thread, "using", None)
+        return using.ptr if using is not None else LEGACY
+
+    def allocate(self, nbytes):
+        with self.lock:
+            if self.limit is not None and self.used + nbytes > self.limit:
+                raise MemoryError(f"the fake device has no {nbytes} bytes left")
+            self.used += nbytes
+            self.counts["allocate"] += 1
+            memory = Memory(nbytes)
+            self.memories.append(memory)
+            self.memories.sort(key=lambda one: one.address)
+            return memory
+
+    def free(self, memory):
+        with self.lock:
+            self.finish_all()
+            self.used -= memory.nbytes
+            memory.block[:] = POISON
+
+    def pinned(self, nbytes):
+        self.counts["pinned"] += 1
+        return np.full(nbytes, POISON, np.uint8)
+
+    def upload(self, stream, address, source):
+        self.counts["upload"] += 1
+        self.check(address, source.nbytes)
+        self.queue(stream, lambda: ctypes.memmove(address, source.ctypes.data, source.nbytes))
+
+    def download(self, stream, target, address):
+        self.check(address, target.nbytes)
+        self.queue(stream, lambda: ctypes.memmove(target.ctypes.data, address, target.nbytes))
+
+    def copy(self, stream, target, source, nbytes):
+        self.check(source, nbytes)
+        self.check(target, nbytes)
+        self.queue(stream, lambda: ctypes.memmove(target, source, nbytes))
+
+    def launch(self, stream, kernel, grid, threads, rows, first, count):
+        self.counts["launch"] += 1
+        self.queue(stream, lambda: self.launcher(kernel, grid, threads, rows, first, count))
+
+    def run(self, stream, function, arrays):
+        self.queue(stream, lambda: function(np, *arrays))
+
+    def array(self, address, shape, dtype, owner):
+        result = at(address, shape, dtype).view(FakeArray)
+        result.owner = owner
+        return result
+
+    def as_array(self, value):
+        return value if isinstance(value, FakeArray) else None
+
+    def capsule(self, array, **options):
+        del options
+        return Holder(array).__dlpack__()
+
+    def prepare(self, kernels):
+        self.prepared += kernels
+
+
+class Holder(np.ndarray):
+    """An array whose DLPack capsules keep it, and with it the owner of its memory."""
+
+    def __new__(cls, array):
+        result = np.asarray(array).view(cls)
+        result.owner = getattr(array, "owner", None)
+        return result
+
+
+def at(address, shape, dtype):
+    """The array at an address."""
+    dtype = np.dtype(dtype)
+    nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    if not nbytes:
+        return np.empty(shape, dtype)
+    memory = (ctypes.c_uint8 * nbytes).from_address(address)
+    return np.frombuffer(memory, dtype).reshape(shape)
+
+
+def rows_at(address, dtype, count):
+    """The rows of descriptors at an address."""
+    return at(address, (count,), dtype)
+
+
+def flip_by_numpy(kernel, grid, threads, rows, first, count):
+    """The kernel of fn.flip without a compiler."""
+    from pipeflow.operators.on_gpu.geometry import FLIP_ROW
+
+    assert kernel.startswith("flip.cu:flip<"), kernel
+    del grid, threads, first
+    sizes = {"unsigned char": np.uint8, "unsigned short": np.uint16, "unsigned int": np.uint32}
+    dtype = sizes.get(kernel.partition("<")[2].rstrip(">"), np.uint64)
+    for row in rows_at(rows, FLIP_ROW, count):
+        shape = tuple(int(row[name]) for name in ("planes", "depth", "height", "width", "channels"))
+        steps = [-1 if row[f"mirror_{name}"] else 1 for name in ("depth", "height", "width")]
+        source = at(int(row["input"]), shape, dtype)[:, :: steps[0], :: steps[1], :: steps[2]]
+        at(int(row["output"]), shape, dtype)[...] = source
