@@ -510,7 +510,7 @@ class _Compiler:
         for stage, step in flat:
             if stage.kind == "source" and dict(step.constants).get("no_copy"):
                 foreign.update(step.outputs)
-            selects = stage.kind == "device" and step.op == "_merge"
+            selects = stage.kind == "device" and lies_in_inputs(step)
             if (stage.kind == "sample" and not takes_out(step) and not step.fetch) or selects:
                 inherited = frozenset().union(*[roots[slot] for slot in step.inputs]) if step.inputs else frozenset()
                 for slot in step.outputs:
@@ -587,6 +587,12 @@ def takes_out(step: Step) -> bool:
     """Whether the step writes into memory given to it, so that its result is never a view of an input."""
     op: OpDef = find(step.op)
     return "out" in op.wants and not step.fetch
+
+
+def lies_in_inputs(step: Step) -> bool:
+    """Whether the results of a step on the device lie in memory of its inputs: a merge selects, a view looks elsewhere."""
+    op: OpDef = find(step.op)
+    return step.op == "_merge" or (bool(op.gpu_module) and not step.user_code and op.gpu_hook("view") is not None)
 
 
 # The files of operators whose bodies are compiled kernels.

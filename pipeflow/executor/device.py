@@ -19,7 +19,7 @@ from pipeflow.device_calls import DevicePlanner, SampleValues, View
 from pipeflow.device_runtime import DeviceArray, DeviceLease, FunctionCall, Runtime
 from pipeflow.executor.batch import BatchRun, check_outputs
 from pipeflow.executor.steps import BoundStep, MergeStep
-from pipeflow.plan import Plan, Stage, Step
+from pipeflow.plan import Plan, Stage, Step, lies_in_inputs
 from pipeflow.tensors import Block
 
 TABLES = 4096  # bytes of descriptors and tables that a sample needs at each step, to begin with
@@ -295,7 +295,7 @@ class CallMemory:
         """The addresses of one output of all samples."""
         segment, slot = self.work.segment, self.step.outputs[output]
         starts, total = offsets(sizes)
-        if slot not in segment.leaving:
+        if slot not in segment.held:
             self.leases.append(None)
             base = segment.arena.take(total)
         else:
@@ -304,6 +304,12 @@ class CallMemory:
             self.work.leases.append(lease)
             base = lease.block.address
         return [base + start for start in starts]
+
+    def view(self, output: int, views: Sequence[View]) -> Sequence[int]:
+        """Results that lie in memory of the inputs stay there; the step's inputs are held as long as they are."""
+        del output
+        self.leases.append(None)
+        return [view.address for view in views]
 
     def scratch(self, nbytes: int) -> int:
         """Memory between two launches."""
@@ -331,15 +337,21 @@ class Segment(DeviceStage):
 
     def __init__(self, plan: Plan, number: int, device: Device) -> None:
         super().__init__(plan, number, device)
+        # Whose samples may lie in memory of another slot: that memory must last as long.
+        self.held = set(self.leaving)
+        for step in reversed(self.stage.steps):
+            if lies_in_inputs(step) and self.held & set(step.outputs):
+                self.held.update(step.inputs)
+        self.held &= self.made
         self.ring = device.ring()
         self.purpose = -number - 2  # of its staged blocks in the pool; those of outputs are known by their slots
         hints = {slot: hint for step in plan.steps() for slot, hint in zip(step.outputs, step.hint)}
         size = device.batch_size
         carried = [hints.get(step.inputs[0], 0) for step in self.stage.steps if step.op == "_transfer"]
         self.capacity = aligned(size * (sum(map(aligned, carried)) + TABLES * len(self.stage.steps)))
-        inside = [aligned(hints.get(slot, 0)) for slot in self.made - self.leaving]
+        inside = [aligned(hints.get(slot, 0)) for slot in self.made - self.held]
         self.arena = Arena(device.pool, size * sum(inside))
-        for slot in self.leaving:
+        for slot in self.held:
             device.pool.reserve(slot, size * aligned(hints.get(slot, 0)))
         kinds = {"_transfer": UploadStep, "_merge": SelectStep, "copy": CopyStep}
         self.steps: list[Any] = [kinds.get(step.op, OperatorStep)(plan, step, self) for step in self.stage.steps]
@@ -477,19 +489,20 @@ class OperatorStep(SegmentStep):
     def __init__(self, plan: Plan, step: Step, segment: Segment) -> None:
         super().__init__(plan, step, segment)
         self.planner = DevicePlanner(self.op, self.constants, self.count)
+        self.in_inputs = lies_in_inputs(step)
 
     def plan(self, batch: BatchRun, work: Work, rows: list[int]) -> None:
         """Plans the launches over the rows."""
         step = self.step
         keys = self.batch_keys(batch).tolist() if self.op.random else None
-        samples = []
+        samples, inputs = [], []
         columns = [(name, batch.values[slot]) for name, slot in step.nodes]
         for row in rows:
-            views = [x.view for x in self.inputs(batch, work, row)]
+            inputs.append(self.inputs(batch, work, row))
             arguments = {
                 name: values[row] if type(values) is list else values[row, ...] for name, values in columns
             }
-            samples.append(SampleValues(views, arguments, keys[row] if keys is not None else 0))
+            samples.append(SampleValues([x.view for x in inputs[-1]], arguments, keys[row] if keys is not None else 0))
         layouts = [batch.layouts[slot] or "" for slot in step.inputs]
         self.planner.per_frame = frozenset(name for name, slot in step.nodes if (batch.layouts[slot] or "")[:1] == "F")
         memory = CallMemory(work, step)
@@ -497,12 +510,19 @@ class OperatorStep(SegmentStep):
             samples, layouts, memory,
             lambda index, error: self.segment.fail(batch, step, rows[index], error, work),
         )  # fmt: skip
-        for row, made in zip(rows, results):
+        for row, given, made in zip(rows, inputs, results):
             for output, slot in enumerate(step.outputs):
                 if made is not None:
-                    batch.values[slot][row] = DeviceArray(made[output], memory.leases[output])
+                    lease = memory.leases[output] if not self.in_inputs else _lease_under(made[output], given)
+                    batch.values[slot][row] = DeviceArray(made[output], lease)
         for slot, layout in zip(step.outputs, found):
             batch.layouts[slot] = layout or batch.layouts[slot] or ""
+
+
+def _lease_under(view: View, inputs: Sequence[DeviceArray]) -> DeviceLease | None:
+    """What keeps the memory of a view of one of the inputs."""
+    around = [x for x in inputs if x.view.address <= view.address <= x.view.address + x.nbytes]
+    return around[0].lease if around else inputs[0].lease
 
 
 class FunctionStage(DeviceStage, BoundStep):
@@ -511,6 +531,7 @@ class FunctionStage(DeviceStage, BoundStep):
     def __init__(self, plan: Plan, number: int, device: Device) -> None:
         DeviceStage.__init__(self, plan, number, device)
         BoundStep.__init__(self, plan, self.stage.steps[0])
+        self.call: Any = self.op.gpu_hook()
         self.contained = False
         self.by_rows = self.op.traits_of(self.constants).rows
         for slot, hint in zip(self.step.outputs, self.step.hint):
@@ -527,7 +548,7 @@ class FunctionStage(DeviceStage, BoundStep):
             call = self._call(batch, group)
             try:
                 with self.runtime.using(self.runtime.computing):
-                    self.op.gpu_hook(call)
+                    self.call(call)
                 if self.device.careful:
                     self.runtime.drain(self.runtime.computing)
             except Exception as error:
