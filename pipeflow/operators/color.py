@@ -53,12 +53,12 @@ def same_shape(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec(specs[0].shape, args.dtype or specs[0].dtype, specs[0].layout)
 
 
-def three_channels(image: np.ndarray, title: str) -> None:
+def three_channels(shape: tuple[int, ...], title: str) -> None:
     """Refuses what has no red, green and blue."""
-    if image.shape[-1] != 3:
-        raise ValueError(f"{title} needs 3 channels, the image has {image.shape[-1]} (shape {image.shape})")
-    if not image.size:
-        raise ValueError(f"the image has no pixels: shape {image.shape}")
+    if shape[-1] != 3:
+        raise ValueError(f"{title} needs 3 channels, the image has {shape[-1]} (shape {shape})")
+    if 0 in shape:
+        raise ValueError(f"the image has no pixels: shape {shape}")
 
 
 def contrast_line(
@@ -69,7 +69,13 @@ def contrast_line(
     return float(a * b), float(np.float32(shift) * np.float32(full_range(target)) + a * (c - b * c))
 
 
-@operator("brightness_contrast", layouts="FHWC DHWC HWC", sequences=True)
+def twist(dtype: np.dtype, hue: float, saturation: float, brightness: float, contrast: float) -> tuple[np.ndarray, np.ndarray]:
+    """Matrix and offset of color_twist for images of a type."""
+    centre = 0.5 if dtype.kind == "f" else 128.0
+    return color_matrix(hue, saturation, brightness * contrast), np.full(3, centre * (1 - contrast) * brightness)
+
+
+@operator("brightness_contrast", layouts="FHWC DHWC HWC", sequences=True, gpu="color")
 def brightness_contrast(
     image: Sample, /, *, brightness: Arg[float] = 1.0, brightness_shift: Arg[float] = 0.0, contrast: Arg[float] = 1.0,
     contrast_center: Arg[float] = None, dtype: DType | None = None, out: Out,
@@ -84,7 +90,7 @@ def brightness_contrast(
     return kernels.color.linear_values(image, *line, out)
 
 
-@operator("brightness", layouts="FHWC DHWC HWC", sequences=True)
+@operator("brightness", layouts="FHWC DHWC HWC", sequences=True, gpu="color")
 def brightness(
     image: Sample,
     /,
@@ -100,7 +106,7 @@ def brightness(
     return kernels.color.linear_values(image, brightness, brightness_shift * full_range(out.dtype), out)
 
 
-@operator("contrast", layouts="FHWC DHWC HWC", sequences=True)
+@operator("contrast", layouts="FHWC DHWC HWC", sequences=True, gpu="color")
 def contrast(
     image: Sample,
     /,
@@ -116,7 +122,7 @@ def contrast(
     return kernels.color.linear_values(image, *line, out)
 
 
-@operator("color_twist", layouts=COLOR_LAYOUTS, sequences=True)
+@operator("color_twist", layouts=COLOR_LAYOUTS, sequences=True, gpu="color")
 def color_twist(
     image: Sample, /, *, hue: Arg[float] = 0.0, saturation: Arg[float] = 1.0, brightness: Arg[float] = 1.0,
     contrast: Arg[float] = 1.0, image_type: DALIImageType = RGB, dtype: DType | None = None, out: Out,
@@ -126,13 +132,11 @@ def color_twist(
     Contrast is around 128 for integers and 0.5 for floats.
     """
     del image_type, dtype
-    three_channels(image, "color_twist")
-    matrix = color_matrix(hue, saturation, brightness * contrast)
-    centre = 0.5 if image.dtype.kind == "f" else 128.0
-    return kernels.color.linear_colors(image, matrix, np.full(3, centre * (1 - contrast) * brightness), out)
+    three_channels(image.shape, "color_twist")
+    return kernels.color.linear_colors(image, *twist(image.dtype, hue, saturation, brightness, contrast), out)
 
 
-@operator("hsv", layouts=COLOR_LAYOUTS, sequences=True)
+@operator("hsv", layouts=COLOR_LAYOUTS, sequences=True, gpu="color")
 def hsv(
     image: Sample, /, *, hue: Arg[float] = 0.0, saturation: Arg[float] = 1.0, value: Arg[float] = 1.0,
     dtype: DType = UINT8, out: Out,
@@ -140,21 +144,21 @@ def hsv(
     """Turns the hue by an angle in degrees, scales saturation and value; the result is UINT8 unless ``dtype`` says
     otherwise."""
     del dtype
-    three_channels(image, "hsv")
+    three_channels(image.shape, "hsv")
     return kernels.color.linear_colors(image, color_matrix(hue, saturation, value), np.zeros(3), out)
 
 
-@operator("hue", layouts=COLOR_LAYOUTS, sequences=True)
+@operator("hue", layouts=COLOR_LAYOUTS, sequences=True, gpu="color")
 def hue(
     image: Sample, /, *, hue: Arg[float] = 0.0, image_type: DALIImageType = RGB, dtype: DType | None = None, out: Out
 ) -> Sample:
     """Turns the hue by an angle in degrees."""
     del image_type, dtype
-    three_channels(image, "hue")
+    three_channels(image.shape, "hue")
     return kernels.color.linear_colors(image, color_matrix(hue, 1.0, 1.0), np.zeros(3), out)
 
 
-@operator("saturation", layouts=COLOR_LAYOUTS, sequences=True)
+@operator("saturation", layouts=COLOR_LAYOUTS, sequences=True, gpu="color")
 def saturation(
     image: Sample,
     /,
@@ -166,7 +170,7 @@ def saturation(
 ) -> Sample:
     """Scales the saturation; 0 gives grey."""
     del image_type, dtype
-    three_channels(image, "saturation")
+    three_channels(image.shape, "saturation")
     return kernels.color.linear_colors(image, color_matrix(0.0, saturation, 1.0), np.zeros(3), out)
 
 
@@ -193,38 +197,43 @@ def conversion(source: DALIImageType, target: DALIImageType) -> tuple[np.ndarray
     before = -FROM_YCBCR @ YCBCR_OFFSET if source == YCbCr else np.zeros(3)
     from_rgb = {RGB: np.eye(3), BGR: SWAP, YCbCr: TO_YCBCR, GRAY: LUMA[None]}[target]
     after = YCBCR_OFFSET if target == YCbCr else np.zeros(len(from_rgb))
-    return from_rgb @ to_rgb, from_rgb @ before + after
+    matrix = from_rgb @ to_rgb
+    if source == GRAY:
+        # chroma of grey is constant: the tiny factor left by rounding must not tip it over
+        matrix = np.where(np.abs(matrix) < 1e-6, 0.0, np.ones_like(matrix) if target in (RGB, BGR) else matrix)
+    return matrix, from_rgb @ before + after
 
 
 @operator(
-    "color_space_conversion", layouts="FDHWC FHWC DHWC HWC", sequences=True, dtypes="uint8",
+    "color_space_conversion", layouts="FDHWC FHWC DHWC HWC", sequences=True, dtypes="uint8", gpu="color",
     examples=["fn.color_space_conversion(image, image_type=types.RGB, output_type=types.YCbCr)"],
 )  # fmt: skip
 def color_space_conversion(
     image: Sample, /, *, image_type: DALIImageType, output_type: DALIImageType, out: Out
 ) -> Sample:
     """Converts between RGB, BGR, YCbCr (studio range) and GRAY."""
-    channels = 1 if image_type == GRAY else 3
-    if image.shape[-1] != channels:
-        raise ValueError(
-            f"{image_type!r} has {channels} channel(s), the image has {image.shape[-1]} (shape {image.shape})"
-        )
-    if not image.size:
-        raise ValueError(f"the image has no pixels: shape {image.shape}")
+    check_channels(image.shape, image_type)
     steps = conversion(image_type, output_type)
     if steps is None:
         out[...] = image
         return out
     matrix, offset = steps
-    if channels == 3:
+    if image_type != GRAY:
         return kernels.color.linear_colors(image, matrix, offset, out)
     for channel in range(out.shape[-1]):
-        factor = 1.0 if output_type in (RGB, BGR) else float(matrix[channel, 0])
         plane = np.empty(image.shape, np.uint8)
-        # chroma of grey is constant: the tiny factor left by rounding must not tip it over
-        factor = 0.0 if abs(factor) < 1e-6 else factor
-        out[..., channel] = kernels.color.linear_values(image, factor, float(offset[channel]), plane)[..., 0]
+        factor, shift = float(matrix[channel, 0]), float(offset[channel])
+        out[..., channel] = kernels.color.linear_values(image, factor, shift, plane)[..., 0]
     return out
+
+
+def check_channels(shape: tuple[int, ...], image_type: DALIImageType) -> None:
+    """Refuses an image that cannot be of this colour space."""
+    channels = 1 if image_type == GRAY else 3
+    if shape[-1] != channels:
+        raise ValueError(f"{image_type!r} has {channels} channel(s), the image has {shape[-1]} (shape {shape})")
+    if 0 in shape:
+        raise ValueError(f"the image has no pixels: shape {shape}")
 
 
 @color_space_conversion.infer

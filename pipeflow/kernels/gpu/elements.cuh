@@ -25,9 +25,8 @@ template <> struct Number<double> { static const bool floating = true; };
 // Whether a kernel that computes with C is ever given elements of T: the host chooses C by the types of the operands.
 template <class C, class T> struct Reads {
   static const bool integer = !Number<T>::floating && !Same<T, __half>::value;
-  static const bool value = Number<C>::floating ? !(Same<C, float>::value && Same<T, double>::value)
-                                                : integer && sizeof(T) <= sizeof(C) &&
-                                                      !(Same<C, int>::value && Same<T, unsigned>::value);
+  static const bool value =
+      Number<C>::floating || (integer && sizeof(T) <= sizeof(C) && !(Same<C, int>::value && Same<T, unsigned>::value));
 };
 
 template <class T> __device__ __forceinline__ T plain_number(T x) { return x; }

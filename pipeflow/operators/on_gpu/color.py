@@ -1,0 +1,93 @@
+"""Colour on the GPU: a line over every value, a matrix over the channels of every pixel."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import OpDef
+from pipeflow.device_calls import DeviceCall, Item, ceil_div, row_type
+from pipeflow.kernels.gpu import TYPE_CODES
+from pipeflow.operators import color
+from pipeflow.operators.chains import line_of
+from pipeflow.operators.on_gpu.elementwise import BLOCK, blocks_of, cast_items
+
+LINE_ROW = row_type(
+    input="u8", output="u8", total="i8", factor="f8", offset="f8", input_type="i4", output_type="i4"
+)  # fmt: skip
+COLOR_ROW = np.dtype(
+    [
+        ("input", "u8"), ("output", "u8"), ("pixels", "i8"), ("matrix", "f4", 9), ("offset", "f4", 3), ("input_type", "i4"),
+        ("output_type", "i4"),
+    ], align=True,
+)  # fmt: skip
+
+
+def exact_in_float(dtype: np.dtype) -> bool:
+    """Whether a line over values of this type is computed in float32, as on the CPU."""
+    return dtype.itemsize <= 2 or dtype == np.float32
+
+
+def launch_lines(call: DeviceCall, lines: list[tuple[float, float]]) -> None:
+    """The first input times a factor plus an offset, for each item."""
+    rows = [
+        (x.input.address, x.output.address, x.output.size, *line, TYPE_CODES[x.input.dtype], TYPE_CODES[x.output.dtype])
+        for x, line in zip(call.items, lines, strict=True)
+    ]
+    first = call.items[0]
+    kind = "float" if exact_in_float(first.input.dtype) and exact_in_float(first.output.dtype) else "double"
+    call.launch(f"cast.cu:line<{kind}>", np.array(rows, LINE_ROW), blocks_of(call.items))
+
+
+def _values(op: OpDef) -> None:
+    @op.gpu
+    def _(call: DeviceCall) -> None:
+        launch_lines(call, [line_of(op.name, x.args, x.input.dtype, x.output.dtype) for x in call.items])
+
+
+for _op in (color.brightness, color.contrast, color.brightness_contrast):
+    _values(_op)
+
+
+def launch_colors(call: DeviceCall, matrices: list[tuple[np.ndarray, np.ndarray]]) -> None:
+    """A matrix and an offset over the channels of every pixel, for each item."""
+    rows = []
+    for item, (matrix, offset) in zip(call.items, matrices, strict=True):
+        (to, channels), pixels = matrix.shape, item.input.size // matrix.shape[1]
+        weights, shift = np.zeros(9, np.float32), np.zeros(3, np.float32)
+        weights[: to * channels], shift[:to] = matrix.ravel(), offset
+        codes = TYPE_CODES[item.input.dtype], TYPE_CODES[item.output.dtype]
+        rows.append((item.input.address, item.output.address, pixels, weights, shift, *codes))
+    blocks = [ceil_div(row[2], BLOCK) for row in rows]
+    call.launch(f"color.cu:colors<{channels}, {to}>", np.array(rows, COLOR_ROW), blocks)
+
+
+def _colors(op: OpDef, plan: Callable[[np.dtype, Any], tuple[np.ndarray, np.ndarray]]) -> None:
+    @op.gpu
+    def _(call: DeviceCall) -> None:
+        for item in call.items:
+            color.three_channels(item.input.shape, op.name)
+        launch_colors(call, [plan(item.input.dtype, item.args) for item in call.items])
+
+
+NOTHING = np.zeros(3)
+_colors(color.color_twist, lambda dtype, a: color.twist(dtype, a.hue, a.saturation, a.brightness, a.contrast))
+_colors(color.hsv, lambda _, a: (color.color_matrix(a.hue, a.saturation, a.value), NOTHING))
+_colors(color.hue, lambda _, a: (color.color_matrix(a.hue, 1.0, 1.0), NOTHING))
+_colors(color.saturation, lambda _, a: (color.color_matrix(0.0, a.saturation, 1.0), NOTHING))
+
+
+def _converted(item: Item) -> tuple[np.ndarray, np.ndarray]:
+    steps = color.conversion(item.args.image_type, item.args.output_type)
+    assert steps is not None
+    return steps
+
+
+@color.color_space_conversion.gpu
+def _(call: DeviceCall) -> None:
+    for item in call.items:
+        color.check_channels(item.input.shape, item.args.image_type)
+    if call.items[0].args.image_type == call.items[0].args.output_type:
+        cast_items(call)
+    else:
+        launch_colors(call, [_converted(item) for item in call.items])
