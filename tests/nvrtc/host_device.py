@@ -57,22 +57,31 @@ def library(file: str) -> ctypes.CDLL:
 CHECKED: set[tuple[str, str, np.dtype]] = set()
 
 
+def field_checks(struct: str, layout: np.dtype) -> list[str]:
+    """Assertions in C++ that a struct is laid out like this, structs inside it included."""
+    checks = [f'static_assert(sizeof({struct}) == {layout.itemsize}, "the size of the row differs");']
+    for field, (inner, offset) in ((field, layout.fields[field][:2]) for field in layout.names):
+        element, _ = inner.subdtype or (inner, ())
+        kind = "std::is_floating_point_v<E>" if element.kind == "f" else "(std::is_integral_v<E> || std::is_pointer_v<E>)"
+        kind = "std::is_class_v<E>" if element.names else kind
+        checks += [
+            f'static_assert(offsetof({struct}, {field}) == {offset}, "{field} lies elsewhere");',
+            f'static_assert(sizeof({struct}::{field}) == {inner.itemsize}, "{field} has another size");',
+            f"{{ using E = std::remove_all_extents_t<decltype({struct}::{field})>;"
+            f' static_assert(sizeof(E) == {element.itemsize} && {kind}, "{field} has another type");',
+            *(["{ using Inner = E;", *field_checks("Inner", element), "}"] if element.names else []),
+            "}",
+        ]
+    return checks
+
+
 def check_rows(kernel: str, layout: np.dtype) -> None:
     """Compares the layout of the rows with that of the struct in the kernel's source, field by field."""
     file, _, name = kernel.partition(":")
     template = (file, name.partition("<")[0], layout)
     if template in CHECKED:
         return
-    checks = [f'static_assert(sizeof(Row) == {layout.itemsize}, "the size of the row differs");']
-    for field, (inner, offset) in ((field, layout.fields[field][:2]) for field in layout.names):
-        element, _ = inner.subdtype or (inner, ())
-        kind = "std::is_floating_point_v<E>" if element.kind == "f" else "(std::is_integral_v<E> || std::is_pointer_v<E>)"
-        checks += [
-            f'static_assert(offsetof(Row, {field}) == {offset}, "{field} lies elsewhere");',
-            f'static_assert(sizeof(Row::{field}) == {inner.itemsize}, "{field} has another size");',
-            f"{{ using E = std::remove_all_extents_t<decltype(Row::{field})>;"
-            f' static_assert(sizeof(E) == {element.itemsize} && {kind}, "{field} has another type"); }}',
-        ]
+    checks = field_checks("Row", layout)
     text = "\n".join(
         [
             '#include "cuda_on_host.h"', "#include <cstddef>", "#include <type_traits>", f'#include "{file}"',
