@@ -511,7 +511,12 @@ class OpDef:
         self._gpu_hooks["specs"] = hook
         return hook
 
-    def gpu_hook(self, role: Literal["launch", "plan", "view", "specs"] = "launch") -> Callable[..., Any] | None:
+    def gpu_check(self, hook: Callable[[Args], None]) -> Callable[[Args], None]:
+        """Declares a check of the constant arguments that is made when a pipeline with the GPU form is built."""
+        self._gpu_hooks["check"] = hook
+        return hook
+
+    def gpu_hook(self, role: Literal["launch", "plan", "view", "specs", "check"] = "launch") -> Callable[..., Any] | None:
         """A part of the GPU form; its module is imported when the first one is asked for."""
         if not self._gpu_hooks:
             importlib.import_module(f"pipeflow.operators.on_gpu.{self.gpu_module}")
@@ -1420,7 +1425,8 @@ class Framework:
     ``to_tensor(array)`` shares memory only with an array that may be written; ``to_array(tensor)`` shares it where it can
     and says no with a TypeError. ``differentiate(function, tensors, wanted)`` calls a function: its result, and
     ``back(weights)``, from the derivatives by its outputs (arrays, None for zero) to those by the wanted inputs.
-    ``stream(device)`` is the current stream.
+    On a GPU ``from_device`` makes a tensor of an array there, ``to_device`` gives something with DLPack back, and
+    ``on_stream(device_id, handle)`` is a context in which the framework works on a stream.
     """
 
     name: str
@@ -1428,7 +1434,9 @@ class Framework:
     to_array: Callable[[Any], np.ndarray]
     is_tensor: Callable[[Any], bool]
     differentiate: Callable[[Callable[..., Any], Sequence[Any], Sequence[int]], tuple[Any, Any]] | None = None
-    stream: Callable[[Any], Any] | None = None
+    from_device: Callable[[Any], Any] | None = None
+    to_device: Callable[[Any], Any] = lambda tensor: tensor
+    on_stream: Callable[[int, int], Any] | None = None
 
 
 frameworks: dict[str, Framework] = {

@@ -211,8 +211,8 @@ class FunctionCall:
         """How many inputs there are."""
         raise NotImplementedError
 
-    def arrays(self, position: int) -> list[Any]:
-        """The samples of an input as arrays."""
+    def array(self, position: int, index: int) -> Any:
+        """A sample of an input as an array; where somebody else reads it too it is a copy, since all can be written."""
         raise NotImplementedError
 
     def keep(self, output: int, array: Any) -> None:

@@ -27,6 +27,7 @@ from pipeflow.errors import Origin
 from pipeflow.graph import Edge, Graph, GraphNode
 
 Storage = Literal["constant", "column", "source", "batch", "dense", "table", "arena"]
+FUNCTIONS = "functions"  # the module of operators/on_gpu/ whose forms call code of the user
 COLUMN_ELEMENTS = 64  # outputs of at most this many elements are computed for the whole batch at once
 
 
@@ -385,7 +386,8 @@ class _Compiler:
             nodes=tuple((name, self.slot(edge)) for name, edge in node.nodes.items()),
             outputs=tuple(self.slot_of[Edge(node.id, index)] for index in range(node.count)),
             device=node.device, guard=tuple((self.slot(edge), on) for edge, on in node.guard), key=key, specs=node.specs,
-            hint=node.hint, origin=node.origin, user_code=self.traits[node.id].user_code,
+            hint=node.hint, origin=node.origin,
+            user_code=self.traits[node.id].user_code or (node.device == "gpu" and node.op.gpu_module == FUNCTIONS),
             on_error=on_error,
         )  # fmt: skip
 
@@ -435,7 +437,7 @@ class _Compiler:
                 kind = "arrival"
             elif node.device != "cpu":
                 kind = "device"
-            joins = kind == "device" and not traits.user_code and node.device == "gpu"
+            joins = kind == "device" and not step.user_code and node.device == "gpu"
             needs = [made[number] for edge in self._reads(node) if (number := self.same[edge.node]) in made]
             if joins and segment >= 0 and all(number <= segment for number in needs):
                 stages[segment] = replace(stages[segment], steps=(*stages[segment].steps, step))

@@ -70,7 +70,7 @@ THIRD_PARTY = {
     "keras": ("pipeflow/plugin/keras.py",),
     "tensorflow": ("pipeflow/plugin/",),
     "ray": ("pipeflow/distributed/ray.py",),
-    "numba": ("pipeflow/kernels/cpu/",),
+    "numba": ("pipeflow/kernels/cpu/", "pipeflow/kernels/gpu/numba_cuda.py"),
     "llvmlite": ("pipeflow/kernels/cpu/",),
     "cv2": ("pipeflow/kernels/cpu/",),
     "PIL": ("pipeflow/kernels/cpu/",),
@@ -87,6 +87,7 @@ LATE_IMPORTS = (
     "pipeflow/backends/__init__.py",
     "pipeflow/executor/workers/__init__.py",
     "pipeflow/kernels/cpu/__init__.py",
+    "pipeflow/kernels/gpu/__init__.py",
     "pipeflow/declare.py",
 )
 

@@ -532,6 +532,9 @@ class FunctionStage(DeviceStage, BoundStep):
         DeviceStage.__init__(self, plan, number, device)
         BoundStep.__init__(self, plan, self.stage.steps[0])
         self.call: Any = self.op.gpu_hook()
+        check = self.op.gpu_hook("check")
+        if check is not None:
+            check(self.op.known(self.constants))
         self.contained = False
         self.by_rows = self.op.traits_of(self.constants).rows
         for slot, hint in zip(self.step.outputs, self.step.hint):
@@ -600,12 +603,12 @@ class DeviceFunctionCall(FunctionCall):
         self._inputs = inputs
         self._slabs: dict[int, tuple[DeviceLease, int]] = {}
 
-    def arrays(self, position: int) -> list[Any]:
-        """The samples of an input as arrays; where somebody else reads them too they are copies, since all can be written."""
+    def array(self, position: int, index: int) -> Any:
+        """A sample of an input as an array."""
         samples, writable = self._inputs[position]
-        runtime = self.stage.runtime
-        found = [runtime.array(x.view.address, x.shape, x.dtype, x.lease) for x in samples]
-        return found if writable else [x.copy() for x in found]
+        x = samples[index]
+        found = self.stage.runtime.array(x.view.address, x.shape, x.dtype, x.lease)
+        return found if writable else found.copy()
 
     @property
     def num_inputs(self) -> int:

@@ -238,10 +238,14 @@ class Executor:
             raise RuntimeError(f"{step.title} runs on the GPU and this pipeline has none: give it a device_id")
         if stage.kind == "arrival":
             return ArrivalStage(plan, step, self.device)
-        if step.user_code:
+        if not step.user_code:
+            with self.device.runtime.active():
+                return Segment(plan, number, self.device)
+        try:
             return FunctionStage(plan, number, self.device)
-        with self.device.runtime.active():
-            return Segment(plan, number, self.device)
+        except Exception as error:
+            add_notes(error, [*step.place(), *([step.origin.describe()] if step.origin else [])])
+            raise
 
     def _reserve(self) -> None:
         """Allocates what byte-size hints promise: for the batches in flight, the one handed out and the one before it."""

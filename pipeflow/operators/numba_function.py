@@ -29,11 +29,12 @@ class TypeList(tuple):
         return cls(types.as_dtype(item) for item in items)
 
 
-def _kinds(dtypes: Sequence[np.dtype], ndims: Sequence[int]) -> Kinds:
+def kinds_of(dtypes: Sequence[np.dtype], ndims: Sequence[int]) -> Kinds:
+    """Types with their numbers of axes."""
     return tuple(zip(dtypes, ndims))
 
 
-def _check_inputs(function: Callable[..., Any], kinds: Kinds, found: Sequence[tuple[Any, Any]]) -> None:
+def check_inputs(function: Callable[..., Any], kinds: Kinds, found: Sequence[tuple[Any, Any]]) -> None:
     """Compares the inputs with what was declared; what is not known yet is not compared."""
     if len(found) != len(kinds):
         raise ValueError(
@@ -49,7 +50,7 @@ def _check_inputs(function: Callable[..., Any], kinds: Kinds, found: Sequence[tu
             )
 
 
-def _shapes(
+def shapes_of(
     setup: Callable[..., Any] | None, batch: Sequence[Sequence[tuple[int, ...]]], outs_ndim: Sequence[int], size: int
 ) -> list[np.ndarray]:  # fmt: skip
     """The shapes of the outputs, (samples, axes) for each: those of the inputs, or what ``setup_fn`` writes."""
@@ -78,19 +79,20 @@ def _body(
     ``in_types``, ``ins_ndim``, ``out_types`` and ``outs_ndim`` say what it is compiled for. ``setup_fn(outputs, inputs)`` writes
     the shapes of the outputs: ``outputs[i][sample][axis]`` from ``inputs[i][sample][axis]``; without it an output has the
     shape of the input with its number. With ``batch_processing`` it is called once for the batch, with lists of arrays.
-    ``blocks`` and ``threads_per_block`` are for GPUs.
+    With ``device="gpu"`` numba-cuda compiles ``run_fn`` as a kernel that is launched for each sample with a grid of
+    ``blocks`` of ``threads_per_block``.
     """
     del batch_processing, blocks, threads_per_block
-    kinds = _kinds(in_types, ins_ndim)
-    _check_inputs(run_fn, kinds, [(x.dtype, x.ndim) for x in inputs])
+    kinds = kinds_of(in_types, ins_ndim)
+    check_inputs(run_fn, kinds, [(x.dtype, x.ndim) for x in inputs])
     places = out if isinstance(out, tuple) else (out,)
     if any(callable(place) for place in places):
-        shapes = _shapes(setup_fn, [[x.shape] for x in inputs], outs_ndim, 1)
+        shapes = shapes_of(setup_fn, [[x.shape] for x in inputs], outs_ndim, 1)
         places = tuple(
             place(tuple(shape[0].tolist()), dtype) if callable(place) else place
             for place, shape, dtype in zip(places, shapes, out_types)
         )
-    compiled = kernels.user_functions.with_types(run_fn, _kinds(out_types, outs_ndim), kinds, False)
+    compiled = kernels.user_functions.with_types(run_fn, kinds_of(out_types, outs_ndim), kinds, False)
     compiled(*places, *map(_contiguous, inputs))
     return places[0] if len(places) == 1 else places  # type: ignore[return-value]
 
@@ -99,22 +101,22 @@ def _batch(
     *inputs: Any, run_fn: Callable[..., Any], out_types: TypeList, in_types: TypeList, outs_ndim: tuple[int, ...],
     ins_ndim: tuple[int, ...], setup_fn: Callable[..., Any] | None, batch: BatchCall, **_: Any,
 ) -> list[Any]:  # fmt: skip
-    kinds = _kinds(in_types, ins_ndim)
+    kinds = kinds_of(in_types, ins_ndim)
     lists = [[np.require(x, requirements=["C", "W"]) for x in samples] for samples in inputs]
     for row in zip(*lists):
-        _check_inputs(run_fn, kinds, [(x.dtype, x.ndim) for x in row])
-    shapes = _shapes(setup_fn, [[x.shape for x in samples] for samples in lists], outs_ndim, batch.size)
+        check_inputs(run_fn, kinds, [(x.dtype, x.ndim) for x in row])
+    shapes = shapes_of(setup_fn, [[x.shape for x in samples] for samples in lists], outs_ndim, batch.size)
     results = []
     for shape, dtype in zip(shapes, out_types):
         results.append([np.zeros(tuple(extents), dtype) for extents in shape.tolist()])
-    compiled = kernels.user_functions.with_types(run_fn, _kinds(out_types, outs_ndim), kinds, True)
+    compiled = kernels.user_functions.with_types(run_fn, kinds_of(out_types, outs_ndim), kinds, True)
     compiled(*map(kernels.user_functions.list_of, results), *map(kernels.user_functions.list_of, lists))
     return results
 
 
 def _infer(specs: tuple[Spec, ...], args: Args) -> tuple[Spec, ...]:
-    _check_inputs(
-        args.run_fn, _kinds(args.in_types, args.ins_ndim),
+    check_inputs(
+        args.run_fn, kinds_of(args.in_types, args.ins_ndim),
         [(spec.dtype, UNKNOWN if spec.shape is UNKNOWN else len(spec.shape)) for spec in specs],
     )  # fmt: skip
     shapes = [(None,) * ndim for ndim in args.outs_ndim]
@@ -148,7 +150,7 @@ _EXAMPLE = (
 
 
 def _declare(name: str) -> OpDef:
-    op = operator(name, examples=[_EXAMPLE.format(name=name)])(_body)
+    op = operator(name, examples=[_EXAMPLE.format(name=name)], gpu="functions")(_body)
     op.batch(_batch)
     op.infer(_infer)
     op.check(_check)

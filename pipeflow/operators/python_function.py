@@ -432,6 +432,7 @@ def _dense_output(value: Any, function: Callable[..., Any], output: int, batch: 
     examples=["fn.python_function(image, function=lambda x: x[::-1])"],
     takes_seed=True,
     pure=False,
+    gpu="functions",
 )
 def python_function(
     *inputs: Sample, function: Callable[..., Any], num_outputs: int = 1, batch_processing: bool = False,
@@ -447,6 +448,8 @@ def python_function(
     what comes back, as ``pipeflow.Spec(dtype, shape, layout)`` or a list or dict of them: it is checked at every call,
     later operators know it when the pipeline is built, and the names of a dict become names of the outputs. ``jit=True``
     has Numba compile the function for the types of the first sample; it then runs on all threads.
+
+    With ``device="gpu"`` the function gets arrays of CuPy and returns such; they work on the pipeline's stream.
     """
     del output_layouts, batch_processing, parallel, timeout
     named = {"rng": thread_generator(key)} if wants_rng(function) else {}

@@ -42,12 +42,17 @@ class WithStacks(WithTensors):
     def _stacked(self, batch: Sequence[np.ndarray], position: int) -> np.ndarray:
         shapes = sorted({sample.shape for sample in batch})
         if len(shapes) > 1:
-            shown = ", ".join(map(str, shapes[:3])) + (", ..." if len(shapes) > 3 else "")
-            raise ValueError(
-                f"input {position} has samples of different shapes ({shown}) and cannot be one array; pad or crop them to "
-                "a common shape, or call the function for every sample with batch_processing=False"
-            )
+            raise ValueError(ragged(position, shapes))
         return np.stack(batch)
+
+
+def ragged(position: int, shapes: Sequence[tuple[int, ...]]) -> str:
+    """The message for a batch that cannot be one array."""
+    shown = ", ".join(map(str, shapes[:3])) + (", ..." if len(shapes) > 3 else "")
+    return (
+        f"input {position} has samples of different shapes ({shown}) and cannot be one array; pad or crop them to "
+        "a common shape, or call the function for every sample with batch_processing=False"
+    )
 
 
 class WithCapsules:
@@ -102,6 +107,7 @@ def _traits(args: Args) -> Traits:
     examples=["fn.dl_tensor_python_function(image, function=lambda capsule: capsule)"],
     ops_name="DLTensorPythonFunction",
     pure=False,
+    gpu="functions",
 )
 def dl_tensor_python_function(
     *inputs: Sample, function: Callable[..., Any], num_outputs: int = 1, batch_processing: bool = False,
@@ -116,7 +122,7 @@ def dl_tensor_python_function(
     return call_sample(WithCapsules(function), Results(function, num_outputs), inputs, {})
 
 
-@operator("torch_python_function", hidden=True, ops_name="TorchPythonFunction", pure=False)
+@operator("torch_python_function", hidden=True, ops_name="TorchPythonFunction", pure=False, gpu="functions")
 def torch_python_function(
     *inputs: Sample, function: Callable[..., Any], num_outputs: int = 1, batch_processing: bool = False,
     output_layouts: Any = None,
@@ -130,7 +136,7 @@ def torch_python_function(
     return call_sample(WithTensors(function, "torch"), Results(function, num_outputs), inputs, {})
 
 
-@operator("jax_function", hidden=True, ops_name="JaxFunction", pure=False)
+@operator("jax_function", hidden=True, ops_name="JaxFunction", pure=False, gpu="functions")
 def jax_function(
     *inputs: Sample, function: Callable[..., Any], num_outputs: int = 1, batch_processing: bool = True,
     output_layouts: Any = None,

@@ -1,5 +1,6 @@
 """JAX: an iterator that gives its arrays, and its arrays inside user functions (``fn.py_function``, ``fn.jax_function``)."""
 
+import contextlib
 import functools
 import inspect
 import sys
@@ -153,7 +154,8 @@ def _differentiate(
 
 
 declare.frameworks["jax"] = declare.Framework(
-    "jax", to_tensor, to_array, lambda value: isinstance(value, jax.Array), _differentiate
+    "jax", to_tensor, to_array, lambda value: isinstance(value, jax.Array), _differentiate,
+    jax.dlpack.from_dlpack, on_stream=lambda _device, _handle: contextlib.nullcontext(),  # JAX orders streams by DLPack
 )
 
 

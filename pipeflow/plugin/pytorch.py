@@ -197,12 +197,13 @@ def _differentiate(
     return result, back
 
 
-def _stream(device: Any) -> Any:
-    return torch.cuda.current_stream(device).cuda_stream
+def _on_stream(device_id: int, handle: int) -> Any:
+    return torch.cuda.stream(torch.cuda.ExternalStream(handle, device=device_id))
 
 
 declare.frameworks["torch"] = declare.Framework(
-    "torch", to_tensor, to_array, lambda value: isinstance(value, torch.Tensor), _differentiate, _stream
+    "torch", to_tensor, to_array, lambda value: isinstance(value, torch.Tensor), _differentiate,
+    torch.from_dlpack, torch.Tensor.detach, _on_stream,
 )
 
 # ``pipeflow.plugin.pytorch.fn.torch_python_function``, where DALI has it.

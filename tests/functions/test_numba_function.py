@@ -271,15 +271,6 @@ class TestNumbaFunction:
         with pytest.raises(TypeError, match="writes to an input that is read-only"):
             fn.numba_function(np.ones(2), run_fn=swap, in_types=np.float64, ins_ndim=1, out_types=np.float64, outs_ndim=1)
 
-    def test_a_gpu_is_not_pretended(self):
-        """On device="gpu" the error says that there is no such implementation yet."""
-
-        def define():
-            return fn.numba_function(fn.external_source(images, batch=False).gpu(), run_fn=transpose, **SAME)
-
-        with pytest.raises(ValueError, match="no gpu implementation"):
-            run(define)
-
 
 def test_compiled_code_is_kept_on_disk(tmp_path):
     """A second process reads what the first one compiled."""

@@ -13,6 +13,7 @@ import threading
 import numpy as np
 
 from pipeflow.errors import InvalidState
+from pipeflow.tensors import as_sample
 
 POISON = 0xA5
 LEGACY, PER_THREAD = 1, 2
@@ -263,7 +264,13 @@ class FakeRuntime:
         return result
 
     def as_array(self, value):
-        return value if isinstance(value, FakeArray) else None
+        if isinstance(value, FakeArray):
+            return value
+        if type(value).__name__ == "PyCapsule":
+            return as_sample(value).view(FakeArray)
+        if hasattr(value, "__dlpack_device__") and not isinstance(value, np.ndarray):
+            return np.from_dlpack(value).view(FakeArray)
+        return None
 
     def capsule(self, array, **options):
         del options

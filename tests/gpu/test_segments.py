@@ -1,19 +1,10 @@
 """Pipelines with device="gpu" on the fake device: what runs there is what the CPU gives, whatever the order of the streams."""
 
-import fake_device
 import numpy as np
 import pytest
 
 from pipeflow import backends, fn, pipeline_def
 from pipeflow.errors import NoGpu
-
-
-@pytest.fixture
-def device(monkeypatch):
-    """A fake device in place of the GPU."""
-    runtime = fake_device.FakeRuntime(seed=5, launcher=fake_device.flip_by_numpy)
-    monkeypatch.setattr(backends.gpu, "open_device", lambda _number: runtime)
-    return runtime
 
 
 def batches(count=8, size=4, seed=0, extent=(3, 30)):

@@ -4,7 +4,9 @@ A kernel is written once in CUDA C++ (``*.cu`` beside this file, shared pieces i
 Only instances listed here can be launched: the checks without a device compile every one of them and run them on the host.
 """
 
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -51,3 +53,10 @@ def instances() -> list[str]:
 def source(file: str) -> str:
     """The text of a kernel file."""
     return (FOLDER / file).read_text()
+
+
+def __getattr__(name: str) -> Any:
+    """The door to numba-cuda, which is imported by the first pipeline that needs it."""
+    if name != "numba_cuda":
+        raise AttributeError(f"pipeflow has no GPU kernel module {name!r}")
+    return import_module(f"{__name__}.numba_cuda")
