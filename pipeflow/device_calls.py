@@ -125,6 +125,11 @@ class DeviceCall:
         """The address of memory for what lies between two launches of this call."""
         return self._memory.scratch(nbytes)
 
+    def scratch_view(self, shape: tuple[int, ...], dtype: np.dtype) -> View:
+        """An array in such memory."""
+        view = View(0, shape, dtype)
+        return view._replace(address=self._memory.scratch(view.nbytes))
+
     def launch(self, kernel: str, rows: np.ndarray, blocks: Sequence[int] | np.ndarray, threads: int = 256) -> None:
         """Queues a kernel over rows of descriptors; ``blocks`` says how many blocks work on each of them.
 

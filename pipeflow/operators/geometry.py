@@ -56,7 +56,7 @@ def check_rounding(args: Any) -> None:
 # crop and slice
 
 
-@operator("crop", layouts=CROP_LAYOUTS, sequences=True, examples=["fn.crop(image, crop=(20, 30))"])
+@operator("crop", layouts=CROP_LAYOUTS, sequences=True, gpu="geometry", examples=["fn.crop(image, crop=(20, 30))"])
 def crop(
     image: Sample, /, *, crop: Arg[Floats] = None, crop_h: Arg[float] = 0.0, crop_w: Arg[float] = 0.0,
     crop_d: Arg[float] = 0.0, crop_pos_x: Arg[float] = 0.5, crop_pos_y: Arg[float] = 0.5, crop_pos_z: Arg[float] = 0.5,
@@ -67,14 +67,18 @@ def crop(
 
     The window starts at ``crop_pos * (extent - window)`` of each axis, halves rounded up.
     """
-    args = Options(locals())
-    axes = spatial(layouts[0])
-    letters = "".join(layouts[0][axis] for axis in axes)
-    extents = [image.shape[axis] for axis in axes]
-    sizes = crop_extents(letters, extents, args)
-    anchors = place_window(letters, extents, sizes, args)
+    axes, anchors, sizes = crop_window(image.shape, layouts[0], Options(locals()))
     window = cut(image, axes, anchors, sizes, out_of_bounds_policy, fill_values, layouts[0].find("C"))
     return window if dtype is None else kernels.casting.as_type(window, dtype)
+
+
+def crop_window(shape: Sequence[int], layout: str, args: Any) -> tuple[list[int], list[int], list[int]]:
+    """The spatial axes of an image, and the window's start and size along them."""
+    axes = spatial(layout)
+    letters = "".join(layout[axis] for axis in axes)
+    extents = [shape[axis] for axis in axes]
+    sizes = crop_extents(letters, extents, args)
+    return axes, place_window(letters, extents, sizes, args), sizes
 
 
 @crop.check
@@ -145,7 +149,7 @@ def _relative(values: Any, normalized: bool) -> bool:
     return normalized and np.asarray(values).dtype.kind == "f"
 
 
-@operator("slice", examples=["fn.slice(image, start=(5, 8), shape=(10, 12), axes=(0, 1))"])
+@operator("slice", gpu="geometry", examples=["fn.slice(image, start=(5, 8), shape=(10, 12), axes=(0, 1))"])
 def slice(
     data: Sample, anchor: Sample | None = None, shape_input: Sample | None = None, /, *, start: Arg[Ints] = None,
     rel_start: Arg[Floats] = None, end: Arg[Ints] = None, rel_end: Arg[Floats] = None, shape: Arg[Ints] = None,
@@ -158,15 +162,22 @@ def slice(
     Anchor and shape may be inputs; there, integers are elements and floats relative. Without ``axes`` the values are in
     the order width, height.
     """
-    args = Options(locals())
-    chosen = slice_axes(data.shape, layouts[0], args)
-    anchors, sizes = bounds_of([data.shape[axis] for axis in chosen], anchor, shape_input, args)
-    for axis, size in zip(chosen, sizes):
-        if size < 0:
-            raise ValueError(f"the slice ends before it starts along axis {axis}: its size would be {size}")
+    chosen, anchors, sizes = slice_window(data.shape, layouts[0], anchor, shape_input, Options(locals()))
     channel = layouts[0].find("C") if layouts[0] else -1
     part = cut(data, chosen, anchors, sizes, out_of_bounds_policy, fill_values, channel)
     return part if dtype is None else kernels.casting.as_type(part, dtype)
+
+
+def slice_window(
+    extents: Sequence[int], layout: str, anchor: Any, shape: Any, args: Any
+) -> tuple[list[int], list[int], list[int]]:
+    """The axes of a slice, and its start and size along them."""
+    chosen = slice_axes(extents, layout, args)
+    anchors, sizes = bounds_of([extents[axis] for axis in chosen], anchor, shape, args)
+    for axis, size in zip(chosen, sizes):
+        if size < 0:
+            raise ValueError(f"the slice ends before it starts along axis {axis}: its size would be {size}")
+    return chosen, anchors, sizes
 
 
 def slice_axes(shape: Sequence[int], layout: str, args: Any) -> list[int]:
@@ -388,7 +399,7 @@ warp_affine.check(check_interpolation)
 # pad and erase
 
 
-@operator("pad", examples=["fn.pad(image, axes=(0, 1), shape=(64, 64), fill_value=9)"])
+@operator("pad", gpu="geometry", examples=["fn.pad(image, axes=(0, 1), shape=(64, 64), fill_value=9)"])
 def pad(
     data: Sample, /, *, fill_value: Arg[float] = 0.0, axes: Arg[Ints] = None, axis_names: Layout | None = None,
     shape: Arg[Ints] = None, align: Arg[Ints] = None, layouts: Any,
@@ -466,7 +477,10 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec(shape, spec.dtype, spec.layout)
 
 
-@operator("erase", sequences=True, examples=["fn.erase(image, anchor=(5.0, 8.0), shape=(10.0, 12.0), fill_value=7)"])
+@operator(
+    "erase", sequences=True, gpu="geometry",
+    examples=["fn.erase(image, anchor=(5.0, 8.0), shape=(10.0, 12.0), fill_value=7)"],
+)  # fmt: skip
 def erase(
     data: Sample, /, *, anchor: Arg[Floats] = (), shape: Arg[Floats] = (), axes: Ints = (1, 0), axis_names: str = "HW",
     fill_value: Arg[Floats] = (0.0,), normalized: bool = False, normalized_anchor: bool = False,
@@ -476,40 +490,57 @@ def erase(
 
     ``anchor`` and ``shape`` hold one rectangle after another, each in the order of the axes.
     """
+    values, boxes = erased(data.shape, data.dtype, layouts[0], Options(locals()))
+    channel = erased_channel(layouts[0], data.ndim)
+    if values.size > 1:
+        values = values.reshape([-1 if axis == channel else 1 for axis in range(data.ndim)])
     out[...] = data
-    by_name = layouts[0] and all(name in layouts[0] for name in axis_names)
-    if not by_name and layouts[0] and tuple(axes) == (1, 0):
-        raise ValueError(f"the layout {layouts[0]!r} has no axes {axis_names!r}: give axes or axis_names")
-    chosen = axes_of(layouts[0], data.ndim, axes, axis_names if by_name else None)
-    regions = max(len(anchor), len(shape)) // len(chosen)
+    for low, high in boxes:
+        out[tuple([np.s_[first:last] for first, last in zip(low, high)])] = values
+    return out
+
+
+def erased_channel(layout: str, ndim: int) -> int:
+    """The axis along which fill values may differ."""
+    return layout.find("C") if layout else ndim - 1
+
+
+def erased(
+    shape: Sequence[int], dtype: np.dtype, layout: str, args: Any
+) -> tuple[np.ndarray, list[tuple[list[int], list[int]]]]:
+    """The fill values, one or one a channel, and the first and last + 1 element of every rectangle along all axes."""
+    ndim = len(shape)
+    by_name = layout and all(name in layout for name in args.axis_names)
+    if not by_name and layout and tuple(args.axes) == (1, 0):
+        raise ValueError(f"the layout {layout!r} has no axes {args.axis_names!r}: give axes or axis_names")
+    chosen = axes_of(layout, ndim, args.axes, args.axis_names if by_name else None)
+    regions = max(len(args.anchor), len(args.shape)) // len(chosen)
     if not regions:
         raise ValueError("give anchor and shape of the rectangles to erase")
-    anchors = list(anchor or (0.0,) * len(shape))
-    shapes = list(shape)
+    anchors = list(args.anchor or (0.0,) * len(args.shape))
+    shapes = list(args.shape)
     if len(shapes) == len(chosen):
         shapes *= regions
     if len(anchors) != regions * len(chosen) or len(shapes) != len(anchors):
-        raise ValueError(
-            f"anchor has {len(anchor)} and shape {len(shape)} values; both need {len(chosen)} for each rectangle"
-        )
-    channel = layouts[0].find("C") if layouts[0] else data.ndim - 1
-    values = kernels.casting.as_type(np.array(fill_value, np.float64), data.dtype)
-    if values.size > 1:
-        if values.size != data.shape[channel]:
-            raise ValueError(f"fill_value has {values.size} values for {data.shape[channel]} channels")
-        values = values.reshape([-1 if axis == channel else 1 for axis in range(data.ndim)])
+        given = f"anchor has {len(args.anchor)} and shape {len(args.shape)} values"
+        raise ValueError(f"{given}; both need {len(chosen)} for each rectangle")
+    channel = erased_channel(layout, ndim)
+    values = kernels.casting.as_type(np.array(args.fill_value, np.float64), dtype)
+    if values.size > 1 and values.size != shape[channel]:
+        raise ValueError(f"fill_value has {values.size} values for {shape[channel]} channels")
+    boxes = []
     for region in range(regions):
-        index: list[Any] = [np.s_[:]] * data.ndim
+        first, last = [0] * ndim, list(shape)
         for i, axis in enumerate(chosen):
-            extent = data.shape[axis]
+            extent = shape[axis]
             low, size = anchors[region * len(chosen) + i], shapes[region * len(chosen) + i]
-            low *= extent if normalized or normalized_anchor else 1
-            size *= extent if normalized or normalized_shape else 1
-            low -= size / 2 if centered_anchor else 0
-            first, last = math.floor(low), math.floor(low + size)
-            index[axis] = np.s_[min(max(first, 0), extent) : min(max(last, 0), extent)]
-        out[tuple(index)] = values
-    return out
+            low *= extent if args.normalized or args.normalized_anchor else 1
+            size *= extent if args.normalized or args.normalized_shape else 1
+            low -= size / 2 if args.centered_anchor else 0
+            begin, end = math.floor(low), math.floor(low + size)
+            first[axis], last[axis] = min(max(begin, 0), extent), min(max(end, 0), extent)
+        boxes.append((first, last))
+    return values, boxes
 
 
 @erase.infer

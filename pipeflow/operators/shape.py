@@ -78,7 +78,7 @@ def _infer_reshape(specs: tuple[Spec, ...], args: Any, dtype: Any, scale: float 
 
 
 @operator(
-    "reshape",
+    "reshape", gpu="shape",
     examples=["fn.reshape(image, shape=(20, 120, 3), layout='HWC')", "fn.reshape(array, rel_shape=[0.5, -1])"],
 )
 def reshape(
@@ -98,7 +98,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return _infer_reshape(specs, args, specs[0].dtype)
 
 
-@operator("reinterpret", examples=["fn.reinterpret(image, shape=(-1,), dtype=types.UINT8)"])
+@operator("reinterpret", gpu="shape", examples=["fn.reinterpret(image, shape=(-1,), dtype=types.UINT8)"])
 def reinterpret(
     data: Sample, shape_input: Sample | None = None, /, *, shape: Arg[Ints] = None, rel_shape: Arg[Floats] = None,
     src_dims: Arg[Ints] = None, layout: Layout | None = None, dtype: DType | None = None,
@@ -107,13 +107,18 @@ def reinterpret(
     wanted = shape if shape_input is None else tuple(int(extent) for extent in np.ravel(shape_input))
     if dtype is not None and dtype != data.dtype:
         raw = np.ascontiguousarray(data)
-        nbytes = (raw.shape[-1] if raw.ndim else 1) * raw.itemsize
-        if nbytes % dtype.itemsize:
-            raise ValueError(
-                f"the innermost dimension has {nbytes} bytes, which is not a multiple of {dtype} ({dtype.itemsize})"
-            )
+        reinterpreted((raw.shape[-1] if raw.ndim else 1) * raw.itemsize, dtype)
         data = raw.reshape(raw.shape or (1,)).view(dtype)
     return data.reshape(new_shape(data.shape, data.size, wanted, rel_shape, src_dims, layout))
+
+
+def reinterpreted(nbytes: int, dtype: np.dtype) -> int:
+    """How many elements of another type the bytes of the last axis make."""
+    if nbytes % dtype.itemsize:
+        raise ValueError(
+            f"the innermost dimension has {nbytes} bytes, which is not a multiple of {dtype} ({dtype.itemsize})"
+        )
+    return nbytes // dtype.itemsize
 
 
 @reinterpret.infer
@@ -126,14 +131,15 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return _infer_reshape(specs, args, args.dtype, spec.dtype.itemsize / args.dtype.itemsize)
 
 
-@operator("expand_dims", examples=["fn.expand_dims(image, axes=0, new_axis_names='F')"])
+@operator("expand_dims", gpu="shape", examples=["fn.expand_dims(image, axes=0, new_axis_names='F')"])
 def expand_dims(data: Sample, /, *, axes: Ints, new_axis_names: Layout = "") -> Sample:
     """Inserts axes of extent 1; ``axes`` are their places in the result."""
     del new_axis_names
-    return data.reshape(_expanded(data.shape, axes))
+    return data.reshape(expanded(data.shape, axes))
 
 
-def _expanded(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
+def expanded(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
+    """The shape with axes of extent 1 at the given places of the result."""
     ndim = len(shape) + len(axes)
     places = sorted(axis + ndim if axis < 0 else axis for axis in axes)
     if len(set(places)) != len(places) or any(not 0 <= place < ndim for place in places):
@@ -149,7 +155,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     spec = specs[0]
     if spec.shape is UNKNOWN:
         return Spec(None, spec.dtype, None)
-    shape = _expanded(spec.shape, args.axes)
+    shape = expanded(spec.shape, args.axes)
     if spec.layout is None:
         return Spec(shape, spec.dtype, None)
     if (spec.layout or not spec.shape) and args.new_axis_names:
@@ -169,13 +175,14 @@ def _(args: Any) -> None:
         )
 
 
-@operator("squeeze", examples=["fn.squeeze(gray, axes=2)"])
+@operator("squeeze", gpu="shape", examples=["fn.squeeze(gray, axes=2)"])
 def squeeze(data: Sample, /, *, axes: Arg[Ints] = None, axis_names: Layout | None = None, layouts: Any) -> Sample:
     """Removes axes of extent 1."""
-    return data.reshape([data.shape[axis] for axis in _left(data.shape, layouts[0], axes, axis_names)])
+    return data.reshape([data.shape[axis] for axis in left_axes(data.shape, layouts[0], axes, axis_names)])
 
 
-def _left(shape: Sequence[int], layout: str, axes: Any, names: Any) -> list[int]:
+def left_axes(shape: Sequence[int], layout: str, axes: Any, names: Any) -> list[int]:
+    """The axes that stay when others, of extent 1, are removed."""
     chosen = axes_of(layout, len(shape), axes or (), names)
     for axis in chosen:
         if shape[axis] is not UNKNOWN and shape[axis] != 1:
@@ -190,7 +197,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     spec = specs[0]
     if spec.shape is UNKNOWN or (spec.layout is None and args.axis_names):
         return Spec(None, spec.dtype, None)
-    left = _left(spec.shape, spec.layout or "", args.axes, args.axis_names)
+    left = left_axes(spec.shape, spec.layout or "", args.axes, args.axis_names)
     layout = spec.layout and "".join(spec.layout[axis] for axis in left)
     return Spec(tuple(spec.shape[axis] for axis in left), spec.dtype, layout)
 
@@ -201,7 +208,7 @@ def _(args: Any) -> None:
         raise ValueError("give either axes or axis_names")
 
 
-@operator("transpose", examples=["fn.transpose(image, perm=(2, 0, 1))"])
+@operator("transpose", gpu="shape", examples=["fn.transpose(image, perm=(2, 0, 1))"])
 def transpose(
     data: Sample, /, *, perm: Ints = None, transpose_layout: bool = True, output_layout: Layout | None = None,
     out: Out,
@@ -211,13 +218,14 @@ def transpose(
     The layout follows unless ``transpose_layout=False`` keeps it; ``output_layout`` names the axes of the result.
     """
     del transpose_layout, output_layout
-    order = _order(data.ndim, perm)
+    order = order_of(data.ndim, perm)
     if callable(out):
         out = out([data.shape[axis] for axis in order], data.dtype)
     return kernels.moving.transpose(data, order, out)
 
 
-def _order(ndim: int, perm: Any) -> list[int]:
+def order_of(ndim: int, perm: Any) -> list[int]:
+    """The permutation, by default the reversal."""
     order = list(range(ndim))[::-1] if perm is None else list(perm)
     if sorted(order) != list(range(ndim)):
         raise ValueError(f"perm {tuple(order)} is no permutation of {ndim} axes")
@@ -229,7 +237,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     spec = specs[0]
     if spec.shape is UNKNOWN:
         return Spec(None, spec.dtype, args.output_layout)
-    order = _order(len(spec.shape), args.perm)
+    order = order_of(len(spec.shape), args.perm)
     layout = args.output_layout
     if layout is None:
         turned = spec.layout and "".join(spec.layout[axis] for axis in order)
@@ -243,11 +251,11 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 # joining
 
 
-@operator("cat", examples=["fn.cat(image, axis=1)"])
+@operator("cat", gpu="shape", examples=["fn.cat(image, axis=1)"])
 def cat(*inputs: Sample, axis: int = 0, axis_name: str | None = None, out: Out, layouts: Any) -> Sample:
     """Joins the inputs along an existing axis."""
-    place = _joint(inputs, axis, axis_name, layouts)
-    _check_joint(inputs, place)
+    place = joint(inputs, axis, axis_name, layouts)
+    check_joint(inputs, place)
     if callable(out):
         shape = list(inputs[0].shape)
         shape[place] = sum(x.shape[place] for x in inputs)
@@ -261,7 +269,8 @@ def cat(*inputs: Sample, axis: int = 0, axis_name: str | None = None, out: Out, 
     return out
 
 
-def _joint(inputs: Sequence[Any], axis: int, name: str | None, layouts: Sequence[str]) -> int:
+def joint(inputs: Sequence[Any], axis: int, name: str | None, layouts: Sequence[str]) -> int:
+    """The axis along which the inputs are joined."""
     ndim = len(inputs[0].shape)
     if not ndim:
         raise ValueError("numbers cannot be concatenated: use stack")
@@ -269,7 +278,8 @@ def _joint(inputs: Sequence[Any], axis: int, name: str | None, layouts: Sequence
     return axes_of(layout, ndim, (axis,), name)[0]
 
 
-def _check_joint(inputs: Sequence[Any], place: int) -> None:
+def check_joint(inputs: Sequence[Any], place: int) -> None:
+    """Refuses inputs that differ but along the joint."""
     first = inputs[0]
     for x in inputs[1:]:
         if x.dtype != first.dtype:
@@ -283,28 +293,34 @@ def _check_joint(inputs: Sequence[Any], place: int) -> None:
 @cat.infer
 def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     layout = next((spec.layout for spec in specs if spec.layout), specs[0].layout)
-    place = _joint(specs, args.axis, args.axis_name, [layout or ""])
+    place = joint(specs, args.axis, args.axis_name, [layout or ""])
     shape = list(specs[0].shape)
     shape[place] = sum((spec.shape[place] for spec in specs[1:]), shape[place])
     return Spec(tuple(shape), specs[0].dtype, layout)
 
 
-@operator("stack", examples=["fn.stack(image, axis=0)"])
+@operator("stack", gpu="shape", examples=["fn.stack(image, axis=0)"])
 def stack(*inputs: Sample, axis: int = 0, axis_name: str | None = None, out: Out) -> Sample:
     """Joins the inputs along a new axis."""
     del axis_name
     first = inputs[0]
-    for x in inputs[1:]:
-        if x.dtype != first.dtype:
-            raise TypeError(f"all inputs must have one type, got {first.dtype} and {x.dtype}")
-        if x.shape != first.shape:
-            raise ValueError(f"all inputs must have one shape, got {first.shape} and {x.shape}")
+    check_equal(inputs)
     place = axes_of("", first.ndim + 1, (axis,), None)[0]
     if callable(out):
         out = out((*first.shape[:place], len(inputs), *first.shape[place:]), first.dtype)
     for index, x in enumerate(inputs):
         out[(*[np.s_[:]] * place, index)] = x
     return out
+
+
+def check_equal(inputs: Sequence[Any]) -> None:
+    """Refuses inputs of different types or shapes."""
+    first = inputs[0]
+    for x in inputs[1:]:
+        if x.dtype != first.dtype:
+            raise TypeError(f"all inputs must have one type, got {first.dtype} and {x.dtype}")
+        if x.shape != first.shape:
+            raise ValueError(f"all inputs must have one shape, got {first.shape} and {x.shape}")
 
 
 @stack.infer
@@ -330,14 +346,15 @@ def _(args: Any) -> None:
 # sequences and batches
 
 
-@operator("per_frame", examples=["fn.per_frame(vector)"])
+@operator("per_frame", gpu="shape", examples=["fn.per_frame(vector)"])
 def per_frame(data: Sample, /, *, replace: bool = False, layouts: Any) -> Sample:
     """Marks the first axis as frames, so that an argument made of it changes from frame to frame of a sequence."""
-    _framed(layouts[0], data.ndim, replace)
+    framed(layouts[0], data.ndim, replace)
     return data
 
 
-def _framed(layout: str, ndim: int, replace: bool) -> str:
+def framed(layout: str, ndim: int, replace: bool) -> str:
+    """The layout with its first axis as frames."""
     if not ndim:
         raise ValueError("a number has no axis that could count frames")
     if layout and layout[0] != "F" and not replace:
@@ -350,20 +367,25 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     spec = specs[0]
     if spec.shape is UNKNOWN or spec.layout is None:
         return Spec(spec.shape if spec.shape is not UNKNOWN else None, spec.dtype, None)
-    return Spec(spec.shape, spec.dtype, _framed(spec.layout, len(spec.shape), args.replace))
+    return Spec(spec.shape, spec.dtype, framed(spec.layout, len(spec.shape), args.replace))
 
 
-@operator("sequence_rearrange", examples=["fn.sequence_rearrange(frames, new_order=[2, 0, 0])"])
+@operator("sequence_rearrange", gpu="shape", examples=["fn.sequence_rearrange(frames, new_order=[2, 0, 0])"])
 def sequence_rearrange(data: Sample, /, *, new_order: Arg[Ints]) -> Sample:
     """Takes the frames of a sequence in another order; frames may be repeated or left out."""
-    if data.ndim < 2:
-        raise ValueError(f"Sequence elements must have at least 1 dim, got data of shape {data.shape}")
+    check_frames(data.shape, new_order)
+    return data[list(new_order)]
+
+
+def check_frames(shape: Sequence[int], new_order: Sequence[int]) -> None:
+    """Refuses data without frames, and frames that it does not have."""
+    if len(shape) < 2:
+        raise ValueError(f"Sequence elements must have at least 1 dim, got data of shape {tuple(shape)}")
     if not new_order:
         raise ValueError("new_order must name at least one frame")
     for index in new_order:
-        if not 0 <= index < len(data):
-            raise OutOfRange(f"new_order names frame {index} of a sequence of {len(data)}")
-    return data[list(new_order)]
+        if not 0 <= index < shape[0]:
+            raise OutOfRange(f"new_order names frame {index} of a sequence of {shape[0]}")
 
 
 @sequence_rearrange.infer
@@ -373,18 +395,23 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec((len(args.new_order), *specs[0].shape[1:]), specs[0].dtype, specs[0].layout)
 
 
-@operator("element_extract", examples=["fn.element_extract(frames, element_map=[2, 0])"])
+@operator("element_extract", gpu="shape", examples=["fn.element_extract(frames, element_map=[2, 0])"])
 def element_extract(data: Sample, /, *, element_map: Ints) -> Sample:
     """Takes single elements out of a sequence, one output for each index."""
-    if not data.ndim:
-        raise ValueError("a number is no sequence")
-    for index in element_map:
-        if not 0 <= index < len(data):
-            raise OutOfRange(
-                f"Index `{index}` from `element_map` is out of bounds for sample with sequence length equal `{len(data)}`."
-            )
+    check_elements(data.shape, element_map)
     elements = tuple(data[index] for index in element_map)
     return elements if len(elements) > 1 else elements[0]
+
+
+def check_elements(shape: Sequence[int], element_map: Sequence[int]) -> None:
+    """Refuses elements that the sequence does not have."""
+    if not shape:
+        raise ValueError("a number is no sequence")
+    for index in element_map:
+        if not 0 <= index < shape[0]:
+            raise OutOfRange(
+                f"Index `{index}` from `element_map` is out of bounds for sample with sequence length equal `{shape[0]}`."
+            )
 
 
 @element_extract.outputs
@@ -401,14 +428,19 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     return tuple(Spec(spec.shape[1:], spec.dtype, layout) for _ in args.element_map)
 
 
-@operator("permute_batch", granularity="batch", examples=["fn.permute_batch([image], indices=0)"])
+@operator("permute_batch", granularity="batch", gpu="shape", examples=["fn.permute_batch([image], indices=0)"])
 def permute_batch(data: Sample, /, *, indices: Arg[Ints]) -> Sample:
     """Output sample i is the input sample ``indices[i]`` of the same batch; samples may be repeated or left out."""
     many = [index for one in indices for index in (one if isinstance(one, tuple) else (one,))]
-    for index in many:
-        if not 0 <= index < len(data):
-            raise OutOfRange(f"indices names sample {index} of a batch of {len(data)}")
+    check_permutation(many, len(data))
     return [data[index] for index in many]
+
+
+def check_permutation(indices: Sequence[int], size: int) -> None:
+    """Refuses samples that the batch does not have."""
+    for index in indices:
+        if not 0 <= index < size:
+            raise OutOfRange(f"indices names sample {index} of a batch of {size}")
 
 
 @permute_batch.infer

@@ -1,5 +1,6 @@
 """Operators that the language of DataNodes needs: constants, indexing, shape(), properties, merging of branches."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from pipeflow.errors import OutOfRange
 INT64 = np.dtype(np.int64)
 
 
-@operator("_constant", hidden=True)
+@operator("_constant", hidden=True, gpu="shape")
 def constant(*, value: Any, layout: Layout = "") -> Sample:
     """The same value for every sample."""
     del layout
@@ -23,7 +24,7 @@ def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec(args.value.shape, args.value.dtype, args.layout)
 
 
-@operator("copy")
+@operator("copy", gpu="shape")
 def copy(data: Sample, /, *, out: Out) -> Sample:
     """Copies the data; with ``device="gpu"`` to the GPU."""
     np.copyto(out, data)
@@ -131,7 +132,7 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
     return Spec(shape, dtype, left.layout or right.layout or (None if None in (left.layout, right.layout) else ""))
 
 
-@operator("shapes")
+@operator("shapes", gpu="shape")
 def shapes(data: Sample, /, *, dtype: DType = INT64) -> Sample:
     """The extents of each sample."""
     return np.array(data.shape, dtype)
@@ -161,25 +162,30 @@ def _(_specs: tuple[Spec, ...], _args: Any) -> Spec:
     return Spec((UNKNOWN,), np.uint8, "")
 
 
-@operator("_subscript", hidden=True)
+@operator("_subscript", hidden=True, gpu="shape")
 def subscript(data: Sample, /, *indices: Sample, plan: Any) -> Sample:
     """``data[...]``: a view. ``plan`` has an entry per written index.
 
     ("at", i), ("range", lo, hi, step), ("new", name) or ("all",); a bound that is a DataNode is written as ("node", k) and
     stands for further input number k.
     """
+    return data[(*index_of(data.shape, plan, indices), ...)]
+
+
+def index_of(shape: Sequence[int], plan: Any, indices: tuple[np.ndarray, ...]) -> list[Any]:
+    """The index as NumPy takes it: None, an integer or a slice for each written one."""
     index: list[Any] = []
     axis = 0
     for entry in plan:
         if entry[0] == "new":
             index.append(None)
             continue
-        if axis >= data.ndim:
-            raise OutOfRange(f"too many indices: the data has {data.ndim} axes and {_axes(plan)} are indexed")
+        if axis >= len(shape):
+            raise OutOfRange(f"too many indices: the data has {len(shape)} axes and {_axes(plan)} are indexed")
         if entry[0] == "at":
             position = _bound(entry[1], indices)
-            if not -data.shape[axis] <= position < data.shape[axis]:
-                raise OutOfRange(f"Index {position} is out of bounds for axis {axis} of extent {data.shape[axis]}")
+            if not -shape[axis] <= position < shape[axis]:
+                raise OutOfRange(f"Index {position} is out of bounds for axis {axis} of extent {shape[axis]}")
             index.append(position)
         elif entry[0] == "range":
             lo, hi, step = (_bound(bound, indices) for bound in entry[1:])
@@ -189,7 +195,7 @@ def subscript(data: Sample, /, *indices: Sample, plan: Any) -> Sample:
         else:
             index.append(slice(None))
         axis += 1
-    return data[(*index, ...)]
+    return index
 
 
 def _axes(plan: Any) -> int:

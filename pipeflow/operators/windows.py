@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -87,40 +87,64 @@ def random_window(
     return (height - tall) // 2, (width - wide) // 2, tall, wide
 
 
-def cut(
-    data: np.ndarray, axes: Sequence[int], anchors: Sequence[int], sizes: Sequence[int], policy: str,
-    fill_values: Sequence[float], channel: int,
-) -> np.ndarray:  # fmt: skip
-    """A window of the data: a view where it lies inside; else an error, a padded copy or what there is of it."""
-    index: list[Any] = [np.s_[:]] * data.ndim
-    place: list[Any] = [np.s_[:]] * data.ndim
-    target = list(data.shape)
+class Cut(NamedTuple):
+    """Where a window lies: the part of the data that it has, that part's place in it, and its whole shape."""
+
+    low: list[int]
+    extents: list[int]
+    place: list[int]
+    shape: list[int]
+    outside: bool
+
+
+def place_cut(
+    shape: Sequence[int], axes: Sequence[int], anchors: Sequence[int], sizes: Sequence[int], policy: str
+) -> Cut:
+    """A window of data of this shape; RuntimeError where it lies outside and the policy forbids that."""
+    low, extents, place, target = [0] * len(shape), list(shape), [0] * len(shape), list(shape)
     outside = False
     for axis, anchor, size in zip(axes, anchors, sizes, strict=True):
-        extent = data.shape[axis]
+        extent = shape[axis]
         if anchor < 0 or anchor + size > extent:
             outside = True
             if policy == "error":
                 raise RuntimeError(
                     f"Slice can't be placed out of bounds with current policy. Got: {anchor} to {anchor + size} of an "
-                    f"extent of {extent} along axis {axis} (shape {data.shape}); "
+                    f"extent of {extent} along axis {axis} (shape {tuple(shape)}); "
                     "use out_of_bounds_policy='pad' or 'trim_to_shape'"
                 )
-        low, high = min(max(anchor, 0), extent), max(min(anchor + size, extent), 0)
-        index[axis] = np.s_[low : max(low, high)]
-        place[axis] = np.s_[low - anchor : max(low, high) - anchor]
+        low[axis] = min(max(anchor, 0), extent)
+        extents[axis] = max(min(anchor + size, extent) - low[axis], 0)
+        place[axis] = low[axis] - anchor
         target[axis] = size
-    part = data[tuple(index)]
-    if not outside or policy == "trim_to_shape":
+    if policy == "trim_to_shape":
+        return Cut(low, extents, [0] * len(shape), extents, False)
+    return Cut(low, extents, place, target, outside)
+
+
+def fill_table(values: Sequence[float], dtype: np.dtype, shape: Sequence[int], channel: int) -> np.ndarray:
+    """The fill values in the data's type: one, or one a channel."""
+    table = kernels.casting.as_type(np.array(values, np.float64), dtype)
+    if table.size > 1 and (channel < 0 or table.size != shape[channel]):
+        count = shape[channel] if channel >= 0 else "no"
+        raise ValueError(f"fill_values has {table.size} values, the data has {count} channels")
+    return table
+
+
+def cut(
+    data: np.ndarray, axes: Sequence[int], anchors: Sequence[int], sizes: Sequence[int], policy: str,
+    fill_values: Sequence[float], channel: int,
+) -> np.ndarray:  # fmt: skip
+    """A window of the data: a view where it lies inside; else an error, a padded copy or what there is of it."""
+    window = place_cut(data.shape, axes, anchors, sizes, policy)
+    part = data[tuple([np.s_[begin : begin + size] for begin, size in zip(window.low, window.extents)])]
+    if not window.outside:
         return part
-    out = np.empty(target, data.dtype)
-    values = kernels.casting.as_type(np.array(fill_values, np.float64), data.dtype)
+    out = np.empty(window.shape, data.dtype)
+    values = fill_table(fill_values, data.dtype, data.shape, channel)
     if values.size > 1:
-        if channel < 0 or values.size != data.shape[channel]:
-            count = data.shape[channel] if channel >= 0 else "no"
-            raise ValueError(f"fill_values has {values.size} values, the data has {count} channels")
         values = values.reshape([-1 if axis == channel else 1 for axis in range(data.ndim)])
     out[...] = values
     if part.size:
-        out[tuple(place)] = part
+        out[tuple([np.s_[begin : begin + size] for begin, size in zip(window.place, window.extents)])] = part
     return out

@@ -44,6 +44,10 @@ static inline double __dadd_rn(double a, double b) { volatile double r = a + b; 
 static inline int __float2int_rn(float x) { return (int)rintf(x); }
 template <class T> static inline T __ldg(const T* p) { return *p; }
 static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)(((unsigned long long)a * b) >> 32); }
+static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned bits) {
+  return (unsigned)((((unsigned long long)high << 32) | low) >> (bits & 31));
+}
 static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
   return (unsigned long long)(((unsigned __int128)a * b) >> 64);
 }

@@ -16,7 +16,8 @@ from pipeflow.kernels import gpu
 from pipeflow.tensors import TensorListCPU
 
 HERE = Path(__file__).parent
-FLAGS = ["-O2", "-std=c++17", "-shared", "-fPIC", "-ffp-contract=off", "-Wall", "-Wno-unused-function", "-Wno-unknown-pragmas"]
+FLAGS = ["-O2", "-std=c++17", "-shared", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing", "-Wall"]
+FLAGS += ["-Wno-unused-function", "-Wno-unknown-pragmas"]
 # A device stops at an address that is not a multiple of the type's size; a CPU would go on.
 SANITIZED = [
     "-fsanitize=address,alignment,float-cast-overflow", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g",
@@ -52,6 +53,26 @@ def library(file: str) -> ctypes.CDLL:
         assert done.returncode == 0, done.stderr
         part.rename(built)
     return ctypes.CDLL(str(built))
+
+
+def field_checks(struct: str, layout: np.dtype) -> list[str]:
+    """Assertions that a struct has this size, and its fields these places, sizes and kinds."""
+    checks = [f'static_assert(sizeof({struct}) == {layout.itemsize}, "the size of the row differs");']
+    for field in layout.names:
+        inner, offset = layout.fields[field][:2]
+        element, _ = inner.subdtype or (inner, ())
+        member = f"std::remove_all_extents_t<decltype({struct}::{field})>"
+        checks += [
+            f'static_assert(offsetof({struct}, {field}) == {offset}, "{field} lies elsewhere");',
+            f'static_assert(sizeof({struct}::{field}) == {inner.itemsize}, "{field} has another size");',
+        ]
+        if element.names:
+            checks += field_checks(f"{member}", element)
+            continue
+        kinds = ("is_floating_point_v",) if element.kind == "f" else ("is_integral_v", "is_pointer_v")
+        fits = " || ".join(f"std::{kind}<{member}>" for kind in kinds)
+        checks.append(f'static_assert(sizeof({member}) == {element.itemsize} && ({fits}), "{field} has another type");')
+    return checks
 
 
 CHECKED: set[tuple[str, str, np.dtype]] = set()

@@ -58,7 +58,7 @@ def test_kernels_compile(nvrtc, headers, file, architecture):
 
 def test_an_error_names_file_and_line(nvrtc, headers):
     """What the compiler says of a mistake in a kernel tells where it is."""
-    text = gpu.source("flip.cu")
+    text = gpu.source("move.cu")
     line = text[: text.index("const Place place")].count("\n") + 1
-    with pytest.raises(RuntimeError, match=rf"flip\.cu\({line}\): error: .*no_such_type"):
-        compiled(nvrtc, headers, text.replace("const Place place", "no_such_type place"), "flip.cu", ["flip<int>"], 90)
+    with pytest.raises(RuntimeError, match=rf"move\.cu\({line}\): error: .*no_such_type"):
+        compiled(nvrtc, headers, text.replace("const Place place", "no_such_type place"), "move.cu", ["move<int>"], 90)

@@ -9,17 +9,16 @@ HERE = Path(__file__).parent
 
 OVER_THE_EDGE = """
 import numpy as np
-from host_device import HostMemory, View
-from pipeflow.device_calls import DeviceCall
-from pipeflow.operators.on_gpu.geometry import FLIP_ROW
+from host_device import HostMemory
+from pipeflow.device_calls import DeviceCall, View
+from pipeflow.operators.on_gpu.moves import Box, move
 
 memory = HostMemory()
-image = np.zeros((4, 5, 3), np.uint8)
-row = np.zeros(1, FLIP_ROW)
-row["input"], row["output"] = memory.upload(image), memory.scratch(image.nbytes)
-row["planes"] = row["depth"] = 1
-row["height"], row["width"], row["channels"] = 4, 5 + {extra}, 3
-DeviceCall(None, [], memory).launch("flip.cu:flip<unsigned char>", row, [1])
+image = np.zeros((4, 5), np.float32)
+source, target = memory.upload(image), memory.scratch(image.nbytes)
+# every fourth row, turned: no run
+box = Box(source, target, (5, 4 + {extra}), (4, 20), (16, 4), source + image.nbytes)
+move(DeviceCall(None, [], memory), [box], 4)
 print("went through")
 """
 
@@ -32,7 +31,7 @@ def run(code, environment):
 
 
 def test_a_step_over_the_edge_is_caught():
-    """One column too many in a row of descriptors ends the process with the name of the kernel; the right number does not."""
+    """One row too many in a box ends the process with the name of the kernel; the right number does not."""
     runtime = subprocess.run(["g++", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
     environment = {
         **os.environ, "PIPEFLOW_SANITIZE": "1", "LD_PRELOAD": runtime.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0",
@@ -43,7 +42,7 @@ def test_a_step_over_the_edge_is_caught():
     bad = run(OVER_THE_EDGE.format(extra=1), environment)
     assert bad.returncode != 0
     assert "heap-buffer-overflow" in bad.stderr
-    assert "flip" in bad.stderr
+    assert "move" in bad.stderr
 
 
 def test_no_kernel_steps_over_an_edge(sanitized):

@@ -41,7 +41,7 @@ INSTANCES: dict[str, list[str]] = {
     "cast.cu": [*[f"cast<{kind}>" for kind in COMPUTED], "line<float>", "line<double>"],
     "color.cu": ["colors<3, 3>", "colors<3, 1>", "colors<1, 3>"],
     "pointwise.cu": [f"{name}<{kind}>" for name in ("arithmetic", "functions") for kind in COMPUTED],
-    "flip.cu": [f"flip<{word}>" for word in WORDS.values()],
+    "move.cu": [*[f"move<{word}>" for word in WORDS.values()], "move_runs<unsigned char>"],
 }
 
 

@@ -36,16 +36,18 @@ CAST_ROW = row_type(input="u8", output="u8", total="i8", input_type="i4", output
 
 def cast_items(call: DeviceCall) -> None:
     """The first input in the type of the output."""
-    rows = [
-        (x.input.address, x.output.address, x.output.size, TYPE_CODES[x.input.dtype], TYPE_CODES[x.output.dtype])
-        for x in call.items
-    ]
-    source, target = call.items[0].input.dtype, call.items[0].output.dtype
+    cast_views(call, [(item.input, item.output) for item in call.items])
+
+
+def cast_views(call: DeviceCall, pairs: Sequence[tuple[View, View]]) -> None:
+    """Sources in the types of their targets; all pairs have the same two types."""
+    rows = [(x.address, y.address, y.size, TYPE_CODES[x.dtype], TYPE_CODES[y.dtype]) for x, y in pairs]
+    source, target = pairs[0][0].dtype, pairs[0][1].dtype
     # FLOAT and FLOAT16 are reached at once: a way through 64-bit integers would be slower and not more exact
     kind = "float" if target.kind == "f" and target.itemsize < 8 and source != np.float64 else computed_in(source)
     if target == np.float64:
         kind = "double"
-    call.launch(f"cast.cu:cast<{kind}>", np.array(rows, CAST_ROW), blocks_of(call.items))
+    call.launch(f"cast.cu:cast<{kind}>", np.array(rows, CAST_ROW), [ceil_div(y.size, BLOCK) for _, y in pairs])
 
 
 generic.cast.gpu(cast_items)

@@ -1,31 +1,162 @@
-"""Cutting, mirroring, turning and padding on the GPU."""
+"""Cutting, mirroring and padding on the GPU: boxes that are moved."""
 
-import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeflow.device_calls import DeviceCall, ceil_div, row_type
-from pipeflow.kernels.gpu import WORDS
+from pipeflow.declare import Spec
+from pipeflow.device_calls import DeviceCall, Item, View
+from pipeflow.kernels import cpu as kernels
 from pipeflow.operators import geometry
 from pipeflow.operators.geometry import spatial
+from pipeflow.operators.on_gpu.elementwise import cast_views
+from pipeflow.operators.on_gpu.moves import Box, Tables, around, box_of, filling, move, whole
+from pipeflow.operators.windows import Cut, fill_table, place_cut
 
-FLIP_ROW = row_type(
-    input="u8", output="u8", planes="i8", depth="i8", height="i8", width="i8", channels="i8",
-    mirror_depth="i4", mirror_height="i4", mirror_width="i4",
-)  # fmt: skip
+# ----------------------------------------------------------------------------------------------------
+# crop and slice
+
+
+class Window(NamedTuple):
+    """A cut, and the values of what of it lies outside the data."""
+
+    cut: Cut
+    values: np.ndarray
+    channel: int
+
+
+def window_of(item: Item, axes: Sequence[int], anchors: Sequence[int], sizes: Sequence[int]) -> Window:
+    """The window of an item."""
+    shape, layout, args = item.input.shape, item.layouts[0], item.args
+    place = place_cut(shape, axes, anchors, sizes, args.out_of_bounds_policy)
+    channel = layout.find("C")
+    values = np.zeros(1, item.input.dtype)
+    if place.outside:
+        values = fill_table(args.fill_values, item.input.dtype, shape, channel)
+    return Window(place, values, channel)
+
+
+@geometry.crop.gpu_plan
+def _(item: Item) -> Window:
+    return window_of(item, *geometry.crop_window(item.input.shape, item.layouts[0], item.args))
+
+
+@geometry.slice.gpu_plan
+def _(item: Item) -> Window:
+    if len(item.inputs) > 1:
+        raise ValueError(
+            "anchor and shape as inputs lie on the GPU, where they cannot be read in time: "
+            "give start and shape (or rel_start, rel_shape) as named arguments, which lie on the CPU"
+        )
+    return window_of(item, *geometry.slice_window(item.input.shape, item.layouts[0], None, None, item.args))
+
+
+@geometry.slice.gpu_specs
+def _(items: Sequence[Item]) -> list[tuple[Spec, ...]]:
+    return [(Spec(x.plan.cut.shape, x.args.dtype or x.input.dtype, x.layouts[0]),) for x in items]
+
+
+@geometry.crop.gpu
+@geometry.slice.gpu
+def _(call: DeviceCall) -> None:
+    cut_windows(call)
+
+
+def cut_windows(call: DeviceCall) -> None:
+    """Moves the windows of all items, through scratch memory where the type changes."""
+    size = call.items[0].input.dtype.itemsize
+    tables = Tables(call)
+    boxes: list[Box] = []
+    casts: list[tuple[View, View]] = []
+    for item in call.items:
+        target, (place, values, channel) = item.output, item.plan
+        if target.dtype != item.input.dtype:
+            target = call.scratch_view(target.shape, item.input.dtype)
+            casts.append((target, item.output))
+        boxes.append(box_of(item.input, target, place.extents, place.low, place.place))
+        if place.outside:
+            table = tables.address(values)
+            for begin, extents in around(target.shape, place.place, place.extents):
+                boxes.append(filling(table, values.size, target, extents, begin, channel))
+    move(call, boxes, size)
+    if casts:
+        cast_views(call, casts)
+
+
+# ----------------------------------------------------------------------------------------------------
+# flip
 
 
 @geometry.flip.gpu
 def _(call: DeviceCall) -> None:
-    rows = np.zeros(len(call.items), FLIP_ROW)
-    for row, item in zip(rows, call.items, strict=True):
-        shape, layout, args = item.input.shape, item.layouts[0], item.args
-        *outer, height, width = spatial(layout)
-        depth = outer[0] if outer else height
-        row["input"], row["output"] = item.input.address, item.output.address
-        row["planes"], row["depth"] = math.prod(shape[:depth]), math.prod(shape[depth:height])
-        row["height"], row["width"], row["channels"] = shape[height], shape[width], math.prod(shape[width + 1 :])
-        row["mirror_depth"], row["mirror_height"] = args.depthwise and "D" in layout, args.vertical
-        row["mirror_width"] = args.horizontal
-    word = WORDS[call.items[0].input.dtype.itemsize]
-    call.launch(f"flip.cu:flip<{word}>", rows, [ceil_div(item.output.size, 1024) for item in call.items])
+    boxes = []
+    for item in call.items:
+        layout, args, shape = item.layouts[0], item.args, item.input.shape
+        *_, height, width = spatial(layout)
+        turned = [(args.horizontal and axis == width) or (args.vertical and axis == height) for axis in range(len(shape))]
+        if "D" in layout:
+            turned[layout.index("D")] = args.depthwise
+        boxes.append(mirrored(box_of(item.input, item.output), turned))
+    move(call, boxes, call.items[0].input.dtype.itemsize)
+
+
+def mirrored(box: Box, turned: Sequence[bool]) -> Box:
+    """The box, read from the other end along some axes."""
+    start = box.input
+    for extent, stride, turn in zip(box.extents, box.inputs, turned, strict=True):
+        start += (extent - 1) * stride if turn else 0
+    return box._replace(input=start, inputs=tuple(-s if turn else s for s, turn in zip(box.inputs, turned)))
+
+
+# ----------------------------------------------------------------------------------------------------
+# pad and erase
+
+
+@geometry.pad.gpu_specs
+def _(items: Sequence[Item]) -> list[tuple[Spec, ...]]:
+    shapes = [item.input.shape for item in items]
+    result = []
+    for item in items:
+        args, layout = item.args, item.layouts[0]
+        shape = geometry.padded_shape(
+            item.input.shape, shapes, args.axes, args.axis_names, args.shape, args.align, layout
+        )
+        result.append((Spec(shape, item.input.dtype, layout),))
+    return result
+
+
+@geometry.pad.gpu
+def _(call: DeviceCall) -> None:
+    tables = Tables(call)
+    boxes: list[Box] = []
+    for item in call.items:
+        source, target = item.input, item.output
+        boxes.append(box_of(source, target))
+        if source.shape != target.shape:
+            value = kernels.casting.as_type(np.full(1, item.args.fill_value, np.float64), target.dtype)
+            table = tables.address(value)
+            for begin, extents in around(target.shape, [0] * len(target.shape), source.shape):
+                boxes.append(filling(table, 1, target, extents, begin, -1))
+    move(call, boxes, call.items[0].input.dtype.itemsize)
+
+
+@geometry.erase.gpu_plan
+def _(item: Item) -> Any:
+    return geometry.erased(item.input.shape, item.input.dtype, item.layouts[0], item.args)
+
+
+@geometry.erase.gpu
+def _(call: DeviceCall) -> None:
+    size = call.items[0].input.dtype.itemsize
+    move(call, [whole(item.input, item.output) for item in call.items], size)
+    tables = Tables(call)
+    # Rectangles may overlap: what they are filled with is the same.
+    boxes = []
+    for item in call.items:
+        values, rectangles = item.plan
+        channel = geometry.erased_channel(item.layouts[0], len(item.input.shape))
+        for low, high in rectangles:
+            extents = [max(last - first, 0) for first, last in zip(low, high)]
+            boxes.append(filling(tables.address(values), values.size, item.output, extents, low, channel))
+    move(call, boxes, size)

@@ -1,0 +1,114 @@
+// Moves boxes of elements from one place to another: crop, slice, pad, transpose, flip, cat, stack, copies.
+//
+// A box has up to six axes with a stride of either side; axes that can be joined are (operators/on_gpu/moves.py). A stride of 0
+// repeats an element, which fills; a negative one mirrors. Indices within a box are 32-bit: larger ones come as several rows.
+#include "ragged.cuh"
+
+const int AXES = 6;
+
+struct MoveRow {
+  const void* input;
+  void* output;
+  const void* input_end;      // of the sample that the box lies in
+  unsigned total;             // elements of a box, or cells of all runs
+  unsigned run;               // bytes that lie together on either side, for move_runs
+  int ndim;
+  unsigned extents[AXES];     // innermost first
+  unsigned multipliers[AXES]; // quotients without a division: (mulhi(n, multiplier) + n) >> shift
+  int shifts[AXES];
+  long long inputs[AXES];     // strides, in elements; in bytes for move_runs
+  long long outputs[AXES];
+};
+
+// Offsets of element n of a box, from its coordinates along all axes.
+__device__ __forceinline__ void offsets_of(const MoveRow& row, unsigned n, int axis, long long& from, long long& to) {
+  for (; axis < row.ndim; ++axis) {
+    const unsigned rest = (__umulhi(n, row.multipliers[axis]) + n) >> row.shifts[axis];
+    const long long i = n - rest * row.extents[axis];
+    from += i * row.inputs[axis];
+    to += i * row.outputs[axis];
+    n = rest;
+  }
+}
+
+template <class T> struct alignas(sizeof(T) * 4) Four { T at[4]; };
+
+// Elements one by one. Small ones are taken four neighbours at a time, so that they can be stored as one word; of wider ones
+// neighbouring threads take neighbours.
+template <class T>
+__global__ void move(const MoveRow* __restrict__ rows, const int* __restrict__ first, int count) {
+  const Place place = place_of_block(first, count);
+  const MoveRow& row = rows[place.row];
+  const T* input = (const T*)row.input;
+  T* output = (T*)row.output;
+  const bool joined = sizeof(T) < 4;
+  const unsigned start = (unsigned)place.block * 2048;
+#pragma unroll 1
+  for (unsigned round = 0; round < 2; ++round) {
+    const unsigned n = start + round * 1024 + threadIdx.x * (joined ? 4 : 1);
+    const unsigned step = joined ? 1 : 256;
+    long long from[4] = {}, to[4] = {};
+    T value[4];
+#pragma unroll
+    for (int k = 0; k < 4; ++k)
+      if (n + k * step < row.total) {
+        offsets_of(row, n + k * step, 0, from[k], to[k]);
+        value[k] = input[from[k]];
+      }
+    if (joined && n + 3 < row.total && to[1] == to[0] + 1 && to[2] == to[0] + 2 && to[3] == to[0] + 3 &&
+        ((unsigned long long)(output + to[0]) & (sizeof(T) * 4 - 1)) == 0) {
+      Four<T> word;
+#pragma unroll
+      for (int k = 0; k < 4; ++k) word.at[k] = value[k];
+      *(Four<T>*)(output + to[0]) = word;
+    } else {
+#pragma unroll
+      for (int k = 0; k < 4; ++k)
+        if (n + k * step < row.total) output[to[k]] = value[k];
+    }
+  }
+}
+
+// Runs of bytes. A thread fills a cell of 16 aligned bytes of the output from wherever they lie in the input; axis 0 counts the
+// cells of a run, of which the first and the last may be cut.
+template <class Byte>
+__global__ void move_runs(const MoveRow* __restrict__ rows, const int* __restrict__ first, int count) {
+  const Place place = place_of_block(first, count);
+  const MoveRow& row = rows[place.row];
+  const unsigned start = (unsigned)place.block * 1024;
+#pragma unroll
+  for (unsigned round = 0; round < 4; ++round) {
+    const unsigned n = start + round * 256 + threadIdx.x;
+    if (n >= row.total) return;
+    const unsigned line = (__umulhi(n, row.multipliers[0]) + n) >> row.shifts[0];
+    const unsigned cell = n - line * row.extents[0];
+    long long from = 0, to = 0;
+    offsets_of(row, line, 1, from, to);
+    const Byte* input = (const Byte*)row.input + from;
+    Byte* output = (Byte*)row.output + to;
+    // the cell's place counted from the start of the run, which lies somewhere in the first cell
+    const long long begin = (long long)cell * 16 - (long long)((unsigned long long)output & 15);
+    const long long end = begin + 16;
+    const Byte* source = input + begin;
+    if (begin >= 0 && end <= row.run) {
+      const unsigned odd = (unsigned)((unsigned long long)source & 3);
+      const unsigned* words = (const unsigned*)(source - odd);
+      if (((unsigned long long)source & 15) == 0) {
+        *(uint4*)(output + begin) = *(const uint4*)source;
+        continue;
+      }
+      if (odd == 0) {
+        *(uint4*)(output + begin) = uint4{words[0], words[1], words[2], words[3]};
+        continue;
+      }
+      // Whole words around the bytes: those of the sample itself, but for its first and last ones.
+      if (words >= row.input && words + 5 <= row.input_end) {
+        const unsigned w1 = words[1], w2 = words[2], w3 = words[3], bits = odd * 8;
+        *(uint4*)(output + begin) = uint4{__funnelshift_r(words[0], w1, bits), __funnelshift_r(w1, w2, bits),
+                                          __funnelshift_r(w2, w3, bits), __funnelshift_r(w3, words[4], bits)};
+        continue;
+      }
+    }
+    for (long long i = max(begin, 0LL); i < min(end, (long long)row.run); ++i) output[i] = input[i];
+  }
+}

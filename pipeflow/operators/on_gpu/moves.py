@@ -1,0 +1,186 @@
+"""Boxes of elements that are moved: what crops, slices, flips, transposes and joins are to the GPU.
+
+A box has an address, strides on either side and extents. Axes that follow one another on both sides are joined; where enough
+bytes lie together on both, they are moved as runs, sixteen bytes a thread, else element by element.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pipeflow.device_calls import DeviceCall, View, ceil_div, row_type
+from pipeflow.kernels.gpu import WORDS
+
+AXES = 6
+MOVE_ROW = row_type(
+    input="u8", output="u8", input_end="u8", total="u4", run="u4", ndim="i4", extents="6u4", multipliers="6u4", shifts="6i4",
+    inputs="6i8", outputs="6i8",
+)  # fmt: skip
+SHORTEST_RUN = 48  # bytes
+CELL = 16  # bytes that a thread of move_runs fills
+MOST = 1 << 28  # elements of one row: the kernels count in 32 bits, runs in bytes
+
+
+class Box(NamedTuple):
+    """Elements to move: addresses of the first one, extents, and strides in bytes, outermost first."""
+
+    input: int
+    output: int
+    extents: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    input_end: int  # where the memory of the input ends
+
+
+def strides_of(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """Strides in bytes of a C-contiguous array."""
+    strides = [itemsize] * len(shape)
+    for axis in range(len(shape) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * shape[axis + 1]
+    return tuple(strides)
+
+
+def box_of(
+    source: View, target: View, extents: Sequence[int] | None = None, at: Sequence[int] = (), to: Sequence[int] = ()
+) -> Box:
+    """A box of one array, from place ``at``, that goes to place ``to`` of another of as many axes; by default all of it."""
+    size = source.dtype.itemsize
+    inputs, outputs = strides_of(source.shape, size), strides_of(target.shape, size)
+    start = source.address + sum(place * stride for place, stride in zip(at, inputs))
+    goal = target.address + sum(place * stride for place, stride in zip(to, outputs))
+    extents = source.shape if extents is None else extents
+    return Box(start, goal, tuple(extents), inputs, outputs, source.address + source.nbytes)
+
+
+def whole(source: View, target: View) -> Box:
+    """All of an array as it lies."""
+    step = (source.dtype.itemsize,)
+    return Box(source.address, target.address, (source.size,), step, step, source.address + source.nbytes)
+
+
+def filling(table: int, values: int, target: View, extents: Sequence[int], to: Sequence[int], channel: int) -> Box:
+    """A box of the target that gets the entry of a table in device memory: the only one, or one for each channel."""
+    size = target.dtype.itemsize
+    outputs = strides_of(target.shape, size)
+    goal = target.address + sum(place * stride for place, stride in zip(to, outputs))
+    inputs = [0] * len(target.shape)
+    start = table
+    if values > 1:
+        inputs[channel] = size
+        start += to[channel] * size
+    return Box(start, goal, tuple(extents), tuple(inputs), outputs, table + values * size)
+
+
+def around(shape: Sequence[int], low: Sequence[int], extents: Sequence[int]) -> Iterable[tuple[list[int], list[int]]]:
+    """What of an array lies outside a box in it, as boxes that do not overlap: places and extents."""
+    place, extent = [0] * len(shape), list(shape)
+    if not all(extents):
+        yield place, extent
+        return
+    for axis, (begin, size) in enumerate(zip(low, extents)):
+        for start, stop in ((0, begin), (begin + size, shape[axis])):
+            if stop > start:
+                yield [*place[:axis], start, *place[axis + 1 :]], [*extent[:axis], stop - start, *extent[axis + 1 :]]
+        place[axis], extent[axis] = begin, size
+
+
+@lru_cache(maxsize=4096)
+def divider(extent: int) -> tuple[int, int]:
+    """Multiplier and shift that divide a number below 2**31 by the extent."""
+    shift = (extent - 1).bit_length()
+    return ((1 << 32) * ((1 << shift) - extent) // extent + 1) & 0xFFFFFFFF, shift
+
+
+def joined(box: Box) -> list[tuple[int, int, int]]:
+    """The axes of a box (extent, input stride, output stride), outermost first, as few as possible."""
+    axes: list[tuple[int, int, int]] = []
+    for extent, source, target in zip(box.extents, box.inputs, box.outputs, strict=True):
+        if extent == 1:
+            continue
+        if axes and axes[-1][1] == source * extent and axes[-1][2] == target * extent:
+            axes[-1] = (axes[-1][0] * extent, source, target)
+        else:
+            axes.append((extent, source, target))
+    return axes
+
+
+def split(box: Box, most: int) -> Iterable[Box]:
+    """The box, or parts of it along its outermost axis that have no more than `most` elements each."""
+    total = 1
+    for extent in box.extents:
+        total *= extent
+    if total <= most:
+        yield box
+        return
+    axis = next(axis for axis, extent in enumerate(box.extents) if extent > 1)
+    step = max(1, box.extents[axis] * most // total)
+    for begin in range(0, box.extents[axis], step):
+        part = min(step, box.extents[axis] - begin)
+        inner = box._replace(
+            input=box.input + begin * box.inputs[axis], output=box.output + begin * box.outputs[axis],
+            extents=(*box.extents[:axis], part, *box.extents[axis + 1 :]),
+        )  # fmt: skip
+        yield from split(inner, most)
+
+
+def move(call: DeviceCall, boxes: Iterable[Box], itemsize: int) -> None:
+    """Queues the moves of all boxes: one launch for those of long runs, one for the others."""
+    rows: dict[str, list[Any]] = {}
+    blocks: dict[str, list[int]] = {}
+    for large in boxes:
+        if not all(large.extents):
+            continue
+        for box in split(large, MOST):
+            kernel, row, count = row_of(box, itemsize)
+            rows.setdefault(kernel, []).append(row)
+            blocks.setdefault(kernel, []).append(count)
+    for kernel, several in rows.items():
+        call.launch(f"move.cu:{kernel}", np.array(several, MOVE_ROW), blocks[kernel])
+
+
+def row_of(box: Box, itemsize: int) -> tuple[str, tuple[Any, ...], int]:
+    """The kernel for a box, its row and the number of blocks."""
+    axes = joined(box)
+    if not axes:
+        axes = [(1, itemsize, itemsize)]
+    run = axes[-1][0] * itemsize if axes[-1][1] == axes[-1][2] == itemsize else 0
+    if run >= SHORTEST_RUN or (run and len(axes) == 1):
+        cells = (run + 2 * CELL - 2) // CELL
+        counted = [(cells, 0, 0), *axes[-2::-1]]
+        kernel, unit, per_block = f"move_runs<{WORDS[1]}>", 1, 1024
+    else:
+        counted = axes[::-1]
+        run = 0
+        unit, per_block = itemsize, 2048
+        kernel = f"move<{WORDS[itemsize]}>"
+    if len(counted) > AXES:
+        raise ValueError(f"the GPU moves data of at most {AXES} axes that do not follow one another, got {len(counted)}")
+    total = 1
+    for extent, _, _ in counted:
+        total *= extent
+    spare = [0] * (AXES - len(counted))
+    ones = [1] * (AXES - len(counted))
+    dividers = [divider(extent) for extent, _, _ in counted]
+    row = (
+        box.input, box.output, box.input_end, total, run, len(counted), [extent for extent, _, _ in counted] + ones,
+        [multiplier for multiplier, _ in dividers] + ones, [shift for _, shift in dividers] + spare,
+        [source // unit for _, source, _ in counted] + spare, [target // unit for _, _, target in counted] + spare,
+    )  # fmt: skip
+    return kernel, row, ceil_div(total, per_block)
+
+
+class Tables:
+    """Small arrays in device memory, equal ones once."""
+
+    def __init__(self, call: DeviceCall) -> None:
+        self._call = call
+        self._known: dict[Any, int] = {}
+
+    def address(self, array: np.ndarray) -> int:
+        """Where the array lies on the device."""
+        key = (array.tobytes(), array.dtype)
+        if key not in self._known:
+            self._known[key] = self._call.upload(array)
+        return self._known[key]

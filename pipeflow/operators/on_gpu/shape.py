@@ -1,0 +1,238 @@
+"""Shape and order on the GPU: views where nothing moves, boxes where something does."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import Spec
+from pipeflow.device_calls import DeviceCall, Item, View
+from pipeflow.operators import shape, structure
+from pipeflow.operators.geometry import axes_of
+from pipeflow.operators.on_gpu.moves import Box, Tables, box_of, move, strides_of, whole
+
+# ----------------------------------------------------------------------------------------------------
+# views
+
+
+def no_inputs_for_shape(item: Item) -> None:
+    """A shape that is data on the GPU comes too late."""
+    if len(item.inputs) > 1:
+        raise ValueError(
+            "the shape as an input lies on the GPU, where it cannot be read in time: "
+            "give it by the argument shape, which lies on the CPU"
+        )
+
+
+@shape.reshape.gpu_view
+def _(item: Item) -> View:
+    no_inputs_for_shape(item)
+    data, args = item.input, item.args
+    return data.reshape(*shape.new_shape(data.shape, data.size, args.shape, args.rel_shape, args.src_dims, args.layout))
+
+
+@shape.reinterpret.gpu_view
+def _(item: Item) -> View:
+    no_inputs_for_shape(item)
+    data, args = item.input, item.args
+    if args.dtype is not None and args.dtype != data.dtype:
+        own = data.shape or (1,)
+        length = shape.reinterpreted(own[-1] * data.dtype.itemsize, args.dtype)
+        data = View(data.address, (*own[:-1], length), args.dtype)
+    return data.reshape(*shape.new_shape(data.shape, data.size, args.shape, args.rel_shape, args.src_dims, args.layout))
+
+
+@shape.expand_dims.gpu_view
+def _(item: Item) -> View:
+    return item.input.reshape(*shape.expanded(item.input.shape, item.args.axes))
+
+
+@shape.squeeze.gpu_view
+def _(item: Item) -> View:
+    own = item.input.shape
+    left = shape.left_axes(own, item.layouts[0], item.args.axes, item.args.axis_names)
+    return item.input.reshape(*[own[axis] for axis in left])
+
+
+@shape.per_frame.gpu_view
+def _(item: Item) -> View:
+    shape.framed(item.layouts[0], len(item.input.shape), item.args.replace)
+    return item.input
+
+
+@shape.element_extract.gpu_view
+def _(item: Item) -> tuple[View, ...]:
+    shape.check_elements(item.input.shape, item.args.element_map)
+    return tuple(item.input.frame(index) for index in item.args.element_map)
+
+
+# ----------------------------------------------------------------------------------------------------
+# what moves
+
+
+def size_of(call: DeviceCall) -> int:
+    """Bytes of an element."""
+    return call.items[0].input.dtype.itemsize
+
+
+@shape.transpose.gpu
+def _(call: DeviceCall) -> None:
+    boxes = []
+    for item in call.items:
+        order = shape.order_of(len(item.input.shape), item.args.perm)
+        box = box_of(item.input, item.output)
+        inputs = tuple(box.inputs[axis] for axis in order)
+        boxes.append(box._replace(extents=item.output.shape, inputs=inputs))
+    move(call, boxes, size_of(call))
+
+
+@shape.cat.gpu_plan
+def _(item: Item) -> int:
+    place = shape.joint(item.inputs, item.args.axis, item.args.axis_name, item.layouts)
+    shape.check_joint(item.inputs, place)
+    return place
+
+
+@shape.cat.gpu
+def _(call: DeviceCall) -> None:
+    boxes = []
+    for item in call.items:
+        to = [0] * len(item.output.shape)
+        for source in item.inputs:
+            boxes.append(box_of(source, item.output, to=to))
+            to[item.plan] += source.shape[item.plan]
+    move(call, boxes, size_of(call))
+
+
+@shape.stack.gpu_plan
+def _(item: Item) -> int:
+    shape.check_equal(item.inputs)
+    return axes_of("", len(item.input.shape) + 1, (item.args.axis,), None)[0]
+
+
+@shape.stack.gpu
+def _(call: DeviceCall) -> None:
+    boxes = []
+    for item in call.items:
+        size, axis, target = size_of(call), item.plan, item.output
+        outputs = strides_of(target.shape, size)
+        inner = (*outputs[:axis], *outputs[axis + 1 :])
+        for number, source in enumerate(item.inputs):
+            goal = target.address + number * outputs[axis]
+            inputs = strides_of(source.shape, size)
+            boxes.append(Box(source.address, goal, source.shape, inputs, inner, source.address + source.nbytes))
+    move(call, boxes, size_of(call))
+
+
+@shape.sequence_rearrange.gpu_plan
+def _(item: Item) -> None:
+    shape.check_frames(item.input.shape, item.args.new_order)
+
+
+@shape.sequence_rearrange.gpu
+def _(call: DeviceCall) -> None:
+    boxes = []
+    for item in call.items:
+        for number, index in enumerate(item.args.new_order):
+            boxes.append(whole(item.input.frame(index), item.output.frame(number)))
+    move(call, boxes, size_of(call))
+
+
+def permuted(items: Sequence[Item]) -> list[int]:
+    """Which sample each output is."""
+    indices = items[0].args.indices
+    if len(indices) != len(items) or len(items) == 1:
+        indices = [index for item in items for index in item.args.indices]
+    shape.check_permutation(indices, len(items))
+    if len(indices) != len(items):
+        raise ValueError(f"indices names {len(indices)} samples for a batch of {len(items)}")
+    return list(indices)
+
+
+@shape.permute_batch.gpu_specs
+def _(items: Sequence[Item]) -> list[tuple[Spec, ...]]:
+    chosen = [items[index] for index in permuted(items)]
+    return [(Spec(item.input.shape, item.input.dtype, item.layouts[0]),) for item in chosen]
+
+
+@shape.permute_batch.gpu
+def _(call: DeviceCall) -> None:
+    order = permuted(call.items)
+    boxes = [whole(call.items[index].input, item.output) for index, item in zip(order, call.items, strict=True)]
+    move(call, boxes, size_of(call))
+
+
+@structure.copy.gpu
+def _(call: DeviceCall) -> None:
+    move(call, [whole(item.input, item.output) for item in call.items], size_of(call))
+
+
+@structure.subscript.gpu_specs
+def _(items: Sequence[Item]) -> list[tuple[Spec, ...]]:
+    return [structure.subscript.specs([spec_of(item)], {"plan": item.args.plan}, 1) for item in items]
+
+
+def spec_of(item: Item) -> Spec:
+    """What is known of the first input."""
+    return Spec(item.input.shape, item.input.dtype, item.layouts[0])
+
+
+@structure.subscript.gpu_plan
+def _(item: Item) -> Any:
+    if len(item.inputs) > 1:
+        raise ValueError("an index that is data must lie on the CPU")
+    return structure.index_of(item.input.shape, item.args.plan, ())
+
+
+@structure.subscript.gpu
+def _(call: DeviceCall) -> None:
+    boxes = []
+    for item in call.items:
+        start, extents, inputs = item.input.address, [], []
+        own = list(zip(item.input.shape, strides_of(item.input.shape, size_of(call)), strict=True))
+        axis = 0
+        for entry in item.plan:
+            if entry is None:
+                extents.append(1)
+                inputs.append(0)
+                continue
+            extent, stride = own[axis]
+            axis += 1
+            if isinstance(entry, slice):
+                places = range(*entry.indices(extent))
+                start += places.start * stride if places else 0
+                extents.append(len(places))
+                inputs.append(places.step * stride)
+            else:
+                start += (entry + extent if entry < 0 else entry) * stride
+        extents += [extent for extent, _ in own[axis:]]
+        inputs += [stride for _, stride in own[axis:]]
+        target = item.output
+        outputs = strides_of(target.shape, size_of(call))
+        end = item.input.address + item.input.nbytes
+        boxes.append(Box(start, target.address, tuple(extents), tuple(inputs), outputs, end))
+    move(call, boxes, size_of(call))
+
+
+# ----------------------------------------------------------------------------------------------------
+# numbers that the host knows
+
+
+def uploaded(call: DeviceCall, values: Sequence[np.ndarray]) -> None:
+    """Puts an array of the host into each output."""
+    tables = Tables(call)
+    boxes = []
+    for item, value in zip(call.items, values, strict=True):
+        target = item.output
+        boxes.append(whole(target._replace(address=tables.address(value)), target))
+    move(call, boxes, call.items[0].output.dtype.itemsize)
+
+
+@structure.shapes.gpu
+def _(call: DeviceCall) -> None:
+    uploaded(call, [np.array(item.input.shape, item.output.dtype) for item in call.items])
+
+
+@structure.constant.gpu
+def _(call: DeviceCall) -> None:
+    uploaded(call, [np.ascontiguousarray(item.args.value) for item in call.items])
