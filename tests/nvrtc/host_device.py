@@ -55,26 +55,6 @@ def library(file: str) -> ctypes.CDLL:
     return ctypes.CDLL(str(built))
 
 
-def field_checks(struct: str, layout: np.dtype) -> list[str]:
-    """Assertions that a struct has this size, and its fields these places, sizes and kinds."""
-    checks = [f'static_assert(sizeof({struct}) == {layout.itemsize}, "the size of the row differs");']
-    for field in layout.names:
-        inner, offset = layout.fields[field][:2]
-        element, _ = inner.subdtype or (inner, ())
-        member = f"std::remove_all_extents_t<decltype({struct}::{field})>"
-        checks += [
-            f'static_assert(offsetof({struct}, {field}) == {offset}, "{field} lies elsewhere");',
-            f'static_assert(sizeof({struct}::{field}) == {inner.itemsize}, "{field} has another size");',
-        ]
-        if element.names:
-            checks += field_checks(f"{member}", element)
-            continue
-        kinds = ("is_floating_point_v",) if element.kind == "f" else ("is_integral_v", "is_pointer_v")
-        fits = " || ".join(f"std::{kind}<{member}>" for kind in kinds)
-        checks.append(f'static_assert(sizeof({member}) == {element.itemsize} && ({fits}), "{field} has another type");')
-    return checks
-
-
 CHECKED: set[tuple[str, str, np.dtype]] = set()
 
 
