@@ -38,7 +38,7 @@ from pipeflow.executor.workers.worker import (
     Task,
 )
 
-_SHORT_CHUNK = 20_000_000  # nanoseconds; a second chunk waits at the worker while chunks take less
+_SHORT_CHUNK = 50_000_000  # nanoseconds; a second chunk waits at the worker while chunks take less
 _GRACE = 1.0  # seconds for a worker to finish its chunk when the pool closes
 _STACK_WAIT = 0.5
 _NOTHING = np.empty(0, np.uint8)
