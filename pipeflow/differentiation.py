@@ -32,6 +32,7 @@ def expand(graph: Graph) -> Graph:
         function = nodes[number]
         constants = {**function.constants, "wanted": tuple(sorted(positions))}
         constants.setdefault("framework", "torch")
+        constants.pop("parallel", None)
         nodes[number] = replace(
             function, op=find("_taped_function"), constants=constants, count=function.count + 1,
             specs=(*function.specs, Spec((), np.dtype(object), "")),
@@ -99,6 +100,8 @@ def _check(graph: Graph, gradient: GraphNode, way: list[int]) -> None:
             raise _error(gradient, "a second derivative: functions are once differentiable", node)
         if node.op.name != "py_function":
             raise _error(gradient, f"{node.op.title} ({node.name}) has no derivative; fn.py_function has", node)
+        if node.constants.get("parallel") == "processes":
+            raise _error(gradient, f"{node.name} runs in worker processes, and derivatives cannot leave them", node)
         kinds.add(node.constants.get("framework", "torch"))
         if kinds & {"numpy"}:
             raise _error(gradient, f"{node.name} works on NumPy arrays, which keep no derivatives", node)

@@ -42,16 +42,17 @@ class Tape:
 
 @operator("_taped_function", hidden=True, pure=False)
 def taped_function(
-    *inp: Sample, func: Callable[..., Any], Tout: OutputTypes, framework: str = "torch", wanted: Ints
+    *inp: Sample, func: Callable[..., Any], Tout: OutputTypes, framework: str = "torch", wanted: Ints,
+    timeout: float | None = None,
 ) -> Sample:  # fmt: skip
     """fn.py_function with one more output, the tape."""
-    del inp, func, Tout, framework, wanted
+    del inp, func, Tout, framework, wanted, timeout
     raise RuntimeError("derivatives are taken of nodes in a pipeline definition, not of arrays")
 
 
 @taped_function.batch
 def _(
-    *inp: Any, func: Callable[..., Any], Tout: OutputTypes, framework: str, wanted: tuple[int, ...], batch: BatchCall
+    *inp: Any, func: Callable[..., Any], Tout: OutputTypes, framework: str, wanted: tuple[int, ...], batch: BatchCall, **_: Any
 ) -> list[Any]:  # fmt: skip
     results = Results(func, 0, Tout)
     columns: list[list[np.ndarray]] = [[] for _ in range(results.count + 1)]

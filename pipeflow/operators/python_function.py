@@ -21,6 +21,8 @@ from pipeflow.errors import WrongResult, WrongShape, count_of, function_name
 from pipeflow.kernels import cpu as kernels
 from pipeflow.tensors import TensorCPU, TensorListCPU, as_sample
 
+Parallel = Literal["serial", "threads", "processes"]
+
 _thread = threading.local()
 
 
@@ -350,7 +352,12 @@ def call_batch(
 ) -> list[Any]:
     """Calls a function once for the whole batch: lists of arrays in, one entry an output out."""
     named = {"rng": [seeds.Key(key) for key in batch.keys.tolist()]} if rng else {}
-    result = function(*[list(iterate(values)) for values in inputs], **named)
+    stacked = getattr(function, "stacked", None)  # of functions that want each input as one array
+    if stacked is None:
+        arguments: list[Any] = [list(iterate(values)) for values in inputs]
+    else:
+        arguments = [stacked(values, position, batch) for position, values in enumerate(inputs)]
+    result = function(*arguments, **named)
     by_name = _by_name(result) if results.names else None
     if by_name is not None:
         outputs: Sequence[Any] = results.split(result)
@@ -437,7 +444,7 @@ def _dense_output(value: Any, function: Callable[..., Any], output: int, batch: 
 def python_function(
     *inputs: Sample, function: Callable[..., Any], num_outputs: int = 1, batch_processing: bool = False,
     output_layouts: Any = None, outputs: Outputs | None = None,
-    parallel: Literal["serial", "threads", "processes"] = "serial", timeout: float | None = None, jit: bool = False, key: Any,
+    parallel: Parallel = "serial", timeout: float | None = None, jit: bool = False, key: Any,
 ) -> Sample:  # fmt: skip
     """Calls a Python function with NumPy arrays, for each sample or (``batch_processing``) once for the batch.
 
@@ -471,10 +478,17 @@ def _(
 
 @python_function.traits
 def _(args: Any) -> Traits:
-    if args.jit or (args.parallel == "threads" and not args.batch_processing):
-        return Traits("sample", pure=False, user_code=True)
-    ordered, rows, processes = args.parallel == "serial", not args.batch_processing, args.parallel == "processes"
-    return Traits("batch", ordered=ordered, pure=False, user_code=True, rows=rows, processes=processes)
+    return call_traits("threads" if args.jit else args.parallel, args.batch_processing)
+
+
+def call_traits(parallel: str, batch_processing: bool = False, pure: bool = False) -> Traits:
+    """Where the calls of a function run: one after another, on all threads, or in worker processes."""
+    if parallel == "threads" and not batch_processing:
+        return Traits("sample", pure=pure, user_code=True)
+    return Traits(
+        "batch", ordered=parallel == "serial", pure=pure, user_code=True, rows=not batch_processing,
+        processes=parallel == "processes",
+    )  # fmt: skip
 
 
 def check_timeout(timeout: float | None) -> None:
@@ -512,15 +526,22 @@ class BatchInWorker:
 
 
 def _fresh_bytes(nbytes: int) -> np.ndarray:
-    return np.empty(nbytes, np.uint8)
+    memory = np.empty(nbytes + 64, np.uint8)
+    return memory[-memory.__array_interface__["data"][0] % 64 :][:nbytes]
+
+
+def call_in_worker(function: Callable[..., Any], results: Results, batch_processing: bool = False) -> WorkerCall:
+    """What a worker process calls for a function."""
+    name = function_name(function)
+    if batch_processing:
+        return WorkerCall(BatchInWorker(function, results), name, whole=True)
+    return WorkerCall(SampleInWorker(function, results, wants_rng(function)), name)
 
 
 @python_function.worker
 def _(args: Any) -> WorkerCall:
     results = Results(args.function, args.num_outputs, args.outputs)
-    if args.batch_processing:
-        return WorkerCall(BatchInWorker(args.function, results), function_name(args.function), whole=True)
-    return WorkerCall(SampleInWorker(args.function, results, wants_rng(args.function)), function_name(args.function))
+    return call_in_worker(args.function, results, args.batch_processing)
 
 
 def declare_outputs(op: Any) -> None:

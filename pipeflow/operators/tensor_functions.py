@@ -9,14 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Args, BatchCall, OpDef, Sample, Traits, framework, operator
+from pipeflow.declare import Args, BatchCall, OpDef, Sample, WorkerCall, framework, operator
 from pipeflow.operators.python_function import (
+    Parallel,
     Results,
     SampleCalls,
     call_batch,
+    call_in_worker,
     call_sample,
+    call_traits,
     declare_outputs,
 )
+from pipeflow.tensors import Collector
 
 
 class WithTensors:
@@ -36,14 +40,14 @@ class WithTensors:
 class WithStacks(WithTensors):
     """The same for functions that get a whole batch as one tensor whose first axis is the samples."""
 
-    def __call__(self, *batches: Any) -> Any:
-        return super().__call__(*[self._stacked(batch, position) for position, batch in enumerate(batches)])
-
-    def _stacked(self, batch: Sequence[np.ndarray], position: int) -> np.ndarray:
-        shapes = sorted({sample.shape for sample in batch})
+    def stacked(self, samples: Any, position: int, batch: BatchCall) -> np.ndarray:
+        """An input as one array: itself where it is one, else a copy."""
+        if isinstance(samples, np.ndarray):
+            return samples
+        shapes = sorted({sample.shape for sample in samples})
         if len(shapes) > 1:
             raise ValueError(ragged(position, shapes))
-        return np.stack(batch)
+        return np.asarray(Collector(batch.size, batch.take).gather(samples))
 
 
 def ragged(position: int, shapes: Sequence[tuple[int, ...]]) -> str:
@@ -93,13 +97,14 @@ def _declare(op: OpDef, adapted: Callable[[Callable[..., Any], bool], Callable[.
             return call_batch(called, results, inputs, batch, rng=False)
         return SampleCalls(called, results, rng=False)(inputs, batch)
 
+    def in_worker(args: Args) -> WorkerCall:
+        called = adapted(args.function, args.batch_processing)
+        return call_in_worker(called, Results(args.function, args.num_outputs), args.batch_processing)
+
     op.batch(batch_body)
-    op.traits(_traits)
+    op.traits(lambda args: call_traits(args.parallel, args.batch_processing))
+    op.worker(in_worker)
     declare_outputs(op)
-
-
-def _traits(args: Args) -> Traits:
-    return Traits("batch", ordered=True, pure=False, user_code=True, rows=not args.batch_processing)
 
 
 @operator(
@@ -111,41 +116,42 @@ def _traits(args: Args) -> Traits:
 )
 def dl_tensor_python_function(
     *inputs: Sample, function: Callable[..., Any], num_outputs: int = 1, batch_processing: bool = False,
-    output_layouts: Any = None, synchronize_stream: bool = True,
+    output_layouts: Any = None, synchronize_stream: bool = True, parallel: Parallel = "serial", timeout: float | None = None,
 ) -> Sample:  # fmt: skip
     """Calls a function with DLPack capsules, for each sample or (``batch_processing``) with lists of them for the batch.
 
     The function returns capsules or objects that offer DLPack. ``synchronize_stream`` lets the work on a GPU finish before
-    the call; on the CPU there is nothing to wait for.
+    the call; on the CPU there is nothing to wait for. ``parallel`` and ``timeout`` are those of ``fn.python_function``.
     """
-    del output_layouts, batch_processing, synchronize_stream
+    del output_layouts, batch_processing, synchronize_stream, parallel, timeout
     return call_sample(WithCapsules(function), Results(function, num_outputs), inputs, {})
 
 
 @operator("torch_python_function", hidden=True, ops_name="TorchPythonFunction", pure=False, gpu="functions")
 def torch_python_function(
     *inputs: Sample, function: Callable[..., Any], num_outputs: int = 1, batch_processing: bool = False,
-    output_layouts: Any = None,
+    output_layouts: Any = None, parallel: Parallel = "serial", timeout: float | None = None,
 ) -> Sample:  # fmt: skip
     """Calls a function with torch tensors, for each sample or (``batch_processing``) with lists of them for the batch.
 
     The function returns tensors (a tuple of ``num_outputs`` of them); for a batch a list of tensors, or one tensor whose
-    first axis is the samples.
+    first axis is the samples. ``parallel`` and ``timeout`` are those of ``fn.python_function``.
     """
-    del output_layouts, batch_processing
+    del output_layouts, batch_processing, parallel, timeout
     return call_sample(WithTensors(function, "torch"), Results(function, num_outputs), inputs, {})
 
 
 @operator("jax_function", hidden=True, ops_name="JaxFunction", pure=False, gpu="functions")
 def jax_function(
     *inputs: Sample, function: Callable[..., Any], num_outputs: int = 1, batch_processing: bool = True,
-    output_layouts: Any = None,
+    output_layouts: Any = None, parallel: Parallel = "serial", timeout: float | None = None,
 ) -> Sample:  # fmt: skip
     """Calls a function with JAX arrays: once for the batch, whose samples are the first axis, or for each sample.
 
-    The function returns JAX arrays (a tuple of ``num_outputs`` of them).
+    The function returns JAX arrays (a tuple of ``num_outputs`` of them). ``parallel`` and ``timeout`` are those of
+    ``fn.python_function``.
     """
-    del output_layouts, batch_processing
+    del output_layouts, batch_processing, parallel, timeout
     return call_sample(WithTensors(function, "jax"), Results(function, num_outputs), inputs, {})
 
 

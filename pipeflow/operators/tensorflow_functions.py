@@ -5,13 +5,21 @@ against ``Tout``. Everything else (calling, copying, errors) is that of ``fn.pyt
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from pipeflow.declare import Args, BatchCall, OpDef, Outputs, Sample, Traits, WorkerCall, framework, operator
 from pipeflow.errors import add_notes, function_name
-from pipeflow.operators.python_function import Results, SampleCalls, SampleInWorker, call_sample, check_timeout
+from pipeflow.operators.python_function import (
+    Parallel,
+    Results,
+    SampleCalls,
+    call_in_worker,
+    call_sample,
+    call_traits,
+    check_timeout,
+)
 from pipeflow.operators.tensor_functions import WithTensors
 
 
@@ -52,16 +60,9 @@ def _declare(op: OpDef) -> None:
     op.infer(lambda _specs, args: args.Tout.specs)
 
 
-def _in_worker(args: Args) -> WorkerCall:
-    return WorkerCall(SampleInWorker(args.func, _results(args.func, args.Tout), False), function_name(args.func))
-
-
 def _stateful(args: Args) -> Traits:
-    if args.parallel == "processes":
-        return Traits("batch", pure=not args.stateful, user_code=True, processes=True, rows=True)
-    if args.stateful:
-        return Traits("batch", ordered=True, pure=False, user_code=True, rows=True)
-    return Traits("sample", pure=True, user_code=True)
+    beside = not args.stateful and args.parallel == "serial"  # nobody can tell in which order a pure function is called
+    return call_traits("threads" if beside else args.parallel, pure=not args.stateful)
 
 
 def _batch(
@@ -77,14 +78,13 @@ def _batch(
 )
 def numpy_function(
     *inp: Sample, func: Callable[..., Any], Tout: OutputTypes, stateful: bool = True,
-    parallel: Literal["serial", "processes"] = "serial", timeout: float | None = None,
+    parallel: Parallel = "serial", timeout: float | None = None,
 ) -> Sample:  # fmt: skip
     """Calls a Python function with the NumPy arrays of each sample; its results have the types ``Tout``.
 
     ``inp`` is a list of nodes or constants, ``Tout`` one type or a list of types, [] for none. With ``stateful=False`` the
     function is pure: equal calls are merged, unused ones dropped, and calls may run side by side. Python numbers take the
-    type ``Tout`` says, arrays must have it. ``parallel="processes"`` calls it in worker processes, several calls at once; a
-    call that takes longer than ``timeout`` seconds is an error.
+    type ``Tout`` says, arrays must have it. ``parallel`` and ``timeout`` are those of ``fn.python_function``.
     """
     del stateful, parallel, timeout
     return call_sample(func, _results(func, Tout), inp, {})
@@ -97,7 +97,7 @@ def numpy_function(
 )
 def py_func(
     *inp: Sample, func: Callable[..., Any], Tout: OutputTypes, stateful: bool = True,
-    parallel: Literal["serial", "processes"] = "serial", timeout: float | None = None,
+    parallel: Parallel = "serial", timeout: float | None = None,
 ) -> Sample:  # fmt: skip
     """Calls a Python function with the NumPy arrays of each sample: the older name of ``fn.numpy_function``."""
     del stateful, parallel, timeout
@@ -107,7 +107,7 @@ def py_func(
 for _op in (numpy_function, py_func):
     _op.batch(_batch)
     _op.traits(_stateful)
-    _op.worker(_in_worker)
+    _op.worker(lambda args: call_in_worker(args.func, _results(args.func, args.Tout)))
     _op.check(lambda args: check_timeout(args.timeout))
     _declare(_op)
 
@@ -119,31 +119,39 @@ for _op in (numpy_function, py_func):
     pure=False,
 )
 def py_function(
-    *inp: Sample, func: Callable[..., Any], Tout: OutputTypes, framework: str = "torch"
+    *inp: Sample, func: Callable[..., Any], Tout: OutputTypes, framework: str = "torch", parallel: Parallel = "serial",
+    timeout: float | None = None,
 ) -> Sample:  # fmt: skip
     """Calls a Python function with eager tensors of each sample; any Python control flow may be inside.
 
     The tensors are torch's, or with ``framework="jax"`` or ``"numpy"`` theirs. ``inp`` is a list of nodes or constants, ``Tout``
     one type or a list of types; with ``Tout=[]`` the function may return None. A tensor shares memory with the pipeline
-    where nothing else reads it, and is a copy otherwise.
+    where nothing else reads it, and is a copy otherwise. ``parallel`` and ``timeout`` are those of ``fn.python_function``.
     """
+    del parallel, timeout
     return call_sample(WithTensors(func, framework), _results(func, Tout), inp, {})
 
 
 @py_function.batch
 def _(
-    *inp: Any, func: Callable[..., Any], Tout: OutputTypes, framework: str, batch: BatchCall
+    *inp: Any, func: Callable[..., Any], Tout: OutputTypes, framework: str, batch: BatchCall, **_: Any
 ) -> Sequence[Any]:  # fmt: skip
     return SampleCalls(WithTensors(func, framework), _results(func, Tout), rng=False)(inp, batch)
 
 
 @py_function.traits
-def _(_args: Args) -> Traits:
-    return Traits("batch", ordered=True, pure=False, user_code=True, rows=True)
+def _(args: Args) -> Traits:
+    return call_traits(args.parallel)
+
+
+@py_function.worker
+def _(args: Args) -> WorkerCall:
+    return call_in_worker(WithTensors(args.func, args.framework), _results(args.func, args.Tout))
 
 
 @py_function.check
 def _(args: Args) -> None:
+    check_timeout(args.timeout)
     try:
         framework(args.framework)
     except ModuleNotFoundError as error:

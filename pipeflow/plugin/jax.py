@@ -6,7 +6,7 @@ import inspect
 import sys
 import types as _python_types
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -124,8 +124,15 @@ DALIGenericIterator = GenericIterator
 
 
 def to_tensor(array: np.ndarray) -> jax.Array:
-    """The array as a JAX array. It is a copy: JAX takes its arrays for immutable and the pipeline uses memory again."""
-    return jnp.array(array)
+    """The array as a JAX array: on the same memory where nobody else reads or writes it, else a copy.
+
+    JAX takes its arrays for immutable, so memory that others may write is copied; and it copies what does not begin at a
+    multiple of 64 bytes, or has a type that it does not keep.
+    """
+    mine = array.flags.writeable and array.flags.c_contiguous
+    if not mine or jax.dtypes.canonicalize_dtype(array.dtype) != array.dtype:
+        return jnp.array(array)
+    return jnp.from_dlpack(array)
 
 
 def to_array(tensor: jax.Array) -> np.ndarray:
@@ -162,16 +169,18 @@ declare.frameworks["jax"] = declare.Framework(
 def jax_function(
     function: Callable[..., Any] | None = None, *, num_outputs: int = 1, output_layouts: Any = None, sharding: Any = None,
     device: str | None = None, preserve: bool = True, batch_processing: bool = True,
+    parallel: Literal["serial", "threads", "processes"] = "serial", timeout: float | None = None,
 ) -> Any:  # fmt: skip
     """Turns a function of JAX arrays into an operator: ``flipped = flip(images)`` inside a pipeline definition.
 
     The function gets each batch as one array whose first axis is the samples, and returns such an array, or a tuple of
-    ``num_outputs``. With ``batch_processing=False`` it is called for every sample. Also a decorator.
+    ``num_outputs``. With ``batch_processing=False`` it is called for every sample. ``parallel`` and ``timeout`` are those of
+    ``fn.python_function``. Also a decorator.
     """
     if function is None:
         return functools.partial(
             jax_function, num_outputs=num_outputs, output_layouts=output_layouts, sharding=sharding, device=device,
-            preserve=preserve, batch_processing=batch_processing,
+            preserve=preserve, batch_processing=batch_processing, parallel=parallel, timeout=timeout,
         )  # fmt: skip
     if sharding is not None:
         raise ValueError("sharding is for several GPUs; on the CPU a batch lies on one device")
@@ -182,7 +191,7 @@ def jax_function(
     def call(*inputs: Any) -> Any:
         return tensor_functions.jax_function(
             *inputs, function=function, num_outputs=num_outputs, output_layouts=output_layouts, device=device,
-            preserve=preserve, batch_processing=batch_processing,
+            preserve=preserve, batch_processing=batch_processing, parallel=parallel, timeout=timeout,
         )  # fmt: skip
 
     return call

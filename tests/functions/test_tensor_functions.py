@@ -303,3 +303,152 @@ class TestJax:
 
         run(define, batches=8)
         assert all(np.array_equal(array, copy) for array, copy in kept)
+
+    @pytest.mark.parametrize("whole", [False, True])
+    def test_the_only_reader_shares_memory(self, whole):
+        """Where nobody else reads the input the JAX array lies on the pipeline's memory; elsewhere it is one copy."""
+        from pipeflow.plugin.jax.fn import jax_function
+
+        def large(info):
+            return np.full((64, 64), info.idx_in_epoch, np.float32)
+
+        addresses = {"in": set(), "alone": [], "shared": []}
+
+        def spy(array):
+            addresses["in"].add(array.__array_interface__["data"][0])
+            return array
+
+        def define():
+            x = fn.external_source(large, batch=False)
+            mine = fn.python_function(x, function=lambda x: x + 1)
+            theirs = fn.python_function(x, function=lambda x: x + 2)
+            fn.python_function(theirs, function=spy, preserve=True)
+            alone = jax_function(function("alone"), batch_processing=whole)(mine)
+            return alone, jax_function(function("shared"), batch_processing=whole)(theirs)
+
+        def function(name):
+            def called(array):
+                addresses[name].append((array.unsafe_buffer_pointer(), np.asarray(array).ravel()[0]))
+                return array
+
+            return called
+
+        import jax.numpy as jnp
+
+        seen = []
+        original = jnp.from_dlpack
+        try:
+            jnp.from_dlpack = lambda array: seen.append(array.__array_interface__["data"][0]) or original(array)
+            [[alone, shared]] = run(define)
+        finally:
+            jnp.from_dlpack = original
+        for sample in range(BATCH):
+            assert (alone[sample] == sample + 1).all()
+            assert (shared[sample] == sample + 2).all()
+        assert [address for address, _ in addresses["alone"]] == seen  # zero copies, and none for the shared one
+        assert not {address for address, _ in addresses["shared"]} & addresses["in"]
+
+    @pytest.mark.parametrize("dtype", [np.float64, np.int64, np.uint8, np.bool_, np.float16])
+    def test_types_become_what_jax_makes_of_them(self, dtype):
+        """Without 64-bit types float64 becomes float32, also from memory that could be shared."""
+        import jax.numpy as jnp
+
+        kinds = []
+
+        def define():
+            x = fn.external_source(lambda info: np.ones(64, dtype), batch=False)
+            fn.py_function(lambda t: kinds.append(t.dtype), [x], [], framework="jax")
+            return fn.external_source(images, batch=False)
+
+        run(define)
+        assert kinds == [jnp.array(np.ones(1, dtype)).dtype] * len(kinds)
+        assert kinds
+
+
+def everywhere(call, **settings):
+    """The results of a call one after another, on threads and in worker processes."""
+    found = []
+    for parallel in ("serial", "threads", "processes"):
+        [outputs] = run(lambda parallel=parallel: call(parallel), py_num_workers=2, **settings)
+        found.append(outputs)
+    return found
+
+
+FAMILY = {
+    "python_function": lambda x, **where: fn.python_function(x, function=np.negative, **where),
+    "numpy_function": lambda x, **where: fn.numpy_function(np.negative, [x], np.float32, **where),
+    "py_func": lambda x, **where: fn.py_func(np.negative, [x], np.float32, stateful=False, **where),
+    "py_function": lambda x, **where: fn.py_function(np.negative, [x], np.float32, framework="numpy", **where),
+    "dl_tensor_python_function": lambda x, **where: fn.dl_tensor_python_function(
+        x, function=lambda capsule: -np.from_dlpack(Capsule(capsule)), **where),
+    "dl_tensor_python_function, batch": lambda x, **where: fn.dl_tensor_python_function(
+        x, function=lambda data: [-np.from_dlpack(Capsule(y)) for y in data], batch_processing=True, **where),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_every_function_runs_everywhere(name):
+    """``parallel`` and ``timeout`` mean the same for the whole family, and no result depends on them."""
+    for timeout in (None, 30.0):
+        for (outputs,) in everywhere(
+            lambda parallel, timeout=timeout: FAMILY[name](
+                fn.external_source(ragged, batch=False), parallel=parallel, timeout=timeout
+            )
+        ):
+            for sample, result in enumerate(outputs):
+                np.testing.assert_array_equal(result, np.full((1 + sample, 2), -sample, np.float32))
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_every_function_checks_its_limit(name):
+    """A limit that no call can keep is refused when the pipeline is built."""
+    with pytest.raises(ValueError, match="timeout must be a positive number of seconds, got -1"):
+        run(lambda: FAMILY[name](fn.external_source(images, batch=False), timeout=-1.0))
+
+
+@pytest.mark.adapters
+def test_tensors_of_frameworks_in_worker_processes():
+    """torch and JAX functions run in worker processes as they do here, batches included."""
+    from pipeflow.plugin.jax.fn import jax_function
+    from pipeflow.plugin.pytorch.fn import torch_python_function
+
+    def call(parallel):
+        x = fn.external_source(images, batch=False)
+        return (
+            torch_python_function(x, function=lambda t: t * 2, parallel=parallel),
+            torch_python_function(x, function=lambda data: [t + 1 for t in data], batch_processing=True, parallel=parallel),
+            jax_function(lambda batch: batch[:, ::-1], parallel=parallel)(x),
+            fn.py_function(lambda t: t.sum(), [x], np.float32, parallel=parallel),
+            fn.py_function(lambda t: t.sum(), [x], np.float32, framework="jax", parallel=parallel),
+        )
+
+    one, other, third = everywhere(call)
+    for left, right, more in zip(one, other, third):
+        np.testing.assert_array_equal(left, right)
+        np.testing.assert_array_equal(left, more)
+
+
+@pytest.mark.adapters
+def test_derivatives_do_not_leave_worker_processes():
+    """A function that is differentiated cannot run in worker processes: said when the pipeline is built."""
+
+    def define():
+        x = fn.external_source(images, batch=False)
+        y = fn.py_function(lambda t: (t * t).sum(), [x], np.float32, parallel="processes")
+        return tuple(fn.gradients(y, [x]))
+
+    with pytest.raises(ValueError, match="runs in worker processes, and derivatives cannot leave them"):
+        run(define)
+
+
+@pytest.mark.adapters
+def test_derivatives_of_functions_with_a_limit():
+    """``timeout`` and ``parallel="threads"`` go with derivatives."""
+
+    def define():
+        x = fn.external_source(images, batch=False)
+        y = fn.py_function(lambda t: (t * t).sum(), [x], np.float32, parallel="threads", timeout=30.0)
+        return x, *fn.gradients(y, [x])
+
+    [[plain, derivatives]] = run(define)
+    np.testing.assert_allclose(derivatives, 2 * np.array(plain))

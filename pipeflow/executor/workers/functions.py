@@ -42,8 +42,11 @@ def dumps_function(function: Callable[..., Any]) -> bytes:
     """Pickles a callable by value; a TypeError names the variable or attribute that cannot be pickled."""
     require_cloudpickle()
     user = function
-    if type(function).__module__.startswith("pipeflow."):  # what the user wrote is inside
-        user = getattr(function, "function", getattr(function, "source", function))
+    while type(user).__module__.startswith("pipeflow."):  # what the user wrote is inside
+        inner = next((getattr(user, name) for name in ("function", "func", "source") if hasattr(user, name)), None)
+        if inner is None:
+            break
+        user = inner
     try:
         data = cloudpickle.dumps(function)
     except Exception as error:
