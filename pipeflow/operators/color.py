@@ -5,6 +5,7 @@ cylinder. Everything is one matrix or one line per sample, applied in float32 an
 """
 
 import math
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,11 +30,13 @@ FROM_YCBCR = np.linalg.inv(TO_YCBCR)
 SWAP = np.eye(3)[::-1]
 
 
+@cache
 def full_range(dtype: np.dtype) -> float:
     """What `brightness_shift=1` adds."""
     return 1.0 if dtype.kind in "fb" else float(np.iinfo(dtype).max)
 
 
+@cache
 def middle(dtype: np.dtype) -> float:
     """The value that contrast leaves alone by default."""
     if dtype.kind in "fb":
@@ -41,11 +44,12 @@ def middle(dtype: np.dtype) -> float:
     return float(1 << (8 * dtype.itemsize - (2 if dtype.kind == "i" else 1)))
 
 
+@lru_cache(maxsize=256)
 def color_matrix(hue: float, saturation: float, value: float) -> np.ndarray:
     """The 3 x 3 matrix that turns and scales chroma and scales everything."""
     angle = math.radians(hue)
     cos, sin = saturation * math.cos(angle), saturation * math.sin(angle)
-    return value * (FROM_YIQ @ np.array([[1, 0, 0], [0, cos, sin], [0, -sin, cos]]) @ TO_YIQ)
+    return (value * (FROM_YIQ @ np.array([[1, 0, 0], [0, cos, sin], [0, -sin, cos]]) @ TO_YIQ)).astype(np.float32)
 
 
 def same_shape(specs: tuple[Spec, ...], args: Any) -> Spec:
@@ -189,6 +193,7 @@ for _op in (color_twist, hue, saturation):
     _only_rgb(_op)
 
 
+@cache
 def conversion(source: DALIImageType, target: DALIImageType) -> tuple[np.ndarray, np.ndarray] | None:
     """Matrix and offset between two colour spaces; None where the pixels stay as they are."""
     if source == target:
@@ -217,6 +222,8 @@ def color_space_conversion(
     if steps is None:
         out[...] = image
         return out
+    if output_type == GRAY and image_type != YCbCr:
+        return kernels.color.luma(image, image_type == BGR, out)
     matrix, offset = steps
     if image_type != GRAY:
         return kernels.color.linear_colors(image, matrix, offset, out)

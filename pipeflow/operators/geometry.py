@@ -11,7 +11,7 @@ import numpy as np
 
 from pipeflow.declare import UNKNOWN, Arg, DType, Floats, Ints, Layout, Out, Sample, Spec, Traits, operator
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.windows import POLICIES, Options, crop_extents, cut, half_up, place_window
+from pipeflow.operators.windows import POLICIES, Options, crop_extents, cut, half_up, window_of
 from pipeflow.types import INTERP_LINEAR, INTERP_NN, DALIInterpType
 
 CROP_LAYOUTS = "HWC CHW DHWC CDHW FHWC FCHW CFHW FDHWC FCDHW CFDHW"
@@ -67,18 +67,19 @@ def crop(
 
     The window starts at ``crop_pos * (extent - window)`` of each axis, halves rounded up.
     """
-    axes, anchors, sizes = crop_window(image.shape, layouts[0], Options(locals()))
-    window = cut(image, axes, anchors, sizes, out_of_bounds_policy, fill_values, layouts[0].find("C"))
-    return window if dtype is None else kernels.casting.as_type(window, dtype)
+    window = window_of(layouts[0], image.shape, Options(locals()))
+    if window.inside:
+        part = image[window.index]
+    else:
+        axes, sizes, anchors, *_ = window
+        part = cut(image, axes, anchors, sizes, out_of_bounds_policy, fill_values, layouts[0].find("C"))
+    return part if dtype is None else kernels.casting.as_type(part, dtype)
 
 
-def crop_window(shape: Sequence[int], layout: str, args: Any) -> tuple[list[int], list[int], list[int]]:
+def crop_window(shape: Sequence[int], layout: str, args: Any) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
     """The spatial axes of an image, and the window's start and size along them."""
-    axes = spatial(layout)
-    letters = "".join(layout[axis] for axis in axes)
-    extents = [shape[axis] for axis in axes]
-    sizes = crop_extents(letters, extents, args)
-    return axes, place_window(letters, extents, sizes, args), sizes
+    window = window_of(layout, shape, args)
+    return window.axes, window.anchors, window.sizes
 
 
 @crop.check

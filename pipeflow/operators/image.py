@@ -11,7 +11,7 @@ from pipeflow.declare import UNKNOWN, Arg, DType, Floats, Ints, Layout, Out, Sam
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.geometry import CROP_LAYOUTS, axes_of, check_policy, check_rounding, spatial
 from pipeflow.operators.reductions import squared_distances, sums
-from pipeflow.operators.windows import Options, crop_extents, cut, place_window
+from pipeflow.operators.windows import Options, crop_extents, cut, window_of
 
 FLOAT = np.dtype(np.float32)
 
@@ -40,18 +40,14 @@ def crop_mirror_normalize(
     """
     args: Any = Options(locals())
     layout = layouts[0]
-    axes = spatial(layout)
-    letters = "".join(layout[axis] for axis in axes)
-    sizes = crop_extents(letters, [image.shape[axis] for axis in axes], args)
-    anchors = place_window(letters, [image.shape[axis] for axis in axes], sizes, args)
+    axes, sizes, anchors, inside, _ = window_of(layout, image.shape, args)
     channels = image.shape[layout.index("C")]
     depth = padded_channels(channels, pad_output)
     first = channel_first(output_layout)
     args.means, args.factors = per_channel(mean, channels, "mean"), scaled(std, channels, scale)
-    inside = all(a >= 0 and a + s <= image.shape[axis] for axis, a, s in zip(axes, anchors, sizes, strict=True))
     if not inside and out_of_bounds_policy != "pad":
         image = cut(image, axes, anchors, sizes, out_of_bounds_policy, fill_values, layout.index("C"))
-        anchors, sizes = [0] * len(axes), [image.shape[axis] for axis in axes]
+        anchors, sizes = (0,) * len(axes), tuple(image.shape[axis] for axis in axes)
         inside = True
     if callable(out):
         out = out((depth, *sizes) if first else (*sizes, depth), dtype)

@@ -8,6 +8,8 @@ and a random window are different descriptions of the same work.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -114,8 +116,20 @@ def whole_pixels(size: float) -> int:
     return max(1, math.floor(abs(size) + 0.5))
 
 
+# The arguments that a resize's geometry follows from.
+GEOMETRY = ("size", "resize_x", "resize_y", "resize_z", "resize_shorter", "resize_longer", "mode", "max_size",
+            "subpixel_scale", "roi_start", "roi_end", "roi_relative")  # fmt: skip
+_geometry = attrgetter(*GEOMETRY)
+
+
 def resize_axes(extents: Sequence[int], letters: str, args: Any) -> list[Axis]:
     """The description of a resize of an image with these spatial extents."""
+    return list(_resize_axes(tuple(extents), letters, _geometry(args)))
+
+
+@lru_cache(maxsize=1024)
+def _resize_axes(extents: tuple[int, ...], letters: str, values: tuple[Any, ...]) -> list[Axis]:
+    args: Any = Options(dict(zip(GEOMETRY, values, strict=True)))
     for letter, extent in zip(letters, extents, strict=True):
         if extent is not UNKNOWN and not extent:
             raise ValueError(f"the input has no pixels: its extent along {letter} is 0")
@@ -149,19 +163,17 @@ def filters(args: Any, axis: Axis) -> int:
 def taps_of(axes: Sequence[Axis], args: Any) -> list[Any]:
     """The tap tables of all axes."""
     return [
-        kernels.resample.axis_taps(
-            axis.size,
-            axis.low,
-            axis.high,
-            axis.full,
-            filters(args, axis),
-            args.antialias,
-            axis.first,
-            axis.count,
+        _taps(
+            axis.size, axis.low, axis.high, axis.full, filters(args, axis), args.antialias, axis.first, axis.count,
             axis.mirror,
         )
         for axis in axes
-    ]
+    ]  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def _taps(*description: Any) -> Any:
+    return kernels.resample.axis_taps(*description)
 
 
 def run(image: np.ndarray, layout: str, axes: Sequence[Axis], args: Any, out: np.ndarray) -> np.ndarray:

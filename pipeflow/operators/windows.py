@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,12 +27,51 @@ def half_up(value: float) -> int:
     return math.floor(value + 0.5) if value >= 0 else math.ceil(value - 0.5)
 
 
-def crop_extents(letters: str, extents: Sequence[int], args: Any) -> list[int]:
+class Window(NamedTuple):
+    """Where a window lies in data of some layout and shape."""
+
+    axes: tuple[int, ...]  # the spatial ones
+    sizes: tuple[int, ...]
+    anchors: tuple[int, ...]
+    inside: bool
+    index: tuple[Any, ...]  # of the window, where it lies inside
+
+
+def window_of(layout: str, shape: Sequence[int], args: Any) -> Window:
+    """The window that the arguments of a crop name. The same few for most samples, so it is worked out once for each."""
+    return _window_of(
+        layout, tuple(shape), args.crop, args.crop_d, args.crop_h, args.crop_w, args.crop_pos_z, args.crop_pos_y,
+        args.crop_pos_x, args.rounding,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def _window_of(layout: str, shape: tuple[int, ...], crop: Any, depth: float, height: float, width: float, z: float, y: float,
+               x: float, rounding: str) -> Window:  # fmt: skip
+    axes = tuple(axis for axis, letter in enumerate(layout) if letter in "DHW")
+    letters = "".join(layout[axis] for axis in axes)
+    extents = tuple(shape[axis] for axis in axes)
+    sizes = _crop_extents(letters, extents, crop, depth, height, width)
+    anchors = _place_window(letters, extents, sizes, z, y, x, rounding)
+    inside = all(a >= 0 and a + size <= extent for a, size, extent in zip(anchors, sizes, extents, strict=True))
+    index = [slice(None)] * len(shape)
+    for axis, anchor, size in zip(axes, anchors, sizes, strict=True):
+        index[axis] = slice(anchor, anchor + size)
+    return Window(axes, sizes, anchors, inside, tuple(index))
+
+
+def crop_extents(letters: str, extents: Sequence[int], args: Any) -> tuple[int, ...]:
     """The size of the window along the given axes; an axis without one keeps its whole extent."""
-    crop = args.crop
-    named = {"D": args.crop_d, "H": args.crop_h, "W": args.crop_w}
+    return _crop_extents(letters, tuple(extents), args.crop, args.crop_d, args.crop_h, args.crop_w)
+
+
+@lru_cache(maxsize=4096)
+def _crop_extents(
+    letters: str, extents: tuple[int, ...], crop: Any, depth: float, height: float, width: float
+) -> tuple[int, ...]:
+    named = {"D": depth, "H": height, "W": width}
     if crop is not None and len(crop):
-        for name, value in (("crop_d", args.crop_d), ("crop_h", args.crop_h), ("crop_w", args.crop_w)):
+        for name, value in (("crop_d", depth), ("crop_h", height), ("crop_w", width)):
             if value:
                 raise ValueError(f"crop and {name} exclude each other: give one of them")
         spatial = [letter for letter in "DHW" if letter in letters]
@@ -45,20 +85,27 @@ def crop_extents(letters: str, extents: Sequence[int], args: Any) -> list[int]:
         if size < 0:
             raise ValueError(f"the crop along {letter} must not be negative, got {size}")
         sizes.append(half_up(size) if size else extent)
-    return sizes
+    return tuple(sizes)
 
 
-def place_window(letters: str, extents: Sequence[int], sizes: Sequence[int], args: Any) -> list[int]:
+def place_window(letters: str, extents: Sequence[int], sizes: Sequence[int], args: Any) -> tuple[int, ...]:
     """The first element of the window along the given axes."""
-    positions = {"D": args.crop_pos_z, "H": args.crop_pos_y, "W": args.crop_pos_x}
+    return _place_window(
+        letters, extents, sizes, args.crop_pos_z, args.crop_pos_y, args.crop_pos_x, args.rounding
+    )  # fmt: skip
+
+
+def _place_window(letters: str, extents: Sequence[int], sizes: Sequence[int], z: float, y: float, x: float, rounding: str
+) -> tuple[int, ...]:  # fmt: skip
+    positions = {"D": z, "H": y, "W": x}
     anchors = []
     for letter, extent, size in zip(letters, extents, sizes, strict=True):
         position = positions[letter]
         if not 0 <= position <= 1:
             raise ValueError(f"the crop position along {letter} must lie between 0 and 1, got {position}")
         exact = position * (extent - size)
-        anchors.append(half_up(exact) if args.rounding == "round" else int(exact))
-    return anchors
+        anchors.append(half_up(exact) if rounding == "round" else int(exact))
+    return tuple(anchors)
 
 
 def random_window(

@@ -6,6 +6,7 @@ from .casting import as_type, cast, convert
 from .jit import kernel, plain
 from .simd import mix_row, weigh_row
 
+BLOCK = 4096  # values that stay in the first cache between two steps
 FAST = {np.dtype(np.uint8), np.dtype(np.float32)}
 
 
@@ -22,6 +23,31 @@ def weigh(source, weights, offset, out, pixels):
 
 
 @kernel
+def weigh_bytes(source, weights, out):
+    """Bytes of three channels to one in whole numbers: weights in units of 2 ** -15, halves rounded up."""
+    planes = np.empty((3, BLOCK), np.uint8)
+    first, second, third = planes[0], planes[1], planes[2]
+    for begin in range(0, out.size, BLOCK):
+        size = min(BLOCK, out.size - begin)
+        part, target = source[3 * begin : 3 * (begin + size)], out[begin : begin + size]
+        for i in range(size):
+            first[i], second[i], third[i] = part[3 * i], part[3 * i + 1], part[3 * i + 2]
+        for i in range(size):
+            total = np.uint32(first[i]) * weights[0] + np.uint32(second[i]) * weights[1] + np.uint32(third[i]) * weights[2]
+            target[i] = np.uint8((total + np.uint32(1 << 14)) >> np.uint32(15))
+
+
+# Luma in units of 2 ** -15 as OpenCV rounds them, which DALI calls for this conversion.
+LUMA = np.array([9798, 19235, 3735], np.uint32)
+
+
+def luma(source: np.ndarray, backwards: bool, out: np.ndarray) -> np.ndarray:
+    """The grey of RGB (or, backwards, BGR) bytes."""
+    weigh_bytes(plain(source).reshape(-1), LUMA[::-1].copy() if backwards else LUMA, out.reshape(-1))
+    return out
+
+
+@kernel
 def line(source, factor, offset, out):
     """out = source * factor + offset, elementwise."""
     a, b = np.float32(factor), np.float32(offset)
@@ -34,9 +60,6 @@ def line_wide(source, factor, offset, out):
     """The same in float64, for types that float32 does not hold."""
     for i in range(source.size):
         out[i] = convert(np.float64(source[i]) * factor + offset, out)
-
-
-BLOCK = 4096  # values that stay in the first cache between two steps
 
 
 @kernel

@@ -8,7 +8,7 @@ import numpy as np
 
 from .casting import as_type
 from .jit import kernel, plain
-from .normalize import bits
+from .normalize import bits, tiled
 from .resample import BAND, ROWS, Taps, extent, four_rows
 from .simd import normalize_row, split_row
 
@@ -86,6 +86,6 @@ def resample_normalize(
     if channel_first:
         resample_to_planes(rows, y, x, mean, scale, shift, rounding, bits(out), height, width)
     else:
-        tiled = np.tile(mean, width), np.tile(scale, width)
-        resample_to_rows(rows, y, x, *tiled, shift, rounding, bits(out), height, width)
+        rows_of = tiled(mean.tobytes(), width), tiled(scale.tobytes(), width)
+        resample_to_rows(rows, y, x, *rows_of, shift, rounding, bits(out), height, width)
     return out

@@ -68,10 +68,17 @@ def look_up_flat(data, table, out):
         out[i] = table[min(np.uint64(data[i]), last)]
 
 
+@kernel
+def look_up_bytes(data, table, out):
+    for i in range(data.size):
+        out[i] = table[np.uint64(data[i])]
+
+
 def look_up(data: np.ndarray, table: np.ndarray, out: np.ndarray) -> np.ndarray:
     """The table's entry of each number; its last one for numbers beyond it."""
     raw = RAW[out.dtype.itemsize]
-    look_up_flat(plain(data).reshape(-1), table.view(raw), out.view(raw).reshape(-1))
+    within = data.dtype == np.uint8 and table.size > 256
+    (look_up_bytes if within else look_up_flat)(plain(data).reshape(-1), table.view(raw), out.view(raw).reshape(-1))
     return out
 
 

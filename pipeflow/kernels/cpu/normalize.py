@@ -3,6 +3,8 @@
 The mean is subtracted before the product, as DALI does, so that float32 results equal its own.
 """
 
+from functools import lru_cache
+
 import numpy as np
 
 from .casting import as_type, cast
@@ -88,6 +90,12 @@ def bits(array: np.ndarray) -> np.ndarray:
     return flat.view(np.uint16) if flat.dtype == np.float16 else flat
 
 
+@lru_cache(maxsize=64)
+def tiled(values: bytes, width: int) -> np.ndarray:
+    """float32 numbers, given as their bytes, repeated along a row: mostly the same ones for every sample."""
+    return np.tile(np.frombuffer(values, np.float32), width)
+
+
 def normalize_window(
     source: np.ndarray,
     channel_first: bool,
@@ -121,13 +129,13 @@ def normalize_window(
         if channel_first and out_channel_first:
             for c in range(channels):
                 offset = (c * image_height + top) * image_width + left
-                row_mean, row_scale = np.full(width, mean[c]), np.full(width, scale[c])
+                row_mean, row_scale = tiled(mean[c].tobytes(), width), tiled(scale[c].tobytes(), width)
                 part = target[c * height * width :]
                 to_rows(flat, offset, image_width, 1, row_mean, row_scale, shift, mirror, part, height, width)
             return out
         if not channel_first and exact and (channels == 1 or not out_channel_first):
             offset, stride = (top * image_width + left) * channels, image_width * channels
-            row_mean, row_scale = np.tile(mean, width), np.tile(scale, width)
+            row_mean, row_scale = tiled(mean.tobytes(), width), tiled(scale.tobytes(), width)
             to_rows(flat, offset, stride, channels, row_mean, row_scale, shift, mirror, target, height, width)
             return out
     image = source.transpose(1, 2, 0) if channel_first else source

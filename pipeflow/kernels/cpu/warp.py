@@ -77,22 +77,39 @@ def warp_linear(source, matrix, fill, clamped, out):
 
 @kernel
 def warp_nearest(source, matrix, fill, clamped, out):
-    """Nearest neighbour; elements are copied as they are."""
+    """Nearest neighbour; elements are copied as they are. The places of a row first, several at a time, then its pixels."""
     height, width, channels = source.shape
+    columns = out.shape[1]
+    places = np.empty(columns, np.int64)
+    flat, target = source.reshape(source.size), out.reshape(out.size)
+    a, b = matrix[0, 0], matrix[1, 0]
+    wide, tall = float(width), float(height)
+    one, two = np.uint64(1), np.uint64(2)
     for i in range(out.shape[0]):
-        for j in range(out.shape[1]):
-            x = matrix[0, 0] * (j + 0.5) + (matrix[0, 1] * (i + 0.5) + matrix[0, 2])
-            y = matrix[1, 0] * (j + 0.5) + (matrix[1, 1] * (i + 0.5) + matrix[1, 2])
-            p = np.int64(np.floor(min(max(x, -1.0), width + 1.0)))
-            q = np.int64(np.floor(min(max(y, -1.0), height + 1.0)))
+        c = matrix[0, 1] * (i + 0.5) + matrix[0, 2]
+        d = matrix[1, 1] * (i + 0.5) + matrix[1, 2]
+        for j in range(columns):
+            x, y = np.floor(a * (j + 0.5) + c), np.floor(b * (j + 0.5) + d)
             if clamped:
-                p, q = min(max(p, 0), width - 1), min(max(q, 0), height - 1)
-            if p >= 0 and q >= 0 and p < width and q < height:
-                for k in range(channels):
-                    out[i, j, k] = source[q, p, k]
+                x, y = min(max(x, 0.0), wide - 1.0), min(max(y, 0.0), tall - 1.0)
+            inside = (x >= 0.0) & (y >= 0.0) & (x < wide) & (y < tall)
+            places[j] = np.int64(y * wide + x) if inside else -1
+        begin = i * columns * channels
+        for j in range(columns):
+            p = places[j]
+            if channels == 3:
+                at, place = np.uint64(begin + j * 3), np.uint64(p * 3)
+                if p >= 0:
+                    target[at] = flat[place]
+                    target[at + one] = flat[place + one]
+                    target[at + two] = flat[place + two]
+                else:
+                    target[at] = fill[0]
+                    target[at + one] = fill[1]
+                    target[at + two] = fill[2]
             else:
                 for k in range(channels):
-                    out[i, j, k] = fill[k]
+                    target[begin + j * channels + k] = flat[p * channels + k] if p >= 0 else fill[k]
 
 
 @kernel
