@@ -69,7 +69,7 @@ def crop(
     """
     window = window_of(layouts[0], image.shape, Options(locals()))
     if window.inside:
-        part = image[window.index]
+        part = image[window.view]
     else:
         axes, sizes, anchors, *_ = window
         part = cut(image, axes, anchors, sizes, out_of_bounds_policy, fill_values, layouts[0].find("C"))

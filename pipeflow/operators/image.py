@@ -151,7 +151,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     extents = [spec.shape[axis] for axis in axes]
     sizes = crop_extents(letters, extents, args)
     if args.out_of_bounds_policy == "trim_to_shape":
-        sizes = [min(size, extent) for size, extent in zip(sizes, extents, strict=True)]
+        sizes = tuple(min(size, extent) for size, extent in zip(sizes, extents, strict=True))
     channels = (
         padded_channels(spec.shape[spec.layout.index("C")], True)
         if args.pad_output

@@ -34,7 +34,7 @@ class Window(NamedTuple):
     sizes: tuple[int, ...]
     anchors: tuple[int, ...]
     inside: bool
-    index: tuple[Any, ...]  # of the window, where it lies inside
+    view: tuple[Any, ...]  # the index of the window, where it lies inside
 
 
 def window_of(layout: str, shape: Sequence[int], args: Any) -> Window:
