@@ -21,6 +21,8 @@ UINT8 = np.dtype(np.uint8)
 TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
 FROM_YIQ = np.linalg.inv(TO_YIQ)
 LUMA = TO_YIQ[0]
+# The same as OpenCV rounds it, which DALI calls from RGB to grey: sums of such products are exact in float32.
+GREY = np.array([9798, 19235, 3735]) / 32768
 
 # ITU-R BT.601 in the studio range: Y from 16 to 235, chroma around 128.
 TO_YCBCR = np.array([[0.25678824, 0.50412941, 0.09790588], [-0.14822290, -0.29099279, 0.43921569],
@@ -200,7 +202,7 @@ def conversion(source: DALIImageType, target: DALIImageType) -> tuple[np.ndarray
         return None
     to_rgb = {RGB: np.eye(3), BGR: SWAP, YCbCr: FROM_YCBCR, GRAY: np.ones((3, 1))}[source]
     before = -FROM_YCBCR @ YCBCR_OFFSET if source == YCbCr else np.zeros(3)
-    from_rgb = {RGB: np.eye(3), BGR: SWAP, YCbCr: TO_YCBCR, GRAY: LUMA[None]}[target]
+    from_rgb = {RGB: np.eye(3), BGR: SWAP, YCbCr: TO_YCBCR, GRAY: (LUMA if source == YCbCr else GREY)[None]}[target]
     after = YCBCR_OFFSET if target == YCbCr else np.zeros(len(from_rgb))
     matrix = from_rgb @ to_rgb
     if source == GRAY:
