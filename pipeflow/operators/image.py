@@ -166,7 +166,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 # normalize
 
 
-@operator("normalize")
+@operator("normalize", gpu="reductions")
 def normalize(
     data: Sample, /, *, mean: Arg[Any] = None, stddev: Arg[Any] = None, axes: Ints = None, axis_names: Layout | None = None,
     batch: bool = False, ddof: int = 0, epsilon: float = 0.0, scale: float = 1.0, shift: float = 0.0,
@@ -209,14 +209,15 @@ def _statistics(samples: list[np.ndarray], args: Any, layout: str) -> tuple[np.n
     if args.mean is None:
         mean = sum(sums(x, reduced) for x in samples) / max(count, 1)
     else:
-        mean = _given(args.mean, kept)
+        mean = given_statistic(args.mean, kept)
     if args.stddev is not None:
-        return mean, np.sqrt(np.square(_given(args.stddev, kept)) + args.epsilon)
+        return mean, given_deviation(args.stddev, kept, args.epsilon)
     squares = sum(squared_distances(x, reduced, mean) for x in samples)
     return mean, np.sqrt(squares / max(count - args.ddof, 1) + args.epsilon)
 
 
-def _given(values: Any, kept: list[int]) -> np.ndarray:
+def given_statistic(values: Any, kept: list[int]) -> np.ndarray:
+    """A given mean or deviation, to be combined with statistics of these extents."""
     array = np.asarray(values, np.float64)
     if array.ndim == 1 and array.size == max(kept):
         array = array.reshape(kept)
@@ -225,9 +226,19 @@ def _given(values: Any, kept: list[int]) -> np.ndarray:
     return array
 
 
+def given_deviation(values: Any, kept: list[int], epsilon: float) -> np.ndarray:
+    """A given deviation, ``epsilon`` added to its square."""
+    return np.sqrt(np.square(given_statistic(values, kept)) + epsilon)
+
+
+def factor_of(deviation: np.ndarray, scale: float) -> np.ndarray:
+    """What distances from the mean are multiplied by; 0 where there is no deviation."""
+    return np.where(deviation > 0, scale / np.where(deviation > 0, deviation, 1), 0.0)
+
+
 def _normalized(data: np.ndarray, mean: np.ndarray, deviation: np.ndarray, args: Any) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
-        factor = np.where(deviation > 0, args.scale / np.where(deviation > 0, deviation, 1), 0.0)
+        factor = factor_of(deviation, args.scale)
     if np.size(mean) == np.size(factor) == 1:
         a = float(np.ravel(factor)[0])
         out = np.empty(data.shape, args.dtype)

@@ -35,7 +35,7 @@ def reduced_spec(specs: tuple[Spec, ...], args: Any, dtype: Any) -> Spec:
     )
 
 
-def shaped(data: np.ndarray, axes: tuple[int, ...], keep: bool) -> tuple[int, ...]:
+def shaped(data: Any, axes: tuple[int, ...], keep: bool) -> tuple[int, ...]:
     """The extents of the result."""
     if keep:
         return tuple(1 if axis in axes else extent for axis, extent in enumerate(data.shape))
@@ -50,9 +50,26 @@ def three_parts(data: np.ndarray, axes: tuple[int, ...]) -> np.ndarray | None:
     return np.ascontiguousarray(data).reshape(outer, -1, inner) if outer and inner and data.size else None
 
 
-def count_of(data: np.ndarray, axes: tuple[int, ...]) -> int:
+def count_of(data: Any, axes: tuple[int, ...]) -> int:
     """How many elements go into one result."""
     return math.prod(data.shape[axis] for axis in axes)
+
+
+def some_elements(name: str, data: Any, axes: tuple[int, ...]) -> None:
+    """Refuses what has a result of no elements."""
+    if not count_of(data, axes):
+        raise ValueError(f"the {name} of no elements is not defined: shape {data.shape}, axes {axes}")
+
+
+def divisor(name: str, data: Any, mean: Any, axes: tuple[int, ...], ddof: int) -> int:
+    """What the squared distances from the mean are divided by."""
+    size = math.prod(mean.shape)
+    if size not in (1, math.prod(shaped(data, axes, True))):
+        raise ValueError(f"the mean has shape {mean.shape}; the results have shape {shaped(data, axes, False)}")
+    count = count_of(data, axes) - ddof
+    if count <= 0:
+        raise ValueError(f"the {name} of {count_of(data, axes)} elements with ddof={ddof} is not defined")
+    return count
 
 
 def sums(data: np.ndarray, axes: tuple[int, ...], power: int = 1, mean: np.ndarray | None = None) -> np.ndarray:
@@ -89,14 +106,13 @@ def _mean_like(name: str, compute: Callable[[np.ndarray, tuple[int, ...]], np.nd
         dtype: DType | None = None, layouts: Any,
     ) -> Sample:  # fmt: skip
         chosen = reduced_axes(layouts[0], data.ndim, _Axes(axes, axis_names))
-        if not count_of(data, chosen):
-            raise ValueError(f"the {name} of no elements is not defined: shape {data.shape}, axes {chosen}")
+        some_elements(name, data, chosen)
         result = compute(data, chosen).reshape(shaped(data, chosen, keep_dims))
         return in_type(result, mean_type(data.dtype, dtype))
 
     body.__name__ = name
     body.__doc__ = summary
-    op = operator(f"reductions.{name}", examples=[f"fn.reductions.{name}(image, axes=(0, 1))"])(body)
+    op = operator(f"reductions.{name}", gpu="reductions", examples=[f"fn.reductions.{name}(image, axes=(0, 1))"])(body)
     op.infer(lambda specs, args: reduced_spec(specs, args, mean_type(specs[0].dtype, args.dtype)))
 
 
@@ -123,7 +139,7 @@ _mean_like(
 _mean_like("rms", lambda x, axes: np.sqrt(sums(x, axes, 2) / count_of(x, axes)), "The root of the mean of the squares.")
 
 
-@operator("reductions.sum", examples=["fn.reductions.sum(image, axes=(0, 1))"])
+@operator("reductions.sum", gpu="reductions", examples=["fn.reductions.sum(image, axes=(0, 1))"])
 def sum(
     data: Sample, /, *, axes: Ints = None, axis_names: Layout | None = None, keep_dims: bool = False,
     dtype: DType | None = None, layouts: Any,
@@ -150,8 +166,7 @@ def _extreme(name: str, summary: str) -> None:
         data: Sample, /, *, axes: Ints = None, axis_names: Layout | None = None, keep_dims: bool = False, layouts: Any
     ) -> Sample:
         chosen = reduced_axes(layouts[0], data.ndim, _Axes(axes, axis_names))
-        if not count_of(data, chosen):
-            raise ValueError(f"the {name} of no elements is not defined: shape {data.shape}, axes {chosen}")
+        some_elements(name, data, chosen)
         shape = shaped(data, chosen, keep_dims)
         parts = three_parts(data, chosen)
         if parts is None or data.dtype.kind == "b" or data.dtype == np.float16:
@@ -160,7 +175,7 @@ def _extreme(name: str, summary: str) -> None:
 
     body.__name__ = name
     body.__doc__ = summary
-    op = operator(f"reductions.{name}", examples=[f"fn.reductions.{name}(image, axes=(0, 1))"])(body)
+    op = operator(f"reductions.{name}", gpu="reductions", examples=[f"fn.reductions.{name}(image, axes=(0, 1))"])(body)
     op.infer(lambda specs, args: reduced_spec(specs, args, specs[0].dtype))
 
 
@@ -175,12 +190,8 @@ def _deviation(name: str, root: bool, summary: str) -> None:
     ) -> Sample:  # fmt: skip
         chosen = reduced_axes(layouts[0], data.ndim, _Axes(axes, axis_names))
         kept = shaped(data, chosen, True)
-        if mean.size not in (1, math.prod(kept)):
-            raise ValueError(f"the mean has shape {mean.shape}; the results have shape {shaped(data, chosen, False)}")
+        count = divisor(name, data, mean, chosen, ddof)
         centre = mean.reshape(kept if mean.size != 1 else (1,) * data.ndim).astype(np.float64)
-        count = count_of(data, chosen) - ddof
-        if count <= 0:
-            raise ValueError(f"the {name} of {count_of(data, chosen)} elements with ddof={ddof} is not defined")
         squares = squared_distances(data, chosen, centre)
         result = squares / count
         return in_type(
@@ -189,9 +200,8 @@ def _deviation(name: str, root: bool, summary: str) -> None:
 
     body.__name__ = name
     body.__doc__ = summary
-    op: OpDef = operator(f"reductions.{name}", examples=[f"fn.reductions.{name}(image, fn.reductions.mean(image))"])(
-        body
-    )
+    example = f"fn.reductions.{name}(image, fn.reductions.mean(image))"
+    op: OpDef = operator(f"reductions.{name}", gpu="reductions", examples=[example])(body)
     op.infer(lambda specs, args: reduced_spec(specs, args, mean_type(specs[0].dtype, None)))
 
 

@@ -43,6 +43,7 @@ static inline double __dmul_rn(double a, double b) { volatile double r = a * b; 
 static inline double __dadd_rn(double a, double b) { volatile double r = a + b; return r; }
 static inline int __float2int_rn(float x) { return (int)rintf(x); }
 template <class T> static inline T __ldg(const T* p) { return *p; }
+static inline double __longlong_as_double(long long x) { double r; memcpy(&r, &x, 8); return r; }
 static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)(((unsigned long long)a * b) >> 32); }
 static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned bits) {

@@ -37,9 +37,17 @@ WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigne
 # What elementwise kernels compute with.
 COMPUTED = ("int", "long long", "unsigned long long", "float", "double")
 
+# What reductions add up: floats, signed and unsigned integers.
+ACCUMULATED = ("double", "long long", "unsigned long long")
+
 INSTANCES: dict[str, list[str]] = {
     "cast.cu": [*[f"cast<{kind}>" for kind in COMPUTED], "line<float>", "line<double>"],
     "color.cu": ["colors<3, 3>", "colors<3, 1>", "colors<1, 3>"],
+    "reduce.cu": [
+        *[f"{name}<{kind}>" for name in ("reduce", "finish") for kind in ACCUMULATED],
+        *[f"reduce_span<{kind}, {inner}>" for kind in ACCUMULATED for inner in (1, 3)],
+        "normalize",
+    ],
     "pointwise.cu": [f"{name}<{kind}>" for name in ("arithmetic", "functions") for kind in COMPUTED],
     "move.cu": [*[f"move<{word}>" for word in WORDS.values()], "move_runs<unsigned char>"],
 }

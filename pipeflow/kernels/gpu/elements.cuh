@@ -34,8 +34,10 @@ __device__ __forceinline__ float plain_number(__half x) { return __half2float(x)
 
 template <class T> struct alignas(sizeof(T) >= 2 ? 16 : 8) Eight { T at[EIGHT]; };
 
-// Whether eight elements from a multiple of eight on can be moved by the widest instructions.
-__device__ __forceinline__ bool aligned(const void* data) { return ((word64)data & 15) == 0; }
+// Whether eight elements can be moved by the widest instructions.
+template <class T> __device__ __forceinline__ bool aligned(const T* data) {
+  return ((word64)data & (alignof(Eight<T>) - 1)) == 0;
+}
 
 template <class P> struct Pointee;
 template <class T> struct Pointee<T*> { typedef T type; };
@@ -70,14 +72,16 @@ template <class C> __device__ __noinline__ C load_one(const void* data, int type
 // Eight elements of a contiguous array of `total`; those behind its end are 0.
 template <class C>
 __device__ __forceinline__ void load_eight(C (&v)[EIGHT], const void* data, int type, long long i, long long total) {
-  if (i + EIGHT <= total && aligned(data)) {
+  bool done = false;
+  if (i + EIGHT <= total)
     with_type<C>(type, data, [&](auto* typed) {
+      if (!aligned(typed + i)) return;
       const auto part = *(const Eight<typename Pointee<decltype(typed)>::type>*)(typed + i);
 #pragma unroll
       for (int k = 0; k < EIGHT; ++k) v[k] = (C)plain_number(part.at[k]);
+      done = true;
     });
-    return;
-  }
+  if (done) return;
 #pragma unroll
   for (int k = 0; k < EIGHT; ++k) v[k] = i + k < total ? load_one<C>(data, type, i + k) : (C)0;
 }
@@ -177,26 +181,29 @@ template <class T> __device__ __forceinline__ void write_eight(T* data, long lon
 // Stores eight numbers in the type of the code, saturated or wrapped around; BOOL is what is not 0.
 template <bool SATURATED, class C>
 __device__ __forceinline__ void store_eight(void* data, int type, long long i, long long total, const C (&v)[EIGHT]) {
-  if (i + EIGHT > total || !aligned(data)) {
+  bool done = false;
+  if (i + EIGHT <= total) {
+    if (type == BOOL && aligned((byte*)data + i)) {
+      byte part[EIGHT];
 #pragma unroll
-    for (int k = 0; k < EIGHT; ++k)
-      if (i + k < total) store_one<SATURATED>(data, type, i + k, v[k]);
-    return;
+      for (int k = 0; k < EIGHT; ++k) part[k] = v[k] != (C)0;
+      write_eight((byte*)data, i, part);
+      return;
+    }
+    with_result<SATURATED, C>(type, data, [&](auto* typed) {
+      typedef typename Pointee<decltype(typed)>::type T;
+      if (!aligned(typed + i)) return;
+      T part[EIGHT];
+#pragma unroll
+      for (int k = 0; k < EIGHT; ++k) part[k] = converted<SATURATED, T>(v[k]);
+      write_eight(typed, i, part);
+      done = true;
+    });
   }
-  if (type == BOOL) {
-    byte part[EIGHT];
+  if (done) return;
 #pragma unroll
-    for (int k = 0; k < EIGHT; ++k) part[k] = v[k] != (C)0;
-    write_eight((byte*)data, i, part);
-    return;
-  }
-  with_result<SATURATED, C>(type, data, [&](auto* typed) {
-    typedef typename Pointee<decltype(typed)>::type T;
-    T part[EIGHT];
-#pragma unroll
-    for (int k = 0; k < EIGHT; ++k) part[k] = converted<SATURATED, T>(v[k]);
-    write_eight(typed, i, part);
-  });
+  for (int k = 0; k < EIGHT; ++k)
+    if (i + k < total) store_one<SATURATED>(data, type, i + k, v[k]);
 }
 
 // Calls f(i) for the first of every eight elements that this thread is to work on.

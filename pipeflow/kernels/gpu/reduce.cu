@@ -1,0 +1,239 @@
+// Reductions over some axes, in two steps that always add in the same order: each block reduces a chunk to a partial result,
+// then one thread a result joins the chunks. And normalisation by such results.
+//
+// A is what is added up: double for floats, 64-bit integers for integers.
+#include "elements.cuh"
+
+enum Reduction { SUM, SQUARES, DISTANCES, SMALLEST, LARGEST };
+enum Finish { AS_IT_IS, MEAN, ROOT, FACTOR };
+
+const int THREADS = 256;
+
+struct Extent {
+  long long extent, stride;
+};
+
+struct ReduceRow {
+  const void* input;
+  void* partials;         // A[chunks][results]
+  const void* means;      // of DISTANCES: one number, or one a result
+  const Extent* kept;     // outermost first, without the innermost axis if that is kept
+  const Extent* reduced;
+  long long results, inner;  // inner: extent of the innermost axis if it is kept, else 1
+  long long count, chunk;    // elements of a result, of which a block takes `chunk`
+  int kept_ndim, reduced_ndim, input_type, means_type, one_mean, operation;
+  int one_by_one;            // each thread makes a whole result
+};
+
+template <class A> struct Extreme;
+template <> struct Extreme<double> {
+  static __device__ __forceinline__ double low() { return -__longlong_as_double(0x7ff0000000000000LL); }
+  static __device__ __forceinline__ double high() { return __longlong_as_double(0x7ff0000000000000LL); }
+};
+template <> struct Extreme<long long> {
+  static __device__ __forceinline__ long long low() { return Limits<long long>::low; }
+  static __device__ __forceinline__ long long high() { return Limits<long long>::high; }
+};
+template <> struct Extreme<word64> {
+  static __device__ __forceinline__ word64 low() { return 0; }
+  static __device__ __forceinline__ word64 high() { return Limits<word64>::high; }
+};
+
+template <class A> __device__ __forceinline__ A neutral(int operation) {
+  return operation == SMALLEST ? Extreme<A>::high() : operation == LARGEST ? Extreme<A>::low() : (A)0;
+}
+
+// NaN stays: what is compared with it is not smaller and not larger.
+template <class A> __device__ __forceinline__ A joined(int operation, A a, A b) {
+  switch (operation) {
+    case SMALLEST: return b < a || b != b ? b : a;
+    case LARGEST: return b > a || b != b ? b : a;
+  }
+  return a + b;
+}
+
+template <class A> __device__ __forceinline__ A term(int operation, A value, A mean) {
+  switch (operation) {
+    case SQUARES: return value * value;
+    case DISTANCES: return (value - mean) * (value - mean);
+  }
+  return value;
+}
+
+__device__ __noinline__ long long offset_in(const Extent* axes, int ndim, long long i) {
+  long long offset = 0;
+  for (int axis = ndim - 1; axis > 0; --axis) {
+    const long long rest = i / axes[axis].extent;
+    offset += (i - rest * axes[axis].extent) * axes[axis].stride;
+    i = rest;
+  }
+  return ndim ? offset + i * axes[0].stride : 0;
+}
+
+template <class A> __device__ __forceinline__ A mean_of(const ReduceRow& row, long long result) {
+  if (row.operation != DISTANCES) return (A)0;
+  return (A)load_one<double>(row.means, row.means_type, row.one_mean ? 0 : result);
+}
+
+// Threads that hold partial results `width` apart join them; the first `width` threads have the result.
+template <class A> __device__ __forceinline__ A over_lanes(int operation, A value, int width, int lanes, A* shared) {
+  shared[threadIdx.x] = value;
+  __syncthreads();
+  for (int count = lanes; count > 1;) {
+    const int half = (count + 1) / 2;
+    const int lane = (int)threadIdx.x / width;
+    if (lane < count - half) shared[threadIdx.x] = joined(operation, shared[threadIdx.x], shared[threadIdx.x + half * width]);
+    __syncthreads();
+    count = half;
+  }
+  return shared[threadIdx.x];
+}
+
+// Any axes. A block takes a chunk of the elements of up to 256 neighbouring results, or every thread a result of few elements.
+template <class A>
+__global__ void reduce(const ReduceRow* __restrict__ rows, const int* __restrict__ first, int count) {
+  __shared__ A shared[THREADS];
+  const Place place = place_of_block(first, count);
+  const ReduceRow row = rows[place.row];
+  if (row.one_by_one) {
+    const long long result = (long long)place.block * THREADS + threadIdx.x;
+    if (result >= row.results) return;
+    const long long outer = result / row.inner;
+    const long long base = offset_in(row.kept, row.kept_ndim, outer) + (result - outer * row.inner);
+    const A mean = mean_of<A>(row, result);
+    A total = neutral<A>(row.operation);
+    for (long long i = 0; i < row.count; ++i) {
+      const long long at = base + offset_in(row.reduced, row.reduced_ndim, i);
+      total = joined(row.operation, total, term(row.operation, load_one<A>(row.input, row.input_type, at), mean));
+    }
+    ((A*)row.partials)[result] = total;
+    return;
+  }
+  const long long chunks = (row.count + row.chunk - 1) / row.chunk;
+  const int width = (int)min(row.inner, (long long)THREADS), lanes = THREADS / width;
+  const long long tiles = (row.inner + width - 1) / width;
+  const long long chunk = place.block % chunks, tile = place.block / chunks % tiles, outer = place.block / chunks / tiles;
+  const int lane = (int)threadIdx.x / width;
+  const long long column = tile * width + (int)threadIdx.x % width;
+  const bool active = lane < lanes && column < row.inner;
+  const long long result = outer * row.inner + column;
+  A total = neutral<A>(row.operation);
+  if (active) {
+    const long long base = offset_in(row.kept, row.kept_ndim, outer) + column;
+    const A mean = mean_of<A>(row, result);
+    const long long end = min(row.count, (chunk + 1) * row.chunk);
+    for (long long i = chunk * row.chunk + lane; i < end; i += lanes) {
+      const long long at = base + offset_in(row.reduced, row.reduced_ndim, i);
+      total = joined(row.operation, total, term(row.operation, load_one<A>(row.input, row.input_type, at), mean));
+    }
+  }
+  total = over_lanes(row.operation, total, width, lanes, shared);
+  if (active && lane == 0) ((A*)row.partials)[chunk * row.results + result] = total;
+}
+
+// One stretch of memory a result (INNER 1), or the pixels of three channels (INNER 3): read eight at a time.
+template <class A, int INNER>
+__global__ void reduce_span(const ReduceRow* __restrict__ rows, const int* __restrict__ first, int count) {
+  __shared__ A shared[THREADS];
+  const Place place = place_of_block(first, count);
+  const ReduceRow row = rows[place.row];
+  const long long chunks = (row.count + row.chunk - 1) / row.chunk;
+  const long long chunk = place.block % chunks, outer = place.block / chunks;
+  const long long base = offset_in(row.kept, row.kept_ndim, outer);
+  const long long end = min(row.count, (chunk + 1) * row.chunk) * INNER;
+  const char* input = (const char*)row.input;
+  A total[INNER], mean[INNER];
+#pragma unroll
+  for (int c = 0; c < INNER; ++c) {
+    total[c] = neutral<A>(row.operation);
+    mean[c] = mean_of<A>(row, outer * INNER + c);
+  }
+  const long long step = EIGHT * INNER;
+  for (long long i = chunk * row.chunk * INNER + threadIdx.x * step; i < end; i += THREADS * step) {
+#pragma unroll
+    for (int part = 0; part < INNER; ++part) {
+      A v[EIGHT];
+      const long long from = i + part * EIGHT;
+      load_eight(v, input, row.input_type, base + from, base + end);
+#pragma unroll
+      for (int k = 0; k < EIGHT; ++k) {
+        const int c = (part * EIGHT + k) % INNER;
+        if (from + k < end) total[c] = joined(row.operation, total[c], term(row.operation, v[k], mean[c]));
+      }
+    }
+  }
+#pragma unroll
+  for (int c = 0; c < INNER; ++c) {
+    const A sum = over_lanes(row.operation, total[c], 1, THREADS, shared);
+    if (threadIdx.x == 0) ((A*)row.partials)[chunk * row.results + outer * INNER + c] = sum;
+    __syncthreads();
+  }
+}
+
+struct FinishRow {
+  const void* partials;
+  void* output;
+  long long results, chunks;
+  double count, epsilon, scale;
+  int operation, finish, output_type;
+  int truncates;  // means in integers are cut off
+};
+
+template <class A>
+__global__ void finish(const FinishRow* __restrict__ rows, const int* __restrict__ first, int count) {
+  const Place place = place_of_block(first, count);
+  const FinishRow row = rows[place.row];
+  const long long result = (long long)place.block * THREADS + threadIdx.x;
+  if (result >= row.results) return;
+  A total = neutral<A>(row.operation);
+  for (long long chunk = 0; chunk < row.chunks; ++chunk)
+    total = joined(row.operation, total, ((const A*)row.partials)[chunk * row.results + result]);
+  if (row.finish == AS_IT_IS && !row.truncates) {
+    store_one<true>(row.output, row.output_type, result, total);
+    return;
+  }
+  double value = (double)total;
+  if (row.finish != AS_IT_IS) value = value / row.count;
+  if (row.finish == ROOT) value = sqrt(value);
+  if (row.finish == FACTOR) {
+    const double deviation = sqrt(value + row.epsilon);
+    value = deviation > 0 ? row.scale / deviation : 0.0;
+  }
+  store_one<true>(row.output, row.output_type, result, row.truncates ? trunc(value) : value);
+}
+
+struct NormalizeRow {
+  const void* input;
+  void* output;
+  const double* means;
+  const double* factors;
+  const Extent* axes;  // of the data, neighbours joined, with their strides among the means
+  long long total;
+  float shift;
+  int ndim, input_type, output_type;
+};
+
+__global__ void normalize(const NormalizeRow* __restrict__ rows, const int* __restrict__ first, int count) {
+  const Place place = place_of_block(first, count);
+  const NormalizeRow row = rows[place.row];
+  const Extent last = row.ndim ? row.axes[row.ndim - 1] : Extent{1, 0};
+  over_eights(place.block, row.total, [&](long long i) {
+    float v[EIGHT];
+    load_eight(v, row.input, row.input_type, i, row.total);
+    long long outer = i / last.extent, inner = i - outer * last.extent;
+    long long base = offset_in(row.axes, row.ndim - 1, outer);
+#pragma unroll
+    for (int k = 0; k < EIGHT; ++k) {
+      if (i + k < row.total) {
+        const long long at = base + inner * last.stride;
+        const float mean = (float)row.means[at], factor = (float)row.factors[at];
+        v[k] = __fadd_rn(__fmul_rn(__fadd_rn(v[k], -mean), factor), row.shift);
+      }
+      if (++inner == last.extent) {
+        inner = 0;
+        base = offset_in(row.axes, row.ndim - 1, ++outer);
+      }
+    }
+    store_eight<true>(row.output, row.output_type, i, row.total, v);
+  });
+}

@@ -1,0 +1,290 @@
+"""Reductions over axes on the GPU, and normalize, which is three of them and a line."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import OpDef, registry
+from pipeflow.device_calls import DeviceCall, View, ceil_div, row_type
+from pipeflow.kernels.gpu import TYPE_CODES
+from pipeflow.operators import image
+from pipeflow.operators.geometry import axes_of
+from pipeflow.operators.on_gpu.elementwise import blocks_of
+from pipeflow.operators.reductions import divisor, reduced_axes, some_elements
+
+SUM, SQUARES, DISTANCES, SMALLEST, LARGEST = range(5)  # enum Reduction of reduce.cu
+AS_IT_IS, MEAN, ROOT, FACTOR = range(4)  # enum Finish
+THREADS = 256
+CHUNK = 16384  # elements of one result that a block takes
+FEW = 64  # elements of one result that a thread takes alone
+FLOAT64 = np.dtype(np.float64)
+
+EXTENT = np.dtype([("extent", "i8"), ("stride", "i8")])
+REDUCE_ROW = row_type(
+    input="u8", partials="u8", means="u8", kept="u8", reduced="u8", results="i8", inner="i8", count="i8", chunk="i8",
+    kept_ndim="i4", reduced_ndim="i4", input_type="i4", means_type="i4", one_mean="i4", operation="i4", one_by_one="i4",
+)  # fmt: skip
+FINISH_ROW = row_type(
+    partials="u8", output="u8", results="i8", chunks="i8", count="f8", epsilon="f8", scale="f8", operation="i4", finish="i4",
+    output_type="i4", truncates="i4",
+)  # fmt: skip
+NORMALIZE_ROW = row_type(
+    input="u8", output="u8", means="u8", factors="u8", axes="u8", total="i8", shift="f4", ndim="i4", input_type="i4",
+    output_type="i4",
+)  # fmt: skip
+Extents = list[tuple[int, int]]
+
+
+@dataclass
+class Reduction:
+    """How one array is reduced: its axes, joined where they are neighbours of one kind, and the share of a block."""
+
+    view: View
+    kept: Extents
+    reduced: Extents
+    inner: int
+    spread: Extents  # all axes, with their strides among the results
+    partials: int = 0  # an address
+
+    @classmethod
+    def of(cls, view: View, axes: Sequence[int]) -> "Reduction":
+        """The reduction of an array over some axes."""
+        joined: list[tuple[bool, int, int]] = []  # whether reduced, extent and stride, innermost first
+        stride = 1
+        for axis in range(len(view.shape) - 1, -1, -1):
+            extent, gone = view.shape[axis], axis in axes
+            if joined and joined[-1][0] == gone:
+                joined[-1] = (gone, joined[-1][1] * extent, joined[-1][2])
+            elif extent != 1:
+                joined.append((gone, extent, stride))
+            stride *= extent
+        spread, results = [], 1
+        for gone, extent, _ in joined:
+            spread.append((extent, 0 if gone else results))
+            results *= 1 if gone else extent
+        inner = joined.pop(0)[1] if joined and not joined[0][0] else 1
+        kept = [(extent, stride) for gone, extent, stride in reversed(joined) if not gone]
+        reduced = [(extent, stride) for gone, extent, stride in reversed(joined) if gone]
+        return cls(view, kept, reduced, inner, spread[::-1])
+
+    @property
+    def results(self) -> int:
+        """The number of results."""
+        return math.prod(extent for extent, _ in self.kept) * self.inner
+
+    @property
+    def count(self) -> int:
+        """The number of elements of each."""
+        return math.prod(extent for extent, _ in self.reduced)
+
+    @property
+    def kernel(self) -> str:
+        """Which kernel is made for it."""
+        if not self.one_by_one and len(self.reduced) == 1 and self.inner in (1, 3):
+            return f"reduce_span<{{}}, {self.inner}>"
+        return "reduce<{}>"
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether every thread makes a result alone."""
+        return self.count <= FEW or (self.count <= 4 * FEW and self.results >= 8192)
+
+    @property
+    def chunks(self) -> int:
+        """Into how many parts the elements of one result are cut."""
+        return 1 if self.one_by_one else ceil_div(self.count, CHUNK)
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks work on it."""
+        if self.one_by_one:
+            return ceil_div(self.results, THREADS)
+        outer = self.results // self.inner if self.inner else 0
+        tiles = 1 if self.kernel != "reduce<{}>" else ceil_div(self.inner, min(self.inner, THREADS))
+        return outer * tiles * self.chunks
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the partial results."""
+        return 8 * self.results * self.chunks
+
+
+def accumulated(dtype: np.dtype) -> str:
+    """What values of a type are added up in."""
+    return {"f": "double", "i": "long long"}.get(dtype.kind, "unsigned long long")
+
+
+def tables(call: DeviceCall, lists: Sequence[Extents]) -> list[int]:
+    """The addresses of several tables of axes."""
+    flat = [axis for axes in lists for axis in axes]
+    start = call.upload(np.array(flat or [(1, 0)], EXTENT))
+    ends = np.cumsum([0, *[len(axes) for axes in lists]])
+    return [start + int(end) * EXTENT.itemsize for end in ends[:-1]]
+
+
+def place_partials(call: DeviceCall, plans: Sequence[Reduction]) -> None:
+    """Gives the reductions memory for what lies between the two steps, one after another."""
+    address = call.scratch(sum(plan.nbytes for plan in plans))
+    for plan in plans:
+        plan.partials = address
+        address += plan.nbytes
+
+
+def launch_reductions(
+    call: DeviceCall, plans: Sequence[Reduction], operation: int, kind: str, means: Sequence[View] | None = None
+) -> None:
+    """The first step: every block reduces a chunk. ``means`` are those of DISTANCES."""
+    addresses = tables(call, [axes for plan in plans for axes in (plan.kept, plan.reduced)])
+    groups: dict[str, list[tuple[tuple, int]]] = {}
+    for number, plan in enumerate(plans):
+        kept, reduced = addresses[2 * number : 2 * number + 2]
+        mean, mean_type, single = 0, 0, False
+        if means is not None:
+            mean, mean_type, single = means[number].address, TYPE_CODES[means[number].dtype], means[number].size == 1
+        row = (
+            plan.view.address, plan.partials, mean, kept, reduced, plan.results, plan.inner, plan.count, CHUNK,
+            len(plan.kept), len(plan.reduced), TYPE_CODES[plan.view.dtype], mean_type, single, operation, plan.one_by_one,
+        )  # fmt: skip
+        groups.setdefault(plan.kernel.format(kind), []).append((row, plan.blocks))
+    for kernel, rows in groups.items():
+        call.launch(
+            f"reduce.cu:{kernel}", np.array([row for row, _ in rows], REDUCE_ROW), [blocks for _, blocks in rows], THREADS
+        )
+
+
+def launch_finish(call: DeviceCall, kind: str, rows: Sequence[tuple]) -> None:
+    """The second step: a thread joins the parts of one result."""
+    table = np.array(rows, FINISH_ROW)
+    call.launch(f"reduce.cu:finish<{kind}>", table, [ceil_div(int(n), THREADS) for n in table["results"]], THREADS)
+
+
+# ----------------------------------------------------------------------------------------------------
+# The operators
+
+KINDS = {
+    "sum": (SUM, AS_IT_IS), "mean": (SUM, MEAN), "mean_square": (SQUARES, MEAN), "rms": (SQUARES, ROOT),
+    "min": (SMALLEST, AS_IT_IS), "max": (LARGEST, AS_IT_IS), "variance": (DISTANCES, MEAN), "std_dev": (DISTANCES, ROOT),
+}  # fmt: skip
+
+
+def _reduction(op: OpDef, operation: int, finish: int) -> None:
+    @op.gpu
+    def _(call: DeviceCall) -> None:
+        plans, counts = [], []
+        for item in call.items:
+            axes = reduced_axes(item.layouts[0], len(item.input.shape), item.args)
+            if operation == DISTANCES:
+                counts.append(divisor(op.leaf, item.input, item.inputs[1], axes, item.args.ddof))
+            elif op.leaf != "sum":
+                some_elements(op.leaf, item.input, axes)
+            plans.append(Reduction.of(item.input, axes))
+            if operation != DISTANCES:
+                counts.append(plans[-1].count)
+        first = call.items[0]
+        kind = "double" if operation == DISTANCES else accumulated(first.input.dtype)
+        place_partials(call, plans)
+        launch_reductions(call, plans, operation, kind, [x.inputs[1] for x in call.items] if operation == DISTANCES else None)
+        target = first.output.dtype
+        truncates = target.kind in "iu" and (kind == "double" or finish != AS_IT_IS)
+        rows = [
+            (plan.partials, x.output.address, plan.results, plan.chunks, count, 0, 0, operation, finish, TYPE_CODES[target], truncates)
+            for x, plan, count in zip(call.items, plans, counts, strict=True)
+        ]  # fmt: skip
+        launch_finish(call, kind, rows)
+
+
+for _name, _kinds in KINDS.items():
+    _reduction(registry[f"reductions.{_name}"], *_kinds)
+
+
+# ----------------------------------------------------------------------------------------------------
+# normalize
+
+
+def _given(call: DeviceCall, plans: Sequence[Reduction], keeps: Sequence[list[int]], values: Sequence[Any]) -> list[int]:
+    """The addresses of given means or factors, one number a result."""
+    arrays = [
+        np.broadcast_to(image.given_statistic(value, kept), kept).ravel() for value, kept in zip(values, keeps, strict=True)
+    ]
+    address = call.upload(np.concatenate(arrays).astype(np.float64))
+    return _one_after_another(address, plans)
+
+
+def _one_after_another(address: int, plans: Sequence[Reduction]) -> list[int]:
+    ends = np.cumsum([0, *[8 * plan.results for plan in plans]])
+    return [address + int(end) for end in ends[:-1]]
+
+
+@image.normalize.gpu
+def _(call: DeviceCall) -> None:
+    plans, keeps = [], []
+    for item in call.items:
+        shape = item.input.shape
+        axes = axes_of(item.layouts[0], len(shape), item.args.axes, item.args.axis_names)
+        plans.append(Reduction.of(item.input, axes))
+        keeps.append([1 if axis in axes else extent for axis, extent in enumerate(shape)])
+    args = [item.args for item in call.items]
+    if args[0].batch:
+        # the whole batch has one mean and one deviation: those of the first sample where they are given
+        args = args[:1] * len(args)
+        for item, kept in zip(call.items, keeps, strict=True):
+            if kept != keeps[0]:
+                raise ValueError(
+                    f"with batch=True all samples must have one shape but for the reduced axes: {item.input.shape} "
+                    f"is unlike {call.items[0].input.shape}"
+                )
+    means, factors = _statistics(call, plans, keeps, args)
+    axis_tables = tables(call, [plan.spread for plan in plans])
+    rows = [
+        (
+            item.input.address, item.output.address, mean, factor, axes, item.output.size, args.shift, len(plan.spread),
+            TYPE_CODES[item.input.dtype], TYPE_CODES[item.output.dtype],
+        )
+        for item, args, plan, mean, factor, axes in zip(call.items, args, plans, means, factors, axis_tables, strict=True)
+    ]  # fmt: skip
+    call.launch("reduce.cu:normalize", np.array(rows, NORMALIZE_ROW), blocks_of(call.items))
+
+
+def _statistics(
+    call: DeviceCall, plans: list[Reduction], keeps: list[list[int]], args: list[Any]
+) -> tuple[list[int], list[int]]:
+    """The addresses of each item's means and factors, FLOAT64; with ``batch`` all items have the same."""
+    first, together = args[0], args[0].batch
+    groups = [plans] if together else [[plan] for plan in plans]
+    heads = [group[0] for group in groups]
+    counts = [sum(plan.count for plan in group) for group in groups]
+    chunks = [sum(plan.chunks for plan in group) for group in groups]
+    own = sum(plan.results for plan in heads)
+    double = TYPE_CODES[FLOAT64]
+    place_partials(call, plans)
+
+    def finish(target: list[int], kind: str, divisors: list[int], operation: int, how: int) -> None:
+        rows = [
+            (plan.partials, address, plan.results, parts, divided, args.epsilon, args.scale, operation, how, double, False)
+            for plan, address, parts, divided, args in zip(heads, target, chunks, divisors, every, strict=True)
+        ]
+        launch_finish(call, kind, rows)
+
+    every = args[: len(heads)]
+    shares = len(plans) if together else 1
+    if first.mean is None:
+        means = _one_after_another(call.scratch(8 * own), heads)
+        kind = accumulated(plans[0].view.dtype)
+        launch_reductions(call, plans, SUM, kind)
+        finish(means, kind, [max(count, 1) for count in counts], SUM, MEAN)
+    else:
+        means = _given(call, heads, keeps[: len(heads)], [x.mean for x in every])
+    if first.stddev is None:
+        factors = _one_after_another(call.scratch(8 * own), heads)
+        views = [View(mean, (plan.results,), FLOAT64) for mean, plan in zip(means * shares, plans, strict=True)]
+        launch_reductions(call, plans, DISTANCES, "double", views)
+        divisors = [max(count - first.ddof, 1) for count in counts]
+        finish(factors, "double", divisors, DISTANCES, FACTOR)
+    else:
+        deviations = [image.given_deviation(x.stddev, kept, x.epsilon) for x, kept in zip(every, keeps)]
+        given = [image.factor_of(deviation, x.scale) for deviation, x in zip(deviations, every, strict=True)]
+        factors = _given(call, heads, keeps[: len(heads)], given)
+    return means * shares, factors * shares
