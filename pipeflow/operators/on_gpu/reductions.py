@@ -190,7 +190,10 @@ def _reduction(op: OpDef, operation: int, finish: int) -> None:
         target = first.output.dtype
         truncates = target.kind in "iu" and (kind == "double" or finish != AS_IT_IS)
         rows = [
-            (plan.partials, x.output.address, plan.results, plan.chunks, count, 0, 0, operation, finish, TYPE_CODES[target], truncates)
+            (
+                plan.partials, x.output.address, plan.results, plan.chunks, count, 0, 0, operation, finish, TYPE_CODES[target],
+                truncates,
+            )
             for x, plan, count in zip(call.items, plans, counts, strict=True)
         ]  # fmt: skip
         launch_finish(call, kind, rows)
