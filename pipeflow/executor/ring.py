@@ -19,7 +19,7 @@ from pipeflow.executor import workers
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.device import ArrivalStage, Device, FunctionStage, Segment
 from pipeflow.executor.failures import Failures
-from pipeflow.executor.steps import ColumnStep, Keeper, SampleStage, SourceStep, WholeStep
+from pipeflow.executor.steps import BoundStep, ColumnStep, Keeper, SampleStage, SourceStep, WholeStep
 from pipeflow.executor.watch import Running, Watch
 from pipeflow.plan import Plan
 from pipeflow.tensors import slab_size
@@ -69,6 +69,7 @@ class _Task:
     batch: BatchRun
     begin: int
     end: int
+    over: bool = False  # its samples are done; what it does now is for the batch as a whole, or for rows made again
 
 
 class Crew:
@@ -550,6 +551,7 @@ class Executor:
         stage = batch.stage
         thread = threading.get_ident()
         self._tasks[thread] = task
+        self.watch.begin(thread)
         try:
             if stage == 0:
                 self._read(batch)
@@ -573,14 +575,15 @@ class Executor:
             batch.fail(error, None)
             interrupted = error if self.options.synchronous else None
         with self._lock:
-            del self._tasks[thread]
-            if thread in self.crew.hanging:
-                return
+            task.over = True
             batch.pending -= task.end - task.begin
             finished = not batch.pending and not waits and not batch.done
         if finished:
             self._advance(batch)
         with self._lock:
+            del self._tasks[thread]
+            if thread in self.crew.hanging:
+                return
             self._running -= 1
             if batch.done or not self._running:
                 self._finished.notify_all()
@@ -609,9 +612,15 @@ class Executor:
         if task is None or call.thread in self.crew.hanging:
             return
         batch = task.batch
-        steps = self.plan.stages[batch.stage].steps if batch.stage < len(self.plan.stages) else ()
-        limited = [step for step in steps if dict(step.constants).get("timeout") is not None]
-        batch.fail(call.error(), limited[0] if limited else None)
+        for runner in self.stages[1:]:  # of an earlier stage, perhaps: where a row is made again
+            steps = [step for step in getattr(runner, "steps", [runner]) if isinstance(step, BoundStep)]
+            found = [step for step in steps if step.calls(call.function)]
+            if found:
+                batch.fail(call.error(), found[0].step, -1 if task.over else runner.sample_of(batch, call))
+                runner.let_go()
+                break
+        else:  # on a device, whose steps are not run one by one
+            batch.fail(call.error(), None)
         self._end(batch)
         self._running -= 1
         self.crew.replace(self, call.thread)
@@ -682,6 +691,8 @@ class Executor:
             batch.fail(error, None)
             over = True
         with self._lock:
+            if batch.done:  # given up because a function did not return
+                return
             if over:
                 self._end(batch)
                 return

@@ -13,6 +13,7 @@ from pipeflow.conditional import CAST, LAYOUT, RESHAPE, merge_error
 from pipeflow.declare import BatchCall, Kernel, OpDef, Source
 from pipeflow.errors import InvalidState, add_notes, function_name
 from pipeflow.executor.batch import BatchRun, check_outputs
+from pipeflow.executor.watch import Running
 from pipeflow.kernels import cpu as kernels
 from pipeflow.plan import Plan, Stage, Step, has_kernels, takes_out
 from pipeflow.saving import decode, encode
@@ -33,6 +34,10 @@ class BoundStep:
         self.origin = max((plan.origins[slot] for slot in step.outputs), default=-1)
         if self.origin < 0:
             self.origin = max((plan.origins[slot] for slot in step.inputs), default=-1)
+
+    def calls(self, function: Any) -> bool:
+        """Whether it is this step that calls a function."""
+        return any(value is function for value in self.constants.values())
 
     def memory(self, batch: BatchRun, pool: HeapPool, output: int) -> Any:
         """Where an output is to lie: in the pool, or shared with the workers who alone read it."""
@@ -385,6 +390,17 @@ class WholeStep(BoundStep):
         if self.step.user_code:
             check_outputs(batch, self.step)
 
+    def sample_of(self, batch: BatchRun, call: Running) -> int:
+        """The sample that a call of its function is for, -1 for a whole batch."""
+        if not self.by_rows:
+            return -1
+        samples = batch.active(self.step.guard)
+        return call.number if samples is None else samples[call.number]
+
+    def let_go(self) -> None:
+        """Goes on without a thread that does not return."""
+        self._lock = threading.Lock()
+
     def _row(self, batch: BatchRun, sample: int, pool: HeapPool) -> list[np.ndarray]:
         step = self.step
         inputs = [self._input(batch.values[slot], [sample]) for slot in step.inputs]
@@ -507,6 +523,8 @@ class SampleStage:
             # What another step of the stage reads shall stay in the cache for it.
             step.streams = step.compiled and step.count == 1 and takes_out(step.step) and not read & {*step.step.outputs}
         self.slots = len(plan.slots)
+        self.limited = any(step.constants.get("timeout") is not None for step in self.steps)
+        self._places: dict[int, list[Placement]] = {}  # by thread, where a function has a limit
         self.stand_in: Callable[[BatchRun, Step, int], Any] | None = None  # what a rule gives for a step that failed
         self.timed = False
         self._seconds_per_sample = 0.0
@@ -530,6 +548,8 @@ class SampleStage:
         started = time.perf_counter()
         row: list[Any] = [None] * self.slots
         members = [(step, step.mask(batch), Placement(batch, step, arena, pool)) for step in self.steps]
+        if self.limited:
+            self._places[threading.get_ident()] = [place for _, _, place in members]
         timed = begin if self.timed else -1  # one sample of a chunk stands for all
         for sample in range(begin, end):
             if sample in batch.absent or sample in batch.failures:
@@ -560,6 +580,15 @@ class SampleStage:
             batch.fail(error, step.step)
             return False
         return True
+
+    def sample_of(self, batch: BatchRun, call: Running) -> int:
+        """The sample that a call of a function is for."""
+        del batch
+        places = self._places[call.thread]
+        return next(place.sample for place in places if place.step.calls(call.function))
+
+    def let_go(self) -> None:
+        """Goes on without a thread that does not return: it holds nothing that others need."""
 
     def finish(self, batch: BatchRun) -> None:
         """Checks at the stage's end what the declarations cannot promise."""

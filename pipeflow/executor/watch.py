@@ -19,14 +19,17 @@ from pipeflow.plan import External, Plan
 class Limited:
     """A function whose calls are watched; it looks like the function to whoever asks."""
 
-    def __init__(self, function: Callable[..., Any], seconds: float, calls: "dict[int, Running]") -> None:
+    def __init__(self, function: Callable[..., Any], seconds: float, watch: "Watch") -> None:
         self.func = self.__wrapped__ = function
         self.seconds = seconds
-        self._calls = calls
+        self._calls = watch.calls
+        self._numbers = watch.numbers
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         thread = threading.get_ident()
-        self._calls[thread] = Running(thread, self, time.monotonic())
+        number = self._numbers.get(thread, -1) + 1
+        self._numbers[thread] = number
+        self._calls[thread] = Running(thread, self, number, time.monotonic())
         try:
             return self.func(*args, **kwargs)
         finally:
@@ -38,6 +41,7 @@ class Running(NamedTuple):
 
     thread: int
     function: Limited
+    number: int  # among the calls of its task
     began: float
 
     def left(self) -> float:
@@ -45,16 +49,20 @@ class Running(NamedTuple):
         return self.function.seconds - (time.monotonic() - self.began)
 
     def error(self) -> FunctionTimeout:
-        """What the consumer is told: the function, and the thread's stack from the function's frame on."""
-        error = FunctionTimeout(
-            f"{function_name(self.function)} did not return within {self.function.seconds:g} s; "
-            "a thread cannot be ended, so it goes on beside the pipeline"
-        )
+        """What the consumer is told: the function, its line, and the thread's stack from the function's frame on."""
+        lines: list[traceback.FrameSummary] = []
         frame = sys._current_frames().get(self.thread)
         if frame is not None:
             stack = traceback.extract_stack(frame)
             inside = [i for i, entry in enumerate(stack) if entry.filename == __file__]
-            lines = stack[inside[-1] + 1 :] if inside else stack
+            lines = stack[inside[-1] + 1 :] if inside else []
+        own = [entry for entry in lines if entry.filename == lines[0].filename]  # not inside a library it calls
+        where = f" and is at {own[-1].filename}:{own[-1].lineno}" if own else ""
+        error = FunctionTimeout(
+            f"{function_name(self.function)} did not return within {self.function.seconds:g} s{where}; "
+            "a thread cannot be ended, so it goes on beside the pipeline"
+        )
+        if lines:
             error.add_note("it was here:\n" + "".join(traceback.format_list(lines)).rstrip())
         return error
 
@@ -63,8 +71,13 @@ class Watch:
     """The limits of a plan's functions and the calls that run under them."""
 
     def __init__(self) -> None:
-        self._calls: dict[int, Running] = {}
+        self.calls: dict[int, Running] = {}
+        self.numbers: dict[int, int] = {}  # by thread: the number of the last call of its task
         self._shortest: float | None = None
+
+    def begin(self, thread: int) -> None:
+        """A thread takes up a task: its calls are counted from zero."""
+        self.numbers.pop(thread, None)
 
     def over(self, plan: Plan) -> Plan:
         """The same plan with every function that has a ``timeout`` watched; worker processes watch themselves."""
@@ -74,7 +87,7 @@ class Watch:
                 constants = dict(step.constants)
                 function, seconds = constants.get("function", constants.get("func")), constants.get("timeout")
                 if stage.kind != "processes" and seconds is not None and isinstance(function, External):
-                    externals[function.name] = Limited(plan.externals[function.name], seconds, self._calls)
+                    externals[function.name] = Limited(plan.externals[function.name], seconds, self)
                     self._shortest = seconds if self._shortest is None else min(self._shortest, seconds)
         return replace(plan, externals=externals)
 
@@ -82,11 +95,11 @@ class Watch:
         """Seconds until a call may be overdue, one that begins now included; None when nothing is limited."""
         if self._shortest is None:
             return None
-        return max(0.001, min([self._shortest, *(call.left() for call in list(self._calls.values()))]))
+        return max(0.001, min([self._shortest, *(call.left() for call in list(self.calls.values()))]))
 
     def overdue(self) -> list[Running]:
         """The calls whose time is over; each is told once."""
-        found = [call for call in list(self._calls.values()) if call.left() <= 0]
+        found = [call for call in list(self.calls.values()) if call.left() <= 0]
         for call in found:
-            self._calls.pop(call.thread, None)
+            self.calls.pop(call.thread, None)
         return found
