@@ -9,9 +9,13 @@ import numpy as np
 
 from pipeflow.declare import UNKNOWN, Arg, DType, Floats, Ints, Layout, Out, Sample, Spec, Traits, operator
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.geometry import CROP_LAYOUTS, axes_of, check_policy, check_rounding, spatial
+from pipeflow.operators.geometry import CROP_LAYOUTS, axes_of, check_policy, check_rounding, crop_window, spatial
 from pipeflow.operators.reductions import squared_distances, sums
+<<<<<<< HEAD
 from pipeflow.operators.windows import Options, crop_extents, cut, window_of
+=======
+from pipeflow.operators.windows import Options, crop_extents, cut
+>>>>>>> 6c50a1f (Give crop_mirror_normalize its GPU form: four pixels a thread by whole words, borders as boxes)
 
 FLOAT = np.dtype(np.float32)
 
@@ -24,6 +28,7 @@ FLOAT = np.dtype(np.float32)
     "crop_mirror_normalize",
     layouts=CROP_LAYOUTS,
     sequences=True,
+    gpu="crop_mirror_normalize",
     examples=["fn.crop_mirror_normalize(image, crop=(20, 30), mean=[9.0, 8.0, 7.0], std=[2.0, 3.0, 4.0], mirror=1)"],
 )
 def crop_mirror_normalize(
@@ -40,7 +45,11 @@ def crop_mirror_normalize(
     """
     args: Any = Options(locals())
     layout = layouts[0]
+<<<<<<< HEAD
     axes, sizes, anchors, inside, _ = window_of(layout, image.shape, args)
+=======
+    axes, anchors, sizes = crop_window(image.shape, layout, args)
+>>>>>>> 6c50a1f (Give crop_mirror_normalize its GPU form: four pixels a thread by whole words, borders as boxes)
     channels = image.shape[layout.index("C")]
     depth = padded_channels(channels, pad_output)
     first = channel_first(output_layout)
@@ -77,12 +86,16 @@ def channel_first(layout: str) -> bool:
 
 def fill_all(out: np.ndarray, first: bool, channels: int, fill_values: Sequence[float]) -> None:
     """Writes the fill values: one number holds for the channels of the image, added channels get 0 unless listed."""
-    depth = out.shape[0 if first else -1]
+    filled = filling(fill_values, channels, out.shape[0 if first else -1], out.dtype)
+    out[...] = filled.reshape(-1, *[1] * (out.ndim - 1)) if first else filled
+
+
+def filling(fill_values: Sequence[float], channels: int, depth: int, dtype: np.dtype) -> np.ndarray:
+    """The fill value of each of the `depth` channels of the output."""
     values = list(fill_values) * channels if len(fill_values) == 1 else list(fill_values)
     if len(values) < channels or len(values) > depth:
         raise ValueError(f"fill_values has {len(fill_values)} values for {channels} channels")
-    filled = kernels.casting.as_type(np.array(values + [0.0] * (depth - len(values)), np.float32), out.dtype)
-    out[...] = filled.reshape(-1, *[1] * (out.ndim - 1)) if first else filled
+    return kernels.casting.as_type(np.array(values + [0.0] * (depth - len(values)), np.float32), dtype)
 
 
 def normalized(image: np.ndarray, layout: str, anchors: Sequence[int], args: Any, out: np.ndarray, first: bool) -> None:

@@ -40,6 +40,12 @@ COMPUTED = ("int", "long long", "unsigned long long", "float", "double")
 # What reductions add up: floats, signed and unsigned integers.
 ACCUMULATED = ("double", "long long", "unsigned long long")
 
+# What crop_mirror_normalize has kernels of its own for: input, output, channels side by side.
+NORMALIZED = [
+    (source, target, channels)
+    for source in ("uint8", "float32") for target in ("float32", "float16", "uint8", "int8") for channels in (1, 3)
+]  # fmt: skip
+
 INSTANCES: dict[str, list[str]] = {
     "cast.cu": [*[f"cast<{kind}>" for kind in COMPUTED], "line<float>", "line<double>"],
     "color.cu": ["colors<3, 3>", "colors<3, 1>", "colors<1, 3>"],
@@ -49,6 +55,10 @@ INSTANCES: dict[str, list[str]] = {
         "normalize",
     ],
     "pointwise.cu": [f"{name}<{kind}>" for name in ("arithmetic", "functions") for kind in COMPUTED],
+    "crop_mirror_normalize.cu": [
+        *[f"normalize_pixels<{TYPES[source]}, {TYPES[target]}, {channels}>" for source, target, channels in NORMALIZED],
+        "normalize_any<float>", "normalize_any<double>",
+    ],
     "move.cu": [*[f"move<{word}>" for word in WORDS.values()], "move_runs<unsigned char>"],
 }
 

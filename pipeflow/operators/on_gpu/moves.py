@@ -23,6 +23,9 @@ CELL = 16  # bytes that a thread of move_runs fills
 MOST = 1 << 28  # elements of one row: the kernels count in 32 bits, runs in bytes
 
 
+DIVIDER = row_type(extent="u4", multiplier="u4", shift="i4")
+
+
 class Box(NamedTuple):
     """Elements to move: addresses of the first one, extents, and strides in bytes, outermost first."""
 
@@ -91,6 +94,11 @@ def divider(extent: int) -> tuple[int, int]:
     """Multiplier and shift that divide a number below 2**31 by the extent."""
     shift = (extent - 1).bit_length()
     return ((1 << 32) * ((1 << shift) - extent) // extent + 1) & 0xFFFFFFFF, shift
+
+
+def divide_by(extent: int) -> tuple[int, int, int]:
+    """The Divider of divide.cuh."""
+    return (extent, *divider(extent))
 
 
 def joined(box: Box) -> list[tuple[int, int, int]]:

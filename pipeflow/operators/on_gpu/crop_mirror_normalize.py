@@ -1,0 +1,144 @@
+"""crop_mirror_normalize on the GPU: one launch over the pixels, and one over the borders where there are any."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pipeflow.device_calls import DeviceCall, Item, ceil_div
+from pipeflow.kernels.gpu import NORMALIZED, TYPE_CODES, TYPES
+from pipeflow.operators import image
+from pipeflow.operators.geometry import crop_window
+from pipeflow.operators.on_gpu.moves import DIVIDER, Tables, around, divide_by, filling, move, strides_of
+from pipeflow.operators.windows import Cut, place_cut
+
+ROW = np.dtype(
+    [
+        ("input", "u8"), ("output", "u8"), ("input_begin", "u8"), ("input_end", "u8"), ("input_row", "i8"),
+        ("output_row", "i8"), ("output_pixel", "i8"), ("output_channel", "i8"), ("mean", "f4", (3,)), ("factor", "f4", (3,)),
+        ("shift", "f4"), ("total", "u4"), ("groups", DIVIDER), ("width", "u4"), ("mirror", "i4"),
+    ], align=True,
+)  # fmt: skip
+ANY_ROW = np.dtype(
+    [
+        ("input", "u8"), ("output", "u8"), ("table", "u8"), ("inputs", "i8", (4,)), ("outputs", "i8", (4,)),
+        ("order", DIVIDER, (3,)), ("axes", "i4", (4,)), ("shift", "f4"), ("total", "u4"), ("input_type", "i4"),
+        ("output_type", "i4"),
+    ], align=True,
+)  # fmt: skip
+TUNED = {(np.dtype(source), np.dtype(target)) for source, target, _ in NORMALIZED}
+
+
+class Plan(NamedTuple):
+    """Where the window lies, and the numbers of each channel."""
+
+    cut: Cut
+    means: np.ndarray
+    factors: np.ndarray
+    border: np.ndarray | None  # the fill value of each channel of the output, where anything is filled
+
+
+@image.crop_mirror_normalize.gpu_plan
+def _(item: Item) -> Plan:
+    shape, layout, args = item.input.shape, item.layouts[0], item.args
+    if "F" in layout:
+        raise ValueError(f"the layout {layout!r} has frames behind the channels: transpose it to FCHW or FHWC first")
+    cut = place_cut(shape, *crop_window(shape, layout, args), args.out_of_bounds_policy)
+    channels = shape[layout.index("C")]
+    depth = image.padded_channels(channels, args.pad_output)
+    border = None
+    if cut.outside or depth > channels:
+        border = image.filling(args.fill_values, channels, depth, item.output.dtype)
+    means = image.per_channel(args.mean, channels, "mean")
+    return Plan(cut, means, image.scaled(args.std, channels, args.scale), border)
+
+
+@image.crop_mirror_normalize.gpu
+def _(call: DeviceCall) -> None:
+    tables = Tables(call)
+    rows: dict[str, list[Any]] = {}
+    blocks: dict[str, list[int]] = {}
+    borders: list[Any] = []
+    for item in call.items:
+        first = image.channel_first(item.args.output_layout)
+        place, extents = window_in_output(item, first)
+        if item.plan.border is not None:
+            table = tables.address(item.plan.border)
+            channel = 0 if first else len(item.output.shape) - 1
+            for begin, size in around(item.output.shape, place, extents):
+                borders.append(filling(table, len(item.plan.border), item.output, size, begin, channel))
+        if not all(extents):
+            continue
+        kernel, added, counts = rows_of(item, first, place, tables)
+        rows.setdefault(kernel, []).extend(added)
+        blocks.setdefault(kernel, []).extend(counts)
+    move(call, borders, call.items[0].output.dtype.itemsize)
+    for kernel, several in rows.items():
+        layout = ANY_ROW if kernel.startswith("normalize_any") else ROW
+        call.launch(f"crop_mirror_normalize.cu:{kernel}", np.array(several, layout), blocks[kernel])
+
+
+def window_in_output(item: Item, first: bool) -> tuple[list[int], list[int]]:
+    """Place and extents, along the axes of the output, of what comes from the image."""
+    layout, cut = item.layouts[0], item.plan.cut
+    channel = layout.index("C")
+    place = [begin for axis, begin in enumerate(cut.place) if axis != channel]
+    extents = [size for axis, size in enumerate(cut.extents) if axis != channel]
+    if item.args.mirror:
+        width = item.output.shape[-1 if first else -2]
+        place[-1] = width - place[-1] - extents[-1]
+    count = cut.extents[channel]
+    return ([0, *place], [count, *extents]) if first else ([*place, 0], [*extents, count])
+
+
+def rows_of(item: Item, first: bool, place: list[int], tables: Tables) -> tuple[str, list[Any], list[int]]:
+    """The kernel for an item, its rows and their blocks."""
+    layout, source, target, args = item.layouts[0], item.input, item.output, item.args
+    cut, means, factors, _ = item.plan
+    size = source.dtype.itemsize
+    names = layout if "D" in layout else layout + "D"
+    inputs = dict(zip(names, (*strides_of(source.shape, 1), 0)))
+    extents = dict(zip(names, (*cut.extents, 1)))
+    out_names = ("C" if first else "") + ("DHW" if "D" in layout else "HW") + ("" if first else "C")
+    outputs = dict(zip(out_names, strides_of(target.shape, 1)))
+    outputs.setdefault("D", 0)
+    begin = source.address + size * sum(low * stride for low, stride in zip(cut.low, strides_of(source.shape, 1)))
+    goal = target.address + target.dtype.itemsize * sum(p * s for p, s in zip(place, strides_of(target.shape, 1)))
+    if args.mirror:
+        begin += (extents["W"] - 1) * inputs["W"] * size
+    end = source.address + source.nbytes
+    channels, height, width = extents["C"], extents["H"], extents["W"]
+    joined = channels if layout[-1] == "C" else 1
+    if (source.dtype, target.dtype) in TUNED and joined in (1, 3) and height * width < 1 << 31:
+        groups = ceil_div(width, 4)
+        rows = []
+        for slice_number in range(extents["D"]):
+            for channel in range(0, channels, joined):
+                rows.append((
+                    begin + (slice_number * inputs["D"] + channel * inputs["C"]) * size,
+                    goal + (slice_number * outputs["D"] + channel * outputs["C"]) * target.dtype.itemsize,
+                    source.address, end, inputs["H"], outputs["H"], outputs["W"], outputs["C"],
+                    padded(means[channel : channel + joined]), padded(factors[channel : channel + joined]), args.shift,
+                    height * groups, divide_by(groups), width, args.mirror,
+                ))  # fmt: skip
+        kernel = f"normalize_pixels<{TYPES[source.dtype.name]}, {TYPES[target.dtype.name]}, {joined}>"
+        return kernel, rows, [ceil_div(height * groups, 512)] * len(rows)
+    table = tables.address(np.stack([means, factors], axis=1))
+    letters = "CDHW"
+    order = ["CDHW".index(letter) for letter in reversed(out_names)]
+    order += [axis for axis in range(4) if axis not in order]
+    steps = {**inputs, "W": -inputs["W"] if args.mirror else inputs["W"]}
+    total = channels * extents["D"] * height * width
+    if total >= 1 << 31:
+        raise ValueError(f"crop_mirror_normalize from {source.dtype} to {target.dtype} takes fewer than 2**31 values on the GPU")
+    row = (
+        begin, goal, table, [steps[letter] for letter in letters], [outputs[letter] for letter in letters],
+        [divide_by(extents[letters[axis]]) for axis in order[:3]], order, args.shift, total, TYPE_CODES[source.dtype],
+        TYPE_CODES[target.dtype],
+    )  # fmt: skip
+    read = "double" if source.dtype == np.float64 else "float"
+    return f"normalize_any<{read}>", [row], [ceil_div(total, 1024)]
+
+
+def padded(values: np.ndarray) -> tuple[float, ...]:
+    """Three numbers a row, those of one channel or of three."""
+    return (*values.tolist(), 0.0, 0.0)[:3]
