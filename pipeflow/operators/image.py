@@ -9,13 +9,9 @@ import numpy as np
 
 from pipeflow.declare import UNKNOWN, Arg, DType, Floats, Ints, Layout, Out, Sample, Spec, Traits, operator
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.geometry import CROP_LAYOUTS, axes_of, check_policy, check_rounding, crop_window, spatial
+from pipeflow.operators.geometry import CROP_LAYOUTS, axes_of, check_policy, check_rounding, spatial
 from pipeflow.operators.reductions import squared_distances, sums
-<<<<<<< HEAD
 from pipeflow.operators.windows import Options, crop_extents, cut, window_of
-=======
-from pipeflow.operators.windows import Options, crop_extents, cut
->>>>>>> 6c50a1f (Give crop_mirror_normalize its GPU form: four pixels a thread by whole words, borders as boxes)
 
 FLOAT = np.dtype(np.float32)
 
@@ -45,11 +41,7 @@ def crop_mirror_normalize(
     """
     args: Any = Options(locals())
     layout = layouts[0]
-<<<<<<< HEAD
     axes, sizes, anchors, inside, _ = window_of(layout, image.shape, args)
-=======
-    axes, anchors, sizes = crop_window(image.shape, layout, args)
->>>>>>> 6c50a1f (Give crop_mirror_normalize its GPU form: four pixels a thread by whole words, borders as boxes)
     channels = image.shape[layout.index("C")]
     depth = padded_channels(channels, pad_output)
     first = channel_first(output_layout)

@@ -7,9 +7,8 @@ import numpy as np
 from pipeflow.device_calls import DeviceCall, Item, ceil_div
 from pipeflow.kernels.gpu import NORMALIZED, TYPE_CODES, TYPES
 from pipeflow.operators import image
-from pipeflow.operators.geometry import crop_window
 from pipeflow.operators.on_gpu.moves import DIVIDER, Tables, around, divide_by, filling, move, strides_of
-from pipeflow.operators.windows import Cut, place_cut
+from pipeflow.operators.windows import Cut, place_cut, window_of
 
 ROW = np.dtype(
     [
@@ -42,7 +41,8 @@ def _(item: Item) -> Plan:
     shape, layout, args = item.input.shape, item.layouts[0], item.args
     if "F" in layout:
         raise ValueError(f"the layout {layout!r} has frames behind the channels: transpose it to FCHW or FHWC first")
-    cut = place_cut(shape, *crop_window(shape, layout, args), args.out_of_bounds_policy)
+    window = window_of(layout, shape, args)
+    cut = place_cut(shape, window.axes, window.anchors, window.sizes, args.out_of_bounds_policy)
     channels = shape[layout.index("C")]
     depth = image.padded_channels(channels, args.pad_output)
     border = None
