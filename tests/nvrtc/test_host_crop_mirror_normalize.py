@@ -67,7 +67,8 @@ def test_borders(layout):
     """Windows that leave the image, added channels, and both at once, mirrored or not for each sample."""
     close = tolerance(types.FLOAT)
     options = {**NUMBERS, "output_layout": layout, "mirror": per_sample(0, 1, 1, 0), "fill_values": (7.0, 8.0, 9.0)}
-    assert_same(lambda: fn.crop_mirror_normalize(images(), crop=(20, 31), out_of_bounds_policy="pad", crop_pos_x=0.2, **options), **close)
+    outside = {**options, "crop": (20, 31), "out_of_bounds_policy": "pad", "crop_pos_x": 0.2}
+    assert_same(lambda: fn.crop_mirror_normalize(images(), **outside), **close)
     assert_same(lambda: fn.crop_mirror_normalize(images(), pad_output=True, **options), **close)
     both = {**options, "crop": (20, 31), "pad_output": True}
     assert_same(lambda: fn.crop_mirror_normalize(images(), out_of_bounds_policy="pad", **both), **close)
@@ -77,9 +78,9 @@ def test_borders(layout):
 
 def test_sequences_and_volumes():
     """Frames and slices, each sample by its own numbers."""
+    options = {**NUMBERS, "crop": (5, 12), "mirror": per_sample(0, 1)}
     for layout in ("FHWC", "FCHW", "DHWC", "CDHW", "FDHWC", "FCDHW"):
-        options = {**NUMBERS, "crop": (5, 12), "mirror": per_sample(0, 1)}
-        assert_same(lambda layout=layout, options=options: fn.crop_mirror_normalize(clips(layout), **options), **tolerance(types.FLOAT))
+        assert_same(lambda layout=layout: fn.crop_mirror_normalize(clips(layout), **options), **tolerance(types.FLOAT))
     means = per_sample([1.0, 2.0, 3.0], [4.0, 5.0, 6.0])
     assert_same(lambda: fn.crop_mirror_normalize(clips(), mean=means, std=per_sample(2.0, 3.0)))
 

@@ -110,16 +110,17 @@ def rows_of(item: Item, first: bool, place: list[int], tables: Tables) -> tuple[
     joined = channels if layout[-1] == "C" else 1
     if (source.dtype, target.dtype) in TUNED and joined in (1, 3) and height * width < 1 << 31:
         groups = ceil_div(width, 4)
-        rows = []
-        for slice_number in range(extents["D"]):
-            for channel in range(0, channels, joined):
-                rows.append((
-                    begin + (slice_number * inputs["D"] + channel * inputs["C"]) * size,
-                    goal + (slice_number * outputs["D"] + channel * outputs["C"]) * target.dtype.itemsize,
-                    source.address, end, inputs["H"], outputs["H"], outputs["W"], outputs["C"],
-                    padded(means[channel : channel + joined]), padded(factors[channel : channel + joined]), args.shift,
-                    height * groups, divide_by(groups), width, args.mirror,
-                ))  # fmt: skip
+        rows = [
+            (
+                begin + (number * inputs["D"] + channel * inputs["C"]) * size,
+                goal + (number * outputs["D"] + channel * outputs["C"]) * target.dtype.itemsize,
+                source.address, end, inputs["H"], outputs["H"], outputs["W"], outputs["C"],
+                padded(means[channel : channel + joined]), padded(factors[channel : channel + joined]), args.shift,
+                height * groups, divide_by(groups), width, args.mirror,
+            )
+            for number in range(extents["D"])
+            for channel in range(0, channels, joined)
+        ]  # fmt: skip
         kernel = f"normalize_pixels<{TYPES[source.dtype.name]}, {TYPES[target.dtype.name]}, {joined}>"
         return kernel, rows, [ceil_div(height * groups, 512)] * len(rows)
     table = tables.address(np.stack([means, factors], axis=1))
