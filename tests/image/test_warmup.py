@@ -93,3 +93,37 @@ def test_a_step_that_cannot_be_prepared_is_left_for_later():
     assert pipe().run()[0].at(0).shape == (3, 800, 800)
     assert warmup.blank(warmup.Spec(None, np.dtype(np.uint8))) is None
     assert warmup.blank(warmup.Spec((None, 7, None), np.dtype(np.uint8), "HWC")).shape == (512, 7, 3)
+
+
+def fresh(program):
+    """What a fresh process prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=280
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_kernels_load_without_scipy_and_user_functions_have_it():
+    """Compiling leaves scipy.linalg alone until somebody's own function does linear algebra."""
+    pytest.importorskip("scipy")
+    program = (
+        "import sys\nimport numpy as np\nimport numba\nfrom pipeflow.kernels import cpu as kernels\n"
+        "kernels.casting.as_type(np.ones(9, np.float32), np.dtype(np.uint8))\n"
+        "print('scipy.linalg' in sys.modules)\n"
+        "print(numba.njit(lambda a, b: np.dot(a, b))(np.eye(3), np.ones((3, 3))).sum())\n"
+        "print('scipy.linalg' in sys.modules)"
+    )
+    assert fresh(program) == ["False", "9.0", "True"]
+
+
+def test_plain_jpeg_files_load_neither_opencv_nor_pillow():
+    """The libraries for other formats are loaded when the first such file comes."""
+    program = (
+        "import sys\nimport numpy as np\nimport simplejpeg\nfrom pipeflow import fn\n"
+        "data = simplejpeg.encode_jpeg(np.zeros((16, 24, 3), np.uint8))\n"
+        "print(fn.decoders.image(np.frombuffer(data, np.uint8)).shape[1], 'cv2' in sys.modules, 'PIL' in sys.modules)\n"
+        "image = fn.decoders.image(np.frombuffer(b'P5 2 1 255\\n\\x00\\x01', np.uint8))\n"
+        "print(image.shape[1], 'cv2' in sys.modules)"
+    )
+    assert fresh(program) == ["24", "False", "False", "2", "True"]

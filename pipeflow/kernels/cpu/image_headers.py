@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
 
+import numpy as np
+
 _BE16, _LE16 = Struct(">H"), Struct("<H")
 _BE32, _LE32 = Struct(">I"), Struct("<I")
 
@@ -346,3 +348,14 @@ def _j2k(data: memoryview) -> Header:
 def _gif(data: memoryview) -> Header:
     width, height = _LE16.unpack_from(data, 6)[0], _LE16.unpack_from(data, 8)[0]
     return Header("GIF", height, width, 3)
+
+
+def oriented(image: np.ndarray, orientation: int) -> np.ndarray:
+    """A view with the EXIF orientation (1 to 8) applied."""
+    if orientation >= 5:
+        image = image.swapaxes(0, 1)
+    if orientation in (3, 4, 7, 8):
+        image = image[::-1]
+    if orientation in (2, 3, 6, 7):
+        image = image[:, ::-1]
+    return image

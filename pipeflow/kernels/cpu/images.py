@@ -3,10 +3,10 @@
 JPEG goes to libjpeg-turbo through simplejpeg, which is strict, writes into the caller's memory and is 5 %
 faster than OpenCV (611 against 641 us for 500x375 at quality 90; the pixels are equal). Everything else, and
 JPEG files that the strict decoder refuses although they are complete, goes to OpenCV, and what that refuses
-to Pillow. Sizes are read from the header and checked against `max_pixels` before any of them sees the data.
+to Pillow: they are loaded when the first such file comes (`other_images`). Sizes are read from the header and
+checked against `max_pixels` before any of them sees the data.
 """
 
-import io
 import logging
 import threading
 import zlib
@@ -14,13 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
-import cv2
 import numpy as np
 import simplejpeg
-from PIL import Image
 
+from pipeflow.kernels import cpu as kernels
 from pipeflow.kernels.cpu import image_headers
-from pipeflow.kernels.cpu.image_headers import BadImage, Header
+from pipeflow.kernels.cpu.image_headers import BadImage, Header, oriented
 
 log = logging.getLogger("pipeflow.decoders")
 
@@ -28,20 +27,6 @@ Region = tuple[int, int, int, int]  # top, left, height, width in the oriented i
 Allocate = Callable[[tuple[int, ...], np.dtype], np.ndarray]
 
 _UINT8 = np.dtype(np.uint8)
-# ITU-R BT.601 in the studio range, what DALI calls YCbCr.
-_TO_YCBCR = np.array(
-    [
-        [0.25678824, 0.50412941, 0.09790588, 16],
-        [-0.14822290, -0.29099279, 0.43921569, 128],
-        [0.43921569, -0.36778831, -0.07142737, 128],
-    ],
-    np.float32,
-)
-_TO_GRAY = np.array([[0.299, 0.587, 0.114]], np.float32)
-_COLOR = cv2.IMREAD_IGNORE_ORIENTATION | cv2.IMREAD_COLOR_RGB
-_GRAY = cv2.IMREAD_IGNORE_ORIENTATION | cv2.IMREAD_GRAYSCALE
-
-
 _scratch = threading.local()
 _SCRATCH_LIMIT = 1 << 26  # what a thread keeps between images; larger ones get memory of their own
 
@@ -123,7 +108,7 @@ def decode_region(
     image = _decode_stored(data, header, wanted, out if whole else _scratch_array, source)
     if whole and image.dtype == _UINT8 and image.flags.c_contiguous:
         return image
-    image = _oriented(image, turn)
+    image = oriented(image, turn)
     if window is not None:
         top, left, rows, columns = window
         image = image[top : top + rows, left : left + columns]
@@ -136,7 +121,7 @@ def _decode_stored(data: np.ndarray, header: Header, wanted: Wanted, out: Alloca
     if header.format != "JPEG" or header.bits != 8:
         return _decode_tolerant(data, header, color, [], source)
     if color == "YCbCr":
-        return _recolored(_decode_jpeg(data, header, "RGB", _scratch_array, wanted.fast_idct, source), color)
+        return kernels.other_images.recolored(_decode_jpeg(data, header, "RGB", _scratch_array, wanted.fast_idct, source), color)
     return _decode_jpeg(data, header, color, out, wanted.fast_idct, source)
 
 
@@ -161,16 +146,14 @@ def _decode_jpeg(
 
 def _decode_tolerant(data: np.ndarray, header: Header, color: str, reasons: list[str], source: str) -> np.ndarray:
     """What the first of OpenCV and Pillow makes of the image; `reasons` says why earlier decoders refused it."""
-    # OpenCV multiplies the colours of a TIFF file with its alpha.
-    decoders = (_pillow,) if header.format == "TIFF" and header.alpha else (_opencv, _pillow)
-    for decoder in decoders:
+    for decoder in kernels.other_images.decoders_of(header):
         try:
             image = decoder(data, header, color)
         except Exception as error:  # the libraries raise nearly anything for a damaged file
-            reasons.append(f"{decoder.__name__[1:]}: {' '.join(str(error).split()) or type(error).__name__}")
+            reasons.append(f"{decoder.__name__}: {' '.join(str(error).split()) or type(error).__name__}")
             continue
         if image.shape[:2] != (header.height, header.width):
-            reasons.append(f"{decoder.__name__[1:]}: decoded {image.shape[1]} x {image.shape[0]} pixels instead")
+            reasons.append(f"{decoder.__name__}: decoded {image.shape[1]} x {image.shape[0]} pixels instead")
             continue
         if reasons:
             _tell_once(data, header, reasons, source)
@@ -194,74 +177,6 @@ def _tell_once(data: np.ndarray, header: Header, reasons: list[str], source: str
         )
 
 
-def _opencv(data: np.ndarray, header: Header, color: str) -> np.ndarray:
-    # Asked for colours, OpenCV cuts 16 bits to the upper 8.
-    as_stored = color == "ANY_DATA" or header.bits != 8
-    if as_stored:
-        image = _opencv_as_stored(data, header)
-    else:
-        image = cv2.imdecode(data, _GRAY if color == "GRAY" else _COLOR)
-    if image is None:
-        raise ValueError("refused")
-    if header.format == "TIFF" and header.orientation != 1:
-        image = _unoriented(image, header.orientation)  # OpenCV orients TIFF files whatever the flags say
-    if image.ndim == 2:
-        image = image[..., None]
-    if color == "ANY_DATA":
-        return image
-    return _recolored(_as_rgb(image) if as_stored else image, color)
-
-
-def _as_rgb(image: np.ndarray) -> np.ndarray:
-    """An image as stored, without its alpha and with gray repeated."""
-    return image[..., :3] if image.shape[2] >= 3 else np.repeat(image[..., :1], 3, axis=2)
-
-
-def _opencv_as_stored(data: np.ndarray, header: Header) -> np.ndarray | None:
-    image = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
-    if image is None or image.ndim == 2:
-        return image
-    if header.channels == 2:
-        return image[..., [0, 3]]
-    if header.channels == 3 and image.shape[2] == 4:
-        image = image[..., :3]
-    return image[..., [2, 1, 0, 3][: image.shape[2]]]
-
-
-def _pillow(data: np.ndarray, header: Header, color: str) -> np.ndarray:
-    picture = Image.open(io.BytesIO(data.tobytes()))
-    if picture.size != (header.width, header.height):
-        raise ValueError(f"reads a size of {picture.size[0]} x {picture.size[1]}")
-    if color == "ANY_DATA" and picture.mode in ("P", "PA"):
-        picture = picture.convert("RGBA" if header.alpha else "RGB")
-    elif color == "ANY_DATA" and picture.mode == "1":
-        picture = picture.convert("L")
-    elif color != "ANY_DATA" and picture.mode not in ("I;16", "I", "F"):
-        picture = picture.convert("RGB")
-    image = np.array(picture)
-    if picture.mode == "I":  # what Pillow makes of 16-bit gray
-        image = image.astype(np.uint16)
-    image = image if image.ndim == 3 else image[..., None]
-    return image if color == "ANY_DATA" else _recolored(_as_rgb(image), color)
-
-
-def _recolored(rgb: np.ndarray, color: str) -> np.ndarray:
-    """RGB of any dtype in another colour space."""
-    if color == "RGB" or rgb.shape[2] == 1:
-        return rgb
-    if color == "BGR":
-        return rgb[..., ::-1]
-    if color == "GRAY" and rgb.dtype == _UINT8:
-        return cv2.cvtColor(np.ascontiguousarray(rgb), cv2.COLOR_RGB2GRAY)[..., None]
-    if color == "GRAY":
-        result = cv2.transform(rgb.astype(np.float32), _TO_GRAY)
-        result = result if result.ndim == 3 else result[..., None]
-        return result if rgb.dtype.kind == "f" else np.rint(result).astype(rgb.dtype)
-    largest = 1.0 if rgb.dtype.kind == "f" else np.iinfo(rgb.dtype).max
-    result = cv2.transform(rgb.astype(np.float32) * np.float32(255 / largest), _TO_YCBCR)
-    return np.clip(np.rint(result), 0, 255).astype(np.uint8)
-
-
 def convert_range(image: np.ndarray, out: np.ndarray) -> np.ndarray:
     """Copies `image` into `out`; values keep their share of the type's range (0 to 1 in floating point)."""
     if image.dtype == out.dtype or image.dtype.kind == out.dtype.kind == "f":
@@ -278,19 +193,3 @@ def convert_range(image: np.ndarray, out: np.ndarray) -> np.ndarray:
         out[:] = np.where(scaled >= limit, 0, scaled)
         out[scaled >= limit] = limit
     return out
-
-
-def _oriented(image: np.ndarray, orientation: int) -> np.ndarray:
-    """A view with the EXIF orientation (1 to 8) applied."""
-    if orientation >= 5:
-        image = image.swapaxes(0, 1)
-    if orientation in (3, 4, 7, 8):
-        image = image[::-1]
-    if orientation in (2, 3, 6, 7):
-        image = image[:, ::-1]
-    return image
-
-
-def _unoriented(image: np.ndarray, orientation: int) -> np.ndarray:
-    """The inverse of `_oriented`: a quarter turn to the right is undone by one to the left."""
-    return _oriented(image, {6: 8, 8: 6}.get(orientation, orientation))

@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,30 @@ import numba
 import numpy as np
 from numba.core import caching, dispatcher
 from numba.core.serialize import dumps
+from numba.np import linalg
 
 log = logging.getLogger("pipeflow.kernels")
+
+
+def _look_for_scipy_only(ensure_blas: Callable[[], None]) -> Callable[[], None]:
+    """Numba imports the whole of scipy.linalg only to see whether it is there, a third of the time to the first batch.
+
+    While Numba's array functions are being loaded, looking for it is enough. Functions of the user's that do linear
+    algebra ask again when they are compiled, and then it is imported.
+    """
+
+    def ensure() -> None:
+        arrays = sys.modules.get("numba.np.arraymath")
+        if arrays is None or hasattr(arrays, "_HAVE_BLAS"):
+            ensure_blas()
+        elif find_spec("scipy") is None:
+            raise ImportError("scipy is required for linear algebra")
+
+    return ensure
+
+
+if hasattr(linalg, "ensure_blas"):
+    linalg.ensure_blas = _look_for_scipy_only(linalg.ensure_blas)
 
 # Types that elements are moved as where nobody computes with them: one compiled kernel an element size.
 RAW = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
