@@ -31,9 +31,12 @@ SETUP = setup.cfg pyproject.toml tools/environment.sh
 .venvs/test-3.%/.ready: $(SETUP)
 	@$(ENVIRONMENT) "$$(sh tools/find_python.sh 3.$*)" -e ".[test]"
 
-# Frameworks are pinned: tests/last_runs.md says which versions were tried.
+# Frameworks are pinned: tests/last_runs.md says which versions were tried. The CPU build of torch comes from an index
+# of its own; that of PyPI would bring some gigabytes of CUDA.
+TORCH = torch==2.13.0+cpu --retries 1 --extra-index-url https://download.pytorch.org/whl/cpu
+
 .venvs/adapters/.ready: $(SETUP)
-	@$(ENVIRONMENT) "$(PYTHON)" -e ".[test,ray,jax]" torch==2.13.0 keras
+	@FIRST="$(TORCH)" $(ENVIRONMENT) "$(PYTHON)" -e ".[test,ray,jax]" torch==2.13.0+cpu keras lightning datasets
 
 .venvs/nvrtc/.ready: $(SETUP)
 	@$(ENVIRONMENT) "$(PYTHON)" -e ".[image,audio,cuda13]" pytest pytest-timeout
@@ -46,7 +49,7 @@ CUDA ?= 13
 	@$(ENVIRONMENT) "$(PYTHON)" -e ".[test]"
 
 .venvs/torch/.ready: tools/environment.sh
-	@$(ENVIRONMENT) "$(PYTHON)" torch==2.13.0 numpy --extra-index-url https://download.pytorch.org/whl/cpu
+	@FIRST="$(TORCH)" $(ENVIRONMENT) "$(PYTHON)" numpy
 
 .venvs/dali/.ready: tools/environment.sh
 	@$(ENVIRONMENT) "$(PYTHON)" nvidia-dali-cuda120==2.4.0 numpy opencv-python-headless

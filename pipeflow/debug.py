@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from pipeflow.backends.cpu import Arena, HeapPool
-from pipeflow.declare import Call, Request
+from pipeflow.declare import Call, Ending, Request
+from pipeflow.executor import Delivered
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.steps import Placement, SampleStep, SourceStep, WholeStep, sample_step
 from pipeflow.graph import DataNode, GraphNode, Recorder, collect_outputs, recording
@@ -48,6 +49,7 @@ class DebugRecorder(Recorder):
         self.batch.epoch, self.batch.iteration, self.batch.epochs = run.epoch, run.iteration, run.epoch
         self.slots: dict[Any, int] = {}
         self.plan = Plan((), (), (), ())
+        self.unread: dict[str, SourceStep] = dict(run._sources)  # what this batch has not asked yet
 
     def _record(self, call: Call, inputs: Any, member: int = 0, scope: Any = None) -> Any:
         before = len(self.graph.nodes)
@@ -129,21 +131,14 @@ class DebugRecorder(Recorder):
         return self.batch.size
 
     def _read(self, node: GraphNode, step: Step) -> None:
-        request = Request(self.run.batch_size, self.run.epoch, self.run.iteration, self.run.position, step.key or 0)
-        source = self.run.source(node.name, lambda: SourceStep(self.plan, step, len(self.batch.origins)))
+        source = self.run.source_step(node.name, lambda: SourceStep(self.plan, step, len(self.batch.origins)))
+        self.unread.pop(node.name, None)
         source.step = step
-        if not node.op.fetches:
-            size = source.run(self.batch, request, self.run.pool)
-        else:
-            feed = source.source.next(request)
-            size = feed.size
-            self.batch.origins[source.number] = feed.source_info
-            if feed.positions is not None:
-                self.batch.positions = feed.positions
-            if feed.epochs is not None:
-                self.batch.epochs = feed.epochs
-            rows = [source.source.fetch(int(index)) for index in feed.outputs[0]]  # type: ignore[attr-defined]
-            for position, slot in enumerate(step.outputs):
+        size = source.run(self.batch, self._request(step), self.run.pool)
+        if node.op.fetches:
+            slots = step.outputs
+            rows = [source.source.fetch(int(index)) for index in self.batch.values[slots[0]]]  # type: ignore[attr-defined]
+            for position, slot in enumerate(slots):
                 self.batch.values[slot] = [row[position] if isinstance(row, tuple) else row for row in rows]
                 self.batch.layouts[slot] = node.specs[position].layout or ""
         if self.batch.size and size != self.batch.size:
@@ -154,6 +149,18 @@ class DebugRecorder(Recorder):
         if len(self.batch.positions) != size:
             self.batch.positions = np.arange(self.run.position, self.run.position + size)
 
+    def _request(self, step: Step) -> Request:
+        # A reader that ends its epoch gives fewer samples; the other sources are then asked for as many.
+        wanted = self.batch.size if len(self.batch.positions) else self.run.batch_size
+        return Request(wanted, self.run.epoch, self.run.iteration, self.run.position, step.key or 0, self.run.ending)
+
+    def skip_unread(self) -> None:
+        """Lets the readers that a failed definition did not come to pass over this batch, so that all keep step."""
+        for item in self.unread.values():
+            if item.op.fetches:
+                feed = item.source.next(self._request(item.step))
+                self.batch.ends += [item.step.name] * feed.ends_epoch
+
     def _raise(self) -> None:
         error = self.batch.failure()
         if error is not None:
@@ -161,7 +168,11 @@ class DebugRecorder(Recorder):
 
 
 class DebugRun:
-    """Runs a pipeline definition batch by batch."""
+    """Runs a pipeline definition batch by batch; to a loop over epochs it looks like an executor.
+
+    Which sources there are shows only when the definition has run: who asks earlier has the first batch made, which is kept
+    for its turn.
+    """
 
     def __init__(self, define: Callable[[], Any], seed: int, batch_size: int, enable_conditionals: bool = False) -> None:
         self.define = define
@@ -172,13 +183,21 @@ class DebugRun:
         self.epoch = 0
         self.iteration = 0
         self.position = 0
+        self.ending: Ending = "partial"  # as loops over epochs mostly want it; run() asks for "fill"
+        self.ended = False
+        self.ends: frozenset[str] = frozenset()
         self._sources: dict[str, SourceStep] = {}
         self._waiting: dict[str, list[tuple[Any, str | None]]] = {}
+        self._held: Delivered | StopIteration | None = None
+        self._ran = False
+        self._outputs = 0
+        self._after: dict[str, Any] = {"epoch": 0, "iteration": 0, "position": 0, "states": {}}
 
-    def source(self, name: str, make: Callable[[], SourceStep]) -> SourceStep:
+    def source_step(self, name: str, make: Callable[[], SourceStep]) -> SourceStep:
         """The source of a name; it lives from batch to batch."""
         if name not in self._sources:
             self._sources[name] = make()
+            self._after["states"][name] = self._sources[name].state(False)
         for data, layout in self._waiting.pop(name, []):
             self._sources[name].source.feed(data, layout)  # type: ignore[attr-defined]
         return self._sources[name]
@@ -187,24 +206,142 @@ class DebugRun:
         """Keeps a batch for an external source until the definition reaches it."""
         self._waiting.setdefault(name, []).append((data, layout))
 
-    def run(self) -> tuple[TensorListCPU, ...]:
-        """One batch."""
-        recorder = DebugRecorder(self)
-        with recording(recorder):
-            recorder.session.enabled = self.enable_conditionals
-            returned = recorder.session.call(self.define)()
-            edges = collect_outputs(recorder, returned)
-        nodes = [DataNode(recorder, recorder.graph.nodes[edge.node], edge.index) for edge in edges]
-        self.iteration += 1
-        self.position += recorder.batch.size
-        outputs = [recorder.value(node) for node in nodes]
-        return tuple(
-            TensorListCPU([np.array(sample) for sample in batch.samples()], batch.layout()) for batch in outputs
-        )
+    # What a loop asks.
 
-    def reset(self) -> None:
-        """Starts the next epoch."""
-        for item in self._sources.values():
+    @property
+    def sources(self) -> list[SourceStep]:
+        """The sources that the definition has."""
+        self._look()
+        return list(self._sources.values())
+
+    @property
+    def readers(self) -> list[SourceStep]:
+        """The sources whose epochs follow each other without a reset."""
+        return [item for item in self.sources if item.op.fetches]
+
+    @property
+    def num_outputs(self) -> int:
+        """The number of outputs that the definition returns."""
+        self._look()
+        return self._outputs
+
+    def source(self, name: str) -> Any:
+        """The source object behind an operator's name, None if there is none."""
+        return next((item.source for item in self.sources if item.step.name == name), None)
+
+    @property
+    def in_flight(self) -> int:
+        """None: a batch that was made to look at is made for nobody."""
+        return 0
+
+    def fill(self, ahead: int, needed: int = 1) -> None:
+        """Nothing runs ahead."""
+
+    def time_operators(self, on: bool) -> None:
+        """Operators are not timed."""
+
+    def slowest(self) -> str:
+        """Not known."""
+        return ""
+
+    def state(self) -> dict[str, Any]:
+        """Where the run stands after the last batch that was taken."""
+        return dict(self._after)
+
+    def go_to(self, state: dict[str, Any], ending: Ending) -> None:
+        """Goes back to a state; ``ending`` says how readers end their epochs from now on."""
+        self.ending = ending
+        if self._held is not None and not self.readers:
+            return  # the batch that is kept would be the same
+        self._held = None
+        for name, item in self._sources.items():
+            item.restore(state["states"][name])
+        self.ended = False
+        self.epoch, self.iteration, self.position = state["epoch"], state["iteration"], state["position"]
+        self._after = {**state, "states": dict(state["states"])}
+
+    def next_epoch(self) -> None:
+        """Leaves an epoch that has begun for the next one."""
+        if not self.readers:
+            self.reset(rewind=True)
+            return
+        self.go_to(self._after, self.ending)
+        for item in self.readers:
+            item.source.next_epoch()  # type: ignore[attr-defined]
+        self._after = self._here()
+
+    def reset(self, rewind: bool = False) -> None:
+        """Starts the next epoch; ``rewind`` restarts sources that nobody told how to cycle."""
+        self._held = None
+        for name, item in self._sources.items():
+            if item.op.fetches:  # a reader goes back to the samples of a batch that is dropped
+                item.source.restore(self._after["states"][name])
             item.source.reset()
+            if rewind and hasattr(item.source, "rewind"):
+                item.source.rewind()
+        self.ended = False
         self.epoch += 1
         self.iteration = self.position = 0
+        self._after = self._here()
+
+    def take(self) -> Delivered:
+        """The next batch, or StopIteration at the end of the epoch."""
+        delivered, self._held = self._held, None
+        if delivered is None:
+            if self.ended:
+                raise StopIteration
+            try:
+                delivered = self._run()
+            finally:
+                self._after = self._here()
+        else:
+            self._after = self._here()
+        if isinstance(delivered, StopIteration):
+            raise delivered
+        return delivered
+
+    def _look(self) -> None:
+        """Makes the first batch, where none has been made, to learn which sources and outputs there are."""
+        if self._ran:
+            return
+        try:
+            self._held = self._run()
+        except StopIteration as end:
+            self._held = end
+        except Exception:
+            self._after = self._here()
+            raise
+
+    def _count(self, batch: BatchRun) -> None:
+        self.iteration += 1
+        self.position += batch.size
+        self.ends = frozenset(batch.ends)
+
+    def _here(self) -> dict[str, Any]:
+        states = {name: item.state(False) for name, item in self._sources.items()}
+        return {"epoch": self.epoch, "iteration": self.iteration, "position": self.position, "states": states}
+
+    def _run(self) -> Delivered:
+        recorder = DebugRecorder(self)
+        batch = recorder.batch
+        batch.epoch, batch.iteration, batch.epochs = self.epoch, self.iteration, self.epoch
+        try:
+            with recording(recorder):
+                recorder.session.enabled = self.enable_conditionals
+                returned = recorder.session.call(self.define)()
+                edges = collect_outputs(recorder, returned)
+        except StopIteration:
+            self._ran = self.ended = True
+            raise
+        except Exception:  # a batch that fails is consumed whole, as elsewhere
+            recorder.skip_unread()
+            self._count(batch)
+            raise
+        self._count(batch)
+        self._ran, self._outputs = True, len(edges)
+        nodes = [DataNode(recorder, recorder.graph.nodes[edge.node], edge.index) for edge in edges]
+        outputs = [recorder.value(node) for node in nodes]
+        copies = [TensorListCPU([np.array(sample) for sample in values.samples()], values.layout()) for values in outputs]
+        return Delivered(
+            tuple(copies), self.iteration - 1, self.epoch, self.iteration - 1, batch.size, batch.positions, batch.padding
+        )

@@ -40,6 +40,9 @@ NO_EFFECT = {
     "concurrency": "all stages of all batches in flight run side by side",
     "py_callback_pickler": "functions travel to worker processes by cloudpickle",
 }
+NOT_COMPILED = (
+    "a debug pipeline runs its definition line by line: it has no plan, no schedule and no checkpoints; leave debug=True out"
+)
 _DEPRECATED = ("max_streams", "default_cuda_stream_priority", "experimental_exec_dynamic")
 
 
@@ -189,6 +192,8 @@ class Pipeline:
         if self._batch_size is None:
             raise ValueError("batch_size is not set: give it to the pipeline's constructor or call")
         if isinstance(self._define, _DebugDefinition):
+            if self._restored is not None:
+                raise InvalidState(f"the checkpoint cannot be taken up: {NOT_COMPILED}")
             self._debug = DebugRun(self._define.function, self._seed, self._batch_size, self._enable_conditionals)
             return
         graph = self._recorded()
@@ -255,15 +260,11 @@ class Pipeline:
                 self.feed_input(name, data)
         self.build()
         self.iter_setup()
-        if self._debug is not None:
-            return self._checked(self._debug.run())
-        assert self._executor is not None
-        self._executor.fill(1 if pipeline_inputs else self._depth)
+        self._built().fill(1 if pipeline_inputs else self._depth)
         return self._take()
 
     def _take(self) -> tuple[TensorListCPU, ...]:
-        executor = self._executor
-        assert executor is not None
+        executor = self._built()
         delivered = executor.take()
         if self._exec_pipelined and self._exec_async and self._api is types.PipelineAPIType.BASIC:
             executor.fill(self._depth - 1, needed=0)
@@ -275,8 +276,7 @@ class Pipeline:
         self._use(types.PipelineAPIType.SCHEDULED)
         self.build()
         self.iter_setup()
-        assert self._executor is not None, "a debug pipeline has no schedule"
-        self._executor.schedule()
+        self._compiled().schedule()
 
     def share_outputs(self) -> tuple[TensorListCPU, ...]:
         """The oldest scheduled batch; call release_outputs() when done with it."""
@@ -302,15 +302,16 @@ class Pipeline:
         self._check_api = enable
 
     def _use(self, api: types.PipelineAPIType) -> None:
-        used = self._executor is not None and (self._executor.in_flight or self._last is not None)
+        executor = self._executor or self._debug
+        used = executor is not None and (executor.in_flight or self._last is not None)
         if self._check_api and used and api is not self._api:
             raise RuntimeError(
                 "Mixing pipeline API type. Currently used: "
                 f"{self._api.name}, but trying to use: {api.name}; call reset() in between"
             )
         self._api = api
-        if self._executor is not None and api is not types.PipelineAPIType.ITERATOR and self._executor.ending != "fill":
-            self._executor.go_to(self._executor.state(), "fill")  # run() never ends: readers run on
+        if executor is not None and api is not types.PipelineAPIType.ITERATOR and executor.ending != "fill":
+            executor.go_to(executor.state(), "fill")  # run() never ends: readers run on
 
     def reset(self) -> None:
         """Starts the next epoch: drops batches that were not delivered and rewinds the sources that can be."""
@@ -428,11 +429,12 @@ class Pipeline:
 
     def input_feed_count(self, input_name: str) -> int:
         """How many batches to feed before run() so that nothing waits: the prefetch depth at first, then one."""
-        self.build()
-        assert self._executor is not None
-        if self._executor.source(input_name) is None:
+        executor = self._built()
+        if isinstance(executor, DebugRun):
+            return 1
+        if executor.source(input_name) is None:
             raise RuntimeError(f"there is no input {input_name!r} in this pipeline")
-        return 1 if self._last is not None or self._executor.in_flight else self._depth
+        return 1 if self._last is not None or executor.in_flight else self._depth
 
     def _checked(self, outputs: tuple[TensorListCPU, ...]) -> tuple[TensorListCPU, ...]:
         """The outputs, compared with what output_dtype, output_ndim and output_layout promise."""
@@ -449,10 +451,16 @@ class Pipeline:
 
     # Questions.
 
-    def _built(self) -> Executor:
+    def _built(self) -> Executor | DebugRun:
+        self.build()
+        executor = self._executor or self._debug
+        assert executor is not None
+        return executor
+
+    def _compiled(self) -> Executor:
         self.build()
         if self._executor is None:
-            raise InvalidState("a debug pipeline has no executor to ask")
+            raise InvalidState(NOT_COMPILED)
         return self._executor
 
     def reader_meta(self, name: str | None = None) -> dict[str, Any]:
@@ -476,7 +484,7 @@ class Pipeline:
 
     def executor_statistics(self) -> dict[str, Any]:
         """Per operator: time and, with ``enable_memory_stats``, bytes of the outputs; and the state of the memory pool."""
-        return self._built().statistics()
+        return self._compiled().statistics()
 
     def failures(self) -> list[Failure]:
         """The samples that failed and were skipped, replaced or given a value, in the order of delivery (the last 10000)."""
@@ -484,14 +492,14 @@ class Pipeline:
 
     def external_source_shm_statistics(self) -> dict[str, Any]:
         """The sizes of the shared memory that worker processes put results in, in bytes: whole, and per sample of a chunk."""
-        executor = self._built()
+        executor = self._compiled()
         capacities = executor.shared_memory()
         samples = max(1, -(-executor.options.batch_size // self._py_num_workers))
         return {"capacities": capacities, "per_sample_capacities": [size // samples for size in capacities]}
 
     def start_py_workers(self) -> None:
         """Starts the worker processes now instead of at the first run: "fork" needs it before anything starts threads."""
-        self._built().start_workers()
+        self._compiled().start_workers()
 
     def output_dtype(self) -> list[Any]:
         """The declared types of the outputs."""
@@ -517,7 +525,7 @@ class Pipeline:
         """The state after the last delivered batch, as JSON; also written to ``filename``."""
         if not self._enable_checkpointing:
             raise RuntimeError("checkpointing is off: give the pipeline enable_checkpointing=True")
-        executor = self._built()
+        executor = self._compiled()
         text = saved_state.to_json(self.plan, executor, self._place)
         if filename is not None:
             saved_state.write(filename, text)
@@ -525,11 +533,11 @@ class Pipeline:
 
     def state_dict(self) -> dict[str, Any]:
         """The same as plain data, also without ``enable_checkpointing`` where no object of the user keeps a state."""
-        return saved_state.take(self.plan, self._built(), self._place)
+        return saved_state.take(self.plan, self._compiled(), self._place)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on after the batch at which ``state_dict()`` or ``checkpoint()`` was taken, whatever was run since."""
-        self._built()
+        self._compiled()
         self._go_to(saved_state.checked(state))
 
     def _go_to(self, state: dict[str, Any]) -> None:
@@ -546,7 +554,7 @@ class Pipeline:
         for name, value in (("step", step), ("epoch", epoch)):
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
                 raise ValueError(f"{name} must be an integer of at least 0, got {value!r}")
-        executor = self._built()
+        executor = self._compiled()
         saved_state.check_seekable(self.plan)
         executor.seek(int(step), int(epoch))
         place = {"epoch": int(epoch), "step": int(step), "ended": False, "over": False, "carry": 0}
@@ -623,7 +631,7 @@ class Pipeline:
     @property
     def plan(self) -> planning.Plan:
         """What the pipeline was compiled to; print it."""
-        self._built()
+        self._compiled()
         assert self._plan is not None
         return self._plan
 
@@ -635,6 +643,8 @@ class Pipeline:
     @property
     def num_outputs(self) -> int:
         """The number of outputs."""
+        if isinstance(self._define, _DebugDefinition):
+            return self._built().num_outputs  # type: ignore[union-attr]
         return len(self._recorded().outputs)
 
     @property

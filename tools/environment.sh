@@ -2,6 +2,7 @@
 # environment.sh DIRECTORY PYTHON PIP-ARGUMENTS...
 # Makes or refreshes a virtual environment. DIRECTORY/.ready is written last and an environment that could
 # not be completed is removed, so one with the stamp is always whole; one without it is made anew.
+# $FIRST, where it is set, is installed before the rest: packages from an index of their own, which is asked for no others.
 directory=$1 python=$2
 shift 2
 [ -n "$python" ] || exit 1
@@ -13,5 +14,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 echo "making $directory"
 { [ -x "$directory/bin/python" ] || "$python" -m venv "$directory"; } || exit 1
+# shellcheck disable=SC2086  # $FIRST is a list of words
+[ -z "$FIRST" ] || "$directory/bin/python" -m pip install --quiet --disable-pip-version-check $FIRST || exit 1
 "$directory/bin/python" -m pip install --quiet --disable-pip-version-check "$@" || exit 1
 touch "$directory/.ready" && complete=yes
