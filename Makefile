@@ -13,7 +13,7 @@ help:
 	@echo "make docs           regenerate stubs, operator pages and the support table, then run every code block"
 	@echo "make bench          every benchmark, with its peers (BENCH=benchmarks/... for one)"
 	@echo "make test-all       the suite on Python 3.11, 3.12 and 3.13"
-	@echo "make test-adapters  torch, JAX, Keras and Ray adapters, for real"
+	@echo "make test-adapters  torch, Lightning, Hugging Face, JAX, Keras, TensorFlow and Ray, for real"
 	@echo "make test-oracle    compare with NVIDIA DALI 2.4.0 on the CPU"
 	@echo "make test-nvrtc     compile the CUDA kernels and run them on the CPU; needs g++, no GPU"
 	@echo "make test-gpu       the tests that need a CUDA device (CUDA=12 or 13, default 13)"
@@ -37,6 +37,10 @@ TORCH = torch==2.13.0+cpu --retries 1 --extra-index-url https://download.pytorch
 
 .venvs/adapters/.ready: $(SETUP)
 	@FIRST="$(TORCH)" $(ENVIRONMENT) "$(PYTHON)" -e ".[test,ray,jax]" torch==2.13.0+cpu keras lightning datasets
+
+# Keras with TensorFlow, apart from the others: it brings its own versions of what they need.
+.venvs/keras/.ready: $(SETUP)
+	@$(ENVIRONMENT) "$(PYTHON)" -e ".[test]" tensorflow-cpu==2.21.0 keras
 
 .venvs/nvrtc/.ready: $(SETUP)
 	@$(ENVIRONMENT) "$(PYTHON)" -e ".[image,audio,cuda13]" pytest pytest-timeout
@@ -80,8 +84,9 @@ test-all: test-3.11 test-3.12 test-3.13
 test-3.%: .venvs/test-3.%/.ready
 	.venvs/test-3.$*/bin/python -m pytest --durations=20 $(TESTS)
 
-test-adapters: .venvs/adapters/.ready
-	.venvs/adapters/bin/python -m pytest -m adapters --timeout=300 $(TESTS)
+test-adapters: .venvs/adapters/.ready .venvs/keras/.ready
+	.venvs/adapters/bin/python -m pytest -m adapters --timeout=300 --ignore=tests/adapters/tensorflow $(TESTS)
+	.venvs/keras/bin/python -m pytest -m adapters --timeout=300 tests/adapters/test_keras.py tests/adapters/tensorflow
 
 test-oracle: .venvs/test/.ready .venvs/dali/.ready
 	PIPEFLOW_ORACLE_PYTHON=$(CURDIR)/.venvs/dali/bin/python \

@@ -6,6 +6,7 @@ since everything a pipeline gives is a function of its seed and of the sample: s
 """
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ from pipeflow.pipeline import Pipeline
 
 __all__ = ["PipelineMap", "read"]
 
+PATIENCE = 5.0  # seconds, at most, before a batch is made again
+
 
 def read(
     pipeline: Pipeline,
@@ -27,38 +30,40 @@ def read(
     output_map: Sequence[str],
     *,
     epoch: int = 0,
-    retries: int | None = None,
+    retries: int = 0,
+    num_threads: int = 1,
     allow_pickle: bool = False,
     **read_options: Any,
 ) -> "ray.data.Dataset":
     """One epoch of a pipeline with a reader as a Ray Dataset, its rows made by ``num_shards`` tasks.
 
     The pipeline is not built here: its graph is sent. Python functions in it go by import path, or by value with
-    ``allow_pickle=True``. A task whose worker is lost is run again as Ray does by itself, with ``retries`` that often, and
-    then also after an OSError; the pipeline's own ``on_error`` decides about single samples. ``read_options`` are those of
-    ``ray.data.read_datasource``.
+    ``allow_pickle=True``. A task whose worker is lost is run again, which is Ray's own doing. With ``retries`` a task meets
+    an OSError (storage that was away for a moment) by making the same batch again, that often; what fails then fails the
+    task, as Ray's ``DataContext.max_errored_blocks`` counts it. The pipeline's own ``on_error`` decides about single samples.
+    ``read_options`` are those of ``ray.data.read_datasource``; give ``num_cpus`` as many as ``num_threads``.
     """
-    if isinstance(num_shards, bool) or not isinstance(num_shards, int) or num_shards < 1:
-        raise ValueError(f"num_shards must be an integer of at least 1, got {num_shards!r}")
+    for name, value, least in (("num_shards", num_shards, 1), ("retries", retries, 0), ("num_threads", num_threads, 1)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
     if pipeline.num_outputs != len(output_map):
         raise ValueError(
             f"output_map names {count_of(len(output_map), 'output')} and the pipeline has {pipeline.num_outputs}"
         )
-    source = _Source(pipeline.serialize(allow_pickle=allow_pickle), num_shards, list(output_map), epoch, allow_pickle)
-    if retries is not None:
-        given = read_options.get("ray_remote_args", {})
-        read_options["ray_remote_args"] = {"max_retries": retries, "retry_exceptions": [OSError], **given}
+    text = pipeline.serialize(allow_pickle=allow_pickle)
+    blocks = [
+        _Blocks(_sharded(text, shard, num_shards), list(output_map), epoch, retries, num_threads, allow_pickle)
+        for shard in range(num_shards)
+    ]
+    source = _Source(blocks)
     return ray.data.read_datasource(source, override_num_blocks=num_shards, **read_options)
 
 
 class _Source(Datasource):
     """The shards of a serialized pipeline as read tasks."""
 
-    def __init__(self, text: str, num_shards: int, names: list[str], epoch: int, allow_pickle: bool) -> None:
-        self._plans = [_sharded(text, shard, num_shards) for shard in range(num_shards)]
-        self._names = names
-        self._epoch = epoch
-        self._allow_pickle = allow_pickle
+    def __init__(self, blocks: "list[_Blocks]") -> None:
+        self._blocks = blocks
 
     def estimate_inmemory_data_size(self) -> int | None:
         """Not known before the samples are made."""
@@ -68,26 +73,41 @@ class _Source(Datasource):
         """One task for each shard, whatever parallelism Ray proposes."""
         del parallelism
         nothing_known = BlockMetadata(num_rows=None, size_bytes=None, input_files=None, exec_stats=None)
-        return [
-            ReadTask(_Blocks(plan, self._names, self._epoch, self._allow_pickle), nothing_known) for plan in self._plans
-        ]
+        return [ReadTask(blocks, nothing_known) for blocks in self._blocks]
 
 
 class _Blocks:
     """Makes the blocks of one shard, in the worker."""
 
-    def __init__(self, plan: str, names: list[str], epoch: int, allow_pickle: bool) -> None:
+    def __init__(
+        self, plan: str, names: list[str], epoch: int, retries: int, num_threads: int, allow_pickle: bool
+    ) -> None:  # fmt: skip
         self._plan = plan
         self._names = names
         self._epoch = epoch
+        self._retries = retries
+        self._num_threads = num_threads
         self._allow_pickle = allow_pickle
 
     def __call__(self) -> Iterator[Any]:
-        pipeline = Pipeline.deserialize(self._plan, allow_pickle=self._allow_pickle, num_threads=1)
-        pipeline.seek(0, self._epoch)
-        for batch in pipeline.epoch():
-            valid = pipeline.valid
-            yield _block({name: _column(output, valid) for name, output in zip(self._names, batch)})
+        pipeline = _loaded(self._plan, self._allow_pickle, self._num_threads)
+        step, failed = 0, 0
+        while True:
+            pipeline.seek(step, self._epoch)
+            loop = pipeline.epoch()
+            try:
+                for batch in loop:
+                    valid = pipeline.valid
+                    yield _block({name: _column(output, valid) for name, output in zip(self._names, batch)})
+                    step += 1
+                return
+            except OSError:
+                if failed == self._retries:
+                    raise
+                time.sleep(min(0.1 * 2**failed, PATIENCE))
+                failed += 1
+            finally:
+                loop.close()
 
 
 def _column(batch: Any, valid: np.ndarray) -> Any:
@@ -112,8 +132,14 @@ def _sharded(text: str, shard: int, num_shards: int) -> str:
         raise ValueError("only a reader can be divided into shards, and this pipeline has none: use PipelineMap in map_batches")
     for node in readers:
         node.setdefault("constants", {}).update(shard_id=shard, num_shards=num_shards)
-    document["settings"]["prefetch_queue_depth"] = 1
     return json.dumps(document)
+
+
+def _loaded(text: str, allow_pickle: bool, num_threads: int) -> Pipeline:
+    """A pipeline in a worker. One thread is the caller's own: handing every batch over to another one costs a tenth."""
+    ahead = num_threads > 1
+    settings = {"num_threads": num_threads, "exec_async": ahead, "exec_pipelined": ahead}
+    return Pipeline.deserialize(text, allow_pickle=allow_pickle, **settings)
 
 
 class PipelineMap:
@@ -123,9 +149,11 @@ class PipelineMap:
     The pipeline's inputs are ``fn.external_source(name=...)`` without a source; columns that are no input pass through.
     """
 
-    def __init__(self, serialized_pipeline: str, output_map: Sequence[str], allow_pickle: bool = False) -> None:
+    def __init__(
+        self, serialized_pipeline: str, output_map: Sequence[str], allow_pickle: bool = False, num_threads: int = 1
+    ) -> None:
         self._names = list(output_map)
-        self._pipeline = Pipeline.deserialize(serialized_pipeline, allow_pickle=allow_pickle, num_threads=1)
+        self._pipeline = _loaded(serialized_pipeline, allow_pickle, num_threads)
         self._pipeline.build()
         self._inputs = [item.step.name for item in self._pipeline._built().sources if hasattr(item.source, "feed")]
 

@@ -19,3 +19,14 @@ def die_once(x):
         mark.touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return np.asarray(x)
+
+
+def fail_twice(x):
+    """The number; the first two calls with 13, in whatever process, fail as storage does that is away for a moment."""
+    folder = Path(os.environ["PIPEFLOW_TEST_FOLDER"])
+    if int(x) == 13:
+        for mark in (folder / "failed once", folder / "failed twice"):
+            if not mark.exists():
+                mark.touch()
+                raise OSError("the storage is away")
+    return np.asarray(x)

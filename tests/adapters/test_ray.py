@@ -70,6 +70,26 @@ def test_a_killed_worker_loses_and_repeats_nothing(cluster, tmp_path):
     assert numbers == list(range(40))
 
 
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_a_batch_is_made_again_after_an_error_of_storage(cluster, tmp_path, num_threads):
+    """`retries` meets OSErrors; the batches before the failed one come once, the rest follows it."""
+    import ray_functions
+
+    from pipeflow.distributed.ray import read
+
+    root = files(tmp_path, 30)
+    for mark in Path(os.environ["PIPEFLOW_TEST_FOLDER"]).glob("failed *"):
+        mark.unlink()
+    options = {"num_threads": num_threads, "num_cpus": num_threads}
+    pipeline = reading(root, ray_functions.fail_twice)
+    rows = read(pipeline, 1, ["number", "same", "draw"], retries=2, **options).take_all()
+    assert sorted(int(row["number"]) for row in rows) == list(range(30))
+    for mark in Path(os.environ["PIPEFLOW_TEST_FOLDER"]).glob("failed *"):
+        mark.unlink()
+    with pytest.raises(Exception, match="the storage is away"):
+        read(pipeline, 1, ["number", "same", "draw"], **options).take_all()
+
+
 def test_map_batches_runs_a_pipeline(cluster):
     """PipelineMap feeds columns by name and passes the others through."""
     from pipeflow.distributed.ray import PipelineMap
@@ -115,6 +135,10 @@ def test_what_cannot_be_divided_is_refused(cluster):
         read(plain, 2, ["x", "y"])
     with pytest.raises(ValueError, match="num_shards must be an integer of at least 1, got 0"):
         read(plain, 0, ["x"])
+    with pytest.raises(ValueError, match="retries must be an integer of at least 0, got -1"):
+        read(plain, 2, ["x"], retries=-1)
+    with pytest.raises(ValueError, match="num_threads must be an integer of at least 1, got 0"):
+        read(plain, 2, ["x"], num_threads=0)
     function = pipeline_def(lambda: fn.python_function(fn.random.uniform(), function=lambda x: x), batch_size=2, num_threads=1)()
     with pytest.raises(TypeError, match="cannot be imported by name"):
         read(function, 2, ["x"])
