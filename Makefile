@@ -85,8 +85,8 @@ test-3.%: .venvs/test-3.%/.ready
 	.venvs/test-3.$*/bin/python -m pytest --durations=20 $(TESTS)
 
 test-adapters: .venvs/adapters/.ready .venvs/keras/.ready
-	.venvs/adapters/bin/python -m pytest -m adapters --timeout=300 --ignore=tests/adapters/tensorflow $(TESTS)
-	.venvs/keras/bin/python -m pytest -m adapters --timeout=300 tests/adapters/test_keras.py tests/adapters/tensorflow
+	.venvs/adapters/bin/python -m pytest -m adapters --timeout=300 --ignore=tests/adapters/test_tensorflow.py $(TESTS)
+	.venvs/keras/bin/python -m pytest -m adapters --timeout=300 tests/adapters/test_keras.py tests/adapters/test_tensorflow.py
 
 test-oracle: .venvs/test/.ready .venvs/dali/.ready
 	PIPEFLOW_ORACLE_PYTHON=$(CURDIR)/.venvs/dali/bin/python \

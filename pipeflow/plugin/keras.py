@@ -1,5 +1,6 @@
 """Keras 3: a pipeline as a PyDataset, and as a tf.data.Dataset where TensorFlow is installed."""
 
+import threading
 from collections.abc import Sequence
 from pkgutil import resolve_name
 from typing import Any
@@ -11,6 +12,8 @@ from pipeflow.errors import count_of
 from pipeflow.plugin.base import LastBatchPolicy, dense_array
 
 __all__ = ["PyDataset", "tf_dataset"]
+
+LOOKED_AT = 2  # at how many batches Keras looks before its first pass
 
 
 class PyDataset(keras.utils.PyDataset):
@@ -30,6 +33,10 @@ class PyDataset(keras.utils.PyDataset):
         self._policy = last_batch_policy
         self._epoch: Any = None
         self._left = 0
+        self._asked: set[int] = set()  # the indices of this epoch's batches
+        self._looked_at: dict[int, tuple[np.ndarray, ...]] = {}
+        self._within = False
+        self._lock = threading.Lock()  # TensorFlow asks from threads of its own
 
     @property
     def num_batches(self) -> int:
@@ -40,16 +47,40 @@ class PyDataset(keras.utils.PyDataset):
         return self.num_batches
 
     def __getitem__(self, index: int) -> tuple[np.ndarray, ...]:
+        # Keras looks at the first one or two batches to learn their shapes before its first pass, in which it asks for them
+        # again: they are kept. Any other index that comes again belongs to a new pass, the one before was given up.
+        with self._lock:
+            if index in self._looked_at and (self._left or self._within):
+                return self._looked_at.pop(index)
+            if not self._left or index in self._asked:
+                self._begin()
+            batch = next(self._epoch)
+            self._left -= 1
+            if not self._left:
+                next(self._epoch, None)  # the epoch has ended, as its state says
+            arrays = tuple([dense_array(output, f"output {number}") for number, output in enumerate(batch)])
+            if len(self._asked) < LOOKED_AT:
+                self._looked_at[index] = arrays
+            self._asked.add(index)
+            return arrays
+
+    def _begin(self) -> None:
+        if self._epoch is not None:
+            self._epoch.close()
+        self._epoch = self._pipeline.epoch(self._policy)
+        self._left = len(self._epoch)
+        self._asked.clear()
+        self._looked_at.clear()
+
+    def on_epoch_begin(self) -> None:
+        """Keras begins a pass, or goes on with one where ``steps_per_epoch`` ended its epoch."""
+        self._within = True
         if not self._left:
-            if self._epoch is not None:
-                self._epoch.close()
-            self._epoch = self._pipeline.epoch(self._policy)
-            self._left = len(self._epoch)
-        batch = next(self._epoch)
-        self._left -= 1
-        if not self._left:
-            next(self._epoch, None)  # the epoch has ended, as its state says
-        return tuple([dense_array(output, f"output {number}") for number, output in enumerate(batch)])
+            self._looked_at.clear()
+
+    def on_epoch_end(self) -> None:
+        """Keras ends its epoch."""
+        self._within = False
 
 
 def tf_dataset(pipeline: Any, output_signature: Sequence[Any] | None = None) -> Any:

@@ -42,3 +42,15 @@ def test_jax_training_on_four_devices(tmp_path):
 def test_ray_preparation(tmp_path):
     """All images come out, once, in the shape they were cropped to."""
     assert "200 images of (24, 24, 3), mean 0.4" in run("ray_preprocess.py", folder=tmp_path)
+
+
+def test_lightning_continues_in_the_middle_of_an_epoch(tmp_path):
+    """Stopped behind batch 7 of the second epoch and continued from Lightning's checkpoint: the same batches and weights."""
+    output = run("train_lightning.py", folder=tmp_path).splitlines()
+    assert output == ["in one go 40 batches, in parts 23 and 17", "the same batches: True", "the same weights: True"]
+
+
+def test_hugging_face_pictures(tmp_path):
+    """Every picture of the data set comes once an epoch, as a tensor."""
+    output = run("hugging_face.py", folder=tmp_path, HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path))
+    assert output.count("4 batches, the last (4, 3, 24, 24) of torch.float32, every picture once: True") == 2

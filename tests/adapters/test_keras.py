@@ -1,9 +1,8 @@
-"""The Keras adapters, for real: model.fit over a pipeline, and tf.data where TensorFlow is installed."""
+"""Keras, for real, with whichever backend is installed: model.fit over a pipeline, its length, states and mistakes."""
 
 import os
 from importlib.util import find_spec
 
-import numpy as np
 import pytest
 from loop.loops import read_numbers
 
@@ -27,6 +26,103 @@ def fn_float():
     from pipeflow import types
 
     return types.FLOAT
+
+
+def recorded(data):
+    """What Keras gets, as lists of numbers, one a batch."""
+    given = []
+    original = type(data).__getitem__
+
+    class Recording(type(data)):
+        def __getitem__(self, index):
+            batch = original(self, index)
+            given.append([round(float(x[0]) * 10) for x in batch[0]])
+            return batch
+
+    data.__class__ = Recording
+    return given
+
+
+def model():
+    import keras
+
+    result = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    result.compile(optimizer=keras.optimizers.SGD(0.05), loss="mse")
+    return result
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_every_epoch_of_fit_is_one_of_the_pipeline(built):
+    """Batches that Keras looks at to learn their shapes, or to build the model, are not lost and not trained on twice."""
+    import keras
+
+    from pipeflow.plugin.keras import PyDataset
+
+    data = PyDataset(pairs())
+    given = recorded(data)
+    network = model() if built else keras.Sequential([keras.layers.Dense(1)])
+    network.compile(optimizer="sgd", loss="mse")
+    ends = []
+
+    class Ends(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            ends.append(len(given))
+
+    network.fit(data, epochs=2, verbose=0, callbacks=[Ends()])
+    passes = [given[ends[0] - 6 : ends[0]], given[ends[0] : ends[1]]]
+    for batches in passes:
+        assert sorted(number for batch in batches for number in batch) == list(range(22))
+    assert passes[0] != passes[1]
+    given.clear()
+    network.fit(data, epochs=1, verbose=0)
+    assert sorted(number for batch in given[-6:] for number in batch) == list(range(22))
+
+
+def test_steps_per_epoch_goes_on_where_the_last_one_ended():
+    """Three epochs of two steps are one epoch of the pipeline."""
+    from pipeflow.plugin.keras import PyDataset
+
+    data = PyDataset(pairs())
+    given = recorded(data)
+    model().fit(data, epochs=3, steps_per_epoch=2, verbose=0)
+    assert sorted(number for batch in given[-6:] for number in batch) == list(range(22))
+
+
+def test_a_pass_that_is_given_up_is_followed_by_a_whole_one():
+    """An exception in the middle of fit(), and a fit() after it."""
+    import keras
+
+    from pipeflow.plugin.keras import PyDataset
+
+    class Stop(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 3:
+                raise KeyboardInterrupt
+
+    data = PyDataset(pairs())
+    given = recorded(data)
+    network = model()
+    with pytest.raises(KeyboardInterrupt):
+        network.fit(data, epochs=1, verbose=0, callbacks=[Stop()], shuffle=False)
+    given.clear()
+    network.fit(data, epochs=1, verbose=0, shuffle=False)
+    assert sorted(number for batch in given[-6:] for number in batch) == list(range(22))
+
+
+def test_evaluation_and_prediction():
+    """evaluate() and predict() see every sample once; validation_data is a pipeline of its own."""
+    from pipeflow.plugin.keras import PyDataset
+
+    network = model()
+    data = PyDataset(pairs())
+    given = recorded(data)
+    history = network.fit(PyDataset(pairs()), validation_data=data, epochs=2, verbose=0)
+    assert len(history.history["val_loss"]) == 2
+    assert sorted(number for batch in given[-6:] for number in batch) == list(range(22))
+    assert network.evaluate(data, verbose=0) >= 0
+    inputs = pipeline_def(lambda: fn.reshape(fn.cast(read_numbers(22), dtype=fn_float()), shape=[1]), batch_size=4,
+                          num_threads=1)()
+    assert network.predict(PyDataset(inputs), verbose=0).shape == (22, 1)
 
 
 def test_fit_learns_from_a_pipeline():
@@ -53,14 +149,3 @@ def test_four_outputs_are_too_many():
     four = pipeline_def(lambda: tuple(fn.random.uniform() for _ in range(4)), batch_size=2, num_threads=1)()
     with pytest.raises(ValueError, match="the pipeline has 4 outputs"):
         PyDataset(four)
-
-
-@pytest.mark.skipif(not find_spec("tensorflow"), reason="TensorFlow is not installed in this environment")
-def test_tf_data():
-    """from_generator with the pipeline's own signature; the first batch is not lost by looking at it."""
-    from pipeflow.plugin.keras import tf_dataset
-
-    dataset = tf_dataset(pairs())
-    assert [spec.shape.rank for spec in dataset.element_spec] == [2, 2]
-    values = np.concatenate([x.numpy()[:, 0] for x, _ in dataset])
-    assert sorted(np.round(values * 10).astype(int).tolist()) == list(range(22))
