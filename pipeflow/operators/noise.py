@@ -10,7 +10,7 @@ from pipeflow.declare import Arg, Out, Sample, Spec, operator
 from pipeflow.kernels import cpu as kernels
 
 
-@operator("noise.gaussian", examples=["fn.noise.gaussian(image, stddev=9.0)"])
+@operator("noise.gaussian", gpu="random", examples=["fn.noise.gaussian(image, stddev=9.0)"])
 def gaussian(data: Sample, /, *, mean: Arg[float] = 0.0, stddev: Arg[float] = 1.0, key: Any, out: Out) -> Sample:
     """Adds normally distributed noise; integers are rounded and limited to their range."""
     return kernels.noise.add_gaussian(data, key.value, mean, stddev, out)

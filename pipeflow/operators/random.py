@@ -63,7 +63,7 @@ def _no_bool(op: OpDef) -> None:
             raise RuntimeError(f"dtype {args.dtype} is not supported; use a number type")
 
 
-@operator("random.uniform", elementwise=True, examples=["fn.random.uniform(range=(0.0, 1.0), shape=(3, 2))"])
+@operator("random.uniform", elementwise=True, gpu="random", examples=["fn.random.uniform(range=(0.0, 1.0), shape=(3, 2))"])
 def uniform(
     shape_like: Sample | None = None, /, *, range: Arg[Floats] = (-1.0, 1.0), values: Arg[Floats] = None,
     dtype: DType | None = None, shape: Arg[Ints] = None, key: Any,
@@ -73,22 +73,40 @@ def uniform(
     unit = _drawn(seeds.unit(key.value, _size(extents)), extents, key)
     wanted = FLOAT if dtype is None else dtype
     if values is not None:
-        table = np.asarray(values, np.float64)
-        if table.size == 0:
-            raise RuntimeError("values must not be empty")
+        table = checked_values(values)
         if table.ndim == 1:
             return saturate(table[(unit * len(table)).astype(np.int64)], wanted)
         index = (unit * table.shape[1]).astype(np.int64)
         return saturate(np.take_along_axis(table, index.reshape(len(table), -1), 1).reshape(unit.shape), wanted)
-    low, high = _ends(range)
-    if np.any(np.asarray(low) >= high):
-        raise RuntimeError(f"Invalid range [{low}, {high}): the end must be greater than the start")
+    low, high = checked_range(range)
     numbers = _aligned(low, extents, key) + unit * (_aligned(high, extents, key) - _aligned(low, extents, key))
     if wanted.kind == "f":
         # rounding to the output type must not reach the excluded end
         top = _aligned(np.nextafter(np.asarray(high, wanted), np.asarray(low, wanted)), extents, key)
         return np.minimum(numbers.astype(wanted), top).astype(wanted)
     return saturate(numbers, wanted)
+
+
+def checked_values(values: Any) -> np.ndarray:
+    """The values to choose from, one row a sample in a column call."""
+    table = np.asarray(values, np.float64)
+    if table.size == 0:
+        raise RuntimeError("values must not be empty")
+    return table
+
+
+def checked_range(limits: Any) -> tuple[Any, Any]:
+    """The two ends, the lower one first; arrays in a column call."""
+    low, high = _ends(limits)
+    if np.any(np.asarray(low) >= high):
+        raise RuntimeError(f"Invalid range [{low}, {high}): the end must be greater than the start")
+    return low, high
+
+
+def check_probability(probability: Any) -> None:
+    """Refuses what is no probability."""
+    if np.any((np.asarray(probability) < 0) | (np.asarray(probability) > 1)):
+        raise ValueError(f"probability must lie between 0 and 1, got {probability}")
 
 
 def _ends(limits: Any) -> tuple[Any, Any]:
@@ -105,7 +123,7 @@ uniform.infer(_infer_as(FLOAT))
 _no_bool(uniform)
 
 
-@operator("random.normal", elementwise=True)
+@operator("random.normal", elementwise=True, gpu="random")
 def normal(
     shape_like: Sample | None = None, /, *, mean: Arg[float] = 0.0, stddev: Arg[float] = 1.0,
     dtype: DType | None = None, shape: Arg[Ints] = None, key: Any,
@@ -121,14 +139,13 @@ normal.infer(_infer_as(FLOAT))
 _no_bool(normal)
 
 
-@operator("random.coin_flip", elementwise=True)
+@operator("random.coin_flip", elementwise=True, gpu="random")
 def coin_flip(
     shape_like: Sample | None = None, /, *, probability: Arg[float] = 0.5, dtype: DType | None = None,
     shape: Arg[Ints] = None, key: Any,
 ) -> Sample:  # fmt: skip
     """1 with the given probability, else 0."""
-    if np.any((np.asarray(probability) < 0) | (np.asarray(probability) > 1)):
-        raise ValueError(f"probability must lie between 0 and 1, got {probability}")
+    check_probability(probability)
     extents = _shape(shape, shape_like)
     unit = _drawn(seeds.unit(key.value, _size(extents)), extents, key)
     return (unit < _aligned(probability, extents, key)).astype(INT32 if dtype is None else dtype)

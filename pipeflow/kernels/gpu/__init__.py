@@ -49,6 +49,7 @@ NORMALIZED = [
 INSTANCES: dict[str, list[str]] = {
     "cast.cu": [*[f"cast<{kind}>" for kind in COMPUTED], "line<float>", "line<double>"],
     "color.cu": ["colors<3, 3>", "colors<3, 1>", "colors<1, 3>"],
+    "random.cu": ["random_numbers", "gaussian_noise"],
     "reduce.cu": [
         *[f"{name}<{kind}>" for name in ("reduce", "finish") for kind in ACCUMULATED],
         *[f"reduce_span<{kind}, {inner}>" for kind in ACCUMULATED for inner in (1, 3)],

@@ -1,0 +1,72 @@
+"""Random numbers and noise on the GPU: the CPU's numbers, from the same keys."""
+
+from typing import Any
+
+import numpy as np
+
+from pipeflow.device_calls import DeviceCall, Item, row_type
+from pipeflow.kernels.gpu import TYPE_CODES
+from pipeflow.operators import noise, random
+from pipeflow.operators.on_gpu.elementwise import blocks_of
+from pipeflow.types import saturate
+
+UNIFORM, LISTED, NORMAL, COIN = range(4)  # enum Distribution of random.cu
+RANDOM_ROW = row_type(
+    output="u8", values="u8", key="u8", low="f8", high="f8", top="f8", total="i8", listed="i4", distribution="i4",
+    output_type="i4",
+)  # fmt: skip
+NOISE_ROW = row_type(
+    input="u8", output="u8", key="u8", total="i8", mean="f4", deviation="f4", input_type="i4", output_type="i4"
+)  # fmt: skip
+
+
+def _launch(call: DeviceCall, distribution: int, values: list[tuple[float, float, float]], listed: Any = None) -> None:
+    """A row an item: ``values`` are low, high and top, ``listed`` the address and the length of each item's list."""
+    rows = [
+        (x.output.address, address, x.key, *numbers, x.output.size, length, distribution, TYPE_CODES[x.output.dtype])
+        for x, numbers, (address, length) in zip(call.items, values, listed or [(0, 0)] * len(values), strict=True)
+    ]
+    call.launch("random.cu:random_numbers", np.array(rows, RANDOM_ROW), blocks_of(call.items))
+
+
+def _limits(item: Item) -> tuple[float, float, float]:
+    low, high = random.checked_range(item.args.range)
+    dtype = item.output.dtype
+    top = float(np.nextafter(np.asarray(high, dtype), np.asarray(low, dtype))) if dtype.kind == "f" else 0.0
+    return float(low), float(high), top
+
+
+@random.uniform.gpu
+def _(call: DeviceCall) -> None:
+    if call.items[0].args.values is None:
+        _launch(call, UNIFORM, [_limits(item) for item in call.items])
+        return
+    tables = [saturate(random.checked_values(x.args.values), x.output.dtype).astype(np.float64) for x in call.items]
+    places = np.cumsum([0, *[len(table) for table in tables]])
+    address = call.upload(np.concatenate(tables))
+    listed = [(address + 8 * int(place), len(table)) for place, table in zip(places, tables)]
+    _launch(call, LISTED, [(0.0, 0.0, 0.0)] * len(tables), listed)
+
+
+@random.normal.gpu
+def _(call: DeviceCall) -> None:
+    _launch(call, NORMAL, [(item.args.mean, item.args.stddev, 0.0) for item in call.items])
+
+
+@random.coin_flip.gpu
+def _(call: DeviceCall) -> None:
+    for item in call.items:
+        random.check_probability(item.args.probability)
+    _launch(call, COIN, [(item.args.probability, 0.0, 0.0) for item in call.items])
+
+
+@noise.gaussian.gpu
+def _(call: DeviceCall) -> None:
+    rows = [
+        (
+            x.input.address, x.output.address, x.key, x.output.size, x.args.mean, x.args.stddev, TYPE_CODES[x.input.dtype],
+            TYPE_CODES[x.output.dtype],
+        )
+        for x in call.items
+    ]  # fmt: skip
+    call.launch("random.cu:gaussian_noise", np.array(rows, NOISE_ROW), blocks_of(call.items))
