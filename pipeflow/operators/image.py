@@ -308,10 +308,16 @@ def blur_windows(sigma: Any, sizes: Any, axes: int) -> list[np.ndarray]:
     return windows
 
 
+def some_pixels(shape: tuple[int, ...]) -> None:
+    """Refuses an empty image."""
+    if 0 in shape:
+        raise ValueError(f"the image has no pixels: shape {shape}")
+
+
 BLUR_LAYOUTS = "HWC FHWC DHWC FDHWC CHW FCHW CDHW FCDHW HW FHW DHW"
 
 
-@operator("gaussian_blur", layouts=BLUR_LAYOUTS, sequences=True, examples=["fn.gaussian_blur(image, sigma=1.5)"])
+@operator("gaussian_blur", layouts=BLUR_LAYOUTS, sequences=True, gpu="image", examples=["fn.gaussian_blur(image, sigma=1.5)"])
 def gaussian_blur(
     image: Sample, /, *, sigma: Arg[Floats] = (0.0,), window_size: Arg[Ints] = (0,), dtype: DType | None = None,
     out: Out, layouts: Any,
@@ -325,8 +331,7 @@ def gaussian_blur(
     layout = layouts[0]
     axes = spatial(layout)
     windows = blur_windows(sigma, window_size, len(axes))
-    if not image.size:
-        raise ValueError(f"the image has no pixels: shape {image.shape}")
+    some_pixels(image.shape)
     if layout[0] == "C":
         for plane, target in zip(image, out, strict=True):
             kernels.filters.filter_separable(plane, windows, target)

@@ -49,6 +49,10 @@ NORMALIZED = [
 INSTANCES: dict[str, list[str]] = {
     "cast.cu": [*[f"cast<{kind}>" for kind in COMPUTED], "line<float>", "line<double>"],
     "color.cu": ["colors<3, 3>", "colors<3, 1>", "colors<1, 3>"],
+    "filter.cu": [
+        *[f"blur<{source}, {target}>" for source in ("unsigned char", "float") for target in ("unsigned char", "float")],
+        "filter_axis<unsigned char, float>", "filter_axis<float, float>", "filter_axis<float, unsigned char>",
+    ],
     "random.cu": ["random_numbers", "gaussian_noise"],
     "reduce.cu": [
         *[f"{name}<{kind}>" for name in ("reduce", "finish") for kind in ACCUMULATED],

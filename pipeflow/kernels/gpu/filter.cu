@@ -1,0 +1,100 @@
+// Separable filters with mirrored borders (the border pixel is not repeated), in float, fused and in the CPU's order.
+#include "elements.cuh"
+
+const int TALL = 16, WIDE = 128, MARGIN = 192;  // rows and elements of a tile; what it may need beside it
+const int FOUR = 4;                             // rows of a thread
+const int THREADS = 256;
+
+__device__ __forceinline__ long long reflected(long long index, long long size) {
+  if (size == 1) return 0;
+  while (index < 0 || index >= size) index = index < 0 ? -index : 2 * (size - 1) - index;
+  return index;
+}
+
+struct BlurRow {
+  const void* input;
+  void* output;
+  const float* heights;  // windows of odd lengths
+  const float* widths;
+  long long height, width;  // width: elements of a row, pixels of `pixel` values
+  int pixel, above, beside;
+};
+
+// Both axes of images at once: a block filters down the columns of its tile and of the margins beside it, then along the rows.
+template <class In, class Out>
+__global__ void blur(const BlurRow* __restrict__ rows, const int* __restrict__ first, int count) {
+  __shared__ float middle[TALL][WIDE + 2 * MARGIN];
+  const Place place = place_of_block(first, count);
+  const BlurRow row = rows[place.row];
+  const long long across = (row.width + WIDE - 1) / WIDE, down = (row.height + TALL - 1) / TALL;
+  const long long left = place.block % across * WIDE, top = place.block / across % down * TALL;
+  const long long plane = place.block / across / down * row.height * row.width;
+  const In* input = (const In*)row.input + plane;
+  Out* output = (Out*)row.output + plane;
+  const int margin = row.beside * row.pixel, span = WIDE + 2 * margin;
+  const long long pixels = row.width / row.pixel;
+  for (int i = (int)threadIdx.x; i < span * (TALL / FOUR); i += THREADS) {
+    const int column = i % span, group = i / span * FOUR;
+    const long long x = left + column - margin;
+    if (x >= row.width + margin || top + group >= row.height) continue;
+    const long long shifted = x + margin, pixel = shifted / row.pixel;  // not negative, so the division rounds down
+    const long long at = reflected(pixel - row.beside, pixels) * row.pixel + (shifted - pixel * row.pixel);
+    const long long start = top + group - row.above;
+    const auto value = [&](long long y) { return (float)input[reflected(y, row.height) * row.width + at]; };
+    float sum[FOUR] = {}, v0 = value(start), v1 = value(start + 1), v2 = value(start + 2);
+    for (int k = 0; k <= 2 * row.above; ++k) {
+      const float v3 = value(start + k + 3), weight = row.heights[k];
+      sum[0] = __fmaf_rn(v0, weight, sum[0]);
+      sum[1] = __fmaf_rn(v1, weight, sum[1]);
+      sum[2] = __fmaf_rn(v2, weight, sum[2]);
+      sum[3] = __fmaf_rn(v3, weight, sum[3]);
+      v0 = v1;
+      v1 = v2;
+      v2 = v3;
+    }
+#pragma unroll
+    for (int j = 0; j < FOUR; ++j) middle[group + j][column] = sum[j];
+  }
+  __syncthreads();
+  const int column = (int)threadIdx.x % WIDE;
+  const long long x = left + column;
+  for (int group = (int)threadIdx.x / WIDE * FOUR; group < TALL; group += THREADS / WIDE * FOUR) {
+    if (x >= row.width || top + group >= row.height) continue;
+    float sum[FOUR] = {};
+    for (int k = 0; k <= 2 * row.beside; ++k) {
+      const float weight = row.widths[k];
+#pragma unroll
+      for (int j = 0; j < FOUR; ++j) sum[j] = __fmaf_rn(middle[group + j][column + k * row.pixel], weight, sum[j]);
+    }
+#pragma unroll
+    for (int j = 0; j < FOUR; ++j)
+      if (top + group + j < row.height) output[(top + group + j) * row.width + x] = saturated<Out>(sum[j]);
+  }
+}
+
+struct PassRow {
+  const void* input;
+  void* output;
+  const float* window;
+  long long total, extent, inner;
+  int radius;
+};
+
+// One axis of (outer, extent, inner): the depth of volumes, and windows that are too wide for a tile.
+template <class In, class Out>
+__global__ void filter_axis(const PassRow* __restrict__ rows, const int* __restrict__ first, int count) {
+  const Place place = place_of_block(first, count);
+  const PassRow row = rows[place.row];
+  over_eights(place.block, row.total, [&](long long begin) {
+    for (long long i = begin; i < min(begin + EIGHT, row.total); ++i) {
+      const long long outer = i / row.inner, inside = i - outer * row.inner;
+      const long long at = outer % row.extent, base = (outer - at) * row.inner + inside;
+      float sum = 0;
+      for (int k = 0; k <= 2 * row.radius; ++k) {
+        const long long from = reflected(at + k - row.radius, row.extent);
+        sum = __fmaf_rn((float)((const In*)row.input)[base + from * row.inner], row.window[k], sum);
+      }
+      ((Out*)row.output)[i] = saturated<Out>(sum);
+    }
+  });
+}

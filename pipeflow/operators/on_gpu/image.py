@@ -1,0 +1,94 @@
+"""Blurring on the GPU."""
+
+import math
+
+import numpy as np
+
+from pipeflow.device_calls import DeviceCall, View, ceil_div, row_type
+from pipeflow.kernels.gpu import TYPES
+from pipeflow.operators import image
+from pipeflow.operators.geometry import spatial
+from pipeflow.operators.on_gpu.elementwise import BLOCK, cast_views
+
+TALL, WIDE, MARGIN = 16, 128, 192  # of filter.cu
+DIRECT = {np.dtype(np.uint8), np.dtype(np.float32)}  # what the kernels read and write themselves
+FLOAT = np.dtype(np.float32)
+
+BLUR_ROW = row_type(
+    input="u8", output="u8", heights="u8", widths="u8", height="i8", width="i8", pixel="i4", above="i4", beside="i4"
+)  # fmt: skip
+PASS_ROW = row_type(input="u8", output="u8", window="u8", total="i8", extent="i8", inner="i8", radius="i4")
+
+
+def in_scratch(call: DeviceCall, views: list[View]) -> list[View]:
+    """Arrays of the same shapes in FLOAT, for what lies between two launches."""
+    places = np.cumsum([0, *[ceil_div(4 * view.size, 16) * 16 for view in views]])
+    address = call.scratch(int(places[-1]))
+    return [View(address + int(place), view.shape, FLOAT) for view, place in zip(views, places)]
+
+
+def launch_passes(
+    call: DeviceCall, sources: list[View], targets: list[View], windows: list[tuple[int, int]], axes: list[int]
+) -> None:
+    """Filters one axis of each array; ``windows`` are addresses and lengths."""
+    rows = [
+        (source.address, target.address, address, source.size, source.shape[axis], math.prod(source.shape[axis + 1 :]), size // 2)
+        for source, target, (address, size), axis in zip(sources, targets, windows, axes, strict=True)
+    ]
+    kernel = f"filter.cu:filter_axis<{TYPES[sources[0].dtype.name]}, {TYPES[targets[0].dtype.name]}>"
+    call.launch(kernel, np.array(rows, PASS_ROW), [ceil_div(source.size, BLOCK) for source in sources])
+
+
+@image.gaussian_blur.gpu
+def _(call: DeviceCall) -> None:
+    items = call.items
+    windows, axes = [], []
+    for item in items:
+        letters = spatial(item.layouts[0])
+        axes.append(letters[-2:])
+        windows.append(image.blur_windows(item.args.sigma, item.args.window_size, len(letters)))
+        image.some_pixels(item.input.shape)
+    joined = np.concatenate([window for own in windows for window in own])
+    start, tables = call.upload(joined), []
+    for own in windows:
+        tables.append([])
+        for window in own:
+            tables[-1].append((start, len(window)))
+            start += window.nbytes
+    sources, targets = [item.input for item in items], [item.output for item in items]
+    if sources[0].dtype not in DIRECT:
+        sources = cast_views(call, sources, in_scratch(call, sources))
+    if targets[0].dtype not in DIRECT:
+        targets = in_scratch(call, targets)
+    if len(windows[0]) == 3:
+        deep = in_scratch(call, sources)
+        depths = [spatial(item.layouts[0])[0] for item in items]
+        launch_passes(call, sources, deep, [own[0] for own in tables], depths)
+        sources = deep
+    wide = [_margin(source, own, pair) > MARGIN for source, own, pair in zip(sources, tables, axes, strict=True)]
+    if any(wide):
+        middle = in_scratch(call, sources)
+        launch_passes(call, sources, middle, [own[-2] for own in tables], [pair[0] for pair in axes])
+        launch_passes(call, middle, targets, [own[-1] for own in tables], [pair[1] for pair in axes])
+    else:
+        _launch_blur(call, sources, targets, tables, axes)
+    if targets[0] != items[0].output:
+        cast_views(call, targets, [item.output for item in items])
+
+
+def _margin(source: View, own: list[tuple[int, int]], pair: list[int]) -> int:
+    return own[-1][1] // 2 * math.prod(source.shape[pair[1] + 1 :])
+
+
+def _launch_blur(
+    call: DeviceCall, sources: list[View], targets: list[View], tables: list[list[tuple[int, int]]], axes: list[list[int]]
+) -> None:
+    rows, blocks = [], []
+    for source, target, own, (vertical, horizontal) in zip(sources, targets, tables, axes, strict=True):
+        height, pixel = source.shape[vertical], math.prod(source.shape[horizontal + 1 :])
+        width = source.shape[horizontal] * pixel
+        (heights, tall), (widths, wide) = own[-2:]
+        rows.append((source.address, target.address, heights, widths, height, width, pixel, tall // 2, wide // 2))
+        blocks.append(math.prod(source.shape[:vertical]) * ceil_div(height, TALL) * ceil_div(width, WIDE))
+    kernel = f"filter.cu:blur<{TYPES[sources[0].dtype.name]}, {TYPES[targets[0].dtype.name]}>"
+    call.launch(kernel, np.array(rows, BLUR_ROW), blocks)
