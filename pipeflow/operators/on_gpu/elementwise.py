@@ -34,24 +34,20 @@ def blocks_of(items: Sequence[Item]) -> list[int]:
 CAST_ROW = row_type(input="u8", output="u8", total="i8", input_type="i4", output_type="i4")
 
 
-def cast_views(call: DeviceCall, sources: Sequence[View], targets: Sequence[View]) -> Sequence[View]:
-    """Queues the conversion of arrays into others of their shapes, which it returns."""
-    source, target = sources[0].dtype, targets[0].dtype
-    rows = [
-        (one.address, other.address, one.size, TYPE_CODES[source], TYPE_CODES[target])
-        for one, other in zip(sources, targets, strict=True)
-    ]
+def cast_items(call: DeviceCall) -> None:
+    """The first input in the type of the output."""
+    cast_views(call, [(item.input, item.output) for item in call.items])
+
+
+def cast_views(call: DeviceCall, pairs: Sequence[tuple[View, View]]) -> None:
+    """Sources in the types of their targets; all pairs have the same two types."""
+    rows = [(x.address, y.address, y.size, TYPE_CODES[x.dtype], TYPE_CODES[y.dtype]) for x, y in pairs]
+    source, target = pairs[0][0].dtype, pairs[0][1].dtype
     # FLOAT and FLOAT16 are reached at once: a way through 64-bit integers would be slower and not more exact
     kind = "float" if target.kind == "f" and target.itemsize < 8 and source != np.float64 else computed_in(source)
     if target == np.float64:
         kind = "double"
-    call.launch(f"cast.cu:cast<{kind}>", np.array(rows, CAST_ROW), [ceil_div(view.size, BLOCK) for view in sources])
-    return targets
-
-
-def cast_items(call: DeviceCall) -> None:
-    """The first input in the type of the output."""
-    cast_views(call, [item.input for item in call.items], [item.output for item in call.items])
+    call.launch(f"cast.cu:cast<{kind}>", np.array(rows, CAST_ROW), [ceil_div(y.size, BLOCK) for _, y in pairs])
 
 
 generic.cast.gpu(cast_items)

@@ -57,7 +57,9 @@ def _(call: DeviceCall) -> None:
             start += window.nbytes
     sources, targets = [item.input for item in items], [item.output for item in items]
     if sources[0].dtype not in DIRECT:
-        sources = cast_views(call, sources, in_scratch(call, sources))
+        typed = in_scratch(call, sources)
+        cast_views(call, list(zip(sources, typed, strict=True)))
+        sources = typed
     if targets[0].dtype not in DIRECT:
         targets = in_scratch(call, targets)
     if len(windows[0]) == 3:
@@ -73,7 +75,7 @@ def _(call: DeviceCall) -> None:
     else:
         _launch_blur(call, sources, targets, tables, axes)
     if targets[0] != items[0].output:
-        cast_views(call, targets, [item.output for item in items])
+        cast_views(call, [(view, item.output) for view, item in zip(targets, items, strict=True)])
 
 
 def _margin(source: View, own: list[tuple[int, int]], pair: list[int]) -> int:
