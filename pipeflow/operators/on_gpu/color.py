@@ -40,9 +40,13 @@ def launch_lines(call: DeviceCall, lines: list[tuple[float, float]]) -> None:
 
 
 def _values(op: OpDef) -> None:
+    @op.gpu_plan
+    def _(item: Item) -> tuple[float, float]:
+        return line_of(op.name, item.args, item.input.dtype, item.output.dtype)
+
     @op.gpu
     def _(call: DeviceCall) -> None:
-        launch_lines(call, [line_of(op.name, x.args, x.input.dtype, x.output.dtype) for x in call.items])
+        launch_lines(call, [item.plan for item in call.items])
 
 
 for _op in (color.brightness, color.contrast, color.brightness_contrast):
@@ -63,11 +67,14 @@ def launch_colors(call: DeviceCall, matrices: list[tuple[np.ndarray, np.ndarray]
 
 
 def _colors(op: OpDef, plan: Callable[[np.dtype, Any], tuple[np.ndarray, np.ndarray]]) -> None:
+    @op.gpu_plan
+    def _(item: Item) -> tuple[np.ndarray, np.ndarray]:
+        color.three_channels(item.input.shape, op.name)
+        return plan(item.input.dtype, item.args)
+
     @op.gpu
     def _(call: DeviceCall) -> None:
-        for item in call.items:
-            color.three_channels(item.input.shape, op.name)
-        launch_colors(call, [plan(item.input.dtype, item.args) for item in call.items])
+        launch_colors(call, [item.plan for item in call.items])
 
 
 NOTHING = np.zeros(3)
@@ -77,17 +84,15 @@ _colors(color.hue, lambda _, a: (color.color_matrix(a.hue, 1.0, 1.0), NOTHING))
 _colors(color.saturation, lambda _, a: (color.color_matrix(0.0, a.saturation, 1.0), NOTHING))
 
 
-def _converted(item: Item) -> tuple[np.ndarray, np.ndarray]:
-    steps = color.conversion(item.args.image_type, item.args.output_type)
-    assert steps is not None
-    return steps
+@color.color_space_conversion.gpu_plan
+def _(item: Item) -> tuple[np.ndarray, np.ndarray] | None:
+    color.check_channels(item.input.shape, item.args.image_type)
+    return color.conversion(item.args.image_type, item.args.output_type)
 
 
 @color.color_space_conversion.gpu
 def _(call: DeviceCall) -> None:
-    for item in call.items:
-        color.check_channels(item.input.shape, item.args.image_type)
-    if call.items[0].args.image_type == call.items[0].args.output_type:
+    if call.items[0].plan is None:
         cast_items(call)
     else:
-        launch_colors(call, [_converted(item) for item in call.items])
+        launch_colors(call, [item.plan for item in call.items])

@@ -1,10 +1,11 @@
 """Blurring on the GPU."""
 
 import math
+from typing import Any
 
 import numpy as np
 
-from pipeflow.device_calls import DeviceCall, View, ceil_div, row_type
+from pipeflow.device_calls import DeviceCall, Item, View, ceil_div, row_type
 from pipeflow.kernels.gpu import TYPES
 from pipeflow.operators import image
 from pipeflow.operators.geometry import spatial
@@ -39,20 +40,22 @@ def launch_passes(
     call.launch(kernel, np.array(rows, PASS_ROW), [ceil_div(source.size, BLOCK) for source in sources])
 
 
+@image.gaussian_blur.gpu_plan
+def _(item: Item) -> Any:
+    windows = image.blur_windows(item.args.sigma, item.args.window_size, len(spatial(item.layouts[0])))
+    image.some_pixels(item.input.shape)
+    return windows
+
+
 @image.gaussian_blur.gpu
 def _(call: DeviceCall) -> None:
     items = call.items
-    windows, axes = [], []
+    axes = [spatial(item.layouts[0])[-2:] for item in items]
+    start = call.upload(np.concatenate([window for item in items for window in item.plan]))
+    tables: list[list[tuple[int, int]]] = []
     for item in items:
-        letters = spatial(item.layouts[0])
-        axes.append(letters[-2:])
-        windows.append(image.blur_windows(item.args.sigma, item.args.window_size, len(letters)))
-        image.some_pixels(item.input.shape)
-    joined = np.concatenate([window for own in windows for window in own])
-    start, tables = call.upload(joined), []
-    for own in windows:
         tables.append([])
-        for window in own:
+        for window in item.plan:
             tables[-1].append((start, len(window)))
             start += window.nbytes
     sources, targets = [item.input for item in items], [item.output for item in items]
@@ -62,7 +65,7 @@ def _(call: DeviceCall) -> None:
         sources = typed
     if targets[0].dtype not in DIRECT:
         targets = in_scratch(call, targets)
-    if len(windows[0]) == 3:
+    if len(items[0].plan) == 3:
         deep = in_scratch(call, sources)
         depths = [spatial(item.layouts[0])[0] for item in items]
         launch_passes(call, sources, deep, [own[0] for own in tables], depths)

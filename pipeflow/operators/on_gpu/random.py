@@ -29,7 +29,10 @@ def _launch(call: DeviceCall, distribution: int, values: list[tuple[float, float
     call.launch("random.cu:random_numbers", np.array(rows, RANDOM_ROW), blocks_of(call.items))
 
 
-def _limits(item: Item) -> tuple[float, float, float]:
+@random.uniform.gpu_plan
+def _(item: Item) -> Any:
+    if item.args.values is not None:
+        return saturate(random.checked_values(item.args.values), item.output.dtype).astype(np.float64)
     low, high = random.checked_range(item.args.range)
     dtype = item.output.dtype
     top = float(np.nextafter(np.asarray(high, dtype), np.asarray(low, dtype))) if dtype.kind == "f" else 0.0
@@ -39,9 +42,9 @@ def _limits(item: Item) -> tuple[float, float, float]:
 @random.uniform.gpu
 def _(call: DeviceCall) -> None:
     if call.items[0].args.values is None:
-        _launch(call, UNIFORM, [_limits(item) for item in call.items])
+        _launch(call, UNIFORM, [item.plan for item in call.items])
         return
-    tables = [saturate(random.checked_values(x.args.values), x.output.dtype).astype(np.float64) for x in call.items]
+    tables = [item.plan for item in call.items]
     places = np.cumsum([0, *[len(table) for table in tables]])
     address = call.upload(np.concatenate(tables))
     listed = [(address + 8 * int(place), len(table)) for place, table in zip(places, tables)]
@@ -53,10 +56,13 @@ def _(call: DeviceCall) -> None:
     _launch(call, NORMAL, [(item.args.mean, item.args.stddev, 0.0) for item in call.items])
 
 
+@random.coin_flip.gpu_plan
+def _(item: Item) -> None:
+    random.check_probability(item.args.probability)
+
+
 @random.coin_flip.gpu
 def _(call: DeviceCall) -> None:
-    for item in call.items:
-        random.check_probability(item.args.probability)
     _launch(call, COIN, [(item.args.probability, 0.0, 0.0) for item in call.items])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow.declare import OpDef, registry
-from pipeflow.device_calls import DeviceCall, View, ceil_div, row_type
+from pipeflow.device_calls import DeviceCall, Item, View, ceil_div, row_type
 from pipeflow.kernels.gpu import TYPE_CODES
 from pipeflow.operators import image
 from pipeflow.operators.geometry import axes_of
@@ -171,18 +171,19 @@ KINDS = {
 
 
 def _reduction(op: OpDef, operation: int, finish: int) -> None:
+    @op.gpu_plan
+    def _(item: Item) -> tuple[Reduction, int]:
+        axes = reduced_axes(item.layouts[0], len(item.input.shape), item.args)
+        plan = Reduction.of(item.input, axes)
+        if operation == DISTANCES:
+            return plan, divisor(op.leaf, item.input, item.inputs[1], axes, item.args.ddof)
+        if op.leaf != "sum":
+            some_elements(op.leaf, item.input, axes)
+        return plan, plan.count
+
     @op.gpu
     def _(call: DeviceCall) -> None:
-        plans, counts = [], []
-        for item in call.items:
-            axes = reduced_axes(item.layouts[0], len(item.input.shape), item.args)
-            if operation == DISTANCES:
-                counts.append(divisor(op.leaf, item.input, item.inputs[1], axes, item.args.ddof))
-            elif op.leaf != "sum":
-                some_elements(op.leaf, item.input, axes)
-            plans.append(Reduction.of(item.input, axes))
-            if operation != DISTANCES:
-                counts.append(plans[-1].count)
+        plans = [item.plan[0] for item in call.items]
         first = call.items[0]
         kind = "double" if operation == DISTANCES else accumulated(first.input.dtype)
         place_partials(call, plans)
@@ -194,7 +195,7 @@ def _reduction(op: OpDef, operation: int, finish: int) -> None:
                 plan.partials, x.output.address, plan.results, plan.chunks, count, 0, 0, operation, finish, TYPE_CODES[target],
                 truncates,
             )
-            for x, plan, count in zip(call.items, plans, counts, strict=True)
+            for x, (plan, count) in ((item, item.plan) for item in call.items)
         ]  # fmt: skip
         launch_finish(call, kind, rows)
 
@@ -221,14 +222,20 @@ def _one_after_another(address: int, plans: Sequence[Reduction]) -> list[int]:
     return [address + int(end) for end in ends[:-1]]
 
 
+@image.normalize.gpu_plan
+def _(item: Item) -> tuple[Reduction, list[int]]:
+    shape, args = item.input.shape, item.args
+    axes = axes_of(item.layouts[0], len(shape), args.axes, args.axis_names)
+    kept = [1 if axis in axes else extent for axis, extent in enumerate(shape)]
+    for given in (args.mean, args.stddev):
+        if given is not None:
+            np.broadcast_to(image.given_statistic(given, kept), kept)
+    return Reduction.of(item.input, axes), kept
+
+
 @image.normalize.gpu
 def _(call: DeviceCall) -> None:
-    plans, keeps = [], []
-    for item in call.items:
-        shape = item.input.shape
-        axes = axes_of(item.layouts[0], len(shape), item.args.axes, item.args.axis_names)
-        plans.append(Reduction.of(item.input, axes))
-        keeps.append([1 if axis in axes else extent for axis, extent in enumerate(shape)])
+    plans, keeps = [item.plan[0] for item in call.items], [item.plan[1] for item in call.items]
     args = [item.args for item in call.items]
     if args[0].batch:
         # the whole batch has one mean and one deviation: those of the first sample where they are given
