@@ -196,7 +196,9 @@ def known_sizes(letters: str, args: Any) -> list[int] | None:
     return [whole_pixels(size) for size in wanted] if all(wanted) else None
 
 
-@operator("resize", layouts=LAYOUTS, sequences=True, no_effect=IGNORED, examples=["fn.resize(image, size=(20, 30))"])
+@operator(
+    "resize", layouts=LAYOUTS, sequences=True, gpu="resize", no_effect=IGNORED, examples=["fn.resize(image, size=(20, 30))"]
+)
 def resize(
     image: Sample, /, *, size: Arg[Floats] = None, resize_x: Arg[float] = 0.0, resize_y: Arg[float] = 0.0,
     resize_z: Arg[float] = 0.0, resize_shorter: Arg[float] = 0.0, resize_longer: Arg[float] = 0.0,
@@ -256,7 +258,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
 
 
 @operator(
-    "resize_crop_mirror", layouts=LAYOUTS, sequences=True, no_effect=IGNORED,
+    "resize_crop_mirror", layouts=LAYOUTS, sequences=True, gpu="resize", no_effect=IGNORED,
     examples=["fn.resize_crop_mirror(image, size=(20, 30), crop=(10, 12), mirror=1)"],
 )  # fmt: skip
 def resize_crop_mirror(
@@ -312,7 +314,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 @operator(
-    "random_resized_crop", layouts="HWC CHW FHWC FCHW CFHW", sequences=True, no_effect=IGNORED,
+    "random_resized_crop", layouts="HWC CHW FHWC FCHW CFHW", sequences=True, gpu="resize", no_effect=IGNORED,
     examples=["fn.random_resized_crop(image, size=(20, 30))"],
 )  # fmt: skip
 def random_resized_crop(

@@ -46,6 +46,9 @@ NORMALIZED = [
     for source in ("uint8", "float32") for target in ("float32", "float16", "uint8", "int8") for channels in (1, 3)
 ]  # fmt: skip
 
+# What images are resized between in one pass.
+RESIZED = [(source, target) for source in ("uint8", "float32") for target in ("uint8", "float32")]
+
 INSTANCES: dict[str, list[str]] = {
     "cast.cu": [*[f"cast<{kind}>" for kind in COMPUTED], "line<float>", "line<double>"],
     "color.cu": ["colors<3, 3>", "colors<3, 1>", "colors<1, 3>"],
@@ -64,6 +67,8 @@ INSTANCES: dict[str, list[str]] = {
         *[f"normalize_pixels<{TYPES[source]}, {TYPES[target]}, {channels}>" for source, target, channels in NORMALIZED],
         "normalize_any<float>", "normalize_any<double>",
     ],
+    "resize_tiles.cu": [f"resize_tiles<{TYPES[source]}, {TYPES[target]}>" for source, target in RESIZED],
+    "resize.cu": ["resize_axis<float>", "resize_axis<double>", *[f"pick<{word}>" for word in WORDS.values()]],
     "move.cu": [*[f"move<{word}>" for word in WORDS.values()], "move_runs<unsigned char>"],
 }
 

@@ -1,0 +1,118 @@
+"""The GPU forms of the operators that resize give on the host what the CPU gives, from the same tap tables."""
+
+import numpy as np
+import pytest
+from host_device import assert_same, call_of, on_host
+from test_host_geometry import DTYPES, clips, images, per_sample
+
+from pipeflow import fn, types
+from pipeflow.operators.on_gpu.resize import TILE_FLOATS, TILE_ROWS, tile_width
+from pipeflow.tensors import TensorListCPU
+
+SIZES = [(40, 70), (1, 1), (33, 2), (64, 65)]
+KINDS = [
+    types.INTERP_NN, types.INTERP_LINEAR, types.INTERP_CUBIC, types.INTERP_LANCZOS3, types.INTERP_TRIANGULAR,
+    types.INTERP_GAUSSIAN,
+]  # fmt: skip
+
+
+def close(dtype):
+    """What summation may change: a unit of an integer at an exact half, the last bits of a float."""
+    kind = np.dtype(dtype).kind
+    return {"rtol": 1e-5, "atol": 1e-4} if kind == "f" else {"atol": 1.0, "rtol": 1e-7}
+
+
+def batch(dtype=np.uint8, channels=3, planar=False):
+    """Ragged images of either layout."""
+    result = images(dtype, channels, SIZES)
+    if planar:
+        result = [np.ascontiguousarray(x.transpose(2, 0, 1)) for x in result]
+    return TensorListCPU(result, "CHW" if planar else "HWC")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("antialias", [True, False])
+@pytest.mark.parametrize("planar", [True, False])
+def test_every_filter(kind, antialias, planar):
+    """Shrinking and stretching in one image, of bytes and of floats."""
+    for dtype in (np.uint8, np.float32):
+        for size in ((12, 90), (50, 1), (3, 3)):
+            options = {"size": size, "interp_type": kind, "antialias": antialias}
+            assert_same(lambda dtype=dtype, options=options: fn.resize(batch(dtype, 3, planar), **options), **close(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("channels", [1, 2, 3, 5])
+def test_every_type(dtype, channels):
+    """Every type to itself, to bytes and to floats, for any number of channels."""
+    for target in (None, types.UINT8, types.FLOAT, types.INT16, types.FLOAT16):
+        found = dtype if target is None else np.dtype(types.as_dtype(target))
+        tolerance = {"rtol": 1e-3} if found == np.float16 else close(found)
+        assert_same(lambda target=target: fn.resize(batch(dtype, channels), size=(9, 33), dtype=target), **tolerance)
+    assert_same(lambda: fn.resize(batch(dtype, channels), size=(9, 33), interp_type=types.INTERP_NN))
+    if dtype is not np.bool_:
+        assert_same(lambda: fn.resize(batch(dtype, channels), size=(9, 33), interp_type=types.INTERP_NN, dtype=types.INT64))
+
+
+def test_sizes_modes_and_regions():
+    """One extent for the other, limits, regions that mirror, sizes of each sample, saved attributes."""
+    assert_same(lambda: fn.resize(batch(), resize_x=20), atol=1)
+    assert_same(lambda: fn.resize(batch(), resize_shorter=per_sample(8.0, 3.0, 5.0, 30.0)), atol=1)
+    assert_same(lambda: fn.resize(batch(), size=(20, 20), mode="not_larger", save_attrs=True), atol=1)
+    assert_same(lambda: fn.resize(batch(), size=(20, -20), dtype=types.FLOAT), **close(np.float32))
+    assert_same(lambda: fn.resize(batch(), size=7, roi_start=(0.9, 0.2), roi_end=(0.1, 1.3), roi_relative=True), atol=1)
+
+
+def test_shrinking_beyond_the_tiles():
+    """Where a column alone needs more than the shared memory holds, each axis has its own pass."""
+    wide = np.random.default_rng(4).integers(0, 255, (3, 2000, 3), np.uint8)
+    assert tile_width((np.zeros(2, np.int64), np.zeros((2, 1500), np.float32)), 3) == 0
+    assert_same(lambda: fn.resize([wide, wide[:, :900].copy()], size=(2, 2)), atol=1)
+
+
+def test_tiles_fit_into_shared_memory():
+    """Whatever the scale and the direction, a tile's blended rows fit."""
+    rng = np.random.default_rng(5)
+    for _ in range(200):
+        columns, taps, pixel = int(rng.integers(1, 300)), int(rng.integers(1, 40)), int(rng.integers(1, 9))
+        starts = np.sort(rng.integers(0, 2000, columns))[:: rng.choice([-1, 1])]
+        width = tile_width((starts, np.zeros((columns, taps), np.float32)), pixel)
+        if width:
+            for left in range(0, columns, width):
+                part = starts[left : left + width]
+                span = (part.max() - part.min() + taps) * pixel
+                assert -(-span // 4) * 4 * TILE_ROWS <= TILE_FLOATS
+
+
+@pytest.mark.parametrize("layout", ["DHWC", "CDHW", "FDHWC", "FCDHW", "CFDHW", "FHWC", "FCHW", "CFHW"])
+def test_sequences_and_volumes(layout):
+    """Volumes along three axes, frames one by one."""
+    size = (5, 4, 11) if "D" in layout else (4, 11)
+    assert_same(lambda: fn.resize(clips(layout), size=size), atol=1)
+    cubic = {"size": size, "dtype": types.FLOAT, "interp_type": types.INTERP_CUBIC}
+    assert_same(lambda: fn.resize(clips(layout), **cubic), **close(np.float32))
+    assert_same(lambda: fn.resize(clips(layout), size=size, interp_type=types.INTERP_NN))
+
+
+def test_resize_crop_mirror():
+    """The kept window, mirrored along either axis or both."""
+    options = {"size": (30, 40), "crop": (20, 31), "crop_pos_x": 0.2}
+    for mirror in range(4):
+        assert_same(lambda mirror=mirror: fn.resize_crop_mirror(batch(), mirror=mirror, **options), atol=1)
+    mirrors = per_sample(0, 1, 2, 3)
+    assert_same(lambda: fn.resize_crop_mirror(batch(np.float32), mirror=mirrors, **options), **close(np.float32))
+    with pytest.raises(ValueError, match="larger than the resized image"):
+        on_host(call_of(lambda: fn.resize_crop_mirror(batch(), size=(30, 40), crop=(31, 4))))
+
+
+def test_random_resized_crop():
+    """The windows are the CPU's: the same numbers are drawn."""
+    assert_same(lambda: fn.random_resized_crop(batch(), size=(20, 30)), atol=1)
+    assert_same(lambda: fn.random_resized_crop(batch(np.float32), size=9, interp_type=types.INTERP_CUBIC), **close(np.float32))
+    assert_same(lambda: fn.random_resized_crop(clips(), size=(4, 9)), atol=1)
+
+
+def test_images_without_pixels_are_refused():
+    """The error is that of the CPU."""
+    with pytest.raises(ValueError, match="no pixels"):
+        on_host(call_of(lambda: fn.resize(images(sizes=[(0, 4)]), size=(3, 3))))
