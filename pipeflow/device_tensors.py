@@ -356,7 +356,7 @@ class TensorListGPU:
 
     def as_cpu(self) -> TensorListCPU:
         """A copy in CPU memory; waits for the device."""
-        if self._samples and self.is_dense_tensor():
+        if self._samples and not self._wrapped and self.is_dense_tensor():
             return TensorListCPU(self.as_tensor().as_cpu().array, self._layout, source_info=self._source_info)
         arrays = download(self._runtime, self._samples)
         return TensorListCPU.from_parts(arrays, self._dtype, self._ndim, self._layout, self._source_info)

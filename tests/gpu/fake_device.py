@@ -101,6 +101,7 @@ class FakeRuntime:
         self.lock = threading.RLock()
         self.works = []
         self.memories = []
+        self.pages = []
         self.used = 0
         self.counts = {"allocate": 0, "pinned": 0, "launch": 0, "upload": 0, "synchronize": 0}
         self.streams = {}
@@ -235,16 +236,35 @@ class FakeRuntime:
 
     def pinned(self, nbytes):
         self.counts["pinned"] += 1
-        return np.full(nbytes, POISON, np.uint8)
+        self.pages.append(np.full(nbytes, POISON, np.uint8))
+        return self.pages[-1]
 
     def upload(self, stream, address, source):
         self.counts["upload"] += 1
         self.check(address, source.nbytes)
-        self.queue(stream, lambda: ctypes.memmove(address, source.ctypes.data, source.nbytes))
+        start, nbytes, kept = source.ctypes.data, source.nbytes, self.kept(source)
+
+        def run():
+            del kept[:]
+            ctypes.memmove(address, start, nbytes)
+
+        self.queue(stream, run)
 
     def download(self, stream, target, address):
         self.check(address, target.nbytes)
-        self.queue(stream, lambda: ctypes.memmove(target.ctypes.data, address, target.nbytes))
+        start, nbytes, kept = target.ctypes.data, target.nbytes, self.kept(target)
+
+        def run():
+            del kept[:]
+            ctypes.memmove(start, address, nbytes)
+
+        self.queue(stream, run)
+
+    def kept(self, array):
+        """What a late copy keeps alive: nothing where page-locked memory would be written without anybody's leave."""
+        start = array.ctypes.data
+        pinned = any(page.ctypes.data <= start < page.ctypes.data + page.nbytes for page in self.pages)
+        return [] if pinned else [array]
 
     def copy(self, stream, target, source, nbytes):
         self.check(source, nbytes)
@@ -292,6 +312,7 @@ class Holder(np.ndarray):
 def at(address, shape, dtype):
     """The array at an address."""
     dtype = np.dtype(dtype)
+    assert all(extent >= 0 for extent in shape), f"garbage in place of a shape: {shape}"
     nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     if not nbytes:
         return np.empty(shape, dtype)
