@@ -3,6 +3,7 @@
 Nothing here waits for the device but the ring of staging blocks, whose next block may still be read by a copy.
 """
 
+import gc
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -111,8 +112,8 @@ class DevicePool:
         try:
             memory = self.runtime.allocate(nbytes)
         except MemoryError:
-            if not self.trim():
-                raise
+            gc.collect()  # an exception, say, may hold the batch that it came from
+            self.trim()
             memory = self.runtime.allocate(nbytes)
         self.allocations += 1
         self.reserved += nbytes

@@ -76,8 +76,11 @@ class Device:
             "uploads": self.uploads, "launches": self.launches,
         }  # fmt: skip
 
-    def download(self, values: Sequence[DeviceArray | None]) -> list[np.ndarray | None]:
-        """Queues copies to the host, one where the samples lie side by side; the arrays are filled when they are done."""
+    def download(self, values: Sequence[DeviceArray | None], least: int = 0) -> list[np.ndarray | None]:
+        """Queues copies to the host, one where the samples lie side by side; the arrays are filled when they are done.
+
+        The memory has at least so many bytes, so that it fits the next batch too.
+        """
         present = [x for x in values if x is not None]
         if not present:
             return [None] * len(values)
@@ -86,13 +89,13 @@ class Device:
         whole = len({id(x.lease) for x in present}) == 1 and end - begin <= 2 * sum(x.nbytes for x in present) + 4096
         places = {}
         if whole:
-            memory = self.landing.take(end - begin)
+            memory = self.landing.take(max(end - begin, least))
             places = {id(x): x.view.address - begin for x in present}
             if end > begin:
-                self.runtime.download(self.runtime.computing, memory, begin)
+                self.runtime.download(self.runtime.computing, memory[: end - begin], begin)
         else:
             starts, total = offsets([x.nbytes for x in present])
-            memory = self.landing.take(total)
+            memory = self.landing.take(max(total, least))
             places = {id(x): start for x, start in zip(present, starts)}
             for x in {id(x): x for x in present}.values():
                 if x.nbytes:
@@ -137,6 +140,8 @@ class DeviceStage:
         self.stage: Stage = plan.stages[number]
         self.stand_in: Callable[[BatchRun, Step, int], Any] | None = None  # what a rule gives for a step that failed
         self.made = {slot for step in self.stage.steps for slot in step.outputs}
+        hints = {slot: hint for step in plan.steps() for slot, hint in zip(step.outputs, step.hint)}
+        self.hints = {slot: device.batch_size * aligned(hint) for slot, hint in hints.items()}  # bytes of a batch
         others = [step for place, stage in enumerate(plan.stages) if place != number for step in stage.all_steps()]
         read = {slot for step in others for slot in (*step.inputs, *(slot for slot, _ in step.guard))}
         self.leaving = self.made & (read | set(plan.outputs))
@@ -182,7 +187,7 @@ class DeviceStage:
         for slot, target in self.returning:
             values = batch.values[slot]
             chosen = values if rows is None else [values[row] for row in rows]
-            arrays = self.device.download(chosen)
+            arrays = self.device.download(chosen, self.hints.get(slot, 0) if rows is None else 0)
             event = self.runtime.event()
             self.runtime.record(event, self.runtime.computing)
             landing = batch.values[target]
@@ -345,14 +350,11 @@ class Segment(DeviceStage):
         self.held &= self.made
         self.ring = device.ring()
         self.purpose = -number - 2  # of its staged blocks in the pool; those of outputs are known by their slots
-        hints = {slot: hint for step in plan.steps() for slot, hint in zip(step.outputs, step.hint)}
-        size = device.batch_size
-        carried = [hints.get(step.inputs[0], 0) for step in self.stage.steps if step.op == "_transfer"]
-        self.capacity = aligned(size * (sum(map(aligned, carried)) + TABLES * len(self.stage.steps)))
-        inside = [aligned(hints.get(slot, 0)) for slot in self.made - self.held]
-        self.arena = Arena(device.pool, size * sum(inside))
+        carried = [self.hints.get(step.inputs[0], 0) for step in self.stage.steps if step.op == "_transfer"]
+        self.capacity = aligned(sum(carried) + device.batch_size * TABLES * len(self.stage.steps))
+        self.arena = Arena(device.pool, sum(self.hints.get(slot, 0) for slot in self.made - self.held))
         for slot in self.held:
-            device.pool.reserve(slot, size * aligned(hints.get(slot, 0)))
+            device.pool.reserve(slot, self.hints.get(slot, 0))
         kinds = {"_transfer": UploadStep, "_merge": SelectStep, "copy": CopyStep}
         self.steps: list[Any] = [kinds.get(step.op, OperatorStep)(plan, step, self) for step in self.stage.steps]
 
@@ -446,6 +448,7 @@ class SelectStep(SegmentStep):
     def __init__(self, plan: Plan, step: Step, segment: Segment) -> None:
         super().__init__(plan, step, segment)
         self.merge = MergeStep(plan, step, set())
+        self.merge.storage = "table"  # it compares the sides sample by sample
 
     def plan(self, batch: BatchRun, work: Work, rows: list[int]) -> None:
         """Picks the sides."""
@@ -537,8 +540,8 @@ class FunctionStage(DeviceStage, BoundStep):
             check(self.op.known(self.constants))
         self.contained = False
         self.by_rows = self.op.traits_of(self.constants).rows
-        for slot, hint in zip(self.step.outputs, self.step.hint):
-            device.pool.reserve(slot, device.batch_size * aligned(hint))
+        for slot in self.step.outputs:
+            device.pool.reserve(slot, self.hints.get(slot, 0))
 
     def perform(self, batch: BatchRun, rows: list[int] | None) -> None:
         """Calls the function; its own work and the copies of its results are queued on the compute stream."""

@@ -13,6 +13,7 @@ import threading
 import numpy as np
 
 from pipeflow.errors import InvalidState
+from pipeflow.operators.on_gpu.geometry import FLIP_ROW
 from pipeflow.tensors import as_sample
 
 POISON = 0xA5
@@ -279,6 +280,9 @@ class FakeRuntime:
         self.queue(stream, lambda: function(np, *arrays))
 
     def array(self, address, shape, dtype, owner):
+        using = getattr(self.thread, "using", None)
+        if using is not None:  # what is done with the array happens at once, and all before it must have
+            self._settle(using)
         result = at(address, shape, dtype).view(FakeArray)
         result.owner = owner
         return result
@@ -327,8 +331,6 @@ def rows_at(address, dtype, count):
 
 def flip_by_numpy(kernel, grid, threads, rows, first, count):
     """The kernel of fn.flip without a compiler."""
-    from pipeflow.operators.on_gpu.geometry import FLIP_ROW
-
     assert kernel.startswith("flip.cu:flip<"), kernel
     del grid, threads, first
     sizes = {"unsigned char": np.uint8, "unsigned short": np.uint16, "unsigned int": np.uint32}
