@@ -47,9 +47,12 @@ class DevicePool:
         self._capacity: dict[int, int] = {}
         self._lock = threading.RLock()
 
-    def reserve(self, purpose: int, nbytes: int) -> None:
-        """Says how large the blocks of a purpose are at least."""
-        self._capacity[purpose] = max(self._capacity.get(purpose, 0), nbytes)
+    def reserve(self, purpose: int, nbytes: int, blocks: int) -> None:
+        """Allocates blocks of a purpose ahead of their first use."""
+        if nbytes:
+            with self._lock:
+                self._capacity[purpose] = nbytes = max(nbytes, SMALLEST)
+                self._free[purpose] = [self._block(nbytes) for _ in range(blocks)]
 
     def collect(self) -> None:
         """Records what the consumers of blocks that came back have queued, so that it is waited for."""
@@ -73,11 +76,11 @@ class DevicePool:
             free = self._free[purpose]
             if nbytes > self._capacity.get(purpose, 0):
                 self._capacity[purpose] = aligned(int(nbytes * GROWTH) if purpose in self._capacity else nbytes)
-            capacity = max(self._capacity[purpose], SMALLEST)
+            capacity = max(self._capacity.get(purpose, 0), SMALLEST)
             for block in [block for block in free if block.nbytes < capacity]:
                 free.remove(block)
                 self._release(block)
-            block = free.pop(0) if free else DeviceBlock(self._allocate(capacity), self.runtime.event())
+            block = free.pop(0) if free else self._block(capacity)
         if writer is self.runtime.copying:
             self.runtime.wait(writer, block.computed)
         for event in block.consumed:
@@ -107,6 +110,9 @@ class DevicePool:
         with self._lock:
             self.reserved -= memory.nbytes
             self.runtime.free(memory)
+
+    def _block(self, nbytes: int) -> DeviceBlock:
+        return DeviceBlock(self._allocate(nbytes), self.runtime.event())
 
     def _allocate(self, nbytes: int) -> Memory:
         try:

@@ -150,6 +150,13 @@ class DeviceStage:
             for stage in plan.stages if stage.kind == "arrival" for step in stage.steps if step.inputs[0] in self.made
         ]  # fmt: skip
 
+    def reserve(self, slots: Iterable[int]) -> None:
+        """Allocates what byte-size hints promise: for the batches in flight, the one handed out and the one before it."""
+        for slot in slots:
+            self.device.pool.reserve(slot, self.hints.get(slot, 0), self.device.depth + 2)
+        for slot, _ in self.returning:
+            self.device.landing.reserve(self.hints.get(slot, 0), self.device.depth + 2)
+
     def run(self, batch: BatchRun, pool: HeapPool) -> None:
         """Queues the work of one batch."""
         del pool  # the device has memory of its own
@@ -352,9 +359,9 @@ class Segment(DeviceStage):
         self.purpose = -number - 2  # of its staged blocks in the pool; those of outputs are known by their slots
         carried = [self.hints.get(step.inputs[0], 0) for step in self.stage.steps if step.op == "_transfer"]
         self.capacity = aligned(sum(carried) + device.batch_size * TABLES * len(self.stage.steps))
+        device.pool.reserve(self.purpose, self.capacity if sum(carried) else 0, device.depth + 2)
         self.arena = Arena(device.pool, sum(self.hints.get(slot, 0) for slot in self.made - self.held))
-        for slot in self.held:
-            device.pool.reserve(slot, self.hints.get(slot, 0))
+        self.reserve(self.held)
         kinds = {"_transfer": UploadStep, "_merge": SelectStep, "copy": CopyStep}
         self.steps: list[Any] = [kinds.get(step.op, OperatorStep)(plan, step, self) for step in self.stage.steps]
 
@@ -540,8 +547,8 @@ class FunctionStage(DeviceStage, BoundStep):
             check(self.op.known(self.constants))
         self.contained = False
         self.by_rows = self.op.traits_of(self.constants).rows
-        for slot in self.step.outputs:
-            device.pool.reserve(slot, self.hints.get(slot, 0))
+        with self.runtime.active():
+            self.reserve(self.step.outputs)
 
     def perform(self, batch: BatchRun, rows: list[int] | None) -> None:
         """Calls the function; its own work and the copies of its results are queued on the compute stream."""

@@ -12,8 +12,9 @@ import threading
 
 import numpy as np
 
+from pipeflow.declare import Arg, Out, Sample, operator
+from pipeflow.device_calls import row_type
 from pipeflow.errors import InvalidState
-from pipeflow.operators.on_gpu.geometry import FLIP_ROW
 from pipeflow.tensors import as_sample
 
 POISON = 0xA5
@@ -324,19 +325,38 @@ def at(address, shape, dtype):
     return np.frombuffer(memory, dtype).reshape(shape)
 
 
-def rows_at(address, dtype, count):
-    """The rows of descriptors at an address."""
-    return at(address, (count,), dtype)
+MIRROR_ROW = row_type(input="u8", output="u8", height="i8", width="i8", channels="i8", vertical="i4", horizontal="i4")
 
 
-def flip_by_numpy(kernel, grid, threads, rows, first, count):
-    """The kernel of fn.flip without a compiler."""
-    assert kernel.startswith("flip.cu:flip<"), kernel
+@operator("_mirror", hidden=True, layouts="HWC", gpu="of this test")
+def mirror(image: Sample, /, *, horizontal: Arg[bool] = True, vertical: Arg[bool] = False, out: Out) -> Sample:
+    """Mirrors images: an operator whose kernel needs no compiler."""
+    np.copyto(out, image[:: -1 if vertical else 1, :: -1 if horizontal else 1])
+    return out
+
+
+@mirror.infer
+def _(specs, _args):
+    return specs[0]
+
+
+@mirror.gpu
+def _(call):
+    rows = np.zeros(len(call.items), MIRROR_ROW)
+    for row, item in zip(rows, call.items):
+        row["input"], row["output"] = item.input.address, item.output.address
+        row["height"], row["width"], row["channels"] = item.input.shape
+        row["vertical"], row["horizontal"] = item.args.vertical, item.args.horizontal
+    call.launch(f"mirror.cu:mirror<{item.input.dtype}>", rows, [1] * len(rows))
+
+
+def by_numpy(kernel, grid, threads, rows, first, count):
+    """Runs a launch of the kernel above."""
+    assert kernel.startswith("mirror.cu:mirror<"), kernel
     del grid, threads, first
-    sizes = {"unsigned char": np.uint8, "unsigned short": np.uint16, "unsigned int": np.uint32}
-    dtype = sizes.get(kernel.partition("<")[2].rstrip(">"), np.uint64)
-    for row in rows_at(rows, FLIP_ROW, count):
-        shape = tuple(int(row[name]) for name in ("planes", "depth", "height", "width", "channels"))
-        steps = [-1 if row[f"mirror_{name}"] else 1 for name in ("depth", "height", "width")]
-        source = at(int(row["input"]), shape, dtype)[:, :: steps[0], :: steps[1], :: steps[2]]
-        at(int(row["output"]), shape, dtype)[...] = source
+    dtype = np.dtype(kernel.partition("<")[2].rstrip(">"))
+    for row in at(rows, (count,), MIRROR_ROW):
+        shape = tuple(int(row[name]) for name in ("height", "width", "channels"))
+        source = at(int(row["input"]), shape, dtype)
+        turned = source[:: -1 if row["vertical"] else 1, :: -1 if row["horizontal"] else 1]
+        at(int(row["output"]), shape, dtype)[...] = turned

@@ -5,6 +5,7 @@ import threading
 import fake_device
 import numpy as np
 import pytest
+from fake_device import mirror
 
 from pipeflow import Spec, declare, fn, pipeline_def, types
 from pipeflow.errors import WrongResult, WrongShape
@@ -44,7 +45,7 @@ def test_each_sample_on_the_compute_stream(device):
 
     def define():
         a, b = fn.python_function(source(), function=function, num_outputs=2)
-        return a, fn.flip(fn.copy(a), vertical=1), b.cpu()
+        return a, mirror(fn.copy(a), vertical=1), b.cpu()
 
     outputs = run(define, 6)
     for (a, flipped, sums), images in zip(outputs, IMAGES):
@@ -159,7 +160,7 @@ def test_rules_for_samples_that_fail(device):
         return x + 1
 
     def define(**rule):
-        return lambda: fn.flip(fn.python_function(source(), function=picky, output_layouts="HWC", **rule), vertical=1)
+        return lambda: mirror(fn.python_function(source(), function=picky, output_layouts="HWC", **rule), vertical=1)
 
     expected = [x[::-1, ::-1] + 1 for x in IMAGES[0]]
     same(run(define(on_error="skip"))[0][0], [expected[0], expected[2]])

@@ -6,6 +6,7 @@ import threading
 import fake_device
 import numpy as np
 import pytest
+from fake_device import mirror
 
 from pipeflow import backends, fn, pipeline_def
 from pipeflow.backends.device_memory import DevicePool
@@ -45,9 +46,9 @@ class TestConditions:
             images = source()
             coin = fn.random.coin_flip(name="coin")
             if coin:
-                images = fn.flip(images, vertical=1)
+                images = mirror(images, vertical=1)
             else:
-                images = fn.flip(images, horizontal=0, vertical=1)
+                images = mirror(images, horizontal=0, vertical=1)
             return images, coin
 
         pipe = build(define, enable_conditionals=True)
@@ -66,7 +67,7 @@ class TestConditions:
             coin = fn.random.coin_flip(name="coin")
             plain = images
             if coin:
-                images = fn.flip(images)
+                images = mirror(images)
             return images, plain, coin
 
         pipe = build(define, enable_conditionals=True)
@@ -109,7 +110,7 @@ class TestConditions:
             if coin:
                 there = images.cpu()
                 if fn.reductions.max(there) > 200:
-                    images = fn.flip(there, vertical=1).gpu()
+                    images = mirror(there, vertical=1).gpu()
             return images, coin
 
         pipe = build(define, enable_conditionals=True)
@@ -127,10 +128,9 @@ class TestConditions:
                 images = fn.python_function(images, function=lambda x: x.astype(np.float32), output_layouts="HWC")
             return images
 
-        with pytest.raises(RuntimeError, match="float32.*uint8|uint8.*float32"):
-            pipe = build(define, enable_conditionals=True)
-            for _ in range(8):
-                pipe.run()
+        pipe = build(define, enable_conditionals=True)
+        with pytest.raises(RuntimeError, match=r"float32.*uint8|uint8.*float32"):
+            _ = [pipe.run() for _ in range(8)]
 
 
 class TestMemory:
@@ -146,11 +146,11 @@ class TestMemory:
 
         def define():
             images = fn.external_source(image, batch=False, layout="HWC", bytes_per_sample_hint=hint)
-            flipped = fn.flip(images.gpu(), bytes_per_sample_hint=hint)
+            flipped = mirror(images.gpu(), bytes_per_sample_hint=hint)
             made = fn.python_function(
                 flipped, function=lambda x: x + 1, output_layouts="HWC", bytes_per_sample_hint=hint
             )
-            return fn.flip(made, bytes_per_sample_hint=hint), made.cpu()
+            return mirror(made, bytes_per_sample_hint=hint), made.cpu()
 
         pipe = build(define, batch_size=16)
         counts = []
@@ -169,7 +169,7 @@ class TestMemory:
                 lambda info: np.full((8 * (info.idx_in_epoch // 4) + 64, 64, 3), info.idx_in_batch, np.uint8),
                 batch=False, batch_info=False, layout="HWC",
             )  # fmt: skip
-            return fn.flip(fn.flip(images.gpu()), vertical=1)
+            return mirror(mirror(images.gpu()), vertical=1)
 
         pipe, counts = build(define), []
         for batch in range(30):
@@ -180,7 +180,7 @@ class TestMemory:
 
     def test_batches_are_kept_untouched(self, device):
         """Whoever keeps one sample, a tensor of the batch or its DLPack capsule keeps its memory."""
-        pipe = build(lambda: fn.flip(source()))
+        pipe = build(lambda: mirror(source()))
         kept = []
         for _ in IMAGES:
             (batch,) = pipe.run()
@@ -193,14 +193,13 @@ class TestMemory:
 
     def test_a_device_that_is_full(self, device):
         """The error names the operator; what others let go of is enough to go on with."""
-        pipe = build(lambda: fn.flip(source()), exec_async=False, exec_pipelined=False)
+        pipe = build(lambda: mirror(source()), exec_async=False, exec_pipelined=False)
         for _ in range(3):
             pipe.run()
         device.limit = device.used
         kept = []
-        with pytest.raises(MemoryError, match="has no .* bytes left") as caught:
-            for _ in range(10):
-                kept.append(pipe.run()[0])
+        with pytest.raises(MemoryError, match=r"has no .* bytes left") as caught:
+            kept.extend(pipe.run()[0] for _ in range(10))
         notes = "\n".join(caught.value.__notes__)
         assert "in fn." in notes
         assert "test_device_pipelines.py" in notes
@@ -230,7 +229,7 @@ class TestPipelines:
 
         def define():
             images = fn.external_source(lambda info: IMAGES[info.iteration % 8][info.idx_in_batch], batch=False)
-            return fn.flip(images.gpu(), vertical=fn.random.coin_flip(name="coin"))
+            return mirror(images.gpu(), vertical=fn.random.coin_flip(name="coin"))
 
         first = build(define, enable_checkpointing=True)
         for _ in range(3):
@@ -243,7 +242,7 @@ class TestPipelines:
 
     def test_two_pipelines_at_once(self, device):
         """Each has its own order, memory and results."""
-        first, second = build(lambda: fn.flip(source())), build(lambda: fn.flip(source(), horizontal=0, vertical=1))
+        first, second = build(lambda: mirror(source())), build(lambda: mirror(source(), horizontal=0, vertical=1))
         for images in IMAGES:
             (a,), (b,) = first.run(), second.run()
             same(b, [x[::-1] for x in images])
@@ -252,7 +251,7 @@ class TestPipelines:
     def test_the_last_batch_is_smaller(self, device):
         """Batches of any size up to the largest."""
         batches = [IMAGES[0], IMAGES[1][:3], IMAGES[2][:1]]
-        pipe = build(lambda: fn.flip(fn.external_source(batches, layout="HWC").gpu()))
+        pipe = build(lambda: mirror(fn.external_source(batches, layout="HWC").gpu()))
         for images in batches:
             same(pipe.run()[0], [x[:, ::-1] for x in images])
         with pytest.raises(StopIteration):
@@ -260,14 +259,14 @@ class TestPipelines:
 
     def test_epochs_and_policies(self, device):
         """Pipeline.epoch() walks batches on the device, also a last one that is cut."""
-        pipe = build(lambda: fn.flip(fn.external_source([IMAGES[0], IMAGES[1][:2]], layout="HWC").gpu()))
+        pipe = build(lambda: mirror(fn.external_source([IMAGES[0], IMAGES[1][:2]], layout="HWC").gpu()))
         for _ in range(2):
             assert [len(batch[0]) for batch in pipe.epoch()] == [4, 2]
 
     def test_arguments_from_the_cpu(self, device):
         """Named arguments are columns on the CPU; one on the GPU is an error that says .cpu()."""
         with pytest.raises(ValueError, match=r"argument 'vertical' lies on the GPU; .* use .cpu\(\)") as caught:
-            build(lambda: fn.flip(source(), vertical=fn.random.coin_flip().gpu()))
+            build(lambda: mirror(source(), vertical=fn.random.coin_flip().gpu()))
         assert any("test_device_pipelines.py" in note for note in caught.value.__notes__)
 
     def test_samples_that_cannot_be_planned(self, device):
@@ -275,7 +274,7 @@ class TestPipelines:
         wrong = [np.zeros(1 + (k == 2), np.int32) for k in range(4)]
 
         def define(rule):
-            return lambda: fn.flip(source(), vertical=fn.external_source([wrong] * 8), on_error=rule).cpu()
+            return lambda: mirror(source(), vertical=fn.external_source([wrong] * 8), on_error=rule).cpu()
 
         with pytest.raises(ValueError, match="argument 'vertical': must be one number per sample") as caught:
             build(define("raise")).run()
@@ -284,7 +283,7 @@ class TestPipelines:
         pipe = build(define("skip"))
         same(pipe.run()[0], [*flipped[:2], flipped[3]])
         (failure,) = pipe.failures()
-        assert (failure.sample, failure.operator) == (2, "fn.flip")
+        assert (failure.sample, failure.operator) == (2, "fn._mirror")
         same(build(define("replace")).run()[0], [*flipped[:2], flipped[3], flipped[3]])
         given = np.full((2, 2, 3), 9, np.uint8)
         same(build(define(given)).run()[0], [*flipped[:2], given, flipped[3]])
@@ -296,7 +295,7 @@ class TestPipelines:
 
         def define():
             images = source()
-            return fn.flip(images, vertical=fn.external_source([wrong] * 8)), images.cpu()
+            return mirror(images, vertical=fn.external_source([wrong] * 8)), images.cpu()
 
         made, back = build(define, on_error=lambda _: (given, given)).run()
         same(made, [*[x[:, ::-1] for x in IMAGES[0][:2]], given, IMAGES[0][3][:, ::-1]])
@@ -305,7 +304,7 @@ class TestPipelines:
     def test_empty_samples(self, device):
         """Extents of 0 are no special case."""
         short = [np.zeros((4, 4, 3), np.uint8), np.zeros((2, 4, 3), np.uint8), np.zeros((0, 4, 3), np.uint8)]
-        (made,) = build(lambda: fn.flip(fn.external_source([short], layout="HWC").gpu()), batch_size=3).run()
+        (made,) = build(lambda: mirror(fn.external_source([short], layout="HWC").gpu()), batch_size=3).run()
         same(made, short)
 
 
@@ -314,7 +313,7 @@ class TestHandOver:
 
     def test_what_a_batch_tells(self, device):
         """Sizes, types, layout, indexing, and its copy on the CPU."""
-        (batch,) = build(lambda: fn.flip(source())).run()
+        (batch,) = build(lambda: mirror(source())).run()
         assert isinstance(batch, TensorListGPU)
         assert (len(batch), batch.ndim, batch.layout(), batch.device_id()) == (4, 3, "HWC", 0)
         assert batch.shape() == [x.shape for x in IMAGES[0]]
@@ -348,7 +347,7 @@ class TestHandOver:
         def define():
             images = fn.external_source(equal, layout="HWC").gpu()
             if fn.random.coin_flip(name="coin"):
-                images = fn.flip(images)
+                images = mirror(images)
             return images, images.cpu()
 
         pipe = build(define, enable_conditionals=True)
@@ -359,7 +358,7 @@ class TestHandOver:
 
     def test_the_array_interface(self, device):
         """Version 3, with the stream that the consumer must wait for."""
-        (batch,) = build(lambda: fn.flip(source())).run()
+        (batch,) = build(lambda: mirror(source())).run()
         interface = batch[0].__cuda_array_interface__
         assert interface["version"] == 3
         assert interface["stream"] == device.computing.ptr
@@ -370,7 +369,7 @@ class TestHandOver:
 
     def test_streams_of_dlpack(self, device):
         """None and 1 are the legacy default stream, 2 the thread's, -1 nobody's; 0 is refused."""
-        (batch,) = build(lambda: fn.flip(source())).run()
+        (batch,) = build(lambda: mirror(source())).run()
         waited = []
         device.wait = lambda stream, event: waited.append(stream)
         consumer = device.stream("consumer")
@@ -406,25 +405,25 @@ class TestMistakes:
         """PIPEFLOW_SYNC=1 waits after every operator, so the one whose kernel failed is named."""
 
         def launcher(kernel, grid, threads, rows, first, count):
-            (row,) = fake_device.rows_at(rows, fake_device.FLIP_ROW, count)[:1]
-            if row["mirror_height"]:
+            (row,) = fake_device.at(rows, (1,), fake_device.MIRROR_ROW)
+            if row["vertical"]:
                 raise RuntimeError("an illegal memory access was encountered")
-            fake_device.flip_by_numpy(kernel, grid, threads, rows, first, count)
+            fake_device.by_numpy(kernel, grid, threads, rows, first, count)
 
         device.launcher = launcher
 
         def define():
-            flipped = fn.flip(source(), name="fine")
-            return fn.flip(fn.flip(flipped, vertical=1, name="broken"), name="later")
+            flipped = mirror(source(), name="fine")
+            return mirror(mirror(flipped, vertical=1, name="broken"), name="later")
 
         monkeypatch.setenv("PIPEFLOW_SYNC", "1")
         with pytest.raises(RuntimeError, match="illegal memory access") as caught:
             build(define).run()
-        assert "in fn.flip 'broken'" in "\n".join(caught.value.__notes__)
+        assert "in fn._mirror 'broken'" in "\n".join(caught.value.__notes__)
 
     def test_after_a_fork(self, device):
         """A device that cannot be used any more says why; nothing hangs."""
-        pipe = build(lambda: fn.flip(source()), exec_async=False, exec_pipelined=False)
+        pipe = build(lambda: mirror(source()), exec_async=False, exec_pipelined=False)
         pipe.run()
         device.broken = "CUDA was initialised in process 1, and this one (2) was forked from it"
         with pytest.raises(InvalidState, match="was forked from it"):
@@ -448,7 +447,7 @@ class TestMistakes:
                 raise ValueError("the second")
             return x
 
-        pipe = build(lambda: fn.flip(fn.python_function(source(), function=sometimes, output_layouts="HWC")))
+        pipe = build(lambda: mirror(fn.python_function(source(), function=sometimes, output_layouts="HWC")))
         with pytest.raises(ValueError, match="the second"):
             pipe.run()
         for images in IMAGES[1:]:
@@ -456,7 +455,7 @@ class TestMistakes:
 
     def test_threads_that_let_go(self, device):
         """Batches may be collected in any thread, while others are made."""
-        pipe = build(lambda: fn.flip(source()), num_threads=3)
+        pipe = build(lambda: mirror(source()), num_threads=3)
         box = []
         for images in IMAGES * 3:
             box.append(pipe.run()[0])

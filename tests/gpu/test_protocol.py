@@ -9,6 +9,7 @@ import sys
 import fake_device
 import numpy as np
 import pytest
+from fake_device import mirror
 
 from pipeflow import backends, fn, pipeline_def
 from pipeflow.device_tensors import TensorListGPU
@@ -20,7 +21,7 @@ class Watched(fake_device.FakeRuntime):
     """Notes where waits are made, and leaves those of one place out."""
 
     def __init__(self, seed, without=None):
-        super().__init__(seed, fake_device.flip_by_numpy)
+        super().__init__(seed, fake_device.by_numpy)
         self.without = without
         self.places = {}
 
@@ -72,8 +73,8 @@ def handed_over(device):
     @pipeline_def(batch_size=SAMPLES, num_threads=1, device_id=0, exec_async=False, exec_pipelined=False)
     def define():
         images = fn.external_source(lambda info: images_of(info.iteration), layout="HWC", batch_info=True).gpu()
-        flipped = fn.flip(images, vertical=1)
-        return images, flipped, fn.flip(fn.python_function(flipped, function=lambda x: x + 1, output_layouts="HWC"))
+        flipped = mirror(images, vertical=1)
+        return images, flipped, mirror(fn.python_function(flipped, function=lambda x: x + 1, output_layouts="HWC"))
 
     pipe, consumer = define(), Consumer(device)
     for _ in range(BATCHES):
@@ -96,7 +97,7 @@ def passed_on(device):
     @pipeline_def(batch_size=SAMPLES, num_threads=1, device_id=0, exec_async=False, exec_pipelined=False)
     def define():
         images = fn.external_source(lambda info: images_of(info.iteration), layout="HWC", batch_info=True).gpu()
-        return fn.flip(fn.flip(images, vertical=1)), fn.copy(images)
+        return mirror(mirror(images, vertical=1)), fn.copy(images)
 
     pipe, consumer = define(), Consumer(device)
     for _ in range(BATCHES):
@@ -116,7 +117,7 @@ def brought_back(device):
     @pipeline_def(batch_size=SAMPLES, num_threads=1, device_id=0, exec_async=False, exec_pipelined=False)
     def define():
         images = fn.external_source(lambda info: images_of(info.iteration), layout="HWC", batch_info=True).gpu()
-        flipped = fn.flip(images)
+        flipped = mirror(images)
         return flipped.cpu() + np.uint8(1), flipped
 
     pipe = define()
@@ -139,7 +140,7 @@ def stood_in(device):
         failed = fn.python_function(
             images, function=fail, on_error=lambda failure: images_of(failure.batch)[failure.sample], output_layouts="HWC"
         )
-        return fn.flip(failed)
+        return mirror(failed)
 
     pipe, consumer = define(), Consumer(device)
     for _ in range(BATCHES):

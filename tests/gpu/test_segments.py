@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fake_device import mirror
 
 from pipeflow import backends, fn, pipeline_def
 from pipeflow.errors import NoGpu
@@ -32,9 +33,9 @@ def test_there_and_back(device, threads):
     @pipeline_def(batch_size=4, num_threads=threads, device_id=0, seed=1)
     def define():
         images = fn.external_source(data, layout="HWC")
-        flipped = fn.flip(images.gpu(), vertical=1)
+        flipped = mirror(images.gpu(), vertical=1)
         chosen = fn.random.coin_flip()
-        again = fn.flip(flipped, vertical=chosen)
+        again = mirror(flipped, vertical=chosen)
         return flipped, again.cpu(), images.gpu(), chosen
 
     pipe = define()
@@ -56,7 +57,7 @@ def test_a_batch_is_the_users_for_as_long_as_it_is_kept(device):
 
     @pipeline_def(batch_size=4, num_threads=2, device_id=0)
     def define():
-        return fn.flip(fn.external_source(data, layout="HWC").gpu())
+        return mirror(fn.external_source(data, layout="HWC").gpu())
 
     pipe = define()
     kept = [pipe.run()[0] for _ in data]
@@ -70,7 +71,7 @@ def test_without_a_device_number():
 
     @pipeline_def(batch_size=4, num_threads=1)
     def define():
-        return fn.flip(fn.external_source(batches(), layout="HWC").gpu())
+        return mirror(fn.external_source(batches(), layout="HWC").gpu())
 
     with pytest.raises(RuntimeError, match=r"fn._transfer runs on the GPU .* give it a device_id"):
         define().build()
@@ -82,7 +83,7 @@ def test_without_a_gpu(monkeypatch):
 
     @pipeline_def(batch_size=4, num_threads=1, device_id=2)
     def define():
-        return fn.flip(fn.external_source(batches(), layout="HWC").gpu())
+        return mirror(fn.external_source(batches(), layout="HWC").gpu())
 
     with pytest.raises(NoGpu, match="works on GPU 2, which cannot be used here: GPU 2 is on fire: buy another"):
         define().build()
