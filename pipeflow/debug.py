@@ -5,17 +5,19 @@ immediately over the whole batch, so a debug run equals the compiled run bit for
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from pipeflow.backends.cpu import Arena, HeapPool
-from pipeflow.declare import Call, Ending, Request
+from pipeflow.declare import Call, Ending, Request, Spec
 from pipeflow.executor import Delivered
 from pipeflow.executor.batch import BatchRun
-from pipeflow.executor.steps import Placement, SampleStep, SourceStep, WholeStep, sample_step
+from pipeflow.executor.failures import Failures, put, value_at
+from pipeflow.executor.steps import SampleStage, SourceStep, WholeStep
 from pipeflow.graph import DataNode, GraphNode, Recorder, collect_outputs, recording
-from pipeflow.plan import External, Plan, Slot, Step
+from pipeflow.plan import External, Plan, Slot, Stage, Step
 from pipeflow.seeds import node_key
 from pipeflow.tensors import TensorListCPU
 
@@ -48,8 +50,10 @@ class DebugRecorder(Recorder):
         self.batch = BatchRun(run.iteration, 0)
         self.batch.epoch, self.batch.iteration, self.batch.epochs = run.epoch, run.iteration, run.epoch
         self.slots: dict[Any, int] = {}
-        self.plan = Plan((), (), (), ())
+        self.plan = Plan((), (Stage("source", ()),), (), ())
+        self.runners: list[Any] = [None]  # of the stages: the sources, then every other step
         self.unread: dict[str, SourceStep] = dict(run._sources)  # what this batch has not asked yet
+        run.failures.begin()
 
     def _record(self, call: Call, inputs: Any, member: int = 0, scope: Any = None) -> Any:
         before = len(self.graph.nodes)
@@ -60,38 +64,51 @@ class DebugRecorder(Recorder):
         nodes = [DebugNode(self, self.graph.nodes[-1], index) for index in range(self.graph.nodes[-1].count)]
         return call.op.pack(nodes, call.constants) if isinstance(result, (DataNode, list)) else result
 
-    def value(self, node: DataNode) -> TensorListCPU:
-        """The values of a node as a batch."""
+    def value(self, node: DataNode, output: int | None = None) -> TensorListCPU:
+        """The values of a node as a batch, without rows that were left out; as an output with what stands in their place."""
         slot = self.slots[(node.source.id, node.index)]
-        values = self.batch.values[slot]
-        origin = self.plan.origins[slot]
-        info = self.batch.origins.get(origin)
+        values, info = self.batch.values[slot], self.batch.origins.get(self.plan.origins[slot])
+        rows = self.batch.active(()) if output is None else self.batch.rows()
+        if rows is not None:
+            values = self.batch.delivered(values, rows, output or 0, None)
+            info = None if info is None else [info[row] for row in rows]
         return TensorListCPU.from_parts(values, node.spec.dtype, node.spec.ndim, self.batch.layouts[slot] or "", info)
+
+    def end(self, nodes: list[DataNode]) -> list[TensorListCPU]:
+        """The outputs of the definition; rows that get values of their own instead of all outputs get them now."""
+        self.plan.outputs = tuple(self.slots[(node.source.id, node.index)] for node in nodes)
+        waiting, self.run.failures.waiting = self.run.failures.waiting, []
+        for order in waiting:
+            Failures.give_row(self.run.failures, *order)
+        self._raise()
+        return [self.value(node, output) for output, node in enumerate(nodes)]
 
     def _slot(self, edge: Any) -> int:
         return self.slots[(edge.node, edge.index)]
 
+    def _new_slot(self, spec: Any, origin: int) -> int:
+        number = len(self.plan.slots)
+        stages, externals = self.plan.stages, self.plan.externals
+        self.plan = Plan((*self.plan.slots, Slot(number, spec, "table")), stages, (), (*self.plan.origins, origin))
+        self.plan.externals, self.plan.on_error = externals, self.run.on_error
+        self.batch.values.append(None)
+        self.batch.layouts.append(None)
+        return number
+
     def _perform(self, node: GraphNode) -> None:
-        origins = list(self.plan.origins)
+        origins = self.plan.origins
         inherited = next((origins[self._slot(edge)] for edge in node.inputs if origins[self._slot(edge)] >= 0), -1)
-        outputs = []
-        slots = list(self.plan.slots)
+        origin = len(self.batch.origins) if node.op.factory else inherited
         for index, spec in enumerate(node.specs):
-            number = len(slots)
-            self.slots[(node.id, index)] = number
-            slots.append(Slot(number, spec, "table"))
-            origins.append(len(self.batch.origins) if node.op.factory else inherited)
-            outputs.append(number)
-            self.batch.values.append(None)
-            self.batch.layouts.append(None)
-        self.plan = Plan(tuple(slots), (), (), tuple(origins))
+            self.slots[(node.id, index)] = self._new_slot(spec, origin)
+        outputs = [self.slots[(node.id, index)] for index in range(node.count)]
         step = Step(
             op=node.op.name, name=node.name, inputs=tuple(self._slot(edge) for edge in node.inputs),
             constants=tuple((name, External(name)) for name in node.constants),
             nodes=tuple((name, self._slot(edge)) for name, edge in node.nodes.items()),
             outputs=tuple(outputs), device=node.device, guard=tuple((self._slot(edge), on) for edge, on in node.guard),
             key=node_key(self.run.seed if node.seed is None else node.seed, node.random_name), specs=node.specs, hint=node.hint,
-            origin=node.origin, user_code=False,
+            origin=node.origin, user_code=False, on_error=node.on_error,
         )  # fmt: skip
         self.plan.externals = dict(node.constants)
         if node.op.factory is not None:
@@ -101,27 +118,31 @@ class DebugRecorder(Recorder):
             self.batch.values[outputs[0]] = np.broadcast_to(value, (self._size(), *value.shape))
             self.batch.layouts[outputs[0]] = node.specs[0].layout or ""
         elif node.op.traits_of(node.constants).granularity == "batch":
-            self._size()
-            WholeStep(self.plan, step).run(self.batch, self.run.pool)
+            self._run(Stage("batch", (step,)), WholeStep(self.plan, step))
         else:
-            self._each(sample_step(self.plan, step, set(), None))
-        self._raise()
+            stage = Stage("sample", (step,))
+            self._run(stage, SampleStage(self.plan, stage, {}))
 
-    def _each(self, step: SampleStep) -> None:
+    def _run(self, stage: Stage, runner: Any) -> None:
+        """Runs a step for the whole batch, as a stage of its own."""
+        self.plan.stages = (*self.plan.stages, stage)
+        self.runners.append(runner)
+        failures = self.run.failures
+        failures.follow(self.plan, self.runners, stage.steps[0])
         size = self._size()
-        step.enter(self.batch, self.run.pool)
-        place = Placement(self.batch, step, Arena(), self.run.pool)
-        row: list[Any] = [None] * len(self.plan.slots)
-        mask = step.mask(self.batch)
-        for sample in range(size):
-            if mask is not None and not mask[sample]:
-                continue
-            try:
-                step.run(self.batch, sample, row, place)
-            except Exception as error:
-                self.batch.fail(error, step.step, sample)
-                return
-        step.finish(self.batch)
+        if stage.kind == "sample":
+            runner.enter(self.batch, self.run.pool)
+            runner.run(self.batch, 0, size, Arena(), self.run.pool)
+            runner.finish(self.batch)
+        else:
+            runner.run(self.batch, self.run.pool)
+        self._settle(len(self.runners) - 1)
+
+    def _settle(self, stage: int) -> None:
+        """Applies the rules for rows that failed, and raises what is left."""
+        if self.batch.failures and self.run.failures.active:
+            self.run.failures.settle(self.batch, stage)
+        self._raise()
 
     def _size(self) -> int:
         """The batch size: what the sources gave, or the largest there may be where there is no source."""
@@ -134,13 +155,11 @@ class DebugRecorder(Recorder):
         source = self.run.source_step(node.name, lambda: SourceStep(self.plan, step, len(self.batch.origins)))
         self.unread.pop(node.name, None)
         source.step = step
-        size = source.run(self.batch, self._request(step), self.run.pool)
         if node.op.fetches:
-            slots = step.outputs
-            rows = [source.source.fetch(int(index)) for index in self.batch.values[slots[0]]]  # type: ignore[attr-defined]
-            for position, slot in enumerate(slots):
-                self.batch.values[slot] = [row[position] if isinstance(row, tuple) else row for row in rows]
-                self.batch.layouts[slot] = node.specs[position].layout or ""
+            source.step = replace(step, outputs=(self._new_slot(Spec((), np.dtype(np.int64), ""), self.plan.origins[-1]),))
+        self.plan.stages = (Stage("source", (*self.plan.stages[0].steps, source.step)), *self.plan.stages[1:])
+        self.run.failures.follow(self.plan, self.runners, source.step)
+        size = source.run(self.batch, self._request(step), self.run.pool)
         if self.batch.size and size != self.batch.size:
             raise RuntimeError(
                 f"the sources of a batch gave different numbers of samples ({size} and {self.batch.size})"
@@ -148,6 +167,13 @@ class DebugRecorder(Recorder):
         self.batch.size = size
         if len(self.batch.positions) != size:
             self.batch.positions = np.arange(self.run.position, self.run.position + size)
+        for sample, donor in self.run.failures.donors.items():  # rows that were replaced before this source was reached
+            self.run.failures.take_from(source.step, self.batch, sample, donor)
+        self._settle(0)
+        if node.op.fetches:
+            fetching = replace(step, fetch=True, inputs=source.step.outputs)
+            stage = Stage("sample", (fetching,))
+            self._run(stage, SampleStage(self.plan, stage, {step.name: source.source.fetch}))  # type: ignore[attr-defined]
 
     def _request(self, step: Step) -> Request:
         # A reader that ends its epoch gives fewer samples; the other sources are then asked for as many.
@@ -167,6 +193,44 @@ class DebugRecorder(Recorder):
             raise error
 
 
+class DebugFailures(Failures):
+    """The rules of a definition whose steps become known one by one."""
+
+    def __init__(self, pool: HeapPool, limit: Any) -> None:
+        super().__init__(Plan((), (), (), ()), [], pool, limit)
+        self.begin()
+
+    def begin(self) -> None:
+        """A new batch."""
+        self.rules.clear()
+        self.waiting: list[Any] = []  # rows that get values in place of all outputs, which are known at the end
+        self.donors: dict[int, int] = {}
+
+    def follow(self, plan: Plan, runners: list[Any], step: Step) -> None:
+        """Takes up a step that is about to run."""
+        self.plan, self.stages = plan, runners
+        self.rules[step.name] = self.rule_of(step)
+        self.active = any(rule.action != "raise" for rule in self.rules.values())
+        if len(runners) > 1:
+            self.contain()
+
+    def give_row(self, *order: Any) -> bool:
+        """Keeps the order until the outputs are known."""
+        self.waiting.append(order)
+        return True
+
+    def take_source(self, batch: BatchRun, sample: int, donor: int) -> None:
+        """Gives a row what the sources gave another one, those included that are still to come."""
+        self.donors[sample] = donor
+        super().take_source(batch, sample, donor)
+
+    def take_from(self, step: Step, batch: BatchRun, sample: int, donor: int) -> None:
+        """The same for one source."""
+        for slot in step.outputs:
+            put(batch, slot, sample, value_at(batch.values[slot], donor))
+        batch.failures.pop(sample, None)
+
+
 class DebugRun:
     """Runs a pipeline definition batch by batch; to a loop over epochs it looks like an executor.
 
@@ -174,12 +238,17 @@ class DebugRun:
     for its turn.
     """
 
-    def __init__(self, define: Callable[[], Any], seed: int, batch_size: int, enable_conditionals: bool = False) -> None:
+    def __init__(
+        self, define: Callable[[], Any], seed: int, batch_size: int, enable_conditionals: bool = False,
+        on_error: Any = "raise", max_failures: Any = None,
+    ) -> None:  # fmt: skip
         self.define = define
         self.enable_conditionals = enable_conditionals
         self.seed = seed
         self.batch_size = batch_size
         self.pool = HeapPool()
+        self.on_error = on_error
+        self.failures = DebugFailures(self.pool, max_failures)
         self.epoch = 0
         self.iteration = 0
         self.position = 0
@@ -189,6 +258,7 @@ class DebugRun:
         self._sources: dict[str, SourceStep] = {}
         self._waiting: dict[str, list[tuple[Any, str | None]]] = {}
         self._held: Delivered | StopIteration | None = None
+        self._made = BatchRun(0, 0)
         self._ran = False
         self._outputs = 0
         self._after: dict[str, Any] = {"epoch": 0, "iteration": 0, "position": 0, "states": {}}
@@ -298,6 +368,9 @@ class DebugRun:
             self._after = self._here()
         if isinstance(delivered, StopIteration):
             raise delivered
+        error = self.failures.account(self._made)
+        if error is not None:
+            raise error
         return delivered
 
     def _look(self) -> None:
@@ -330,6 +403,8 @@ class DebugRun:
                 recorder.session.enabled = self.enable_conditionals
                 returned = recorder.session.call(self.define)()
                 edges = collect_outputs(recorder, returned)
+            nodes = [DataNode(recorder, recorder.graph.nodes[edge.node], edge.index) for edge in edges]
+            outputs = recorder.end(nodes)
         except StopIteration:
             self._ran = self.ended = True
             raise
@@ -339,9 +414,11 @@ class DebugRun:
             raise
         self._count(batch)
         self._ran, self._outputs = True, len(edges)
-        nodes = [DataNode(recorder, recorder.graph.nodes[edge.node], edge.index) for edge in edges]
-        outputs = [recorder.value(node) for node in nodes]
+        self._made = batch
         copies = [TensorListCPU([np.array(sample) for sample in values.samples()], values.layout()) for values in outputs]
+        rows = batch.rows()
         return Delivered(
-            tuple(copies), self.iteration - 1, self.epoch, self.iteration - 1, batch.size, batch.positions, batch.padding
-        )
+            tuple(copies), self.iteration - 1, self.epoch, self.iteration - 1, batch.size if rows is None else len(rows),
+            batch.positions if rows is None else batch.positions[rows],
+            batch.padding if rows is None or batch.padding is None else batch.padding[rows],
+        )  # fmt: skip

@@ -194,7 +194,10 @@ class Pipeline:
         if isinstance(self._define, _DebugDefinition):
             if self._restored is not None:
                 raise InvalidState(f"the checkpoint cannot be taken up: {NOT_COMPILED}")
-            self._debug = DebugRun(self._define.function, self._seed, self._batch_size, self._enable_conditionals)
+            self._debug = DebugRun(
+                self._define.function, self._seed, self._batch_size, self._enable_conditionals, self._on_error,
+                self._max_failures,
+            )  # fmt: skip
             return
         graph = self._recorded()
         if self._bytes_per_sample:
@@ -488,7 +491,8 @@ class Pipeline:
 
     def failures(self) -> list[Failure]:
         """The samples that failed and were skipped, replaced or given a value, in the order of delivery (the last 10000)."""
-        return [] if self._executor is None else list(self._executor.failures.log)
+        runs = self._executor or self._debug
+        return [] if runs is None else list(runs.failures.log)
 
     def external_source_shm_statistics(self) -> dict[str, Any]:
         """The sizes of the shared memory that worker processes put results in, in bytes: whole, and per sample of a chunk."""

@@ -137,7 +137,7 @@ class BatchRun:
             origin = plan.origins[slot]
             info = self.origins.get(origin)
             if rows is not None:
-                values = self._delivered(values, rows, number, device if plan.slots[slot].kind == "device" else None)
+                values = self.delivered(values, rows, number, device if plan.slots[slot].kind == "device" else None)
                 info = None if info is None else [info[row] for row in rows]
             if plan.slots[slot].kind == "device" and device is not None:
                 results.append(
@@ -149,7 +149,7 @@ class BatchRun:
             results.append(TensorListCPU.from_parts(values, spec.dtype, spec.ndim, self.layouts[slot] or "", info))
         return tuple(results)
 
-    def _delivered(self, values: Any, rows: list[int], output: int, device: Any) -> list[Any]:
+    def delivered(self, values: Any, rows: list[int], output: int, device: Any) -> list[Any]:
         """The rows of an output that are delivered, with those that were given in place of failed ones."""
         made = [row for row in rows if row not in self.given]
         kept = {row: values[row] if type(values) is list else values[row, ...] for row in made}

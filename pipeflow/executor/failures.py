@@ -72,7 +72,7 @@ class Failures:
         self.count = 0
         self.seen = 0
         self.log: deque[Failure] = deque(maxlen=KEPT)
-        self.rules = {step.name: self._rule(step) for step in plan.steps()}
+        self.rules = {step.name: self.rule_of(step) for step in plan.steps()}
         self.active = any(rule.action != "raise" for rule in self.rules.values())
 
     def contain(self) -> None:
@@ -83,7 +83,8 @@ class Failures:
             if hasattr(runner, "contained"):
                 runner.contained = self.rules[stage.steps[0].name].action != "raise"
 
-    def _rule(self, step: Step) -> Rule:
+    def rule_of(self, step: Step) -> Rule:
+        """What to do when a step fails."""
         own = step.on_error is not None
         value = self.plan.constant(step.on_error if own else self.plan.on_error)
         return Rule(value) if isinstance(value, str) else Rule("value", value, row=not own)
@@ -136,19 +137,23 @@ class Failures:
     def _leave_out(self, batch: BatchRun, step: Step, sample: int, rule: Rule, error: BaseException) -> None:
         del batch.failures[sample]
         failure = self._failure(batch, step, sample, error, rule.action)
-        if rule.row:
-            try:
-                batch.given[sample] = _values(
-                    rule.value, failure, [self.plan.slots[s].spec.dtype for s in self.plan.outputs]
-                )
-            except Exception as inner:
-                batch.fail(inner, step)
-                return
+        if rule.row and not self.give_row(batch, step, sample, rule, failure):
+            return
         batch.absent.add(sample)
         for slot in step.outputs:
             if self.plan.slots[slot].storage in ("table", "batch", "source"):
                 put(batch, slot, sample, None)
         batch.incidents.append(failure)
+
+    def give_row(self, batch: BatchRun, step: Step, sample: int, rule: Rule, failure: Failure) -> bool:
+        """Puts given values into the place of a whole row; False where they cannot be made."""
+        try:
+            dtypes = [self.plan.slots[slot].spec.dtype for slot in self.plan.outputs]
+            batch.given[sample] = _values(rule.value, failure, dtypes)
+        except Exception as inner:
+            batch.fail(inner, step)
+            return False
+        return True
 
     def _replace(self, batch: BatchRun, stage: int, sample: int, lost: set[int]) -> bool:
         """Makes a row again from the source of the next good one; False where none can be made."""
@@ -157,7 +162,7 @@ class Failures:
         for donor in order:
             if donor in batch.absent or donor in lost or donor in batch.failures:
                 continue
-            self._take_source(batch, sample, donor)
+            self.take_source(batch, sample, donor)
             batch.masks.clear()
             for number in range(1, stage + 1):
                 self._again(batch, number, sample)
@@ -172,7 +177,8 @@ class Failures:
         add_notes(error, ["no good row of this batch could replace it"])
         return False
 
-    def _take_source(self, batch: BatchRun, sample: int, donor: int) -> None:
+    def take_source(self, batch: BatchRun, sample: int, donor: int) -> None:
+        """Gives a row what the sources gave another one."""
         batch.columns.clear()
         for step in self.plan.stages[0].steps:
             for slot in step.outputs:

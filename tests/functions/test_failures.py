@@ -543,3 +543,107 @@ def test_rules_hold_in_worker_processes(rule, how):
     }
     assert firsts(pipe.run()[0]) == expected[rule]
     assert [failure.position for failure in pipe.failures()] == [1, 5]
+
+
+# --- debug runs --------------------------------------------------------------------------------------------------------
+
+
+RULES = {
+    "skip": "skip", "replace": "replace", "value": np.array([7, 7], np.int32),
+    "function": lambda failure: np.array([failure.position, -1], np.int32),
+}  # fmt: skip
+
+
+def two_ways(define, batches=3, **settings):
+    """(outputs or error, failures) of the compiled and the debug run, batch by batch."""
+    for debug in (False, True):
+        pipe = pipeline_def(define, **{"batch_size": BATCH, "num_threads": 2, "seed": 1, **settings}, debug=debug)()
+        found = []
+        for _ in range(batches):
+            try:
+                found.append([[np.array(x).tolist() for x in batch.samples()] for batch in pipe.run()])
+            except Exception as error:
+                found.append((type(error), str(error)))
+        rows = [(f.position, f.batch, f.sample, f.operator, f.action, str(f.exception)) for f in pipe.failures()]
+        yield found, rows
+
+
+@places
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("whose", ["operator", "pipeline"])
+def test_debug_runs_obey_the_same_rules(place, rule, whose, tmp_path):
+    """With debug=True the same rows are left out, made again or given values, and the same failures are told."""
+    if place == "reader":
+        for number in range(3 * BATCH):
+            array = np.full(2, number, np.int32)
+            (tmp_path / f"{number:03}.npy").write_bytes(b"broken") if is_bad(number) else np.save(
+                tmp_path / f"{number:03}.npy", array
+            )
+    value = RULES[rule]
+    if whose == "pipeline" and rule == "function":
+        value = lambda failure: (np.array([failure.position, 0], np.int32), np.array([0, 0], np.int32))
+    elif whose == "pipeline" and rule == "value":
+        value = (np.array([1, 1], np.int32), np.array([2, 2], np.int32))
+
+    def define():
+        return failing_at(place, value if whose == "operator" else None, tmp_path)
+
+    compiled, debugged = two_ways(define, **({"on_error": value} if whose == "pipeline" else {}))
+    assert debugged == compiled
+    assert compiled[1]
+
+
+def test_debug_runs_raise_and_go_on_as_compiled_ones_do():
+    """Without a rule the batch is consumed whole; the next ones have the numbers of their own positions."""
+
+    def define():
+        x = fn.external_source(numbers, batch=False)
+        noise = fn.random.uniform(range=[0.0, 1.0])
+
+        def picky(x):
+            if x[0] == 9:
+                raise ValueError("bad")
+            return x
+
+        return fn.python_function(x, function=picky), noise
+
+    compiled, debugged = two_ways(define)
+    assert debugged == compiled
+    assert compiled[0][1] == (ValueError, "bad")
+
+
+def test_debug_runs_count():
+    """max_failures ends a debug run after as many failures as any other."""
+
+    def define():
+        return failing_at("function", "skip")
+
+    compiled, debugged = two_ways(define, batches=4, max_failures=5)
+    assert debugged == compiled
+    assert compiled[0][2][0] is TooManyFailures
+
+
+def test_sources_behind_a_replaced_row():
+    """A source that a debug run reaches after a row was replaced gives that row the same donor's data."""
+
+    def define():
+        x = fn.python_function(fn.external_source(numbers, batch=False), function=check, on_error="replace")
+        y = fn.external_source(numbers, batch=False)
+        return x, y, fn.python_function(y, function=lambda x: x + 1)
+
+    compiled, debugged = two_ways(define)
+    assert debugged == compiled
+
+
+def test_values_in_a_debug_run_are_those_that_are_left():
+    """What a definition prints on the way has no rows that were left out."""
+    seen = []
+
+    def define():
+        x = fn.external_source(numbers, batch=False)
+        y = fn.python_function(x, function=check, on_error="skip")
+        seen.append((len(y.get()), len(x.get())))
+        return y
+
+    pipeline_def(define, batch_size=BATCH, num_threads=1, debug=True)().run()
+    assert seen == [(6, 6)]
