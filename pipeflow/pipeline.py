@@ -7,7 +7,8 @@ import sys
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from pipeflow import backends as devices
 from pipeflow import checkpoint as saved_state
 from pipeflow import plan as planning
 from pipeflow import saving, seeds, types, warmup
+from pipeflow.advice import Advice, Statistics, advise
 from pipeflow.autograph_guard import do_not_convert, is_marked
 from pipeflow.debug import DebugRun
 from pipeflow.declare import check_rule
@@ -43,6 +45,7 @@ NO_EFFECT = {
 NOT_COMPILED = (
     "a debug pipeline runs its definition line by line: it has no plan, no schedule and no checkpoints; leave debug=True out"
 )
+ENOUGH_BATCHES = 3  # for advice
 _DEPRECATED = ("max_streams", "default_cuda_stream_priority", "experimental_exec_dynamic")
 
 
@@ -134,6 +137,8 @@ class Pipeline:
         self._waited = 0.0  # seconds that loops have waited for batches
         self._iterated_by: weakref.ref[Any] | None = None
         self._fed: dict[str, int] = {}
+        self._measuring = False
+        self._measured: Statistics | None = None
 
     # Defining the graph.
 
@@ -485,8 +490,47 @@ class Pipeline:
             return self.reader_meta(name)["epoch_size_padded"]
         return {reader: meta["epoch_size_padded"] for reader, meta in self.reader_meta().items()}
 
+    @contextmanager
+    def measure(self) -> Iterator[None]:
+        """Measures the batches of a ``with`` block, for ``statistics()`` and ``advice()``: each step apart.
+
+        It also lets another thread want the interpreter for half a second of every Python function, which tells how much
+        of its time a function keeps the interpreter (the GIL) from others.
+        """
+        executor = self._compiled()
+        if self._measuring:
+            raise InvalidState("this pipeline is being measured already: end the first `with pipe.measure():` before another")
+        self._measuring = True
+        executor.measure(True, race=True)
+        try:
+            yield
+        finally:
+            self._measured = executor.figures()
+            executor.measure(False)
+            self._measuring = False
+
+    def statistics(self) -> Statistics:
+        """What the loop and every step took, in the last ``with pipe.measure():``, else since the first batch; print it."""
+        return self._measured or self._compiled().figures()
+
+    def advice(self) -> list[Advice]:
+        """What bounds this pipeline and what would help by how much, from what was measured; nothing where it is balanced.
+
+        Run it for a while first, best inside ``with pipe.measure():``.
+        """
+        figures = self.statistics()
+        if figures.batches < ENOUGH_BATCHES:
+            raise InvalidState(
+                f"advice needs at least {ENOUGH_BATCHES} measured batches and there are {figures.batches} (the first one is not "
+                "counted): run more, then ask"
+            )
+        return advise(figures)
+
     def executor_statistics(self) -> dict[str, Any]:
-        """Per operator: time and, with ``enable_memory_stats``, bytes of the outputs; and the state of the memory pool."""
+        """Per operator: its seconds and, with ``enable_memory_stats``, bytes of the outputs; and the state of the memory pool.
+
+        ``statistics()`` has the same times as an object, and what the loop itself took.
+        """
         return self._compiled().statistics()
 
     def failures(self) -> list[Failure]:

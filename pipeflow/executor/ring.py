@@ -5,18 +5,20 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pipeflow.advice import Statistics
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.declare import Ending, Request
 from pipeflow.device_runtime import Runtime
 from pipeflow.errors import InvalidState, add_notes
 from pipeflow.executor import workers
 from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.clocks import Lap, Measures, Rival
 from pipeflow.executor.device import ArrivalStage, Device, FunctionStage, Segment
 from pipeflow.executor.failures import Failures
 from pipeflow.executor.steps import BoundStep, ColumnStep, Keeper, SampleStage, SourceStep, WholeStep
@@ -49,6 +51,7 @@ class Options:
     py_num_workers: int = 1
     py_start_method: str = "forkserver"
     max_failures: Any = None
+    one_at_a_time: bool = False  # what the plan allows; synchronous then
 
 
 @dataclass
@@ -140,7 +143,7 @@ class Crew:
         if affinity and hasattr(os, "sched_setaffinity"):
             allowed = sorted(os.sched_getaffinity(0))
             os.sched_setaffinity(0, {allowed[number % len(allowed)]})
-        arena = Arena()
+        arena, lap = Arena(), Lap()
         while True:
             with self.lock:
                 while True:
@@ -154,12 +157,13 @@ class Crew:
                     self.idle += 1
                     self.work.wait()
                     self.idle -= 1
+                    lap.start()
             if self.closing or executor is None:
                 with self.lock:
                     self.work.notify_all()
                 return
             assert task is not None
-            executor.perform(task, arena)
+            executor.perform(task, arena, lap)
             del task, executor
             if threading.get_ident() in self.hanging:  # the function came back after all
                 self.hanging.discard(threading.get_ident())
@@ -215,14 +219,15 @@ class Executor:
         self._finished = self.crew.finished
         self._ring: deque[BatchRun] = deque()
         self._tasks: dict[int, _Task] = {}  # what the threads work on, by thread
-        self._arena = Arena()
+        self._arena, self._lap = Arena(), Lap()
+        self.measures = Measures(plan)
+        self._warm = False  # the first batch has been delivered; what it cost is not counted
         self._ended = False
         self._running = 0
         self._scheduled = 0
         self.epoch = 0
         self.iteration = 0
         self.position = 0
-        self._timed = False
         self.ending: Ending = "fill"
         self.ends: frozenset[str] = frozenset()  # the readers whose epoch ended with the batch that was taken last
         self._sizes: dict[str, dict[str, Any]] = {}
@@ -295,6 +300,8 @@ class Executor:
         if self.device is not None:
             self.device.collect()
         batch = self._ring[0]
+        asked = time.perf_counter()
+        ready = 0 if not batch.done else sum(item.done for item in list(self._ring))
         if self.options.synchronous:
             self._work_off(batch)
         else:
@@ -311,6 +318,11 @@ class Executor:
         with self._lock:
             self._ring.popleft()
             self._work.notify()
+            if self._warm:
+                self.measures.delivered(asked, ready, batch.size)
+            else:
+                self._warm = True
+                self._begin_measuring()
         self._after = {
             "epoch": batch.epoch, "iteration": batch.iteration + 1, "position": batch.position_after,
             "states": {**self._after["states"], **batch.states},
@@ -371,23 +383,56 @@ class Executor:
     def statistics(self) -> dict[str, Any]:
         """Per operator the bytes of its outputs (with ``memory_stats``), and the state of the pool under "pool"."""
         result: dict[str, Any] = {name: dict(sizes) for name, sizes in self._sizes.items()}
+        for figure in self.figures().steps if self._warm and self.measures.batches else ():
+            known = result.setdefault(figure.name, {})
+            known["seconds"], known["busy_seconds"], known["waiting_seconds"] = figure.seconds, figure.busy, figure.waited
+            known["gil_seconds"] = figure.kept
         result["pool"] = {"allocations": self.pool.allocations, "reserved": self.pool.reserved}
         if self.device is not None:
             result["gpu"] = self.device.statistics()
         return result
 
-    def time_operators(self, on: bool) -> None:
-        """Begins or ends to measure how long operators take."""
-        self._timed = on
-        for stage in self.stages:
-            if isinstance(stage, SampleStage):
-                stage.timed = on
+    def figures(self) -> Statistics:
+        """What was measured since the first batch was delivered, or since ``measure``."""
+        with self._lock:
+            return self.measures.statistics(self._parts(), self.options, self.crew.threads)
+
+    def measure(self, on: bool, race: bool = False) -> None:
+        """Begins to measure anew and every step apart, or ends that; with ``race`` also who keeps the interpreter."""
+        with self._lock:
+            rival, self.measures.rival = self.measures.rival, Rival() if on and race else None
+            for part in self._parts():
+                for item in part:
+                    item.rival = self.measures.rival if item.step.user_code else None
+            for stage in self.stages:
+                if isinstance(stage, SampleStage):
+                    stage.measured = on
+            if on:
+                self._warm = True
+                self._begin_measuring()
+        if rival is not None:
+            rival.close()
+
+    def _parts(self) -> list[Sequence[BoundStep]]:
+        """For every stage its steps that have clocks."""
+        def clocked(stage: Any) -> Sequence[BoundStep]:
+            return stage.steps if isinstance(stage, SampleStage) else [stage] if isinstance(stage, BoundStep) else []
+
+        return [self.sources, *map(clocked, self.stages[1:])]
+
+    def _begin_measuring(self) -> None:
+        self.measures.begin(self.crew.threads)
+        for part in self._parts():
+            for item in part:
+                item.reset_clock()
 
     def slowest(self) -> str:
-        """The operator that has taken most time while operators were timed, "" where none was."""
-        steps = [item for stage in self.stages[1:] for item in getattr(stage, "steps", [stage])]
-        timed = [item for item in (*self.sources, *steps) if getattr(item, "seconds", 0.0) > 0]
-        return max(timed, key=lambda item: item.seconds).step.op if timed else ""
+        """The operator that has taken most time, "" where none has."""
+        stages = zip(self.measures.stages, self.plan.stages)
+        steps = [(clock, stage.steps[0].op) for clock, stage in stages if len(stage.steps) == 1]
+        steps += [(item.clock, item.step.op) for part in self._parts() if len(part) > 1 for item in part]
+        clock, name = max(steps, key=lambda pair: pair[0].seconds, default=(None, ""))
+        return name if clock is not None and clock.seconds > 0 else ""
 
     def _measure(self, batch: BatchRun) -> None:
         for step in self.plan.steps():
@@ -521,6 +566,8 @@ class Executor:
 
     def _began_work(self) -> None:
         self._running += 1
+        self.measures.running = self._running
+        self.measures.peak = max(self.measures.peak, self._running)
         if self.crew.idle:
             self._work.notify()  # there may be more than one thread can do
 
@@ -535,20 +582,24 @@ class Executor:
     def _work_off(self, batch: BatchRun) -> None:
         """Runs the ring in the caller's thread until a batch is done."""
         self.crew.inside.active = True
+        self._lap.start()
         try:
             while not batch.done:
                 with self._lock:
                     task = self.claim()
                 assert task is not None, "a batch that is not done has work"
-                self.perform(task, self._arena)
+                self.perform(task, self._arena, self._lap)
         finally:
             self.crew.inside.active = False
 
-    def perform(self, task: _Task, arena: Arena) -> None:
+    def perform(self, task: _Task, arena: Arena, lap: Lap) -> None:
+        """One task, on the thread whose arena and marks these are."""
         batch = task.batch
         interrupted = None
         waits = False  # the batch is with the worker processes and comes back by itself
         stage = batch.stage
+        clock = self.measures.stages[stage]
+        lap.enter(clock)
         thread = threading.get_ident()
         self._tasks[thread] = task
         self.watch.begin(thread)
@@ -560,10 +611,7 @@ class Executor:
             elif self.plan.stages[stage].kind == "processes":
                 waits = self._visit_processes(batch, self.stages[stage])
             else:
-                begun = time.perf_counter()
                 self.stages[stage].run(batch, self.pool)
-                if self._timed and hasattr(self.stages[stage], "seconds"):
-                    self.stages[stage].seconds += time.perf_counter() - begun
                 if stage in self._keepers:
                     keeper = self._keepers[stage]
                     batch.states[keeper.name] = keeper.snapshot()
@@ -584,6 +632,7 @@ class Executor:
             del self._tasks[thread]
             if thread in self.crew.hanging:
                 return
+            lap.leave(clock)
             self._running -= 1
             if batch.done or not self._running:
                 self._finished.notify_all()
@@ -641,8 +690,11 @@ class Executor:
         sizes: dict[str, int] = {}
         wanted = self.options.batch_size
         try:
+            lap = Lap()
             for item in self._in_turn:
                 request = Request(wanted, self.epoch, self.iteration, self.position, item.step.key or 0, self.ending)
+                if len(self.sources) > 1:
+                    lap.enter(item.clock)
                 try:
                     sizes[item.step.name] = item.run(batch, request, self.pool, self.options.checkpointing)
                     if item.op.fetches:
@@ -651,6 +703,8 @@ class Executor:
                     raise
                 except Exception as error:
                     batch.fail(error, item.step)
+                if len(self.sources) > 1:
+                    lap.leave(item.clock)
         except StopIteration:
             with self._lock:
                 batch.ended = self._ended = True

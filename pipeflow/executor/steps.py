@@ -13,6 +13,7 @@ from pipeflow.conditional import CAST, LAYOUT, RESHAPE, merge_error
 from pipeflow.declare import BatchCall, Kernel, OpDef, Source
 from pipeflow.errors import InvalidState, add_notes, function_name
 from pipeflow.executor.batch import BatchRun, check_outputs
+from pipeflow.executor.clocks import WORTH, Clock, Rival
 from pipeflow.executor.watch import Running
 from pipeflow.kernels import cpu as kernels
 from pipeflow.plan import Plan, Stage, Step, has_kernels, takes_out
@@ -30,7 +31,9 @@ class BoundStep:
         self.count = len(step.outputs)
         self.storages = tuple(plan.slots[slot].storage for slot in step.outputs)
         self.shared = tuple(plan.slots[slot].kind == "shared" for slot in step.outputs)
-        self.seconds = 0.0
+        self.clock = Clock()
+        self.rival: Rival | None = None  # while somebody asks who keeps the interpreter
+        self.largest = [0] * len(step.hint)  # bytes of the largest sample of each output that has a hint
         self.origin = max((plan.origins[slot] for slot in step.outputs), default=-1)
         if self.origin < 0:
             self.origin = max((plan.origins[slot] for slot in step.inputs), default=-1)
@@ -38,6 +41,10 @@ class BoundStep:
     def calls(self, function: Any) -> bool:
         """Whether it is this step that calls a function."""
         return any(value is function for value in self.constants.values())
+
+    def reset_clock(self) -> None:
+        """Starts to measure anew."""
+        self.clock.reset()
 
     def memory(self, batch: BatchRun, pool: HeapPool, output: int) -> Any:
         """Where an output is to lie: in the pool, or shared with the workers who alone read it."""
@@ -366,6 +373,17 @@ class WholeStep(BoundStep):
 
     def run(self, batch: BatchRun, pool: HeapPool) -> None:
         """The whole batch."""
+        rival = self.rival
+        if rival is None:
+            self._run_all(batch, pool)
+            return
+        rival.begin(self.clock)
+        begun, processor = time.perf_counter(), time.thread_time()
+        self._run_all(batch, pool)
+        self.clock.add(time.perf_counter() - begun, time.thread_time() - processor)
+        rival.end(self.clock)
+
+    def _run_all(self, batch: BatchRun, pool: HeapPool) -> None:
         if not self.contained:
             self._run(batch, pool)
             return
@@ -472,6 +490,8 @@ class WholeStep(BoundStep):
             batch.values[slot] = values
             if batch.layouts[slot] is None:
                 self._find_layouts(batch, inputs)
+        for output, values in enumerate(outputs[: len(step.hint)]):
+            self.largest[output] = max(self.largest[output], _largest(values))
         self.finish(batch)
 
     def _find_layouts(self, batch: BatchRun, inputs: Sequence[Any]) -> None:
@@ -493,6 +513,13 @@ class WholeStep(BoundStep):
         if active is None:
             return values
         return [values[index] if type(values) is list else values[index, ...] for index in active]
+
+
+def _largest(values: Any) -> int:
+    """The bytes of the largest sample."""
+    if isinstance(values, np.ndarray):
+        return values.nbytes // max(len(values), 1)
+    return max((sample.nbytes for sample in values), default=0)
 
 
 def _with_right(values: Any, writable: bool) -> Any:
@@ -526,8 +553,9 @@ class SampleStage:
         self.limited = any(step.constants.get("timeout") is not None for step in self.steps)
         self._places: dict[int, list[Placement]] = {}  # by thread, where a function has a limit
         self.stand_in: Callable[[BatchRun, Step, int], Any] | None = None  # what a rule gives for a step that failed
-        self.timed = False
+        self.measured = False  # each step apart, whatever a sample is worth
         self._seconds_per_sample = 0.0
+        self._lock = threading.Lock()
 
     def chunk(self, left: int, threads: int) -> int:
         """How many samples to claim at once: enough work for a claim, but no thread may wait for the last chunk."""
@@ -547,28 +575,58 @@ class SampleStage:
             return
         started = time.perf_counter()
         row: list[Any] = [None] * self.slots
+        apart = len(self.steps) > 1 and self._seconds_per_sample > WORTH * len(self.steps)
+        laps = [Clock() for _ in self.steps] if apart or self.measured else None
+        raced = [(step.clock, step.rival) for step in self.steps if step.rival is not None]
+        for clock, rival in raced:
+            rival.begin(clock)
         members = [(step, step.mask(batch), Placement(batch, step, arena, pool)) for step in self.steps]
         if self.limited:
             self._places[threading.get_ident()] = [place for _, _, place in members]
-        timed = begin if self.timed else -1  # one sample of a chunk stands for all
         for sample in range(begin, end):
             if sample in batch.absent or sample in batch.failures:
+                continue
+            if laps is not None:
+                self._run_measured(batch, sample, row, members, laps)
                 continue
             for step, mask, place in members:
                 if mask is not None and not mask[sample]:
                     continue
-                begun = time.perf_counter() if sample == timed else 0.0
                 try:
                     step.run(batch, sample, row, place)
                 except Exception as error:
                     batch.fail(error, step.step, sample)
                     if not self._stood_in(batch, step, sample, row, place):
                         break
-                if begun:
-                    step.seconds += (time.perf_counter() - begun) * (end - begin)
+        if laps is not None:
+            with self._lock:
+                for step, lap in zip(self.steps, laps):
+                    step.clock.add(lap.seconds, lap.busy, lap.calls)
+                for clock, rival in raced:
+                    rival.end(clock)
         taken = (time.perf_counter() - started) / (end - begin)
         known = self._seconds_per_sample
         self._seconds_per_sample = taken if not known else 0.8 * known + 0.2 * taken
+
+    def _run_measured(
+        self, batch: BatchRun, sample: int, row: list[Any], members: Sequence[Any], clocks: "Sequence[Clock]"
+    ) -> None:  # fmt: skip
+        """One sample, with both clocks read between the steps."""
+        begun, processor = time.perf_counter(), time.thread_time()
+        for (step, mask, place), clock in zip(members, clocks):
+            if mask is not None and not mask[sample]:
+                continue
+            over = False
+            try:
+                step.run(batch, sample, row, place)
+            except Exception as error:
+                batch.fail(error, step.step, sample)
+                over = not self._stood_in(batch, step, sample, row, place)
+            ended, left = time.perf_counter(), time.thread_time()
+            clock.add(ended - begun, left - processor)
+            begun, processor = ended, left
+            if over:
+                break
 
     def _stood_in(self, batch: BatchRun, step: SampleStep, sample: int, row: list[Any], place: Placement) -> bool:
         values = self.stand_in(batch, step.step, sample) if self.stand_in is not None else None

@@ -539,7 +539,9 @@ class Meter:
             bar = None
         self._pipeline = loop.pipelines[0]
         self._executor = self._pipeline._built()
-        self._executor.time_operators(True)
+        self._measures = not self._pipeline._measuring  # else the figures belong to who asked first
+        if self._measures:
+            self._executor.measure(True)
         self._samples = 0
         self._waited = self._pipeline._waited
         self._started = time.monotonic()
@@ -568,6 +570,7 @@ class Meter:
 
     def close(self) -> None:
         """Ends the bar and the timing."""
-        self._executor.time_operators(False)
+        if self._measures:
+            self._executor.measure(False)
         if self._bar:
             self._bar.close()

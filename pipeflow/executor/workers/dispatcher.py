@@ -54,6 +54,7 @@ class Registered:
     timeout: float | None
     nanoseconds: float = 0.0  # running mean of a chunk's time
     nanoseconds_per_sample: float = 0.0
+    total_nanoseconds: int = 0
     input_bytes: int = 0
     result_bytes: int = 0  # of the largest chunks: the next output segment starts with this size
 
@@ -357,6 +358,7 @@ class Dispatcher(threading.Thread):
         registered = job.registered
         weight = 0.3 if registered.nanoseconds else 1.0
         per_sample = done.nanoseconds / max(1, job.count)
+        registered.total_nanoseconds += done.nanoseconds
         registered.nanoseconds += (done.nanoseconds - registered.nanoseconds) * weight
         registered.nanoseconds_per_sample += (per_sample - registered.nanoseconds_per_sample) * weight
         job.output.remap(done.output_size)

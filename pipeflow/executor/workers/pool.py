@@ -41,6 +41,11 @@ class Handle:
     def name(self) -> str:
         return self._registered.task.name
 
+    @property
+    def seconds(self) -> float:
+        """What the workers have spent in the function."""
+        return self._registered.total_nanoseconds / 1e9
+
 
 class Column:
     """One argument of all calls of a batch, laid into a region once: a dense array, a list of arrays, or plain values."""

@@ -14,6 +14,7 @@ from pipeflow.backends.cpu import HeapPool
 from pipeflow.declare import Args
 from pipeflow.errors import Failed, add_notes
 from pipeflow.executor.batch import BatchRun, check_outputs
+from pipeflow.executor.clocks import Clock
 from pipeflow.executor.steps import WholeStep
 from pipeflow.executor.workers.dispatcher import Foreseen, Kind
 from pipeflow.executor.workers.pool import Column, Ticket, WorkerPool
@@ -43,6 +44,7 @@ class ProcessStep(WholeStep):
         self.workers = workers
         # What the results will look like: as promised, or as in the last batch.
         self.kinds = [Kind(spec.shape, spec.dtype) if spec.static else None for spec in step.specs]
+        self._before = 0.0  # seconds in the workers before the clock was reset
         try:
             self.handle = workers.register(
                 call.function, name=call.name, whole_chunk=call.whole, writable=True, keep_going=not call.whole,
@@ -51,6 +53,17 @@ class ProcessStep(WholeStep):
         except Exception as error:
             add_notes(error, [*step.place(), *([step.origin.describe()] if step.origin else [])])
             raise
+
+    def worker_clock(self) -> Clock:
+        """The time that the worker processes spent in the function since the clock was reset."""
+        found = Clock()
+        found.add(self.handle.seconds - self._before, self.handle.seconds - self._before)
+        return found
+
+    def reset_clock(self) -> None:
+        """Starts at zero."""
+        super().reset_clock()
+        self._before = self.handle.seconds
 
     def send(self, batch: BatchRun, resume: Callable[[BatchRun], None]) -> bool:
         """Sends a batch out; True: ``resume`` is called when everything is back. False: there was nothing to send."""

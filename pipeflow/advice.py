@@ -1,0 +1,476 @@
+"""Advice from measured figures: what bounds a pipeline, and what would help by how much.
+
+Figures in, advice out; nothing here runs, asks or changes a pipeline. Words:
+
+- A step is *busy* while it is on a processor, *waits* while it is not (for data, for a processor, for the interpreter), and
+  *keeps the interpreter* (Python's global lock, the GIL) while no other thread of the process could run Python code.
+- The *pace* is the time from batch to batch. What takes longest sets it: the loop itself, a step that takes one batch after
+  another, the threads, the workers, the interpreter or the processors. The same sum over changed figures is what a change
+  would give: at best, since what it costs in itself is not in it.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from pipeflow.errors import count_of
+
+# Shares of the time from batch to batch, and factors between two paces.
+STARVED = 0.2  # a loop that waits longer than this is bound by its pipeline
+FED = 0.1  # and one that waits less is not
+FULL = 0.75  # what is at work longer than this sets the pace
+SLACK = 0.5  # a pipeline that could be twice as fast as its loop waits for it
+WORTH = 1.15  # advice must bring this much
+KEEPS = 0.35  # of its busy time: a function that keeps the interpreter longer cannot share it
+COMPUTES = 0.3  # of its time: a function that is busy for less mostly waits
+MOST_THREADS = 32
+
+Role = Literal["source", "serial", "pool", "processes"]
+Kind = Literal[
+    "bound", "gil", "serial", "source", "threads_few", "threads_many", "workers_few", "prefetch_small", "prefetch_large",
+    "synchronous", "hint", "consumer",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StepFigures:
+    """What one step cost, or all steps of a stage whose members were not measured apart; seconds are sums over threads."""
+
+    title: str
+    role: Role  # sources and serial steps take one batch after another; the others share the pool or the workers
+    seconds: float
+    busy: float
+    kept: float | None = None  # of the busy time that with the interpreter kept from others; None: not measured
+    python: bool = False
+    ways: tuple[str, ...] = ()  # how else the step could run: "threads", "processes", "jit", "parallel"
+    hint: tuple[int, ...] = ()
+    largest: tuple[int, ...] = ()  # bytes of the largest sample of each output that has a hint
+    where: str = ""
+    name: str = ""  # of the node
+
+    @property
+    def waited(self) -> float:
+        """Seconds in the step without a processor."""
+        return max(0.0, self.seconds - self.busy)
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What was measured of a run; print it for a table."""
+
+    seconds: float
+    waited: float  # of these the loop waited for batches
+    batches: int
+    samples: int
+    threads: int
+    processors: int
+    depth: int = 2
+    workers: int = 0
+    synchronous: bool = False
+    one_at_a_time: bool = False  # differentiable functions allow nothing else
+    peak: int = 0  # threads at work at the same time, at most
+    ready: int | None = None  # batches that stood ready when one was asked for, at least
+    queued: float | None = None  # seconds that threads had work and no processor
+    steps: tuple[StepFigures, ...] = ()
+
+    @property
+    def pace(self) -> float:
+        """Seconds from batch to batch."""
+        return self.seconds / max(1, self.batches)
+
+    def per_batch(self, seconds: float) -> float:
+        """A sum of seconds as a part of one batch."""
+        return seconds / max(1, self.batches)
+
+    def __str__(self) -> str:
+        own, waited = self.per_batch(self.seconds - self.waited), self.per_batch(self.waited)
+        lines = [
+            f"{count_of(self.batches, 'batch', 'batches')}, one every {_ms(self.pace)}: the loop itself {_ms(own)}, waiting "
+            f"{_ms(waited)}; {self.samples / max(self.seconds, 1e-9):.0f} samples/s",
+            f"{'ms a batch':>30} {'in it':>9} {'busy':>9} {'waits':>9} {'GIL':>9}",
+        ]
+        for step in self.steps:
+            numbers = [step.seconds, step.busy, step.waited]
+            cells = [f"{1e3 * self.per_batch(number):9.3f}" for number in numbers]
+            cells.append(" " * 8 + "?" if step.kept is None else f"{1e3 * self.per_batch(step.kept):9.3f}")
+            lines.append(f"{step.title:>30} {' '.join(cells)}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One finding: its kind, the step it is about, what the change would bring, and the figures behind it."""
+
+    kind: Kind
+    text: str
+    step: str = ""
+    gain: float | None = None  # times as many batches, at best
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def advise(run: Statistics) -> list[Advice]:
+    """What the figures say, the most important first; nothing for a balanced pipeline."""
+    found: list[Advice] = []
+    waited = run.waited / max(run.seconds, 1e-9)
+    if waited >= STARVED:
+        found += _starved(run)
+    elif waited < FED:
+        found += _fed(run)
+    return [*found, *_too_many_threads(run), *_hints(run)]
+
+
+# ----------------------------------------------------------------------------------------------------
+# The sum behind all estimates
+
+
+def limits(run: Statistics) -> dict[str, float]:
+    """By what could set it, the shortest pace that it allows."""
+    inside = [step for step in run.steps if step.role != "processes"]
+    outside = [step for step in run.steps if step.role == "processes"]
+    work = sum(step.seconds for step in inside)
+    found = {
+        "loop": run.seconds - run.waited,
+        "one after another": max((step.seconds for step in inside if step.role != "pool"), default=0.0),
+        "threads": work / run.threads,
+        "interpreter": sum(step.kept or 0.0 for step in inside),
+        "workers": sum(step.seconds for step in outside) / max(1, run.workers),
+        "processors": sum(step.busy for step in run.steps) / run.processors,
+    }
+    if run.synchronous:
+        found["loop"] += work
+    return {name: run.per_batch(seconds) for name, seconds in found.items()}
+
+
+def best_pace(run: Statistics) -> float:
+    """The shortest pace that these figures allow."""
+    return max(limits(run).values())
+
+
+def _with_step(run: Statistics, old: StepFigures, new: StepFigures, **changes: int) -> Statistics:
+    return replace(run, steps=tuple(new if step is old else step for step in run.steps), **changes)  # type: ignore[arg-type]
+
+
+def in_processes(run: Statistics, step: StepFigures) -> Statistics:
+    """The figures as they would be with the step in as many worker processes as there are processors."""
+    own = step.busy if keeps_interpreter(run, step) else step.seconds  # elsewhere it has an interpreter of its own
+    changed = replace(step, role="processes", seconds=own, kept=0.0)
+    return _with_step(run, step, changed, workers=max(run.workers, run.processors))
+
+
+def on_threads(run: Statistics, step: StepFigures, free: bool = False) -> Statistics:
+    """The figures as they would be with the step on all threads; ``free``: without the interpreter, as compiled code is."""
+    own = step.busy if free and keeps_interpreter(run, step) else step.seconds
+    changed = replace(step, role="pool", seconds=own, kept=0.0 if free else step.kept)
+    return _with_step(run, step, changed, threads=max(run.threads, run.processors))
+
+
+def keeps_interpreter(run: Statistics, step: StepFigures) -> bool:
+    """Whether a step is known to keep the interpreter most of the time."""
+    # On several threads it mostly waits for itself, and on a machine with other work for a processor.
+    own = max(step.busy, min(step.seconds, run.seconds) - (run.queued or 0.0))
+    return step.kept is not None and step.busy >= COMPUTES * own and step.kept >= KEEPS * step.busy
+
+
+# ----------------------------------------------------------------------------------------------------
+# A loop that waits
+
+
+def _starved(run: Statistics) -> Iterator[Advice]:
+    if run.synchronous:
+        yield from _synchronous(run)
+        return
+    step = _bounding(run)
+    if step is None:
+        yield from _prefetch_small(run)
+        return
+    spent = {
+        "pace": run.pace, "in it": run.per_batch(step.seconds), "busy": run.per_batch(step.busy),
+        "waits": run.per_batch(step.waited),
+    }  # fmt: skip
+    if step.kept is not None:
+        spent["gil"] = run.per_batch(step.kept)
+    over = {"pool": f" on {count_of(run.threads, 'thread')}", "processes": f" in {count_of(run.workers, 'worker')}"}
+    kept = f", {_ms(spent['gil'])} of that with the interpreter kept from others" if step.kept else ""
+    yield Advice(
+        "bound",
+        f"{step.title}{_at(step)} bounds the pipeline: {_ms(spent['in it'])} a batch{over.get(step.role, '')}, where one comes "
+        f"every {_ms(run.pace)} (busy {_ms(spent['busy'])}{kept}; waiting {_ms(spent['waits'])})",
+        step.title,
+        figures=spent,
+    )
+    if step.role == "source":
+        yield from _source(run, step)
+    elif step.role == "processes":
+        yield from _few_workers(run, step)
+    elif step.python and keeps_interpreter(run, step):
+        yield from _keeps_interpreter(run, step)
+        return  # more threads would only wait for it
+    elif step.role == "serial":
+        yield from _one_after_another(run, step)
+    yield from _few_threads(run)
+
+
+def _bounding(run: Statistics) -> StepFigures | None:
+    """The step that sets the pace: a serial one that never rests, or the largest one of a pool that never rests."""
+    serial = [step for step in run.steps if step.role in ("source", "serial")]
+    inside = [step for step in run.steps if step.role != "processes"]
+    outside = [step for step in run.steps if step.role == "processes"]
+
+    def largest(steps: Sequence[StepFigures]) -> StepFigures:
+        return max(steps, key=lambda step: step.seconds)
+
+    if serial and largest(serial).seconds >= FULL * run.seconds:
+        return largest(serial)
+    if outside and sum(step.seconds for step in outside) >= FULL * run.seconds * max(1, run.workers):
+        return largest(outside)
+    if inside and sum(step.seconds for step in inside) >= FULL * run.seconds * run.threads:
+        return largest(inside)
+    keeping = [step for step in inside if keeps_interpreter(run, step)]
+    if sum(step.kept or 0.0 for step in keeping) >= FULL * run.seconds:
+        return largest(keeping)
+    return None
+
+
+def _synchronous(run: Statistics) -> Iterator[Advice]:
+    inside = run.per_batch(sum(step.seconds for step in run.steps))
+    if run.one_at_a_time:
+        return
+    ahead = replace(run, synchronous=False)
+    gain = run.pace / best_pace(ahead)
+    if gain >= WORTH:
+        yield Advice(
+            "synchronous",
+            f"batches are made while the loop waits, {_ms(inside)} each: with exec_async=True and exec_pipelined=True (the "
+            f"defaults) they are made ahead, one every {_ms(best_pace(ahead))} instead of {_ms(run.pace)}: {_times(gain)}",
+            gain=gain,
+            figures={"pace": run.pace, "pipeline": inside, "estimate": best_pace(ahead)},
+        )
+
+
+def _prefetch_small(run: Statistics) -> Iterator[Advice]:
+    estimate = best_pace(run)
+    gain = run.pace / max(estimate, 1e-9)
+    if gain >= WORTH:
+        wanted = max(2, 2 * run.depth)
+        yield Advice(
+            "prefetch_small",
+            f"prefetch_queue_depth={run.depth} is too small: the loop waits {_ms(run.per_batch(run.waited))} a batch while "
+            f"no step and no thread is at work all the time. With {wanted} it would be down to {_ms(estimate)} a batch from "
+            f"{_ms(run.pace)}: {_times(gain)}",
+            gain=gain,
+            figures={"pace": run.pace, "waited": run.per_batch(run.waited), "depth": run.depth, "estimate": estimate},
+        )
+
+
+def _keeps_interpreter(run: Statistics, step: StepFigures) -> Iterator[Advice]:
+    idle = _idle(run)
+    share = (step.kept or 0.0) / max(step.busy, 1e-9)
+    if step.role == "serial":
+        meanwhile = f"while the pool's {count_of(run.threads, 'thread')} idle {idle:.0%} of the time"
+    else:
+        held = step.busy / max(step.seconds, 1e-9)
+        meanwhile = f"so that the threads it is called on wait for each other: {1 - held:.0%} of the time spent in it is waiting"
+    changed = in_processes(run, step)
+    gain = run.pace / best_pace(changed)
+    jit = run.pace / best_pace(on_threads(run, step, free=True)) if "jit" in step.ways else 0.0
+    text = f"{step.title} keeps Python's interpreter (the GIL) to itself {share:.0%} of the time it computes, {meanwhile}."
+    if "processes" in step.ways and gain >= WORTH:
+        text += (
+            f' parallel="processes" with py_num_workers={changed.workers} would give a batch every {_ms(best_pace(changed))} '
+            f"instead of {_ms(run.pace)}: {_times(gain)}."
+        )
+    if jit >= WORTH:
+        threads = count_of(max(run.threads, run.processors), "thread")
+        text += (
+            f" jit=True, where Numba can compile it, would run it on {threads} without the interpreter: {_times(jit)}, and more "
+            "by what compiling itself saves."
+        )
+    gains = [gain] * ("processes" in step.ways) + [jit] * ("jit" in step.ways)
+    if max(gains, default=0.0) >= WORTH:
+        figures = {"pace": run.pace, "kept": share, "idle": idle, "processes": best_pace(changed)}
+        if jit:
+            figures["jit"] = run.pace / jit
+        yield Advice("gil", text, step.title, max(gains), figures)
+
+
+def _one_after_another(run: Statistics, step: StepFigures) -> Iterator[Advice]:
+    """A serial function that may leave the interpreter free."""
+    unknown = step.kept is None and step.busy >= COMPUTES * step.seconds
+    workers = max(run.workers, run.processors)
+    more = "" if run.threads >= run.processors else f" with num_threads={run.processors}"
+    ways = {
+        "threads": (f'parallel="threads"{more}', lambda: on_threads(run, step)),
+        "processes": (f'parallel="processes" with py_num_workers={workers}', lambda: in_processes(run, step)),
+        "jit": (f"jit=True{more}", lambda: on_threads(run, step, free=True)),
+    }
+    wanted = ["threads"] if not unknown and "threads" in step.ways else ["threads", "processes", "jit"]
+    gains = {}
+    for way in wanted:
+        if way in step.ways:
+            name, change = ways[way]
+            gains[name] = run.pace / best_pace(change())
+    gains = {name: gain for name, gain in gains.items() if gain >= WORTH}
+    if not gains:
+        return
+    given = ", ".join(
+        f"{name} a batch every {_ms(run.pace / gain)} instead of {_ms(run.pace)} ({_times(gain)})" for name, gain in gains.items()
+    )
+    why = f"it is busy {step.busy / max(step.seconds, 1e-9):.0%} of its time"
+    if step.kept is not None:
+        why += f" and keeps the interpreter {step.kept / max(step.busy, 1e-9):.0%} of that"
+    ask = (
+        " Threads help only if it leaves the interpreter free, as NumPy does in large arrays: run it inside `with "
+        "pipe.measure():` to know."
+    ) if unknown else ""  # fmt: skip
+    yield Advice(
+        "serial",
+        f"{step.title} is called one sample after another while the pool's {count_of(run.threads, 'thread')} idle "
+        f"{_idle(run):.0%} of the time ({why}). If its calls do not depend on each other, this would give: {given}.{ask}",
+        step.title,
+        max(gains.values()),
+        {"pace": run.pace, "idle": _idle(run), **{name: run.pace / gain for name, gain in gains.items()}},
+    )
+
+
+def _source(run: Statistics, step: StepFigures) -> Iterator[Advice]:
+    if "parallel" not in step.ways:
+        return
+    changed = in_processes(run, step)
+    gain = run.pace / best_pace(changed)
+    if gain >= WORTH:
+        yield Advice(
+            "source",
+            f"{step.title} asks its source for one sample after another, {_ms(run.per_batch(step.seconds))} a batch. "
+            f"parallel=True asks in worker processes: with py_num_workers={changed.workers} a batch every "
+            f"{_ms(best_pace(changed))} instead of {_ms(run.pace)}: {_times(gain)}",
+            step.title,
+            gain,
+            {"pace": run.pace, "in it": run.per_batch(step.seconds), "estimate": best_pace(changed)},
+        )
+
+
+def _few_workers(run: Statistics, step: StepFigures) -> Iterator[Advice]:
+    changed = replace(run, workers=run.processors)
+    gain = run.pace / best_pace(changed)
+    if run.workers < run.processors and gain >= WORTH:
+        yield Advice(
+            "workers_few",
+            f"py_num_workers={run.workers} is too few: {step.title} is at work in the workers all the time, and there are "
+            f"{run.processors} processors. py_num_workers={run.processors} would give a batch every {_ms(best_pace(changed))} "
+            f"instead of {_ms(run.pace)}: {_times(gain)}",
+            step.title,
+            gain,
+            {"pace": run.pace, "workers": run.workers, "processors": run.processors, "estimate": best_pace(changed)},
+        )
+
+
+def _few_threads(run: Statistics) -> Iterator[Advice]:
+    inside = sum(step.seconds for step in run.steps if step.role != "processes")
+    occupied = inside / max(run.seconds * run.threads, 1e-9)
+    if occupied < FULL:
+        return
+    own = max(inside - (run.queued or 0.0), 0.0)  # threads that wait for a processor are not helped by more of them
+    others = {name: pace for name, pace in limits(run).items() if name != "threads"}
+    at_once = int(run.depth * run.samples / max(run.batches, 1))  # samples in flight
+    wanted = min(MOST_THREADS, at_once, math.ceil(run.per_batch(own) / max(*others.values(), 1e-9) - 1e-6))
+    estimate = max(*others.values(), run.per_batch(own) / max(wanted, 1))
+    gain = run.pace / max(estimate, 1e-9)
+    if wanted <= run.threads or gain < WORTH:
+        return
+    busy = sum(step.busy for step in run.steps if step.role != "processes") / max(inside, 1e-9)
+    yield Advice(
+        "threads_few",
+        f"num_threads={run.threads} is too few: the threads are at work {min(occupied, 1.0):.0%} of the time and on a "
+        f"processor {busy:.0%} of that; there are {run.processors} processors. num_threads={wanted} would give a batch every "
+        f"{_ms(estimate)} instead of {_ms(run.pace)}: {_times(gain)}",
+        gain=gain,
+        figures={"pace": run.pace, "occupied": occupied, "busy": busy, "threads": wanted, "estimate": estimate},
+    )
+
+
+# ----------------------------------------------------------------------------------------------------
+# A loop that does not wait, and what is too much or too small anyway
+
+
+def _fed(run: Statistics) -> Iterator[Advice]:
+    own = run.per_batch(run.seconds - run.waited)
+    possible = max(pace for name, pace in limits(run).items() if name != "loop")
+    if possible <= SLACK * run.pace and not run.synchronous:
+        yield Advice(
+            "consumer",
+            f"the loop is the bottleneck: it takes {_ms(own)} a batch of its own and waits {_ms(run.per_batch(run.waited))}; the "
+            f"pipeline could give one every {_ms(possible)}. Nothing in the pipeline would make it faster",
+            figures={"pace": run.pace, "loop": own, "waited": run.per_batch(run.waited), "pipeline": possible},
+        )
+    if run.ready is not None and run.depth >= 4 and run.ready >= 2:
+        enough = max(2, run.depth - run.ready + 1)
+        if enough < run.depth:
+            yield Advice(
+                "prefetch_large",
+                f"prefetch_queue_depth={run.depth} is more than is used: whenever a batch was asked for, at least {run.ready} "
+                f"stood ready. {enough} would do the same with {count_of(run.depth - enough, 'batch', 'batches')} less in memory",
+                figures={"depth": run.depth, "ready": run.ready, "enough": enough},
+            )
+
+
+def _too_many_threads(run: Statistics) -> Iterator[Advice]:
+    if run.threads <= run.processors or run.synchronous:
+        return
+    inside = [step for step in run.steps if step.role != "processes"]
+    seconds, busy = sum(step.seconds for step in inside), sum(step.busy for step in inside)
+    queued = (run.queued or 0.0) / max(seconds, 1e-9)
+    if queued >= 0.25 and seconds >= FULL * run.seconds * run.processors and busy >= FULL * (seconds - (run.queued or 0.0)):
+        yield Advice(
+            "threads_many",
+            f"num_threads={run.threads} is too many for {count_of(run.processors, 'processor')}: threads that had work waited "
+            f"for a processor {queued:.0%} of the time. num_threads={run.processors} does the same work with less switching",
+            figures={"threads": run.threads, "processors": run.processors, "queued": queued},
+        )
+    elif run.peak and run.peak <= run.threads // 2:
+        enough = max(run.peak, 1)
+        yield Advice(
+            "threads_many",
+            f"num_threads={run.threads} is more than is used: never more than {run.peak} had work at the same time, on average "
+            f"{seconds / max(run.seconds, 1e-9):.1f}. num_threads={enough} would do the same",
+            figures={"threads": run.threads, "peak": run.peak, "mean": seconds / max(run.seconds, 1e-9)},
+        )
+
+
+def _hints(run: Statistics) -> Iterator[Advice]:
+    for step in run.steps:
+        for output, (hint, largest) in enumerate(zip(step.hint, step.largest)):
+            if 0 < hint < largest:
+                where = f" for output {output}" if len(step.hint) > 1 else ""
+                yield Advice(
+                    "hint",
+                    f"bytes_per_sample_hint={hint} of {step.title}{_at(step)} is too small{where}: its largest sample has "
+                    f"{largest} bytes. With {largest} the memory of all batches in flight is there from the start",
+                    step.title,
+                    figures={"hint": hint, "largest": largest},
+                )
+
+
+def _idle(run: Statistics) -> float:
+    """The share of their time that the pool's threads have nothing to do."""
+    inside = sum(step.seconds for step in run.steps if step.role != "processes")
+    return max(0.0, 1 - inside / max(run.seconds * run.threads, 1e-9))
+
+
+def _at(step: StepFigures) -> str:
+    return f" at {step.where}" if step.where else ""
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g} ms"
+
+
+def _times(gain: float) -> str:
+    return f"{gain:.1f} times as many batches"
+
+
+__all__ = ["Advice", "Statistics", "StepFigures", "advise", "best_pace", "limits"]
+

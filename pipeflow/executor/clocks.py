@@ -1,0 +1,250 @@
+"""What a run costs, by clocks: wall time and the thread's processor time, read where a task begins and ends.
+
+A task is a chunk of samples or a whole batch, so the clocks cost two microseconds a task. Steps of one stage are measured apart
+where a sample is worth it, and always while somebody asks (``Pipeline.measure``); then a ``Rival`` also tells who keeps the
+interpreter.
+"""
+
+import hashlib
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from pipeflow.advice import Statistics, StepFigures
+from pipeflow.declare import find
+from pipeflow.errors import function_name
+from pipeflow.plan import Plan, Stage, Step
+
+BRIEF = 50e-6  # tasks below are counted as busy all the time: reading the thread's clock would cost more than it tells
+WORTH = 50e-6  # a step of this many seconds a sample is measured apart: its clocks cost about one percent
+RACE = 20e-3  # seconds of a race at least: the interpreter changes hands every 5 ms
+RECENT = 16  # of so many batches it is told how many stood ready at least
+LONGEST = 100e-3
+BUDGET = 0.5  # seconds of racing a step, once for all
+
+
+class Clock:
+    """Wall and processor seconds of a stage or a step; its owner adds to it under a lock."""
+
+    __slots__ = ("brief", "busy", "calls", "lacked", "raced", "seconds")
+
+    def __init__(self) -> None:
+        self.brief = False
+        self.reset()
+
+    def reset(self) -> None:
+        """Starts at zero."""
+        self.seconds = self.busy = self.raced = self.lacked = 0.0
+        self.calls = 0
+
+    def add(self, seconds: float, busy: float, calls: int = 1) -> None:
+        """Counts a call, or several."""
+        self.seconds += seconds
+        self.busy += busy
+        self.calls += calls
+        self.brief = seconds < BRIEF * calls
+
+    def lack(self) -> float | None:
+        """The share of the races that the rival waited for the interpreter; None without a race."""
+        return self.lacked / self.raced if self.raced else None
+
+
+class Lap:
+    """A thread's own marks: when its task began, by both clocks."""
+
+    __slots__ = ("begun", "processor")
+
+    def __init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        """The thread comes back from waiting."""
+        self.begun = time.perf_counter()
+        self.processor: float | None = None
+
+    def enter(self, stage: Clock) -> None:
+        """A task begins; one that follows another begins where that ended."""
+        if self.processor is None and not stage.brief:
+            self.processor = time.thread_time()
+
+    def leave(self, stage: Clock) -> None:
+        """The task is over."""
+        now = time.perf_counter()
+        seconds = busy = now - self.begun
+        self.begun = now
+        if self.processor is not None and not stage.brief:
+            processor = time.thread_time()
+            busy = processor - self.processor
+            self.processor = processor
+        else:
+            self.processor = None
+        stage.add(seconds, busy)
+
+
+class Rival:
+    """A thread that wants the interpreter all the time while a step runs: what it lacks is kept from it.
+
+    It is at work outside of the interpreter, and asks for it between two pieces of work. So of its time it is on a processor,
+    or ready and without one (the system counts that), or it waits for the interpreter: the rest. A race begins with a call
+    of the step and lasts from RACE seconds, to the end of a call, up to LONGEST.
+    """
+
+    def __init__(self) -> None:
+        self._go = threading.Semaphore(0)
+        self._on: Clock | None = None
+        self._begun = 0.0
+        self._closed = False
+        self._thread = threading.Thread(target=self._serve, name="pipeflow-rival", daemon=True)
+        self._thread.start()
+
+    def begin(self, clock: Clock) -> None:
+        """A call of the step begins: the race too, where none is on and this step has not been raced for long enough."""
+        if self._on is None and clock.raced < BUDGET and not self._closed:
+            self._begun = time.perf_counter()
+            self._on = clock
+            self._go.release()
+
+    def end(self, clock: Clock) -> None:
+        """A call of the step is over: the race too, when it was long enough to tell."""
+        if self._on is clock and time.perf_counter() - self._begun >= RACE:
+            self._on = None
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._closed = True
+        self._on = None
+        self._go.release()
+        self._thread.join()
+
+    def _serve(self) -> None:
+        while not self._closed:
+            self._go.acquire()
+            clock = self._on
+            if clock is not None:
+                self._race(clock)
+                if self._on is clock:
+                    self._on = None
+
+    def _race(self, clock: Clock) -> None:
+        # Long enough (0.1 ms) for the step to take the interpreter back in the meantime: a rival that comes and goes within a
+        # microsecond finds it free again and again before the other thread is awake.
+        work = bytes(128 << 10)
+        queued = queued_seconds([self._thread])
+        begun, own = time.perf_counter(), time.thread_time()
+        seconds = 0.0
+        while self._on is clock and not self._closed and seconds < LONGEST:
+            hashlib.sha256(work)
+            seconds = time.perf_counter() - begun
+        lacked = seconds - (time.thread_time() - own) - (queued_seconds([self._thread]) - queued)
+        clock.raced += seconds
+        clock.lacked += max(0.0, lacked)
+
+
+def queued_seconds(threads: Sequence[threading.Thread]) -> float:
+    """How long threads have been ready to run and had no processor, by Linux's own count; 0 where there is none."""
+    total = 0
+    for thread in threads:
+        try:
+            with open(f"/proc/self/task/{thread.native_id}/schedstat", "rb") as file:
+                total += int(file.read().split()[1])
+        except (OSError, IndexError, ValueError):
+            return 0.0
+    return total / 1e9
+
+
+class Measures:
+    """The clocks of one executor."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.stages = [Clock() for _ in plan.stages]
+        self.rival: Rival | None = None
+        self.running = 0
+        self.begin([])
+
+    def begin(self, threads: Sequence[threading.Thread]) -> None:
+        """Starts anew."""
+        for clock in self.stages:
+            clock.reset()
+        self.began = self.last = time.perf_counter()
+        self.waited = 0.0
+        self.batches = self.samples = 0
+        self.peak = self.running
+        self._ready: deque[int] = deque(maxlen=RECENT)
+        self._queued = {thread.native_id: queued_seconds([thread]) for thread in threads}
+
+    def delivered(self, asked: float, ready: int, samples: int) -> None:
+        """A batch was handed out that was asked for at ``asked``, when so many stood ready."""
+        now = self.last = time.perf_counter()
+        self.waited += now - asked
+        self.batches += 1
+        self.samples += samples
+        self._ready.append(ready)
+
+    def statistics(self, parts: Sequence[Sequence[Any]], options: Any, threads: Sequence[threading.Thread]) -> Statistics:
+        """All of it as plain figures; ``parts`` are the steps of each stage made ready, where they have clocks of their own."""
+        steps: list[StepFigures] = []
+        for clock, stage, bound in zip(self.stages, self.plan.stages, parts):
+            steps += _of_stage(self.plan, stage, clock, bound, self.last - self.began) if stage.steps else []
+        queued = sum(queued_seconds([thread]) - self._queued.get(thread.native_id, 0.0) for thread in threads)
+        workers = options.py_num_workers if any(step.role == "processes" for step in steps) else 0
+        ready = min(self._ready) if len(self._ready) == RECENT else None
+        return Statistics(
+            self.last - self.began, self.waited, self.batches, self.samples, options.num_threads, _processors(),
+            options.depth, workers, options.synchronous, options.one_at_a_time, self.peak, ready, queued, tuple(steps),
+        )  # fmt: skip
+
+
+def _of_stage(
+    plan: Plan, stage: Stage, clock: Clock, bound: Sequence[Any], elapsed: float
+) -> list[StepFigures]:  # fmt: skip
+    """The figures of a stage, step by step where these were measured apart."""
+    role: Any = {"source": "source", "processes": "processes"}.get(stage.kind, "serial" if stage.ordered else "pool")
+    clocks = [item.clock for item in bound]
+    if stage.kind == "processes":
+        return [_figures(plan, stage.steps[0], role, bound[0].worker_clock(), bound[0].largest)]
+    if len(stage.steps) == 1:
+        lack, largest = (clocks[0].lack(), bound[0].largest) if bound else (0.0, ())
+        return [_figures(plan, stage.steps[0], role, clock, largest, lack, elapsed)]
+    if len(clocks) == len(stage.steps) and sum(item.seconds for item in clocks) >= 0.5 * clock.seconds:
+        return [
+            _figures(plan, step, role, item.clock, item.largest, item.clock.lack(), elapsed)
+            for step, item in zip(stage.steps, bound)
+        ]  # fmt: skip
+    title = " + ".join(dict.fromkeys(step.title for step in stage.steps))
+    unknown = any(step.user_code for step in stage.steps)
+    names = " + ".join(step.name for step in stage.steps)
+    return [StepFigures(title, role, clock.seconds, clock.busy, None if unknown else 0.0, name=names)]
+
+
+def _figures(
+    plan: Plan, step: Step, role: Any, clock: Clock, largest: Sequence[int], lack: float | None = 0.0, elapsed: float = 0.0
+) -> StepFigures:  # fmt: skip
+    constants = {name: plan.constant(value) for name, value in step.constants}
+    function = next((constants[name] for name in ("function", "func", "source") if callable(constants.get(name))), None)
+    named = "" if function is None else f" of {function_name(function)}"
+    lack = lack if step.user_code else 0.0
+    kept = None if lack is None else min(clock.busy, lack * elapsed)
+    return StepFigures(
+        step.title + named, role, clock.seconds, clock.busy, kept, step.user_code, _ways(step, constants), step.hint,
+        tuple(largest), "" if step.origin is None else str(step.origin), step.name,
+    )  # fmt: skip
+
+
+def _ways(step: Step, constants: dict[str, Any]) -> tuple[str, ...]:
+    """How else the step could run, by the arguments that its operator has."""
+    op = find(step.op)
+    if "parallel" not in op.arguments:
+        return ()
+    if op.factory is not None:
+        singly = constants.get("batch") is False and callable(constants.get("source"))
+        return ("parallel",) if singly and not constants.get("parallel") else ()
+    whole = constants.get("batch_processing") or "jit" not in op.arguments
+    return ("processes",) if whole else ("threads", "processes", "jit")
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

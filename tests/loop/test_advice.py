@@ -1,0 +1,423 @@
+"""Advice: the rules on given figures, exactly; and the situations themselves, with ratios that no busy machine blurs."""
+
+import hashlib
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from pipeflow import fn, pipeline_def
+from pipeflow.advice import Statistics, StepFigures, advise, best_pace, limits
+from pipeflow.errors import InvalidState
+
+BATCHES = 100
+
+
+def figures(*steps, pace=0.020, waited=0.0, **settings):
+    """100 batches of 10 samples; seconds are given for one batch."""
+    settings = {"threads": 4, "processors": 4, "depth": 2, "peak": 4, **settings}
+    return Statistics(pace * BATCHES, waited * BATCHES, BATCHES, 10 * BATCHES, steps=tuple(steps), **settings)
+
+
+def step(title, role, seconds, busy=None, kept=0.0, **more):
+    busy = seconds if busy is None else busy
+    kept = None if kept is None else BATCHES * kept
+    return StepFigures(title, role, BATCHES * seconds, BATCHES * busy, kept, **more)
+
+
+FUNCTION_WAYS = ("threads", "processes", "jit")
+
+
+def function(seconds, busy=None, kept=0.0, role="serial"):
+    return step("fn.python_function of f", role, seconds, busy, kept, python=True, ways=FUNCTION_WAYS, where="train.py:7")
+
+
+def kinds(run):
+    return [advice.kind for advice in advise(run)]
+
+
+def only(run, kind):
+    (found,) = [advice for advice in advise(run) if advice.kind == kind]
+    return found
+
+
+class TestRules:
+    """Every rule on figures that are given, with the arithmetic beside it."""
+
+    def test_a_balanced_pipeline_gets_none(self):
+        """A loop that waits for 2 of 20 ms, and a pipeline that needs 16 of them: nothing to say."""
+        run = figures(step("fn.external_source", "source", 0.001), function(0.016, role="serial"), waited=0.002)
+        assert advise(run) == []
+
+    def test_between_fed_and_starved_nothing_is_said(self):
+        """A loop that waits 15% of the time is neither."""
+        assert advise(figures(function(0.001), waited=0.003)) == []
+
+    def test_the_loop_is_the_bottleneck(self):
+        """The loop takes 19.9 of 20 ms; the pipeline could give a batch every 4 ms (16 ms on 4 threads)."""
+        run = figures(step("fn.resize", "pool", 0.016), waited=0.0001)
+        (advice,) = advise(run)
+        assert advice.kind == "consumer"
+        assert advice.figures == pytest.approx({"pace": 0.02, "loop": 0.0199, "waited": 0.0001, "pipeline": 0.004})
+        assert str(advice) == (
+            "the loop is the bottleneck: it takes 19.9 ms a batch of its own and waits 0.1 ms; the pipeline could give one every "
+            "4 ms. Nothing in the pipeline would make it faster"
+        )
+
+    def test_a_function_that_keeps_the_interpreter(self):
+        """20 ms serial on 4 processors: 5 ms in processes; compiled on 4 threads the same."""
+        run = figures(function(0.0198, 0.0196, 0.0190), waited=0.019)
+        bound, advice = advise(run)
+        assert (bound.kind, advice.kind) == ("bound", "gil")
+        assert bound.text == (
+            "fn.python_function of f at train.py:7 bounds the pipeline: 19.8 ms a batch, where one comes every 20 ms (busy "
+            "19.6 ms, 19 ms of that with the interpreter kept from others; waiting 0.2 ms)"
+        )
+        assert advice.gain == pytest.approx(0.020 / 0.0049)
+        assert advice.figures == pytest.approx(
+            {"pace": 0.02, "kept": 0.019 / 0.0196, "idle": 1 - 0.0198 / 0.08, "processes": 0.0049, "jit": 0.0049}
+        )
+        assert "keeps Python's interpreter (the GIL) to itself 97% of the time it computes" in advice.text
+        assert "while the pool's 4 threads idle 75% of the time" in advice.text
+        assert 'parallel="processes" with py_num_workers=4 would give a batch every 4.9 ms instead of 20 ms: 4.1 ' in advice.text
+        assert "jit=True, where Numba can compile it, would run it on 4 threads without the interpreter: 4.1 times" in advice.text
+
+    def test_on_several_threads_it_waits_for_itself(self):
+        """4 threads are in it all the time, and have one processor between them: 20 ms of work become 5 ms."""
+        run = figures(function(0.080, 0.020, 0.0195, role="pool"), waited=0.019)
+        advice = only(run, "gil")
+        assert "the threads it is called on wait for each other: 75% of the time spent in it is waiting" in advice.text
+        assert advice.figures["processes"] == pytest.approx(0.005)
+        assert "threads_few" not in kinds(run)
+
+    def test_batch_functions_go_to_processes_only(self):
+        """What a function's arguments do not allow is not offered."""
+        whole = step("fn.python_function of f", "serial", 0.0198, kept=0.0196, python=True, ways=("processes",))
+        advice = only(figures(whole, waited=0.019), "gil")
+        assert "processes" in advice.text
+        assert "jit" not in advice.text
+
+    def test_one_processor_gives_no_gain(self):
+        """Where nothing would help, the bounding step is named and nothing is offered."""
+        run = figures(function(0.0198, 0.0196, 0.0190), waited=0.019, threads=1, processors=1)
+        assert kinds(run) == ["bound"]
+
+    def test_a_serial_function_that_waits(self):
+        """It sleeps: threads help, 20 ms become 5."""
+        advice = only(figures(function(0.0198, 0.0002), waited=0.019), "serial")
+        assert 'parallel="threads" a batch every 4.95 ms instead of 20 ms (4.0 times as many batches)' in advice.text
+        assert "processes" not in advice.figures
+        assert advice.gain == pytest.approx(0.020 / 0.00495)
+
+    def test_a_serial_function_that_leaves_the_interpreter_free(self):
+        """It computes in NumPy: threads help as well."""
+        advice = only(figures(function(0.0198, 0.0197, 0.001), waited=0.019), "serial")
+        assert "it is busy 99% of its time and keeps the interpreter 5% of that" in advice.text
+        assert "threads" in advice.text
+
+    def test_where_nobody_measured_who_keeps_it(self):
+        """All ways are given, and how to know."""
+        advice = only(figures(function(0.0198, 0.0197, None), waited=0.019), "serial")
+        for way in ('parallel="threads"', 'parallel="processes"', "jit=True", "with pipe.measure():"):
+            assert way in advice.text
+
+    def test_few_threads(self):
+        """2 threads work all the time on 8 processors: 40 ms of work, a loop of 1 ms; 32 samples may be in flight."""
+        run = figures(step("fn.resize", "pool", 0.040), waited=0.019, threads=2, processors=8)
+        advice = only(run, "threads_few")
+        assert advice.figures["threads"] == 8  # 40 ms / 8 processors is the shortest pace
+        assert advice.figures["estimate"] == pytest.approx(0.005)
+        assert only(run, "bound").step == "fn.resize"
+
+    def test_few_threads_for_a_step_that_waits(self):
+        """It is on a processor 5% of the time: more threads than processors help, as many as samples are in flight."""
+        run = figures(step("fn.io", "pool", 0.040, 0.002), waited=0.0199, threads=2, processors=2)
+        assert only(run, "threads_few").figures["threads"] == 20  # 2 batches of 10 samples
+
+    def test_a_full_machine_needs_no_threads(self):
+        """As many threads as processors and all at work: the largest step is named, nothing else."""
+        run = figures(step("fn.decoders.image", "pool", 0.060), step("fn.resize", "pool", 0.019), waited=0.019)
+        (advice,) = advise(run)
+        assert (advice.kind, advice.step) == ("bound", "fn.decoders.image")
+
+    def test_threads_that_wait_for_a_processor_need_no_more_threads(self):
+        """Half of their time other work has the processors."""
+        busy = step("fn.resize", "pool", 0.040, 0.020)
+        run = figures(busy, waited=0.019, threads=2, processors=2, queued=0.020 * BATCHES)
+        assert kinds(run) == ["bound"]
+
+    def test_too_many_threads_for_the_processors(self):
+        """8 threads on 2 processors spend 3/4 of their time in the queue."""
+        run = figures(
+            step("fn.resize", "pool", 0.160, 0.040), waited=0.019, threads=8, processors=2, queued=0.120 * BATCHES
+        )  # fmt: skip
+        advice = only(run, "threads_many")
+        assert advice.figures == {"threads": 8, "processors": 2, "queued": pytest.approx(0.75)}
+        assert "threads that had work waited for a processor 75% of the time. num_threads=2" in advice.text
+
+    def test_threads_that_are_never_used(self):
+        """8 threads on 4 processors, and never more than 2 had work."""
+        advice = only(figures(function(0.016), waited=0.001, threads=8, peak=2), "threads_many")
+        assert advice.figures == pytest.approx({"threads": 8, "peak": 2, "mean": 0.8})
+
+    def test_as_many_threads_as_processors_are_never_too_many(self):
+        """The default is no mistake."""
+        assert advise(figures(function(0.016), waited=0.001, threads=4, peak=1)) == []
+
+    def test_small_prefetch(self):
+        """Loop and function take 20 ms each and take turns: with 2 batches in flight a batch every 20 ms."""
+        run = figures(function(0.020), pace=0.040, waited=0.020, depth=1)
+        (advice,) = advise(run)
+        assert advice.kind == "prefetch_small"
+        assert advice.gain == pytest.approx(2)
+        assert "prefetch_queue_depth=1 is too small" in advice.text
+        assert "With 2 it would be down to 20 ms a batch from 40 ms: 2.0 times" in advice.text
+
+    def test_large_prefetch(self):
+        """6 of 8 batches stood ready whenever one was asked for: 3 do the same."""
+        run = figures(function(0.016), waited=0.001, depth=8, ready=6)
+        (advice,) = advise(run)
+        assert advice.kind == "prefetch_large"
+        assert advice.figures == {"depth": 8, "ready": 6, "enough": 3}
+
+    def test_synchronous_runs(self):
+        """Made while the loop waits, 20 + 20 ms; made ahead 20 ms. A differentiable pipeline has no choice."""
+        settings = {"pace": 0.040, "waited": 0.020, "synchronous": True}
+        assert only(figures(function(0.020), **settings), "synchronous").gain == pytest.approx(2)
+        assert advise(figures(function(0.020), one_at_a_time=True, **settings)) == []
+
+    def test_a_slow_source(self):
+        """A source that is asked sample by sample can be asked in processes."""
+        source = step("fn.external_source of read", "source", 0.0198, ways=("parallel",))
+        advice = only(figures(source, waited=0.019), "source")
+        assert "parallel=True" in advice.text
+        assert advice.figures["estimate"] == pytest.approx(0.00495)
+        whole = step("fn.external_source of read", "source", 0.0198)
+        assert kinds(figures(whole, waited=0.019)) == ["bound"]
+
+    def test_few_workers(self):
+        """One worker on 4 processors."""
+        busy = step("fn.python_function of f", "processes", 0.0198, python=True)
+        advice = only(figures(busy, waited=0.019, workers=1), "workers_few")
+        assert advice.gain == pytest.approx(0.020 / 0.00495)
+        assert kinds(figures(step("f", "processes", 0.0792), waited=0.019, workers=4)) == ["bound"]
+
+    def test_a_small_hint(self):
+        """The hint, the size and the operator are named, whatever else is the matter."""
+        hinted = step("fn.python_function of f", "serial", 0.016, hint=(16, 100), largest=(4096, 100), where="a.py:3")
+        (advice,) = advise(figures(hinted, waited=0.001))
+        assert advice.figures == {"hint": 16, "largest": 4096}
+        assert advice.text.startswith(
+            "bytes_per_sample_hint=16 of fn.python_function of f at a.py:3 is too small for output 0: its largest sample has 4096"
+        )
+
+    def test_the_sum_behind_the_estimates(self):
+        """Each limit by itself."""
+        run = figures(
+            step("source", "source", 0.002), step("pool", "pool", 0.032, 0.016, 0.004), step("out", "processes", 0.012),
+            waited=0.015, workers=2,
+        )  # fmt: skip
+        assert limits(run) == pytest.approx(
+            {
+                "loop": 0.005, "one after another": 0.002, "threads": 0.034 / 4, "interpreter": 0.004, "workers": 0.012 / 2,
+                "processors": (0.002 + 0.016 + 0.012) / 4,
+            }
+        )  # fmt: skip
+        assert best_pace(run) == pytest.approx(0.0085)
+
+    def test_the_table(self):
+        """It has a line for the loop and one for every step."""
+        run = figures(function(0.016, 0.010, 0.008), step("fn.resize", "pool", 0.004, kept=None), waited=0.001)
+        lines = str(run).splitlines()
+        assert lines[0] == "100 batches, one every 20 ms: the loop itself 19 ms, waiting 1 ms; 500 samples/s"
+        assert lines[2].split() == ["fn.python_function", "of", "f", "16.000", "10.000", "6.000", "8.000"]
+        assert lines[3].split() == ["fn.resize", "4.000", "4.000", "0.000", "?"]
+
+
+# ----------------------------------------------------------------------------------------------------
+# The situations themselves
+
+BUFFER = bytes(1 << 20)
+
+
+def zeros(_sample):
+    return np.zeros(4, np.float32)
+
+
+def spin(x):
+    """2 ms of processor time in the interpreter."""
+    end = time.thread_time() + 0.002
+    while time.thread_time() < end:
+        pass
+    return x
+
+
+def sleep(x):
+    """2 ms of waiting."""
+    time.sleep(0.002)
+    return x
+
+
+def doze(x):
+    """20 ms of waiting."""
+    time.sleep(0.02)
+    return x
+
+
+def digest(x):
+    """Some milliseconds outside of the interpreter."""
+    for _ in range(4):
+        hashlib.sha256(BUFFER).digest()
+    return x
+
+
+def measured(function, *, loop=0.0, batches=12, source=zeros, num_threads=2, race=True, **settings):
+    """A pipeline of 10 samples a batch, and a loop that takes so many seconds a batch; measured."""
+    ours = {name: settings.pop(name) for name in ("parallel", "bytes_per_sample_hint") if name in settings}
+
+    @pipeline_def(batch_size=10, num_threads=num_threads, **settings)
+    def definition():
+        return fn.python_function(fn.external_source(source, batch=False), function=function, **ours)
+
+    pipe = definition()
+    pipe.run()
+
+    def walk():
+        for _ in range(batches):
+            pipe.run()
+            time.sleep(loop)
+
+    if race:
+        with pipe.measure():
+            walk()
+    else:
+        walk()
+    return pipe
+
+
+def advised(*args, **kwargs):
+    return {advice.kind: advice for advice in measured(*args, **kwargs).advice()}
+
+
+class TestSituations:
+    """The figures of real runs lead to the advice: sleeps of tens of milliseconds against nothing."""
+
+    def test_keeping_the_interpreter_is_told_from_leaving_it(self):
+        """A function in pure Python keeps most of the time it computes, hashing little, sleeping nothing to speak of."""
+        found = {}
+        for function in (spin, digest, sleep):
+            (found[function],) = [x for x in measured(function, batches=20).statistics().steps if function.__name__ in x.title]
+        assert found[spin].kept / found[spin].busy > found[digest].kept / found[digest].busy + 0.2
+        assert found[sleep].kept < 0.1 * found[sleep].seconds
+
+    def test_a_function_keeps_the_interpreter_while_the_pool_idles(self):
+        """The bounding step is named, and what would help."""
+        pipe = measured(spin, batches=30)
+        found = {advice.kind: advice for advice in pipe.advice()}
+        assert "of spin (" in found["bound"].step, pipe.statistics()
+        assert "keeps Python's interpreter" in found["gil"].text, pipe.statistics()
+
+    def test_a_serial_function_that_sleeps(self):
+        """It could be called on threads."""
+        assert 'parallel="threads"' in advised(sleep)["serial"].text
+
+    def test_without_measure_the_clocks_of_the_stages_are_there(self):
+        """Nobody asked for it, and the bounding step is known all the same."""
+        pipe = measured(spin, race=False)
+        assert "of spin (" in pipe.advice()[0].step
+        assert pipe.statistics().steps[1].kept is None
+
+    def test_the_loop_is_the_bottleneck(self):
+        """The loop sleeps, the function does nothing."""
+        found = advised(lambda x: x, loop=0.03)
+        assert list(found) == ["consumer"]
+        assert found["consumer"].figures["loop"] >= 0.03 * 11 / 12  # the last batch is counted without the loop's last sleep
+
+    def test_a_balanced_pipeline_gets_none(self):
+        """The function sleeps 200 ms a batch and the loop 270: neither has much to gain."""
+        assert {kind: str(advice) for kind, advice in advised(doze, loop=0.27, batches=6).items()} == {}
+
+    def test_few_threads(self):
+        """Sleeping on 2 threads: more would help, on however few processors."""
+        found = advised(doze, parallel="threads", batches=5)
+        assert found["threads_few"].figures["threads"] > 2
+
+    def test_small_prefetch(self):
+        """Loop and function take turns."""
+        found = advised(sleep, loop=0.02, prefetch_queue_depth=1)
+        assert list(found) == ["prefetch_small"]
+
+    def test_large_prefetch(self):
+        """Eight batches ahead of a slow loop."""
+        found = advised(lambda x: x, loop=0.01, batches=40, prefetch_queue_depth=8)
+        assert found["prefetch_large"].figures["enough"] < 8
+
+    def test_threads_that_are_never_used(self):
+        """64 threads and two stages."""
+        assert advised(lambda x: x, loop=0.005, num_threads=64)["threads_many"].figures["threads"] == 64
+
+    def test_a_synchronous_pipeline(self):
+        """Nothing is made ahead."""
+        assert "synchronous" in advised(sleep, loop=0.02, exec_async=False)
+
+    def test_a_small_hint(self):
+        """4096 bytes come where 16 were announced."""
+        found = advised(lambda x: np.zeros(4096, np.uint8) + np.uint8(x[0]), bytes_per_sample_hint=16, loop=0.005)
+        assert found["hint"].figures == {"hint": 16, "largest": 4096}
+
+    def test_a_slow_source(self):
+        """The callback sleeps; it could be asked in worker processes."""
+        found = advised(lambda x: x, source=lambda info: sleep(zeros(info)))
+        assert "source" in found
+
+    def test_steps_of_one_stage_are_measured_apart(self):
+        """Of two functions on threads the one that sleeps is named."""
+
+        @pipeline_def(batch_size=10, num_threads=2)
+        def definition():
+            x = fn.python_function(fn.external_source(zeros, batch=False), function=lambda x: x + 1, parallel="threads")
+            return fn.python_function(x, function=sleep, parallel="threads")
+
+        pipe = definition()
+        pipe.run()
+        with pipe.measure():
+            for _ in range(10):
+                pipe.run()
+        quick, slow = [step for step in pipe.statistics().steps if " of " in step.title and "zeros" not in step.title]
+        assert "sleep" in slow.title
+        assert slow.seconds > 5 * quick.seconds
+        assert "of sleep (" in pipe.advice()[0].step
+
+
+def test_few_batches_are_no_basis():
+    """An error says how many there are."""
+
+    @pipeline_def(batch_size=2, num_threads=1)
+    def definition():
+        return fn.external_source(zeros, batch=False)
+
+    pipe = definition()
+    pipe.run()
+    pipe.run()
+    with pytest.raises(InvalidState, match=r"advice needs at least 3 measured batches and there are 1 "):
+        pipe.advice()
+
+
+def test_measuring_is_for_one_at_a_time_and_leaves_no_thread():
+    """A second measure() inside the first is refused; the rival ends with the block."""
+    pipe = measured(spin, batches=3)
+    assert not [thread for thread in threading.enumerate() if thread.name == "pipeflow-rival"]
+    with pipe.measure():
+        assert [thread for thread in threading.enumerate() if thread.name == "pipeflow-rival"]
+        with pytest.raises(InvalidState, match="is being measured already"), pipe.measure():
+            pass
+
+
+def test_executor_statistics_have_the_seconds():
+    """The same figures by the operators' names."""
+    pipe = measured(sleep, batches=5)
+    found = pipe.executor_statistics()
+    name = next(name for name in found if name.startswith("python_function"))
+    assert set(found[name]) == {"seconds", "busy_seconds", "waiting_seconds", "gil_seconds"}
+    assert found[name]["waiting_seconds"] >= 0.5 * found[name]["seconds"]
