@@ -1,12 +1,14 @@
 """Checkpoints: resuming at every step, in any process; states that do not fit; going to a batch directly."""
 
 import json
+import os
 import re
 
 import numpy as np
 import pytest
-from loop.checkpoint_cases import CASES, Counter
-from loop.conformance import check_resume, check_resume_after_kill, digest
+from generate_docs import public
+from loop.checkpoint_cases import CASES, RANDOM_OPERATORS, READERS, WORKERS, Counter, write_files
+from loop.conformance import Killed, check_resume, digest
 from loop.loops import epoch, numbers, read_numbers, values
 
 from pipeflow import checkpoint, fn, pipeline_def
@@ -15,21 +17,34 @@ from pipeflow.plugin.base import LastBatchPolicy
 from pipeflow.plugin.numpy import GenericIterator
 
 
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """Every case in a process that was killed, and its rests in a fresh one; the files of the readers."""
+    folder = tmp_path_factory.mktemp("cases")
+    write_files(folder)
+    before = os.environ.get("PIPEFLOW_CASES")
+    os.environ["PIPEFLOW_CASES"] = str(folder)
+    yield Killed("loop.checkpoint_cases", folder)
+    if before is None:
+        del os.environ["PIPEFLOW_CASES"]
+
+
 @pytest.mark.parametrize("case", CASES)
-def test_resume_at_every_step_of_two_epochs(case):
-    """A checkpoint after any batch, at any prefetch depth, continues bit for bit; and it is small."""
-    check_resume(CASES[case])
+def test_resume_at_every_step_of_two_epochs(case, killed):
+    """A checkpoint after any batch, at any prefetch depth, goes on bit for bit, here and after a kill elsewhere; it is small."""
+    killed.check(case, check_resume(CASES[case]))
 
 
-@pytest.mark.parametrize(
-    ("case", "stop", "depth"),
-    [("shuffled", 2, 1), ("stateful_source", 7, 5), ("stateful_function", 5, 2), ("conditional", 3, 5)],
-)
-def test_resume_in_a_fresh_process_after_a_kill(case, stop, depth, tmp_path):
-    """A job that was killed after a checkpoint goes on in another process as if nothing had happened."""
-    pipeline = CASES[case]()
-    expected = [json.loads(json.dumps(digest(batch))) for _ in range(2) for batch in pipeline.epoch()]
-    assert check_resume_after_kill("loop.checkpoint_cases", case, tmp_path, stop, depth) == expected
+@pytest.mark.parametrize("case", WORKERS)
+def test_resume_with_worker_processes(case):
+    """Functions and sources in worker processes: the workers are started anew and know nothing, the batches are the same."""
+    check_resume(WORKERS[case], depths=(3,), every=3)
+
+
+def test_every_reader_and_every_random_operator_is_among_the_cases():
+    """A new reader needs files here; a new random operator is a case by the example of its declaration."""
+    assert READERS.keys() == {op.name for op in public() if op.fetches}
+    assert {*RANDOM_OPERATORS.values()} == {op.name for op in public() if op.random and op.factory is None}
 
 
 def halves(pipeline, batches):
