@@ -430,7 +430,12 @@ class _Compiler:
         stages: list[Stage] = []
         made: dict[int, int] = {}  # the stage of a node
         segment = -1  # the last one
+        behind: set[int] = set()  # what is on the device, calls code of the user, or comes after such: the rest goes first
         for node in members:
+            inputs = {self.same[edge.node] for edge in self._reads(node)}
+            if node.device != "cpu" or node.op.name == "_transfer" or steps[node.id].user_code or inputs & behind:
+                behind.add(node.id)
+        for node in sorted(members, key=lambda node: node.id in behind):
             step, traits = steps[node.id], self.traits[node.id]
             kind: Any = "processes" if traits.processes else "batch"
             if node.op.name == "_transfer" and node.device == "cpu":
