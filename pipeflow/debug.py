@@ -307,7 +307,7 @@ class DebugRun:
     def fill(self, ahead: int, needed: int = 1) -> None:
         """Nothing runs ahead."""
 
-    def time_operators(self, on: bool) -> None:
+    def measure(self, on: bool) -> None:
         """Operators are not timed."""
 
     def slowest(self) -> str:
