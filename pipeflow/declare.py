@@ -1096,7 +1096,7 @@ class Kernel:
 
     def __call__(
         self, inputs: Sequence[np.ndarray], layouts: Sequence[str], per_sample: Mapping[str, Any], key: int | None,
-        allocate: Allocate, source: str = "",
+        allocate: Allocate, source: Any = "",
     ) -> tuple[np.ndarray, ...]:  # fmt: skip
         kind = self._kind(inputs, tuple(layouts))
         if kind.frames:
@@ -1117,7 +1117,7 @@ class Kernel:
 
     def _over_frames(
         self, inputs: Sequence[np.ndarray], layouts: Sequence[str], per_sample: Mapping[str, Any], key: int | None,
-        allocate: Allocate, source: str,
+        allocate: Allocate, source: Any,
     ) -> tuple[np.ndarray, ...]:  # fmt: skip
         """Runs a sequence frame by frame into one block; arguments marked by ``fn.per_frame`` change from frame to frame."""
         count = len(inputs[0])
@@ -1152,7 +1152,7 @@ class Kernel:
 
     def _one(
         self, kind: Kind, inputs: Sequence[np.ndarray], per_sample: Mapping[str, Any], key: int | None,
-        allocate: Allocate, source: str,
+        allocate: Allocate, source: Any,
     ) -> tuple[np.ndarray, ...]:  # fmt: skip
         op = self.op
         arguments = dict(self.constants)

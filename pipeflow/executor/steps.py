@@ -105,6 +105,19 @@ def _copy_past_caches(source: np.ndarray, target: np.ndarray) -> None:
     kernels.streaming.copy(source, target)
 
 
+class SampleSource:
+    """Where a sample comes from, looked up when somebody asks: ``str(source)``."""
+
+    __slots__ = ("known", "sample")
+
+    def __init__(self, known: Any, sample: int) -> None:
+        self.known = known
+        self.sample = sample
+
+    def __str__(self) -> str:
+        return str(self.known[self.sample])
+
+
 class SampleStep(BoundStep):
     """Run for one sample after another, as a member of a stage."""
 
@@ -184,7 +197,7 @@ class SampleStep(BoundStep):
                 framed = [name for name, slot, _ in self.nodes if (batch.layouts[slot] or "")[:1] == "F"]
                 self.kernel.per_frame = frozenset(framed)
             key = batch.keys[self.key_slot][sample] if self.random else None
-            source = str(self.sources(batch)[sample]) if self.wants_source else ""
+            source = SampleSource(self.sources(batch), sample) if self.wants_source else ""
             outputs = self.kernel(inputs, layouts, per_sample, key, place, source)
             if self.count and batch.layouts[self.step.outputs[0]] is None:
                 found = self.kernel.output_layouts(inputs, layouts, per_sample)
@@ -537,7 +550,7 @@ def sample_step(plan: Plan, step: Step, inside: set[int], fetch: Callable[[int],
 class SampleStage:
     """A chain of steps that carries one sample after another from its beginning to its end."""
 
-    TARGET_SECONDS = 200e-6  # a chunk of samples is worth at least this much work
+    TARGET_SECONDS = 2e-3  # a chunk of samples is worth at least this much work: claiming one costs about 10 us
 
     def __init__(self, plan: Plan, stage: Stage, fetches: dict[str, Callable[[int], Any]]) -> None:
         inside = {slot for step in stage.steps for slot in step.outputs}

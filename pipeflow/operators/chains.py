@@ -23,51 +23,43 @@ WINDOWS = ("crop", "flip")
 TAIL = "crop_mirror_normalize"
 LINES = ("brightness", "contrast", "brightness_contrast", "cast")
 FAST_OUT = {np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.uint8), np.dtype(np.int8)}
+Names = list[list[tuple[str, str]]]  # of every link: the names of its arguments in the chain and in itself
 UINT8, FLOAT = np.dtype(np.uint8), np.dtype(np.float32)
 
 
 @cache
-def chain(names: tuple[str, ...]) -> OpDef:
+def chain(operators: tuple[str, ...]) -> OpDef:
     """The operator that does the named ones one after another."""
-    links = [registry[name] for name in names]
-    run = lines if names[0] in LINES else resize_and_normalize
+    links = [registry[name] for name in operators]
+    run = lines if operators[0] in LINES else resize_and_normalize
+    names: Names = []
 
     def body(image: np.ndarray, /, *, out: Any, layouts: Sequence[str], **values: Any) -> np.ndarray:
-        return run(links, image, layouts[0], [Options(part) for part in parts_of(values, len(links))], out)
+        return run(links, image, layouts[0], [Options(part) for part in parts_of(values, names)], out)
 
-    body.__doc__ = f"Does {', '.join(names[:-1])} and {names[-1]} in one pass."
+    body.__doc__ = f"Does {', '.join(operators[:-1])} and {operators[-1]} in one pass."
     params = [Param("image", Role.INPUT, np.ndarray)]
     for number, link in enumerate(links):
         own = [param for param in link.params if param.role in (Role.ARG, Role.STATIC, Role.DRAWN)]
         params += [replace(param, name=f"{param.name}_{number}") for param in own]
+        names.append([(f"{param.name}_{number}", param.name) for param in own])
     params += [Param("out", Role.HIDDEN, Any), Param("layouts", Role.HIDDEN, Any)]
     op = OpDef(
-        "+".join(names), body, tuple(params), 1, layouts=links[0].layouts, sequences=links[0].sequences, hidden=True,
+        "+".join(operators), body, tuple(params), 1, layouts=links[0].layouts, sequences=links[0].sequences, hidden=True,
         dtypes=links[0].dtypes, base_traits=Traits(),
     )  # fmt: skip
-    op.infer(lambda specs, args: inferred(links, specs, parts_of(dict(vars(args)), len(links))))
+    op.infer(lambda specs, args: inferred(links, specs, parts_of(dict(vars(args)), names)))
     if links[0].draw_hook is not None:
-        op.draw(lambda key, specs, args: drawn(links[0], key, specs, parts_of(dict(vars(args)), len(links))[0]))
+        op.draw(lambda key, specs, args: drawn(links[0], key, specs, parts_of(dict(vars(args)), names)[0]))
     return op
 
 
 composers.append(chain)
 
 
-def parts_of(values: dict[str, Any], count: int) -> list[dict[str, Any]]:
-    """The arguments of each link."""
-    parts: list[dict[str, Any]] = [{} for _ in range(count)]
-    for name, value in values.items():
-        number, own = link_and_name(name)
-        parts[number][own] = value
-    return parts
-
-
-@cache
-def link_and_name(name: str) -> tuple[int, str]:
-    """``size_0`` is the argument ``size`` of link 0; asked for every argument of every sample."""
-    own, _, number = name.rpartition("_")
-    return int(number), own
+def parts_of(values: dict[str, Any], names: Names) -> list[dict[str, Any]]:
+    """The arguments of each link; ``size_0`` is the argument ``size`` of link 0."""
+    return [{own: values[name] for name, own in link if name in values} for link in names]
 
 
 def inferred(links: Sequence[OpDef], specs: Sequence[Spec], parts: Sequence[dict[str, Any]]) -> Spec:
@@ -144,7 +136,9 @@ def head_axes(name: str, image: np.ndarray, args: Any) -> list[resizing.Axis]:
 
 def turned(axis: resizing.Axis, mirror: bool) -> resizing.Axis:
     """The axis mirrored after everything that was done before."""
-    return replace(axis, mirror=not axis.mirror) if mirror else axis
+    if not mirror:
+        return axis
+    return resizing.Axis(axis.size, axis.low, axis.high, axis.full, axis.first, axis.count, not axis.mirror)
 
 
 def windowed(axes: Sequence[resizing.Axis], args: Any) -> list[resizing.Axis] | None:

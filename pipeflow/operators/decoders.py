@@ -5,6 +5,7 @@ stand in `decoders_cropped.py`.
 """
 
 import os
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,8 @@ def encoded(data: np.ndarray) -> np.ndarray:
     """The encoded file as the decoders want it."""
     if data.ndim != 1 or data.dtype.itemsize != 1:
         raise ValueError(f"an encoded image is an array of bytes with one axis, got {data.dtype} of shape {data.shape}")
+    if data.dtype == _UINT8 and data.flags.c_contiguous:
+        return data
     return np.ascontiguousarray(data).view(np.uint8)
 
 
@@ -53,13 +56,18 @@ def check_dtype(args: Any) -> None:
 
 def decode(
     data: np.ndarray, output_type: Any, dtype: Any, adjust_orientation: bool, use_fast_idct: bool, max_pixels: int,
-    out: Any, source: str, region: Any = None,
+    out: Any, source: Any, region: Any = None,
 ) -> np.ndarray:  # fmt: skip
     """One image, or the part of it that `region(height, width)` names."""
-    color = DALIImageType(output_type).name
     allocate = out if callable(out) else lambda _shape, _dtype: out  # an array where the shape was known beforehand
-    wanted = kernels.images.Wanted(color, np.dtype(as_dtype(dtype)), adjust_orientation, use_fast_idct)
+    wanted = _wanted(output_type, dtype, adjust_orientation, use_fast_idct)
     return kernels.images.decode(encoded(data), wanted, max_pixels, allocate, region, source)
+
+
+@cache
+def _wanted(output_type: Any, dtype: Any, adjust_orientation: bool, use_fast_idct: bool) -> Any:
+    color = DALIImageType(output_type).name
+    return kernels.images.Wanted(color, np.dtype(as_dtype(dtype)), adjust_orientation, use_fast_idct)
 
 
 @operator(

@@ -127,9 +127,23 @@ def resize_axes(extents: Sequence[int], letters: str, args: Any) -> list[Axis]:
     return list(_resize_axes(tuple(extents), letters, _geometry(args)))
 
 
+@lru_cache(maxsize=64)
+def _plain_sizes(letters: str, values: tuple[Any, ...]) -> list[int] | None:
+    """The extents of the most common case: whole images to a given number of pixels; None for every other."""
+    args: Any = Options(dict(zip(GEOMETRY, values, strict=True)))
+    if args.roi_start is not None or args.roi_end is not None:
+        return None
+    wanted, _ = wanted_sizes(letters, args)
+    sizes = known_sizes(letters, args)
+    return sizes if sizes is not None and all(full == size for full, size in zip(sizes, wanted, strict=True)) else None
+
+
 @lru_cache(maxsize=1024)
 def _resize_axes(extents: tuple[int, ...], letters: str, values: tuple[Any, ...]) -> list[Axis]:
     args: Any = Options(dict(zip(GEOMETRY, values, strict=True)))
+    plain = _plain_sizes(letters, values)
+    if plain is not None and all(extents):
+        return [Axis(extent, 0.0, float(extent), full) for extent, full in zip(extents, plain, strict=True)]
     for letter, extent in zip(letters, extents, strict=True):
         if extent is not UNKNOWN and not extent:
             raise ValueError(f"the input has no pixels: its extent along {letter} is 0")

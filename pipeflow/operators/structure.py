@@ -147,7 +147,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 def get_property(data: Sample, /, *, key: str, layouts: Any, source: Any) -> Sample:
     """A property of each sample, "layout" or "source_info", as the bytes of its text."""
     del data
-    text = layouts[0] if key == "layout" else source
+    text = layouts[0] if key == "layout" else str(source)
     return np.frombuffer(text.encode(), np.uint8)
 
 

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 import simplejpeg
@@ -71,12 +72,12 @@ def decode(
     max_pixels: int,
     out: Allocate = new_array,
     region: Callable[[int, int], Region] | None = None,
-    source: str = "",
+    source: Any = "",
 ) -> np.ndarray:
     """Decodes an image to height x width x channels, or only the region `region(height, width)` names.
 
     Values of another dtype than the stored one keep their share of the range: 255 becomes 65535 in uint16 and 1.0 in
-    float. `source` names the image where a warning is logged.
+    float. `source` names the image, as str(source), where a warning is logged.
     """
     header = peek(data, max_pixels)
     window = None
@@ -97,7 +98,7 @@ def _checked(window: Region, height: int, width: int) -> Region:
 
 
 def decode_region(
-    data: np.ndarray, header: Header, wanted: Wanted, window: Region | None, out: Allocate, source: str = ""
+    data: np.ndarray, header: Header, wanted: Wanted, window: Region | None, out: Allocate, source: Any = ""
 ) -> np.ndarray:
     """Where a decoder of regions belongs; for the libraries used here, the image is decoded and cut.
 
@@ -115,7 +116,7 @@ def decode_region(
     return convert_range(image, out(image.shape, wanted.dtype))
 
 
-def _decode_stored(data: np.ndarray, header: Header, wanted: Wanted, out: Allocate, source: str) -> np.ndarray:
+def _decode_stored(data: np.ndarray, header: Header, wanted: Wanted, out: Allocate, source: Any) -> np.ndarray:
     """The image in the asked colours, but in the stored orientation and the stored dtype."""
     color = wanted.color
     if header.format != "JPEG" or header.bits != 8:
@@ -126,7 +127,7 @@ def _decode_stored(data: np.ndarray, header: Header, wanted: Wanted, out: Alloca
 
 
 def _decode_jpeg(
-    data: np.ndarray, header: Header, color: str, out: Allocate, fast_idct: bool, source: str
+    data: np.ndarray, header: Header, color: str, out: Allocate, fast_idct: bool, source: Any
 ) -> np.ndarray:
     space, channels = color, 1 if color == "GRAY" else 3
     if color == "ANY_DATA":
@@ -144,7 +145,7 @@ def _decode_jpeg(
     return array
 
 
-def _decode_tolerant(data: np.ndarray, header: Header, color: str, reasons: list[str], source: str) -> np.ndarray:
+def _decode_tolerant(data: np.ndarray, header: Header, color: str, reasons: list[str], source: Any) -> np.ndarray:
     """What the first of OpenCV and Pillow makes of the image; `reasons` says why earlier decoders refused it."""
     for decoder in kernels.other_images.decoders_of(header):
         try:
@@ -164,14 +165,14 @@ def _decode_tolerant(data: np.ndarray, header: Header, color: str, reasons: list
 _told: set[tuple[int, int]] = set()
 
 
-def _tell_once(data: np.ndarray, header: Header, reasons: list[str], source: str) -> None:
+def _tell_once(data: np.ndarray, header: Header, reasons: list[str], source: Any) -> None:
     """Logs, once for each file, that a second decoder decoded it after the first one had refused it."""
     known = (len(data), zlib.crc32(data[:65536].tobytes()))
     if known not in _told and len(_told) < 10_000:
         _told.add(known)
         log.warning(
             "%s: damaged or unusual %s, decoded by a tolerant decoder; the strict one said: %s",
-            source or f"an image of {len(data)} bytes",
+            str(source) or f"an image of {len(data)} bytes",
             header,
             "; ".join(reasons),
         )

@@ -35,10 +35,31 @@ def open_regular(path: str) -> Any:
     return open(path, "rb", buffering=0)
 
 
+# Opening with O_NONBLOCK does not wait for the other end of a pipe; O_BINARY is Windows' own.
+_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
 def read_file(path: str) -> np.ndarray:
-    """The bytes of a whole file."""
-    with open_regular(path) as file:
-        return read_into(file, path, 0, os.fstat(file.fileno()).st_size)
+    """The bytes of a whole file. The bare system calls: file objects took as long as the reading itself."""
+    if not hasattr(os, "readv"):
+        with open_regular(path) as file:
+            return read_into(file, path, 0, os.fstat(file.fileno()).st_size)
+    descriptor = os.open(path, _FLAGS)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise BadData(f"{path} is not a regular file")
+        length = status.st_size
+        array = np.empty(length, np.uint8)
+        done = os.readv(descriptor, [array.data]) if length else 0
+        while done < length:
+            count = os.readv(descriptor, [array[done:].data])
+            if not count:
+                raise BadData(f"{path} became shorter while it was read: {done} of {length} bytes")
+            done += count
+        return array
+    finally:
+        os.close(descriptor)
 
 
 def read_range(path: str, offset: int, length: int) -> np.ndarray:
