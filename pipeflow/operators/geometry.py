@@ -288,7 +288,7 @@ def given_size(size: Sequence[float] | None, ndim: int) -> list[int] | None:
 
 
 @operator(
-    "rotate", layouts="HWC FHWC DHWC FDHWC", sequences=True, examples=["fn.rotate(image, angle=30.0)"],
+    "rotate", layouts="HWC FHWC DHWC FDHWC", sequences=True, gpu="warp", examples=["fn.rotate(image, angle=30.0)"],
 )  # fmt: skip
 def rotate(
     image: Sample, /, *, angle: Arg[float], axis: Arg[Floats] = None, size: Arg[Floats] = None, keep_size: bool = False,
@@ -304,14 +304,19 @@ def rotate(
         out = out((*extents, image.shape[-1]), dtype or image.dtype)
     if not image.size:
         raise ValueError(f"the image has no pixels: shape {image.shape}")
+    matrix = rotation(image.shape, extents, angle, axis)
+    return kernels.warp.warp(image, matrix, fill_value, interp_type == INTERP_NN, out)
+
+
+def rotation(shape: Sequence[int], extents: Sequence[int], angle: float, axis: Any) -> np.ndarray:
+    """The matrix from places of the canvas to places of an image of this shape."""
     if len(extents) == 2:
         cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
         turn = np.array([[cos, -sin], [sin, cos]])
     else:
         turn = turned(axis or (), angle).T
-    centre = np.array(image.shape[:-1][::-1]) / 2
-    matrix = np.column_stack([turn, centre - turn @ (np.array(extents[::-1]) / 2)])
-    return kernels.warp.warp(image, matrix, fill_value, interp_type == INTERP_NN, out)
+    centre = np.array(shape[:-1][::-1]) / 2
+    return np.column_stack([turn, centre - turn @ (np.array(extents[::-1]) / 2)])
 
 
 def rotated_extents(extents: Sequence[int], angle: float, axis: Any, size: Any, keep_size: bool) -> list[int]:
@@ -347,7 +352,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 @operator(
-    "warp_affine", layouts="HWC FHWC DHWC FDHWC", sequences=True,
+    "warp_affine", layouts="HWC FHWC DHWC FDHWC", sequences=True, gpu="warp",
     examples=["fn.warp_affine(image, matrix=(1.0, 0.2, 3.0, -0.1, 0.9, 1.0))", "fn.warp_affine(image, matrix, size=(30, 30))"],
 )  # fmt: skip
 def warp_affine(
@@ -360,23 +365,27 @@ def warp_affine(
     The matrix maps output to input coordinates, x first; with ``inverse_map=False`` it maps input to output. Pixel
     centres lie at half coordinates. Without a ``fill_value``, what lies outside is the nearest border pixel.
     """
-    del dtype
-    ndim = image.ndim - 1
-    values = np.asarray(matrix if matrix_input is None else matrix_input, float)
+    del dtype, size
+    values = warp_matrix(image.ndim - 1, matrix if matrix_input is None else matrix_input, inverse_map)
+    if not image.size:
+        raise ValueError(f"the image has no pixels: shape {image.shape}")
+    return kernels.warp.warp(image, values, fill_value, interp_type == INTERP_NN, out)
+
+
+def warp_matrix(ndim: int, matrix: Any, inverse_map: bool) -> np.ndarray:
+    """The matrix from output to input coordinates."""
+    values = np.asarray(matrix, float)
     if not values.size:
         values = np.eye(ndim, ndim + 1)
     if values.size != ndim * (ndim + 1):
         raise ValueError(f"the matrix must have {ndim} x {ndim + 1} values, got shape {values.shape}")
     values = values.reshape(ndim, ndim + 1)
-    if not inverse_map:
-        try:
-            values = np.linalg.inv(np.vstack([values, np.eye(ndim + 1)[-1]]))[:ndim]
-        except np.linalg.LinAlgError:
-            raise ValueError(f"the matrix cannot be inverted: {values.tolist()}") from None
-    del size
-    if not image.size:
-        raise ValueError(f"the image has no pixels: shape {image.shape}")
-    return kernels.warp.warp(image, values, fill_value, interp_type == INTERP_NN, out)
+    if inverse_map:
+        return values
+    try:
+        return np.linalg.inv(np.vstack([values, np.eye(ndim + 1)[-1]]))[:ndim]
+    except np.linalg.LinAlgError:
+        raise ValueError(f"the matrix cannot be inverted: {values.tolist()}") from None
 
 
 @warp_affine.infer

@@ -201,6 +201,18 @@ def test_a_matrix_of_a_warp_maps_the_output_to_the_input():
     refused("size has 3 values", ValueError, lambda: fn.warp_affine(IMAGE, matrix=(1, 0, 0, 0, 1, 0), size=(1, 2, 3)))
 
 
+def test_the_nearest_pixels_of_a_warp_keep_their_type_and_are_rounded_like_casts():
+    """Half precision stays half precision; what becomes bytes is rounded and limited."""
+    shift = {"matrix": (1, 0, 1, 0, 1, 0), "fill_value": 0, "interp_type": types.INTERP_NN}
+    numbers = np.array([[0.0, 1.5, 2.5, 300.0, -7.0]]).reshape(1, 5, 1)
+    half = fn.warp_affine(numbers.astype(np.float16), **shift)
+    assert half.dtype == np.float16
+    assert half.ravel().tolist() == [1.5, 2.5, 300.0, -7.0, 0.0]
+    for dtype in (np.float32, np.float64):
+        whole = fn.warp_affine(numbers.astype(dtype), dtype=types.UINT8, **shift)
+        assert whole.ravel().tolist() == [2, 3, 255, 0, 0]
+
+
 def test_padding_to_the_largest_sample_of_the_batch():
     """Without a shape all samples get the largest extents; align rounds up; a larger sample stays."""
     batch = fn.pad([np.ones((2, 3)), np.ones((4, 1))], fill_value=7)

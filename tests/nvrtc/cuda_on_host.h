@@ -37,6 +37,7 @@ static inline __half __float2half_rn(float x) { return (__half)x; }
 static inline __half __float2half(float x) { return (__half)x; }
 static inline __half __double2half(double x) { return (__half)x; }
 static inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
+static inline double __fma_rn(double a, double b, double c) { return fma(a, b, c); }
 static inline float __fmul_rn(float a, float b) { volatile float r = a * b; return r; }
 static inline float __fadd_rn(float a, float b) { volatile float r = a + b; return r; }
 static inline double __dmul_rn(double a, double b) { volatile double r = a * b; return r; }

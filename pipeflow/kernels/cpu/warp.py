@@ -179,12 +179,13 @@ def warp(
             np.zeros(channels) if fill is None else np.broadcast_to(np.asarray(fill, np.float64), (channels,))
         )
         exact = as_type(np.ascontiguousarray(values), source.dtype)
-        if source.dtype == np.float16:
-            source, out, exact = source.view(np.uint16), out.view(np.uint16), exact.view(np.uint16)
-        warp_nearest(plain(source), matrix, exact, fill is None, out)
+        raw = np.dtype(np.uint16) if source.dtype == np.float16 else source.dtype
+        warp_nearest(plain(source.view(raw)), matrix, exact.view(raw), fill is None, out.view(raw))
         return out
     image = source if source.dtype in FAST else as_type(source, np.dtype(np.float32))
-    target = out if out.dtype in FAST else np.empty(out.shape, np.float32)
+    # The nearest pixels of an image are copied, not rounded: what becomes bytes is rounded after.
+    copied = nearest and source.ndim == 3 and out.dtype == np.uint8
+    target = out if out.dtype in FAST and not copied else np.empty(out.shape, np.float32)
     values = np.zeros(channels, np.float32)
     if fill is not None:
         values[:] = fill

@@ -46,7 +46,7 @@ NORMALIZED = [
     for source in ("uint8", "float32") for target in ("float32", "float16", "uint8", "int8") for channels in (1, 3)
 ]  # fmt: skip
 
-# What images are resized between in one pass.
+# What images are resized, turned and warped between by kernels of their own.
 RESIZED = [(source, target) for source in ("uint8", "float32") for target in ("uint8", "float32")]
 
 INSTANCES: dict[str, list[str]] = {
@@ -69,6 +69,10 @@ INSTANCES: dict[str, list[str]] = {
     ],
     "resize_tiles.cu": [f"resize_tiles<{TYPES[source]}, {TYPES[target]}>" for source, target in RESIZED],
     "resize.cu": ["resize_axis<float>", "resize_axis<double>", *[f"pick<{word}>" for word in WORDS.values()]],
+    "warp.cu": [
+        *[f"warp<{TYPES[source]}, {TYPES[target]}>" for source, target in RESIZED], "warp_any<float>", "warp_any<double>",
+        *[f"warp_nearest<{word}>" for word in WORDS.values()],
+    ],
     "move.cu": [*[f"move<{word}>" for word in WORDS.values()], "move_runs<unsigned char>"],
 }
 
