@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pipeflow.device_tensors import TensorGPU, TensorListGPU
 from pipeflow.errors import InvalidState, RaggedBatch, count_of, nearest
 from pipeflow.tensors import TensorListCPU
 
@@ -304,10 +305,19 @@ def pipeline_left(pipeline: Any, reader: str | None, ending: Any) -> int:
     return int(min(lengths.values()))
 
 
-def dense_array(batch: TensorListCPU, name: str) -> np.ndarray:
-    """A batch as one array; an error names the samples that do not fit."""
+def dense_array(batch: Any, name: str) -> np.ndarray:
+    """A batch as one array, copied from the GPU where it lies there; an error names the samples that do not fit."""
+    return _dense((batch.as_cpu() if isinstance(batch, TensorListGPU) else batch).as_array, batch, name)
+
+
+def dense_tensor(batch: TensorListGPU, name: str) -> TensorGPU:
+    """A batch on the GPU as one tensor there."""
+    return _dense(batch.as_tensor, batch, name)
+
+
+def _dense(join: Callable[[], Any], batch: Any, name: str) -> Any:
     try:
-        return batch.as_array()
+        return join()
     except RaggedBatch:
         shapes: dict[Any, int] = {}
         for index, shape in enumerate(batch.shape()):
@@ -473,10 +483,12 @@ def _checked_names(output_map: Sequence[str], mask: str | None) -> list[str]:
     return names
 
 
-def part(batch: TensorListCPU, rows: int) -> TensorListCPU:
+def part(batch: Any, rows: int) -> Any:
     """The first samples of a batch."""
     if rows == len(batch):
         return batch
+    if isinstance(batch, TensorListGPU):
+        return batch.first(rows)
     dense = batch.is_dense_tensor()
     return TensorListCPU(batch.as_array()[:rows] if dense else batch.samples()[:rows], batch.layout())
 

@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from pipeflow import declare
+from pipeflow.device_tensors import TensorListGPU
 from pipeflow.operators import tensor_functions
 from pipeflow.pipeline import Pipeline, pipeline_def
-from pipeflow.plugin.base import BaseIterator, LastBatchPolicy, dense_array
-from pipeflow.tensors import TensorListCPU
+from pipeflow.plugin.base import BaseIterator, LastBatchPolicy, dense_array, dense_tensor
 
 # ----------------------------------------------------------------------------------------------------
 # Iterators
@@ -43,8 +43,10 @@ class GenericIterator(BaseIterator):
         self._sharding = sharding
         super().__init__(pipelines, output_map, *args, last_batch_policy=last_batch_policy, **options)
 
-    def convert(self, batch: TensorListCPU, name: str) -> np.ndarray:
-        """The batch as one array; it becomes JAX's when the batches of all pipelines are together."""
+    def convert(self, batch: Any, name: str) -> Any:
+        """The batch as one array; from the CPU it becomes JAX's when the batches of all pipelines are together."""
+        if isinstance(batch, TensorListGPU):
+            return jax.dlpack.from_dlpack(dense_tensor(batch, name))
         return dense_array(batch, name)
 
     def convert_mask(self, valid: np.ndarray) -> np.ndarray:
@@ -62,10 +64,19 @@ class GenericIterator(BaseIterator):
         shapes = {array.shape for array in arrays}
         if len(shapes) != 1:
             raise ValueError(f"the batches of output {name!r} have different shapes {sorted(shapes)} and cannot be one array")
+        if isinstance(arrays[0], jax.Array):
+            return self._on_devices(arrays)
         if self._sharding is not None:
             whole = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
             return jax.make_array_from_process_local_data(self._sharding, whole)
         return jnp.asarray(arrays[0]) if len(arrays) == 1 else jnp.asarray(np.stack(arrays))
+
+    def _on_devices(self, arrays: list[jax.Array]) -> jax.Array:
+        """The same for arrays that lie on devices already, one of each pipeline."""
+        if self._sharding is None:
+            return arrays[0] if len(arrays) == 1 else jnp.stack(arrays)
+        shape = (arrays[0].shape[0] * len(self._sharding.device_set), *arrays[0].shape[1:])
+        return jax.make_array_from_single_device_arrays(shape, self._sharding, arrays)
 
 
 def data_iterator(

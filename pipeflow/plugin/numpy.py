@@ -27,7 +27,7 @@ class RaggedIterator(GenericIterator):
 
     def convert(self, batch: TensorListCPU, name: str) -> Any:
         """The samples as a list of arrays."""
-        return batch.samples()
+        return batch.as_cpu().samples()
 
 
 DALIGenericIterator = GenericIterator

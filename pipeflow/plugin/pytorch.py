@@ -1,5 +1,6 @@
 """torch: iterators that give its tensors, and its tensors inside user functions (``fn.py_function``)."""
 
+import contextlib
 import sys
 import types as _python_types
 from collections.abc import Callable, Mapping, Sequence
@@ -9,9 +10,10 @@ import numpy as np
 import torch
 
 from pipeflow import declare
+from pipeflow.device_tensors import TensorGPU, TensorListGPU
 from pipeflow.errors import nearest
 from pipeflow.operators import tensor_functions
-from pipeflow.plugin.base import BaseIterator, LastBatchPolicy, dense_array
+from pipeflow.plugin.base import BaseIterator, LastBatchPolicy, dense_array, dense_tensor
 from pipeflow.tensors import TensorCPU, TensorListCPU, copy_out
 
 __all__ = [
@@ -46,8 +48,10 @@ class GenericIterator(BaseIterator):
         self._pin = pin_memory
         super().__init__(pipelines, output_map, *args, **options)
 
-    def convert(self, batch: TensorListCPU, name: str) -> Any:
-        """The batch as one tensor."""
+    def convert(self, batch: Any, name: str) -> Any:
+        """The batch as one tensor; on the GPU torch's current stream waits for it, and the host does not."""
+        if isinstance(batch, TensorListGPU):
+            return torch.from_dlpack(dense_tensor(batch, name))
         tensor = as_tensor(dense_array(batch, name))
         return tensor.pin_memory() if self._pin and isinstance(tensor, torch.Tensor) else tensor
 
@@ -97,9 +101,11 @@ class RaggedIterator(GenericIterator):
         self._fill = fill_value
         super().__init__(pipelines, output_map, *args, **options)
 
-    def convert(self, batch: TensorListCPU, name: str) -> Any:
+    def convert(self, batch: Any, name: str) -> Any:
         """The samples in the form chosen for this output."""
         kind = self._kinds[name]
+        if isinstance(batch, TensorListGPU) and kind != "dense":
+            return _ON_DEVICE[kind]([torch.from_dlpack(sample) for sample in batch], self._fill)
         result = super().convert(batch, name) if kind == "dense" else _COLLATE[kind](batch.samples(), self._fill)
         if self._pin and kind == "padded":
             result = result.pin_memory()
@@ -137,13 +143,44 @@ _COLLATE: dict[str, Any] = {
     "list": lambda samples, _fill: [as_tensor(sample) for sample in samples],
 }  # fmt: skip
 
+
+
+def _nested_on_device(tensors: list[torch.Tensor], _fill: float) -> torch.Tensor:
+    same_rest = len({tensor.shape[1:] for tensor in tensors}) == 1 and tensors[0].ndim > 0
+    return torch.nested.nested_tensor(tensors, layout=torch.jagged if same_rest else torch.strided)
+
+
+def _padded_on_device(tensors: list[torch.Tensor], fill: float) -> torch.Tensor:
+    extents = [max(sizes) for sizes in zip(*[tensor.shape for tensor in tensors])]
+    first = tensors[0]
+    result = torch.full((len(tensors), *extents), fill, dtype=first.dtype, device=first.device)
+    for row, tensor in zip(result, tensors):
+        row[tuple(slice(0, extent) for extent in tensor.shape)] = tensor
+    return result
+
+
+def _coo_on_device(tensors: list[torch.Tensor], _fill: float) -> torch.Tensor:
+    padded = _padded_on_device(tensors, 0)
+    inside = _padded_on_device([torch.ones_like(tensor, dtype=torch.bool) for tensor in tensors], 0)
+    return torch.sparse_coo_tensor(inside.nonzero().T, padded[inside], padded.shape, is_coalesced=True, check_invariants=True)
+
+
+_ON_DEVICE: dict[str, Any] = {
+    "nested": _nested_on_device, "padded": _padded_on_device, "coo": _coo_on_device, "list": lambda tensors, _fill: tensors,
+}  # fmt: skip
+
 DALIGenericIterator = GenericIterator
 DALIClassificationIterator = ClassificationIterator
 DALIRaggedIterator = RaggedIterator
 
 
 def feed_ndarray(tensor_or_tl: Any, arr: torch.Tensor, cuda_stream: Any = None, non_blocking: bool = False) -> torch.Tensor:
-    """Copies a TensorCPU (or a batch of equal shapes) into a torch tensor of the same shape and type."""
+    """Copies a tensor (or a batch of equal shapes) into a torch tensor of the same shape and type.
+
+    From the GPU the copy is made on ``cuda_stream``, torch's current one where it is not given, and the host does not wait.
+    """
+    if isinstance(tensor_or_tl, (TensorGPU, TensorListGPU)):
+        return _feed_on_device(tensor_or_tl, arr, cuda_stream)
     del cuda_stream, non_blocking  # a copy on the CPU is done when this returns
     source = tensor_or_tl.as_tensor() if isinstance(tensor_or_tl, TensorListCPU) else tensor_or_tl
     if not isinstance(source, TensorCPU):
@@ -159,6 +196,20 @@ def feed_ndarray(tensor_or_tl: Any, arr: torch.Tensor, cuda_stream: Any = None, 
     else:
         np.copyto(target, source.array)
     return arr
+
+
+def _feed_on_device(tensor_or_tl: Any, arr: torch.Tensor, cuda_stream: Any) -> torch.Tensor:
+    handle = getattr(cuda_stream, "cuda_stream", cuda_stream)
+    handle = getattr(handle, "value", handle)  # a ctypes pointer, as DALI takes it
+    there = contextlib.nullcontext() if handle is None else _on_stream(tensor_or_tl.device_id(), int(handle))
+    with there:
+        source = torch.from_dlpack(tensor_or_tl)
+        if source.shape != arr.shape or source.dtype != arr.dtype:
+            raise ValueError(
+                f"the tensor is {arr.dtype} {tuple(arr.shape)} and the data {source.dtype} {tuple(source.shape)}: "
+                "they must be equal"
+            )
+        return arr.copy_(source, non_blocking=True)
 
 
 # ----------------------------------------------------------------------------------------------------

@@ -50,10 +50,7 @@ def run(define, device_id=None, batches=BATCHES, **options):
     """The batches of a pipeline, copied to the CPU."""
     options = {"batch_size": 2, "num_threads": 2, "seed": 5, "enable_conditionals": True, **options}
     pipe = pipeline_def(define, device_id=device_id, **options)()
-    results = []
-    for _ in range(batches):
-        results.append([batch.as_cpu() for batch in pipe.run()])
-    return results
+    return [[batch.as_cpu() for batch in pipe.run()] for _ in range(batches)]
 
 
 def assert_same(one, other, atol=1e-3, rtol=1e-4):

@@ -1,0 +1,133 @@
+"""The iterators of torch and JAX over batches on a device: the tensors lie on its memory and are safe to keep.
+
+The device is the fake one, whose memory the frameworks take for host memory: nothing here ran on a GPU.
+"""
+
+import fake_device
+import numpy as np
+import pytest
+from fake_device import mirror
+
+from pipeflow import backends, fn, pipeline_def
+from pipeflow.device_tensors import TensorListGPU
+from pipeflow.operators import tensor_functions
+
+pytestmark = pytest.mark.adapters
+IMAGES = [[np.arange(24, dtype=np.uint8).reshape(2, 4, 3) + np.uint8(10 * b + k) for k in range(4)] for b in range(6)]
+
+
+@pytest.fixture
+def device(monkeypatch):
+    runtime = fake_device.FakeRuntime(seed=5, launcher=fake_device.by_numpy)
+    monkeypatch.setattr(backends.gpu, "open_device", lambda _number: runtime)
+    monkeypatch.setattr(backends.gpu, "for_arrays", lambda: runtime)
+    return runtime
+
+
+def pipeline(batches=IMAGES):
+    @pipeline_def(batch_size=4, num_threads=2, device_id=0)
+    def define():
+        return mirror(fn.external_source(batches, layout="HWC").gpu()), fn.external_source([np.arange(4)] * len(batches))
+
+    return define()
+
+
+def test_torch_takes_the_memory_and_its_stream_waits(device):
+    """No copy and no wait of the host; batches that are kept stay what they are."""
+    from pipeflow.plugin import pytorch
+
+    lent = []
+    wait = device.wait
+    device.wait = lambda stream, event: lent.append(stream) or wait(stream, event)
+    waits = device.counts["synchronize"]
+    iterator = pytorch.DALIGenericIterator(pipeline(), ["data", "label"])
+    kept = [batch[0]["data"] for batch in iterator]
+    assert device.legacy in lent  # torch on a CPU names no stream, which stands for the default one
+    assert device.counts["synchronize"] - waits <= 2 * len(IMAGES)  # of staging blocks, in the pipeline's threads
+    assert any(m.address <= kept[0].data_ptr() < m.address + m.nbytes for m in device.memories)
+    device.finish_all()
+    for tensor, images in zip(kept, IMAGES, strict=True):
+        np.testing.assert_array_equal(tensor.numpy(), np.stack(images)[:, :, ::-1])
+
+
+@pytest.mark.parametrize("kind", ["list", "padded", "nested", "coo", "dense"])
+def test_ragged_batches_in_torch(device, kind):
+    """What the ragged iterator makes on the device is what it makes on the CPU."""
+    import torch
+    from pipeflow.plugin import pytorch
+
+    device.eager = True  # torch works at once
+    ragged = [[x[: 1 + (k % 2 if kind != "dense" else 1)] for k, x in enumerate(images)] for images in IMAGES]
+    made = next(pytorch.DALIRaggedIterator(pipeline(ragged), ["data", "label"], output_types=[kind, "dense"]))[0]["data"]
+    expected = [torch.from_numpy(x[:, ::-1].copy()) for x in ragged[0]]
+    if kind == "list":
+        assert all(torch.equal(a, b) for a, b in zip(made, expected, strict=True))
+    elif kind == "nested":
+        assert all(torch.equal(a, b) for a, b in zip(made.unbind(), expected, strict=True))
+    elif kind == "dense":
+        assert torch.equal(made, torch.stack(expected))
+    else:
+        padded = torch.zeros((4, 2, 4, 3), dtype=torch.uint8)
+        for row, x in zip(padded, expected):
+            row[: len(x)] = x
+        assert torch.equal(made.to_dense() if kind == "coo" else made, padded)
+
+
+def test_feeding_a_tensor(device):
+    """feed_ndarray copies on the device; shapes and types must fit."""
+    import torch
+    from pipeflow.plugin import pytorch
+
+    device.eager = True
+    batch = pipeline().run()[0]
+    target = torch.zeros((4, 2, 4, 3), dtype=torch.uint8)
+    assert pytorch.feed_ndarray(batch, target) is target
+    np.testing.assert_array_equal(target.numpy(), np.stack(IMAGES[0])[:, :, ::-1])
+    with pytest.raises(ValueError, match="they must be equal"):
+        pytorch.feed_ndarray(batch, torch.zeros(3))
+
+
+def test_jax_takes_the_memory(device):
+    """Arrays of JAX, on the batch's memory."""
+    from pipeflow.plugin import jax
+
+    device.eager = True
+    iterator = jax.DALIGenericIterator(pipeline(), ["data", "label"])
+    for batch, images in zip(iterator, IMAGES, strict=True):
+        np.testing.assert_array_equal(np.asarray(batch["data"]), np.stack(images)[:, :, ::-1])
+        assert batch["label"].tolist() == [0, 1, 2, 3]
+
+
+def test_functions_of_tensors(device):
+    """torch and JAX functions get tensors on the device's memory and return such."""
+    import contextlib
+    import dataclasses
+
+    import torch
+    from pipeflow import declare
+
+    device.eager = True
+    for name, double in (("torch", lambda x: x * 2), ("jax", lambda x: x * 2)):
+        library = declare.framework(name)
+        streams = []
+
+        @contextlib.contextmanager
+        def on_stream(number, handle, streams=streams):
+            streams.append(handle)
+            yield
+
+        declare.frameworks[name] = dataclasses.replace(library, on_stream=on_stream)
+        try:
+            op = tensor_functions.torch_python_function if name == "torch" else tensor_functions.jax_function
+
+            @pipeline_def(batch_size=4, num_threads=2, device_id=0)
+            def define(op=op, double=double):
+                return op(fn.external_source(IMAGES).gpu(), function=double)
+
+            (made,) = define().run()
+            assert isinstance(made, TensorListGPU)
+            np.testing.assert_array_equal(made.as_cpu().as_array(), np.stack(IMAGES[0]) * 2)
+            assert set(streams) == {device.computing.ptr}
+        finally:
+            declare.frameworks[name] = library
+    assert torch.from_dlpack(made).shape == (4, 2, 4, 3)
