@@ -54,6 +54,7 @@ def test_torch_takes_the_memory_and_its_stream_waits(device):
 def test_ragged_batches_in_torch(device, kind):
     """What the ragged iterator makes on the device is what it makes on the CPU."""
     import torch
+
     from pipeflow.plugin import pytorch
 
     device.eager = True  # torch works at once
@@ -76,6 +77,7 @@ def test_ragged_batches_in_torch(device, kind):
 def test_feeding_a_tensor(device):
     """feed_ndarray copies on the device; shapes and types must fit."""
     import torch
+
     from pipeflow.plugin import pytorch
 
     device.eager = True
@@ -104,6 +106,7 @@ def test_functions_of_tensors(device):
     import dataclasses
 
     import torch
+
     from pipeflow import declare
 
     device.eager = True
