@@ -164,9 +164,7 @@ def _audio_resample(
     asks for another type. Going down, the filter removes what the new rate cannot hold; ``antialias=False`` leaves that
     out, which is what DALI does.
     """
-    if signal.ndim not in (1, 2):
-        raise ValueError(f"the signal must be time, or time by channels, got shape {signal.shape}")
-    factor = _factor(len(signal), scale, in_rate, out_rate, out_length)
+    factor = resampling_factor(signal.shape, Args(scale=scale, in_rate=in_rate, out_rate=out_rate, out_length=out_length))
     if dtype in (None, signal.dtype) and factor == 1:
         np.copyto(out, signal)
         return out
@@ -178,6 +176,13 @@ def _audio_resample(
     kernels.audio_resample.resample(sound, direct, factor, quality=quality, antialias=antialias)
     kernels.audio_signal.store(direct, out)
     return out
+
+
+def resampling_factor(shape: tuple[int, ...], args: Any) -> Fraction | float:
+    """The factor for a signal of this shape."""
+    if len(shape) not in (1, 2):
+        raise ValueError(f"the signal must be time, or time by channels, got shape {shape}")
+    return _factor(shape[0], args.scale, args.in_rate, args.out_rate, args.out_length)
 
 
 def _factor(length: int, scale: Any, in_rate: Any, out_rate: Any, out_length: Any) -> Fraction | float:
@@ -230,7 +235,7 @@ def _check_resampled(args: Args) -> None:
 
 
 def _declare_resample(name: str, **keywords: Any) -> OpDef:
-    declared = operator(name, dtypes=_RESAMPLED, **keywords)(_audio_resample)
+    declared = operator(name, dtypes=_RESAMPLED, gpu="audio", **keywords)(_audio_resample)
     declared.infer(_infer_resampled)
     declared.check(_check_resampled)
     return declared
@@ -248,7 +253,7 @@ experimental_audio_resample = _declare_resample(
 # The signal
 
 
-@operator("preemphasis_filter", dtypes="integer float", examples=["fn.preemphasis_filter(signal)"])
+@operator("preemphasis_filter", gpu="audio", dtypes="integer float", examples=["fn.preemphasis_filter(signal)"])
 def preemphasis_filter(
     signal: Sample, /, *, preemph_coeff: Arg[float] = 0.97, border: Literal["clamp", "zero", "reflect"] = "clamp",
     dtype: DType = FLOAT, out: Out,
@@ -257,8 +262,7 @@ def preemphasis_filter(
 
     ``border`` says what stands before the first value: the value itself, zero, or the second one.
     """
-    if not isfinite(preemph_coeff):
-        raise ValueError(f"preemph_coeff must be a number, got {preemph_coeff}")
+    check_coefficient(preemph_coeff)
     sound = _as_float(signal)
     filtered = out if dtype == FLOAT else np.empty(signal.shape, np.float32)
     if signal.ndim == 0:
@@ -267,6 +271,12 @@ def preemphasis_filter(
     if dtype != FLOAT:
         kernels.audio_signal.saturate(filtered.reshape(out.shape), out)
     return out
+
+
+def check_coefficient(coefficient: float) -> None:
+    """Refuses what is no number."""
+    if not isfinite(coefficient):
+        raise ValueError(f"preemph_coeff must be a number, got {coefficient}")
 
 
 @preemphasis_filter.infer
@@ -281,7 +291,7 @@ def _(args: Args) -> None:
 
 
 @operator(
-    "nonsilent_region", dtypes="integer float",
+    "nonsilent_region", dtypes="integer float", gpu="audio",
     no_effect={"reset_interval": "the running sum is kept in float64 and cannot drift"},
     examples=["fn.nonsilent_region(signal, window_length=64)"],
 )  # fmt: skip
@@ -294,8 +304,7 @@ def nonsilent_region(
     default the largest short-time power of the signal. A signal of zeros is then not silent anywhere, as in DALI: its
     power equals its own maximum.
     """
-    if signal.ndim != 1 and prod(signal.shape) != max(signal.shape, default=0):
-        raise ValueError(f"the signal must have one channel, got shape {signal.shape}")
+    one_channel(signal.shape)
     found = (0, 0)
     if signal.dtype == np.float16:
         signal = signal.astype(np.float32)
@@ -307,6 +316,12 @@ def nonsilent_region(
     for array, value in zip(out, found):
         array[...] = value
     return out
+
+
+def one_channel(shape: tuple[int, ...]) -> None:
+    """Refuses what is not one signal."""
+    if len(shape) != 1 and prod(shape) != max(shape, default=0):
+        raise ValueError(f"the signal must have one channel, got shape {shape}")
 
 
 @nonsilent_region.infer
@@ -356,7 +371,7 @@ def _(args: Args) -> None:
     _check_positive("nfft", args.nfft)
 
 
-@operator("spectrogram", dtypes="float", examples=["fn.spectrogram(signal, window_length=64, window_step=16)"])
+@operator("spectrogram", gpu="audio", dtypes="float", examples=["fn.spectrogram(signal, window_length=64, window_step=16)"])
 def spectrogram(
     signal: Sample, /, *, nfft: int | None = None, window_length: int = 512, window_step: int = 256,
     window_fn: Floats = (), power: int = 2, center_windows: bool = True, reflect_padding: bool = True,
@@ -369,14 +384,19 @@ def spectrogram(
     are window_length factors, by default a Hann window; ``nfft`` is window_length unless given. ``power=1`` gives
     magnitudes, ``layout="tf"`` frames by frequencies.
     """
-    if signal.ndim > 1 and prod(signal.shape) != max(signal.shape):
-        raise ValueError(f"the signal must have one channel, got shape {signal.shape}: use downmix=True or pick one")
+    one_channel_of_spectrogram(signal.shape)
     kernels.audio_spectrum.spectrogram(
         _as_float(signal).reshape(-1), out, nfft=nfft or window_length,
         window=window_fn or kernels.audio_spectrum.hann(window_length), window_step=window_step,
         center=center_windows, reflect=reflect_padding, power=power, time_major=layout == "tf",
     )  # fmt: skip
     return out
+
+
+def one_channel_of_spectrogram(shape: tuple[int, ...]) -> None:
+    """Refuses what is not one signal."""
+    if len(shape) > 1 and prod(shape) != max(shape):
+        raise ValueError(f"the signal must have one channel, got shape {shape}: use downmix=True or pick one")
 
 
 @spectrogram.infer
@@ -433,7 +453,7 @@ def _along(spec: Spec, axis_of: Callable[[str, int], int], size: Callable[[Any],
     return Spec((*shape[:axis], size(shape[axis]), *shape[axis + 1 :]), FLOAT, spec.layout)
 
 
-@operator("mel_filter_bank", dtypes="float", examples=["fn.mel_filter_bank(spectrogram, nfilter=8, sample_rate=16000)"])
+@operator("mel_filter_bank", gpu="audio", dtypes="float", examples=["fn.mel_filter_bank(spectrogram, nfilter=8, sample_rate=16000)"])
 def mel_filter_bank(
     spectrum: Sample, /, *, nfilter: int = 128, sample_rate: float = 44100.0, freq_low: float = 0.0,
     freq_high: float = 0.0, mel_formula: Literal["slaney", "htk"] = "slaney", normalize: bool = True,
@@ -445,14 +465,23 @@ def mel_filter_bank(
     from ``freq_low`` to ``freq_high`` (0: half the rate). With ``normalize`` each filter has unit area. More bands than
     there are frequencies leave some bands empty: they are 0.
     """
-    if spectrum.ndim == 0:
-        raise ValueError("the spectrum must have at least one axis")
-    axis = _frequency_axis(layouts[0], spectrum.ndim)
-    bands = kernels.audio_spectrum.mel_bands(
-        spectrum.shape[axis], nfilter, sample_rate, freq_low, freq_high or sample_rate / 2, mel_formula, normalize
-    )
+    chosen = Args(
+        nfilter=nfilter, sample_rate=sample_rate, freq_low=freq_low, freq_high=freq_high, mel_formula=mel_formula,
+        normalize=normalize,
+    )  # fmt: skip
+    axis, bands = bands_of(spectrum.shape, layouts[0], chosen)
     kernels.audio_spectrum.apply_bands(_as_float(spectrum), out, bands, axis)
     return out
+
+
+def bands_of(shape: tuple[int, ...], layout: str, args: Any) -> tuple[int, Any]:
+    """The axis of the frequencies, and the filters for so many."""
+    if not shape:
+        raise ValueError("the spectrum must have at least one axis")
+    axis, high = _frequency_axis(layout, len(shape)), args.freq_high or args.sample_rate / 2
+    return axis, kernels.audio_spectrum.mel_bands(
+        shape[axis], args.nfilter, args.sample_rate, args.freq_low, high, args.mel_formula, args.normalize
+    )
 
 
 @mel_filter_bank.infer
@@ -472,7 +501,7 @@ def _(args: Args) -> None:
         )
 
 
-@operator("to_decibels", dtypes="float", examples=["fn.to_decibels(spectrogram, cutoff_db=-80.0)"])
+@operator("to_decibels", gpu="audio", dtypes="float", examples=["fn.to_decibels(spectrogram, cutoff_db=-80.0)"])
 def to_decibels(
     magnitude: Sample, /, *, multiplier: float = 10.0, reference: float = 0.0, cutoff_db: float = -200.0, out: Out
 ) -> Sample:
@@ -499,7 +528,7 @@ def _(args: Args) -> None:
         raise ValueError(f"reference must be positive, or 0 for the largest value, got {args.reference}")
 
 
-@operator("mfcc", dtypes="float", examples=["fn.mfcc(spectrogram, n_mfcc=4)"])
+@operator("mfcc", gpu="audio", dtypes="float", examples=["fn.mfcc(spectrogram, n_mfcc=4)"])
 def mfcc(
     spectrum: Sample, /, *, axis: int = 0, dct_type: int = 2, n_mfcc: int = 20, normalize: bool = False,
     lifter: float = 0.0, out: Out,
@@ -509,14 +538,18 @@ def mfcc(
     Fewer where the axis is shorter. ``normalize`` makes the transform orthonormal (not for type 1). A ``lifter`` L
     above 0 multiplies coefficient i by 1 + L / 2 * sin(pi * (i + 1) / L).
     """
-    size = spectrum.shape[axis]
-    if dct_type == 1 and size == 1:
-        raise ValueError("the discrete cosine transform of type 1 needs more than one value along the axis")
+    check_transform(spectrum.shape, Args(axis=axis, dct_type=dct_type))
     kernels.audio_spectrum.mfcc(
         _as_float(spectrum), out, axis=axis % spectrum.ndim, kind=dct_type, normalise=normalize, lifter=lifter
     )
-    assert out.shape[axis] == min(n_mfcc, size)
+    assert out.shape[axis] == min(n_mfcc, spectrum.shape[axis])
     return out
+
+
+def check_transform(shape: tuple[int, ...], args: Any) -> None:
+    """Refuses an axis that the transform is not defined on."""
+    if args.dct_type == 1 and shape[args.axis] == 1:
+        raise ValueError("the discrete cosine transform of type 1 needs more than one value along the axis")
 
 
 @mfcc.infer

@@ -10,7 +10,7 @@ Floats = NDArray[np.float32]
 REBUILD = 8192
 
 
-def _full_scale(dtype: np.dtype) -> tuple[float, float]:
+def full_scale(dtype: np.dtype) -> tuple[float, float]:
     """The value that stands for 1 and the one that stands for silence, as DALI normalises integers."""
     largest = float(np.iinfo(dtype).max)
     return (largest, 0.0) if dtype.kind == "i" else (largest / 2, largest / 2)
@@ -20,7 +20,7 @@ def normalised(samples: NDArray) -> Floats:
     """The samples as float32: integers become -1...1, floats stay."""
     if samples.dtype.kind == "f":
         return np.ascontiguousarray(samples, np.float32)
-    scale, silence = _full_scale(samples.dtype)
+    scale, silence = full_scale(samples.dtype)
     wide = np.float64 if samples.dtype.itemsize > 2 else np.float32
     return ((samples.astype(wide) - wide(silence)) * wide(1 / scale)).astype(np.float32)
 
@@ -30,7 +30,7 @@ def store(samples: Floats, out: NDArray) -> None:
     if out.dtype.kind == "f":
         out[...] = samples
         return
-    scale, silence = _full_scale(out.dtype)
+    scale, silence = full_scale(out.dtype)
     saturate(samples.astype(np.float64) * scale + silence, out)
 
 

@@ -52,6 +52,7 @@ RESIZED = [(source, target) for source in ("uint8", "float32") for target in ("u
 INSTANCES: dict[str, list[str]] = {
     "cast.cu": [*[f"cast<{kind}>" for kind in COMPUTED], "line<float>", "line<double>"],
     "color.cu": ["colors<3, 3>", "colors<3, 1>", "colors<1, 3>"],
+    "audio.cu": ["preemphasis", "cut_frames", "power_of", "weigh", "decibels", "resample_sound", "nonsilent"],
     "filter.cu": [
         *[f"blur<{source}, {target}>" for source in ("unsigned char", "float") for target in ("unsigned char", "float")],
         "filter_axis<unsigned char, float>", "filter_axis<float, float>", "filter_axis<float, unsigned char>",

@@ -4,7 +4,7 @@
 // A is what is added up: double for floats, 64-bit integers for integers.
 #include "elements.cuh"
 
-enum Reduction { SUM, SQUARES, DISTANCES, SMALLEST, LARGEST };
+enum Reduction { SUM, SQUARES, DISTANCES, SMALLEST, LARGEST, LARGEST_NUMBER };  // the last one passes NaN over
 enum Finish { AS_IT_IS, MEAN, ROOT, FACTOR };
 
 const int THREADS = 256;
@@ -40,7 +40,7 @@ template <> struct Extreme<word64> {
 };
 
 template <class A> __device__ __forceinline__ A neutral(int operation) {
-  return operation == SMALLEST ? Extreme<A>::high() : operation == LARGEST ? Extreme<A>::low() : (A)0;
+  return operation == SMALLEST ? Extreme<A>::high() : operation >= LARGEST ? Extreme<A>::low() : (A)0;
 }
 
 // NaN stays: what is compared with it is not smaller and not larger.
@@ -48,6 +48,7 @@ template <class A> __device__ __forceinline__ A joined(int operation, A a, A b) 
   switch (operation) {
     case SMALLEST: return b < a || b != b ? b : a;
     case LARGEST: return b > a || b != b ? b : a;
+    case LARGEST_NUMBER: return b > a ? b : a;
   }
   return a + b;
 }

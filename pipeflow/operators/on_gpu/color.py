@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from pipeflow.declare import OpDef
-from pipeflow.device_calls import DeviceCall, Item, ceil_div, row_type
+from pipeflow.device_calls import DeviceCall, Item, View, ceil_div, row_type
 from pipeflow.kernels.gpu import TYPE_CODES
 from pipeflow.operators import color
 from pipeflow.operators.chains import line_of
-from pipeflow.operators.on_gpu.elementwise import BLOCK, blocks_of, cast_items
+from pipeflow.operators.on_gpu.elementwise import BLOCK, cast_items
 
 LINE_ROW = row_type(
     input="u8", output="u8", total="i8", factor="f8", offset="f8", input_type="i4", output_type="i4"
@@ -28,15 +28,13 @@ def exact_in_float(dtype: np.dtype) -> bool:
     return dtype.itemsize <= 2 or dtype == np.float32
 
 
-def launch_lines(call: DeviceCall, lines: list[tuple[float, float]]) -> None:
-    """The first input times a factor plus an offset, for each item."""
+def launch_line(call: DeviceCall, kind: str, pairs: list[tuple[View, View]], lines: list[tuple[float, float]]) -> None:
+    """Sources times a factor plus an offset, computed in ``kind``, in the types of their targets."""
     rows = [
-        (x.input.address, x.output.address, x.output.size, *line, TYPE_CODES[x.input.dtype], TYPE_CODES[x.output.dtype])
-        for x, line in zip(call.items, lines, strict=True)
+        (source.address, target.address, target.size, *line, TYPE_CODES[source.dtype], TYPE_CODES[target.dtype])
+        for (source, target), line in zip(pairs, lines, strict=True)
     ]
-    first = call.items[0]
-    kind = "float" if exact_in_float(first.input.dtype) and exact_in_float(first.output.dtype) else "double"
-    call.launch(f"cast.cu:line<{kind}>", np.array(rows, LINE_ROW), blocks_of(call.items))
+    call.launch(f"cast.cu:line<{kind}>", np.array(rows, LINE_ROW), [ceil_div(target.size, BLOCK) for _, target in pairs])
 
 
 def _values(op: OpDef) -> None:
@@ -46,7 +44,10 @@ def _values(op: OpDef) -> None:
 
     @op.gpu
     def _(call: DeviceCall) -> None:
-        launch_lines(call, [item.plan for item in call.items])
+        first = call.items[0]
+        kind = "float" if exact_in_float(first.input.dtype) and exact_in_float(first.output.dtype) else "double"
+        pairs = [(item.input, item.output) for item in call.items]
+        launch_line(call, kind, pairs, [item.plan for item in call.items])
 
 
 for _op in (color.brightness, color.contrast, color.brightness_contrast):

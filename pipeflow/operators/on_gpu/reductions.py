@@ -15,7 +15,7 @@ from pipeflow.operators.geometry import axes_of
 from pipeflow.operators.on_gpu.elementwise import blocks_of
 from pipeflow.operators.reductions import divisor, reduced_axes, some_elements
 
-SUM, SQUARES, DISTANCES, SMALLEST, LARGEST = range(5)  # enum Reduction of reduce.cu
+SUM, SQUARES, DISTANCES, SMALLEST, LARGEST, LARGEST_NUMBER = range(6)  # enum Reduction of reduce.cu
 AS_IT_IS, MEAN, ROOT, FACTOR = range(4)  # enum Finish
 THREADS = 256
 CHUNK = 16384  # elements of one result that a block takes
