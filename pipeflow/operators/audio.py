@@ -453,7 +453,10 @@ def _along(spec: Spec, axis_of: Callable[[str, int], int], size: Callable[[Any],
     return Spec((*shape[:axis], size(shape[axis]), *shape[axis + 1 :]), FLOAT, spec.layout)
 
 
-@operator("mel_filter_bank", gpu="audio", dtypes="float", examples=["fn.mel_filter_bank(spectrogram, nfilter=8, sample_rate=16000)"])
+@operator(
+    "mel_filter_bank", gpu="audio", dtypes="float",
+    examples=["fn.mel_filter_bank(spectrogram, nfilter=8, sample_rate=16000)"],
+)  # fmt: skip
 def mel_filter_bank(
     spectrum: Sample, /, *, nfilter: int = 128, sample_rate: float = 44100.0, freq_low: float = 0.0,
     freq_high: float = 0.0, mel_formula: Literal["slaney", "htk"] = "slaney", normalize: bool = True,
