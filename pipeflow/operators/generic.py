@@ -50,7 +50,7 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
     return Spec(specs[0].shape, specs[1].dtype, specs[0].layout)
 
 
-@operator("one_hot", examples=["fn.one_hot(labels, num_classes=4)", "fn.one_hot(number, num_classes=4, axis=0)"])
+@operator("one_hot", gpu="values", examples=["fn.one_hot(labels, num_classes=4)", "fn.one_hot(number, num_classes=4, axis=0)"])
 def one_hot(
     data: Sample, /, *, num_classes: int = 0, axis: int = -1, axis_name: str | None = None, on_value: float = 1.0,
     off_value: float = 0.0, dtype: DType = FLOAT, out: Out,
@@ -69,14 +69,15 @@ def one_hot(
         return out
     numbers = data
     classes = np.arange(num_classes).reshape(
-        [-1 if i == _new_axis(numbers.ndim, axis) else 1 for i in range(numbers.ndim + 1)]
+        [-1 if i == new_axis(numbers.ndim, axis) else 1 for i in range(numbers.ndim + 1)]
     )
     whole = np.trunc(numbers) if numbers.dtype.kind == "f" else numbers
-    out[...] = np.where(np.expand_dims(whole, _new_axis(numbers.ndim, axis)) == classes, on, off)
+    out[...] = np.where(np.expand_dims(whole, new_axis(numbers.ndim, axis)) == classes, on, off)
     return out
 
 
-def _new_axis(ndim: int, axis: int) -> int:
+def new_axis(ndim: int, axis: int) -> int:
+    """The place of a new axis among the axes of the result."""
     place = axis + ndim + 1 if axis < 0 else axis
     if not 0 <= place <= ndim:
         raise ValueError(f"axis {axis} is no place for a new axis among {ndim}")
@@ -88,7 +89,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     shape = specs[0].shape
     if len(shape) <= 1 and all(extent == 1 for extent in shape):
         return Spec((args.num_classes,), args.dtype, args.axis_name or "")
-    place = _new_axis(len(shape), args.axis)
+    place = new_axis(len(shape), args.axis)
     layout = specs[0].layout
     if layout is not None:
         layout = (
@@ -106,17 +107,17 @@ def _(args: Any) -> None:
 
 
 @operator(
-    "lookup_table", dtypes="integer", examples=["fn.lookup_table(image, keys=[0, 6, 12], values=[1.0, 5.0, 9.0])"]
+    "lookup_table", dtypes="integer", gpu="values", examples=["fn.lookup_table(image, keys=[0, 6, 12], values=[1.0, 5.0, 9.0])"]
 )
 def lookup_table(
     data: Sample, /, *, keys: Ints = (), values: Floats = (), default_value: float = 0.0, dtype: DType = FLOAT, out: Out
 ) -> Sample:
     """Replaces each key by its value and everything else by ``default_value``; keys lie between 0 and 65535."""
-    return kernels.moving.look_up(data, _table(keys, values, default_value, dtype), out)
+    return kernels.moving.look_up(data, table_of(keys, values, default_value, dtype), out)
 
 
 @lru_cache(maxsize=16)
-def _table(keys: tuple[int, ...], values: tuple[float, ...], default_value: float, dtype: np.dtype) -> np.ndarray:
+def table_of(keys: tuple[int, ...], values: tuple[float, ...], default_value: float, dtype: np.dtype) -> np.ndarray:
     """The values by key; the last entry is the default."""
     table = saturate(np.full(max(keys, default=0) + 2, default_value), dtype)
     table[list(keys)] = saturate(np.array(values, np.float64), dtype)

@@ -185,7 +185,7 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
 
 
 @operator(
-    "coord_transform",
+    "coord_transform", gpu="values",
     examples=["fn.coord_transform(points, MT=matrix)", "fn.coord_transform(points, M=(2.0,), T=(1.0, 3.0))"],
 )
 def coord_transform(
@@ -196,13 +196,14 @@ def coord_transform(
     ``MT`` is both in one, the translation in the last column; a single number stands for a uniform scale or offset.
     """
     size = points.shape[-1] if points.ndim else 1
-    linear, offset = _linear_and_offset(M, T, MT, size)
+    linear, offset = linear_and_offset(M, T, MT, size)
     values = kernels.casting.as_type(points, np.dtype(np.float64))
     result = values * linear + offset if np.ndim(linear) == 0 else values @ linear.T + offset
     return kernels.casting.as_type(np.asarray(result, order="C"), dtype)
 
 
-def _linear_and_offset(M: Any, T: Any, MT: Any, size: int) -> tuple[Any, Any]:
+def linear_and_offset(M: Any, T: Any, MT: Any, size: int) -> tuple[Any, Any]:
+    """The matrix, or one factor for all coordinates, and the offset."""
     if MT is not None:
         if M is not None or T is not None:
             raise ValueError("MT excludes M and T: give one or the other")
@@ -232,6 +233,6 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     shape = specs[0].shape
     if not shape:
         return Spec(shape, args.dtype, specs[0].layout)
-    linear, _ = _linear_and_offset(args.M, args.T, args.MT, int(shape[-1]))
+    linear, _ = linear_and_offset(args.M, args.T, args.MT, int(shape[-1]))
     extent = shape[-1] if np.ndim(linear) == 0 else len(linear)
     return Spec((*shape[:-1], extent), args.dtype, specs[0].layout)

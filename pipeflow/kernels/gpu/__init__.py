@@ -70,6 +70,9 @@ INSTANCES: dict[str, list[str]] = {
     ],
     "resize_tiles.cu": [f"resize_tiles<{TYPES[source]}, {TYPES[target]}>" for source, target in RESIZED],
     "resize.cu": ["resize_axis<float>", "resize_axis<double>", *[f"pick<{word}>" for word in WORDS.values()]],
+    "values.cu": [
+        *[f"{name}<{word}>" for name in ("one_hot", "look_up") for word in WORDS.values()], "transform_points<double>",
+    ],
     "warp.cu": [
         *[f"warp<{TYPES[source]}, {TYPES[target]}>" for source, target in RESIZED], "warp_any<float>", "warp_any<double>",
         *[f"warp_nearest<{word}>" for word in WORDS.values()],
