@@ -397,6 +397,7 @@ class OpDef:
     hidden: bool = False
     takes_seed: bool = False
     unsized: bool = False
+    staged: bool = False
     base_traits: Traits = field(default_factory=Traits)
     factory: Callable[..., Source] | None = None
     fetches: bool = False
@@ -643,6 +644,7 @@ def operator(
     hidden: bool = False,
     takes_seed: bool = False,
     unsized: bool = False,
+    staged: bool = False,
     pure: bool = True,
     order: str = "",
     gpu: str = "",
@@ -657,7 +659,9 @@ def operator(
     lengths of these lists go to an argument named ``sizes``.
     ``gpu`` names the module of operators/on_gpu/ that has the operator's GPU form.
     ``unsized`` says that the inputs' shapes never tell the output's (decoders): unless the plan knew it, the body gets an
-    allocator at once, and nothing is inferred for each sample.
+    allocator at once, and nothing is inferred for each sample. ``staged`` is for bodies that write in several places at
+    once or piece by piece: where a batch is larger than the caches, their samples are made in the thread's own memory and
+    copied from there.
     """
 
     def declare(body: Callable[..., Any]) -> OpDef:
@@ -665,7 +669,7 @@ def operator(
         op = OpDef(
             name, body, params, num_outputs, tuple(layouts.split()), sequences, elementwise,
             (*devices, *(["gpu"] if gpu else [])),
-            types.dtypes_of(dtypes), no_effect or {}, examples, ops_name, hidden, takes_seed, unsized,
+            types.dtypes_of(dtypes), no_effect or {}, examples, ops_name, hidden, takes_seed, unsized, staged,
             Traits(granularity=granularity, pure=pure), order=tuple(order.split()),
             gpu_module=gpu,
         )  # fmt: skip
@@ -1048,6 +1052,17 @@ def from_sample(kind: Any, array: Any) -> Any:
 Allocate = Callable[[int, tuple[int, ...], np.dtype], np.ndarray]
 
 
+class Inferred:
+    """The Specs of a step's outputs."""
+
+    __slots__ = ("first", "specs", "static")
+
+    def __init__(self, specs: tuple[Spec, ...]) -> None:
+        self.specs = specs
+        self.static = all(spec.static for spec in specs)
+        self.first = specs[0] if specs else Spec()
+
+
 class Kind:
     """What a Kernel has found out about inputs of these types, numbers of axes and layouts."""
 
@@ -1056,7 +1071,7 @@ class Kind:
     def __init__(self, layouts: tuple[str, ...], frames: bool) -> None:
         self.layouts = layouts  # as the body sees them: a missing one becomes the first declared one that fits
         self.frames = frames  # a sequence, whose frames are passed to the body one by one
-        self.specs: dict[Any, tuple[Spec, ...]] = {}  # of the outputs, by the shapes of the inputs
+        self.specs: dict[Any, Inferred] = {}  # of the outputs, by the shapes of the inputs
         self.depends = False  # the outputs' shapes and types depend on arguments that change from sample to sample
 
 
@@ -1089,7 +1104,7 @@ class Kernel:
         # the Specs of a sequence are those of the whole; its kernel works on frames
         single = not op.sequences or all(spec.layout and spec.layout[0] != "F" for spec in static or ())
         fixed = bool(static) and single and all(spec.static for spec in static or ())
-        self._fixed = tuple(static or ()) if fixed else None
+        self._fixed = Inferred(tuple(static or ())) if fixed else None
         self._allocates = op.unsized and count == 1 and not fixed
         self._known: dict[Any, Kind] = {}
         self._layouts: dict[Any, tuple[str, ...]] = {}
@@ -1209,11 +1224,11 @@ class Kernel:
     ) -> Any:  # fmt: skip
         if self._allocates:
             return lambda shape, dtype: allocate(0, tuple(shape), np.dtype(dtype))
-        specs = self._fixed or self._output_specs(kind, inputs, arguments, per_sample)
-        if all(spec.static for spec in specs):
+        inferred = self._fixed or self._output_specs(kind, inputs, arguments, per_sample)
+        if inferred.static:
             if self.count == 1:
-                return allocate(0, specs[0].shape, specs[0].dtype)
-            return tuple(allocate(index, spec.shape, spec.dtype) for index, spec in enumerate(specs))
+                return allocate(0, inferred.first.shape, inferred.first.dtype)
+            return tuple(allocate(index, spec.shape, spec.dtype) for index, spec in enumerate(inferred.specs))
         if self.count == 1:
             return lambda shape, dtype: allocate(0, tuple(shape), np.dtype(dtype))
         return tuple(
@@ -1223,25 +1238,25 @@ class Kernel:
 
     def _output_specs(
         self, kind: Kind, inputs: Sequence[np.ndarray], arguments: Mapping[str, Any], per_sample: Mapping[str, Any]
-    ) -> tuple[Spec, ...]:
+    ) -> "Inferred":
         """What the declaration says of the outputs, kept by the inputs' shapes where no changing argument has a part in it."""
         op = self.op
         changing = per_sample or op.drawn
         if changing and kind.depends:
-            return op.specs(self._specs(inputs, kind.layouts), arguments, self.count)
+            return Inferred(op.specs(self._specs(inputs, kind.layouts), arguments, self.count))
         shapes = tuple([x.shape for x in inputs])
         known = kind.specs.get(shapes)
         if known is None:
             specs = self._specs(inputs, kind.layouts)
             if not changing:
-                known = op.specs(specs, arguments, self.count)
+                known = Inferred(op.specs(specs, arguments, self.count))
             else:
                 # Where the answer is complete without the arguments that change, it is the same for every value of them.
                 unknown = dict.fromkeys([*per_sample, *op.drawn], UNKNOWN)
-                known = op.specs(specs, {**arguments, **unknown}, self.count)
-                if not all(spec.static for spec in known):
+                known = Inferred(op.specs(specs, {**arguments, **unknown}, self.count))
+                if not known.static:
                     kind.depends = True
-                    return op.specs(specs, arguments, self.count)
+                    return Inferred(op.specs(specs, arguments, self.count))
             if len(kind.specs) >= KEPT_SPECS:
                 kind.specs.clear()
             kind.specs[shapes] = known

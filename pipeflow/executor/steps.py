@@ -326,8 +326,9 @@ def _rows(values: Any, constant: bool) -> Any:
 class Placement:
     """What a step of a stage needs for its samples: memory for the outputs, and its arguments where they are known by now.
 
-    The memory is the batch's own or the thread's arena. A batch that is larger than the caches is written past them: its
-    samples are made in the arena, which is warm, and copied from there without being read in first.
+    The memory is the batch's own or the thread's arena. Where a batch is larger than the caches, the samples of operators
+    that ask for it (``staged``) are made in the arena, which is warm, and copied from there past the caches: planes written
+    side by side take 45 us so, and 100 directly. One stream from first to last is as fast without.
     """
 
     __slots__ = ("arena", "arguments", "batch", "copy", "given", "layouts", "memory", "sample", "slots", "step", "storages",
@@ -561,7 +562,7 @@ class SampleStage:
         read = {slot for step in stage.steps for slot in step.reads()}
         for step in self.steps:
             # What another step of the stage reads shall stay in the cache for it.
-            step.streams = step.compiled and step.count == 1 and takes_out(step.step) and not read & {*step.step.outputs}
+            step.streams = step.op.staged and step.count == 1 and takes_out(step.step) and not read & {*step.step.outputs}
         self.slots = len(plan.slots)
         self.limited = any(step.constants.get("timeout") is not None for step in self.steps)
         self._places: dict[int, list[Placement]] = {}  # by thread, where a function has a limit

@@ -46,7 +46,7 @@ def chain(operators: tuple[str, ...]) -> OpDef:
     params += [Param("out", Role.HIDDEN, Any), Param("layouts", Role.HIDDEN, Any)]
     op = OpDef(
         "+".join(operators), body, tuple(params), 1, layouts=links[0].layouts, sequences=links[0].sequences, hidden=True,
-        dtypes=links[0].dtypes, base_traits=Traits(),
+        dtypes=links[0].dtypes, base_traits=Traits(), staged=links[-1].staged,
     )  # fmt: skip
     op.infer(lambda specs, args: inferred(links, specs, parts_of(dict(vars(args)), names)))
     if links[0].draw_hook is not None:

@@ -61,7 +61,7 @@ def one_hot(
     ``axis`` is the place of the new axis. A single number, or one in a vector of one, gives a vector.
     """
     del axis_name
-    on, off = (saturate(np.array(value), dtype) for value in (on_value, off_value))
+    on, off = _saturated(on_value, dtype), _saturated(off_value, dtype)
     if data.size == 1 and data.ndim <= 1:
         out[...] = off
         if 0 <= (place := int(data.item())) < num_classes:
@@ -74,6 +74,11 @@ def one_hot(
     whole = np.trunc(numbers) if numbers.dtype.kind == "f" else numbers
     out[...] = np.where(np.expand_dims(whole, new_axis(numbers.ndim, axis)) == classes, on, off)
     return out
+
+
+@lru_cache(maxsize=256)
+def _saturated(value: float, dtype: np.dtype) -> np.ndarray:
+    return saturate(np.array(value), dtype)
 
 
 def new_axis(ndim: int, axis: int) -> int:

@@ -25,6 +25,7 @@ FLOAT = np.dtype(np.float32)
     layouts=CROP_LAYOUTS,
     sequences=True,
     gpu="crop_mirror_normalize",
+    staged=True,
     examples=["fn.crop_mirror_normalize(image, crop=(20, 30), mean=[9.0, 8.0, 7.0], std=[2.0, 3.0, 4.0], mirror=1)"],
 )
 def crop_mirror_normalize(

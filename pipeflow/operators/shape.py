@@ -299,7 +299,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec(tuple(shape), specs[0].dtype, layout)
 
 
-@operator("stack", gpu="shape", examples=["fn.stack(image, axis=0)"])
+@operator("stack", gpu="shape", staged=True, examples=["fn.stack(image, axis=0)"])
 def stack(*inputs: Sample, axis: int = 0, axis_name: str | None = None, out: Out) -> Sample:
     """Joins the inputs along a new axis."""
     del axis_name

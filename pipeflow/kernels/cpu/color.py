@@ -4,7 +4,7 @@ import numpy as np
 
 from .casting import as_type, cast, convert
 from .jit import kernel, plain
-from .simd import mix_row, weigh_row
+from .simd import mix_row, weigh_bytes_row, weigh_row
 
 BLOCK = 4096  # values that stay in the first cache between two steps
 FAST = {np.dtype(np.uint8), np.dtype(np.float32)}
@@ -24,17 +24,7 @@ def weigh(source, weights, offset, out, pixels):
 
 @kernel
 def weigh_bytes(source, weights, out):
-    """Bytes of three channels to one in whole numbers: weights in units of 2 ** -15, halves rounded up."""
-    planes = np.empty((3, BLOCK), np.uint8)
-    first, second, third = planes[0], planes[1], planes[2]
-    for begin in range(0, out.size, BLOCK):
-        size = min(BLOCK, out.size - begin)
-        part, target = source[3 * begin : 3 * (begin + size)], out[begin : begin + size]
-        for i in range(size):
-            first[i], second[i], third[i] = part[3 * i], part[3 * i + 1], part[3 * i + 2]
-        for i in range(size):
-            total = np.uint32(first[i]) * weights[0] + np.uint32(second[i]) * weights[1] + np.uint32(third[i]) * weights[2]
-            target[i] = np.uint8((total + np.uint32(1 << 14)) >> np.uint32(15))
+    weigh_bytes_row(source, weights, out, out.size)
 
 
 # Luma in units of 2 ** -15 as OpenCV rounds them, which DALI calls for this conversion.

@@ -418,6 +418,38 @@ def weigh_row(_typing, source, weights, offset, out, pixels):
 
 
 @intrinsic
+def weigh_bytes_row(_typing, source, weights, out, pixels):
+    """Interleaved bytes of three channels to one, in whole numbers: weights in units of 2 ** -15, halves rounded up."""
+    signature = types.void(source, weights, out, types.int64)
+
+    def generate(context, builder, signature, arguments):
+        source, weights, out = (data(context, builder, signature, arguments, i) for i in range(3))
+        factors = [builder.load(builder.gep(weights, [INT64(c)]), align=4) for c in range(3)]
+
+        def body(first: Any, lanes: int) -> None:
+            wide, narrow = (ir.VectorType(kind, lanes) if lanes > 1 else kind for kind in (INT32, INT8))
+            number = (lambda x: ir.Constant(wide, [x] * lanes)) if lanes > 1 else INT32
+            begin = builder.gep(source, [builder.mul(first, INT64(3))])
+            if lanes > 1:  # parted as bytes: a quarter of the registers to shuffle
+                loaded = load(builder, begin, ir.VectorType(INT8, 3 * lanes), 1)
+            total = number(1 << 14)
+            for c, factor in enumerate(factors):
+                if lanes > 1:
+                    mask = ir.Constant(ir.VectorType(INT32, lanes), [c + 3 * i for i in range(lanes)])
+                    value = builder.shuffle_vector(loaded, ir.Constant(loaded.type, ir.Undefined), mask)
+                    factor = splat(builder, factor, wide)
+                else:
+                    value = builder.load(builder.gep(begin, [INT64(c)]))
+                total = builder.add(total, builder.mul(builder.zext(value, wide), factor))
+            store(builder, builder.trunc(builder.lshr(total, number(15)), narrow), builder.gep(out, [first]), 1)
+
+        over(builder, arguments[3], body)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
 def bilinear_pixel(_typing, source, offset, step, stride, u, v, out, out_offset):
     """Four channels blended between the pixels at offset, offset + step and the same on the next row,
     stored as floats."""
