@@ -6,6 +6,7 @@ call user code: how it is called, how results are checked, how mistakes are repo
 """
 
 import dataclasses
+import functools
 import inspect
 import threading
 import weakref
@@ -96,12 +97,15 @@ def _shown(value: Any) -> str:
     return f"{type(value).__name__} {text[:60]}{'...' if len(text) > 60 else ''}"
 
 
-def split_outputs(result: Any, function: Callable[..., Any], num_outputs: int) -> Sequence[Any]:
-    """The results of one call, one entry an output."""
+def split_outputs(
+    result: Any, function: Callable[..., Any], num_outputs: int, declared: str = ""
+) -> Sequence[Any]:  # fmt: skip
+    """The results of one call, one entry an output; ``declared`` says for messages where their number stands."""
+    declared = declared or f"num_outputs={num_outputs}"
     if num_outputs == 0:
         if result is not None:
             raise WrongResult(
-                f"{function_name(function)} is declared with num_outputs=0 and returned {_shown(result)}; "
+                f"{function_name(function)} is declared with {declared} and returned {_shown(result)}; "
                 "return nothing, or declare the outputs"
             )
         return ()
@@ -109,17 +113,17 @@ def split_outputs(result: Any, function: Callable[..., Any], num_outputs: int) -
         lone = isinstance(result, (tuple, list)) and len(result) == 1 and not isinstance(result[0], (int, float))
         if isinstance(result, tuple) and len(result) != 1:
             raise WrongShape(
-                f"{function_name(function)} returned {count_of(len(result), 'output')}, declared is num_outputs=1"
+                f"{function_name(function)} returned {count_of(len(result), 'output')}, declared is {declared}"
             )
         return (result[0],) if lone or isinstance(result, tuple) else (result,)
     if not isinstance(result, (tuple, list)):
         raise WrongResult(
-            f"{function_name(function)} is declared with num_outputs={num_outputs} and must return a tuple or list of "
+            f"{function_name(function)} is declared with {declared} and must return a tuple or list of "
             f"{num_outputs}, got {_shown(result)}"
         )
     if len(result) != num_outputs:
         raise WrongShape(
-            f"{function_name(function)} returned {count_of(len(result), 'output')}, declared is num_outputs={num_outputs}"
+            f"{function_name(function)} returned {count_of(len(result), 'output')}, declared is {declared}"
         )
     return result
 
@@ -127,8 +131,14 @@ def split_outputs(result: Any, function: Callable[..., Any], num_outputs: int) -
 class Results:
     """What a function may return: how many outputs and, where it promised them, their names, types, shapes and layouts."""
 
-    def __init__(self, function: Callable[..., Any], num_outputs: int, promised: Outputs | None = None) -> None:
+    def __init__(
+        self, function: Callable[..., Any], num_outputs: int, promised: Outputs | None = None, argument: str = "outputs"
+    ) -> None:  # fmt: skip
         self.function = function
+        self.declared = ""
+        if promised is not None:
+            count = len(promised.specs)
+            self.declared = f"{argument} of {count_of(count, 'type')}" if count else f"{argument}=[]"
         self.count = num_outputs if promised is None else len(promised.specs)
         self.names = promised.names if promised is not None else ()
         self.specs = promised.specs if promised is not None else ()
@@ -139,7 +149,7 @@ class Results:
             values = _by_name(result)
             if values is not None:
                 return self._in_order(values)
-        return split_outputs(result, self.function, self.count)
+        return split_outputs(result, self.function, self.count, self.declared)
 
     def array(self, value: Any, output: int) -> np.ndarray:
         """One output as an array that is as promised."""
@@ -367,7 +377,7 @@ def call_batch(
         if lone and _is_batch(result[0], batch.size):
             outputs = result  # the only output, in a list of outputs
     else:
-        outputs = split_outputs(result, function, results.count)
+        outputs = split_outputs(result, function, results.count, results.declared)
     return [
         results.check_batch(gather_output(value, function, output, batch), output)
         for output, value in enumerate(outputs)
@@ -572,11 +582,25 @@ def check_outputs(args: Any) -> None:
             "jit=True compiles a function of single samples that runs on the pipeline's threads: "
             'it goes with neither batch_processing, parallel="processes" nor timeout'
         )
+    if getattr(args, "jit", False):
+        check_compilable(args.function)
     check_timeout(getattr(args, "timeout", None))
     outputs = promised(args)
     if outputs is not None:
         outputs.check_count(args.num_outputs)
     infer_outputs((), args)
+
+
+def check_compilable(function: Callable[..., Any]) -> None:
+    """Refuses what is no plain function: Numba cannot look into objects."""
+    inner = function
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    if not inspect.isfunction(inner) and not hasattr(inner, "py_func"):
+        raise TypeError(
+            f"jit=True compiles functions written with def or lambda, and {function_name(function)} is a "
+            f"{type(inner).__name__}: write a function that calls it, and give it what it needs as inputs"
+        )
 
 
 def layouts(args: Any) -> list[str]:

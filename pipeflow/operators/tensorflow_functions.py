@@ -51,7 +51,7 @@ def _plain_type(value: Any) -> Any:
 
 
 def _results(func: Callable[..., Any], types: OutputTypes) -> Results:
-    return Results(func, 0, Outputs(types.specs))
+    return Results(func, 0, Outputs(types.specs), "Tout")
 
 
 def _declare(op: OpDef) -> None:

@@ -1,5 +1,6 @@
 """fn.numba_function and python_function(jit=True): compiled, checked, and the same as plain Python."""
 
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -304,3 +305,28 @@ def test_code_of_no_module_is_not_kept(tmp_path):
         exec(compile(path.read_text(), str(path), "exec"), namespace)
         results.append(fn.python_function(np.arange(3.0), function=namespace["twice"], jit=True).tolist())
     assert results == [[0, 2, 4]] * 2
+
+
+def scaled(x, factor, shift):
+    return x * factor + shift
+
+
+class Scale:
+    def __call__(self, x):
+        return x
+
+    def method(self, x):
+        return x
+
+
+def test_partials_are_compiled():
+    """A partial gives a compiled function some of its arguments, arrays included."""
+    function = functools.partial(functools.partial(scaled, shift=np.arange(3.0)), factor=2.0)
+    np.testing.assert_array_equal(fn.python_function(np.ones(3), function=function, jit=True), [2, 3, 4])
+
+
+@pytest.mark.parametrize("function", [Scale(), Scale().method, np.negative, len])
+def test_objects_cannot_be_compiled(function):
+    """What is no function of Python's own is refused when the pipeline is built, with what to do."""
+    with pytest.raises(TypeError, match=r"jit=True compiles functions written with def or lambda, and .* is a .*: write"):
+        fn.python_function(np.ones(3), function=function, jit=True)

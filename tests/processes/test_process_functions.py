@@ -237,8 +237,8 @@ def test_a_function_that_hangs(parallel, num_threads):
     line = next(i for i, text in enumerate(lines, 1) if text.endswith("# where it hangs"))
     assert f", line {line}" in notes
     assert "in fn.python_function, sample 1 of batch 1" in notes
-    if parallel != "processes":
-        assert f"and is at {__file__}:{line};" in str(info.value)
+    assert f"{'was' if parallel == 'processes' else 'is'} at {__file__}:{line};" in str(info.value)
+    assert "pipeflow/operators" not in notes
     for number in range(2, 5):
         assert float(pipe.run()[0].at(5)[0, 0]) == number * 6 + 5
 

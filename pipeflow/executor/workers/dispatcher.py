@@ -8,6 +8,7 @@ worker while chunks are short, because between two chunks this thread may have t
 import itertools
 import mmap
 import os
+import re
 import selectors
 import socket
 import threading
@@ -17,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,7 +44,8 @@ _SHORT_CHUNK = 50_000_000  # nanoseconds; a second chunk waits at the worker whi
 _GRACE = 1.0  # seconds for a worker to finish its chunk when the pool closes
 _STACK_WAIT = 0.5
 _NOTHING = np.empty(0, np.uint8)
-_LIBRARY = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_LIBRARY = str(Path(__file__).parents[2]) + os.sep
+_FRAME = re.compile(r'File "(.+)", line (\d+)')
 
 
 @dataclass
@@ -156,7 +159,8 @@ class _Worker:
     def stack_text(self) -> str:
         """The Python stack the worker left behind, without the lines of this package."""
         text = os.pread(self.stack, 1 << 16, 0).decode(errors="replace")
-        return "\n".join(line for line in text.splitlines() if f'File "{_LIBRARY}' not in line)
+        lines = [line for line in text.splitlines() if f'File "{_LIBRARY}' not in line]
+        return "\n".join(line for line in lines if 'File "<string>", line 1 in <module>' not in line)
 
     def running(self) -> tuple[Job | None, int | None]:
         """The chunk it works on and the sample in it."""
@@ -479,8 +483,10 @@ class Dispatcher(threading.Thread):
         task = job.registered.task
         error: BaseException
         if hung is not None:
+            found = _FRAME.search(hung)
+            where = f" and was at {found[1]}:{found[2]}" if found else ""
             error = FunctionTimeout(
-                f"{task.name} did not return within {job.registered.timeout:g} s; its worker process "
+                f"{task.name} did not return within {job.registered.timeout:g} s{where}; its worker process "
                 f"{worker.process.pid} was ended and replaced"
             )
             stack = hung

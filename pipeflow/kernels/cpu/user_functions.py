@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numba
@@ -47,14 +47,20 @@ class Jitted:
 
     def __call__(self, *arrays: np.ndarray, **named: Any) -> Any:
         try:
-            return self._dispatcher(*[x if x.flags.c_contiguous else np.ascontiguousarray(x) for x in arrays], **named)
+            return self._dispatcher(*map(_in_order, arrays), **named)
         except errors.NumbaError as error:
             raise compile_error(self.func, error) from None
 
 
+def _in_order(value: Any) -> Any:
+    return value if not isinstance(value, np.ndarray) or value.flags.c_contiguous else np.ascontiguousarray(value)
+
+
 @lru_cache(maxsize=256)
-def jitted(function: Callable[..., Any]) -> Jitted:
+def jitted(function: Callable[..., Any]) -> Callable[..., Any]:
     """The compiled form of a function, made once."""
+    if isinstance(function, partial):
+        return partial(jitted(function.func), *function.args, **function.keywords)
     return Jitted(function)
 
 
