@@ -14,6 +14,7 @@ import warnings
 import weakref
 from collections import namedtuple
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import Enum, unique
 from pkgutil import resolve_name
 from typing import Any, Literal
@@ -213,6 +214,7 @@ class Loop:
             return
         executors = [pipeline._built() for pipeline in self.pipelines]
         if self.size > 0:
+            self._skip_rest()
             self.carry = self._next_carry()
         for executor in executors:
             if executor.ended or (self.reader is None and self.size < 0):
@@ -225,6 +227,15 @@ class Loop:
         for pipeline in self.pipelines:
             pipeline._consumed = False
         self._note()
+
+    def _skip_rest(self) -> None:
+        """Passes over the samples that DROP leaves of an epoch that is counted by ``size``: they are no part of the next one."""
+        if self.policy is LastBatchPolicy.DROP and self.ended and self.size % (self.batch_size * len(self.pipelines)):
+            for pipeline in self.pipelines:
+                pipeline._begin(self, self.ending)
+                pipeline._prefetch()
+                with suppress(Exception):  # nobody asked for this batch
+                    pipeline._deliver()
 
     def rows(self, delivered: Sequence[Any]) -> list[int]:
         """How many samples of each pipeline's batch belong to the epoch."""

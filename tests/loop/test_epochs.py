@@ -300,6 +300,24 @@ def test_size_counts_samples_and_cuts_the_last_batch():
     assert len(make(last_batch_policy=DROP)) == 3
 
 
+@pytest.mark.parametrize(("padded", "following"), [(True, [0, 1]), (False, [1, 2])])
+def test_what_drop_leaves_of_a_counted_epoch_is_not_in_the_next_one(padded, following):
+    """With size= and DROP the batch that is not full is passed over, as in DALI; also when it is taken up from a state."""
+    def make():
+        define = lambda: read_numbers(count=7, pad_last_batch=padded, name="r")
+        pipeline = pipeline_def(define, batch_size=2, num_threads=1, seed=1)()
+        return GenericIterator(pipeline, ["x"], size=7, last_batch_policy=DROP, last_batch_padded=padded)
+
+    iterator = make()
+    assert given(iterator) == [[0, 1], [2, 3], [4, 5]]
+    state = iterator.state_dict()
+    second = given(iterator)
+    assert (len(iterator), second[0]) == (3, following)
+    restored = make()
+    restored.load_state_dict(state)
+    assert given(restored) == second
+
+
 def test_an_iterator_ends_until_it_is_reset_and_with_auto_reset_by_itself():
     """StopIteration comes again and again without a reset; iter() or reset() begin the next epoch."""
     iterator = GenericIterator(numbers(batch_size=5), ["x", "u"], reader_name="numbers")

@@ -7,13 +7,21 @@ import ast
 import re
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 
+from pipeflow.autograph_guard import parse
 from pipeflow.errors import BadData
 
 _LONGEST_HEADER = 65536
 _MOST_AXES = 32
+_EXTENT = r"(?:0|[1-9]\d{0,17})"
+# The header as NumPy writes it; any other literal goes the long way.
+_PLAIN = re.compile(
+    r"\{'descr': '([^'\\]*)', 'fortran_order': (True|False), "
+    rf"'shape': \((|{_EXTENT},|{_EXTENT}(?:, {_EXTENT})+,?)\),? ?\}}\s*"
+)
 _DESCRIPTION = re.compile(r"[<>|=][biuf]\d{1,2}")
 
 
@@ -42,11 +50,7 @@ def read_header(start: bytes, size: int, where: str) -> NpyHeader:
     if length > _LONGEST_HEADER or len(start) < first + length:
         raise BadData(f"{where}: truncated or damaged .npy file, its header should have {length} bytes")
     text = start[first : first + length].decode("latin-1")
-    try:
-        fields = ast.literal_eval(text.strip())
-        description, fortran, shape = fields["descr"], fields["fortran_order"], fields["shape"]
-    except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError):
-        raise BadData(f"{where}: damaged .npy header {text[:80]!r}") from None
+    description, fortran, shape = _fields(text, where)
     if not isinstance(description, str) or not _DESCRIPTION.fullmatch(description):
         raise BadData(
             f"{where}: elements of type {description!r} are not supported; booleans, integers and floating "
@@ -68,6 +72,18 @@ def read_header(start: bytes, size: int, where: str) -> NpyHeader:
             f"{header.offset + header.nbytes} bytes, the file has {size}"
         )
     return header
+
+
+def _fields(text: str, where: str) -> tuple[Any, Any, Any]:
+    plain = _PLAIN.fullmatch(text)
+    if plain is not None:
+        return plain[1], plain[2] == "True", tuple(map(int, re.findall(r"\d+", plain[3])))
+    try:
+        (statement,) = parse(text.strip()).body
+        fields = ast.literal_eval(statement.value)  # type: ignore[attr-defined]
+        return fields["descr"], fields["fortran_order"], fields["shape"]
+    except (ValueError, SyntaxError, TypeError, KeyError, AttributeError, RecursionError, MemoryError):
+        raise BadData(f"{where}: damaged .npy header {text[:80]!r}") from None
 
 
 _SUPPORTED = frozenset(np.dtype(code) for code in "?bhiqBHIQefd")
