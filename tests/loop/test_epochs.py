@@ -1,6 +1,7 @@
 """Epochs of pipelines and of the adapters' common iterator: how long they are, how they end, how they begin again."""
 
 import sys
+import time
 from collections import Counter
 
 import numpy as np
@@ -240,9 +241,13 @@ def test_progress_shows_throughput_waiting_and_the_slowest_operator(monkeypatch)
     monkeypatch.setitem(sys.modules, "tqdm", type(sys)("tqdm"))
     monkeypatch.setitem(sys.modules, "tqdm.auto", module)
 
+    def waits(x):
+        time.sleep(0.03)  # long, so that it is the slowest on a busy machine too
+        return x
+
     @pipeline_def(batch_size=4, num_threads=1)
     def slow():
-        return fn.python_function(read_numbers(count=12), function=lambda x: np.sort(np.arange(20000) * -1)[:1] + x)
+        return fn.python_function(read_numbers(count=12), function=waits)
 
     for _ in slow().epoch(progress=True):
         pass
