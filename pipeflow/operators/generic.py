@@ -63,7 +63,7 @@ def one_hot(
     del axis_name
     on, off = _saturated(on_value, dtype), _saturated(off_value, dtype)
     if data.size == 1 and data.ndim <= 1:
-        out[...] = off
+        out.fill(off)
         if 0 <= (place := int(data.item())) < num_classes:
             out[place] = on
         return out

@@ -5,6 +5,8 @@ An operator that only cuts returns a view; nothing is copied before a step that 
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -515,10 +517,20 @@ def erased_channel(layout: str, ndim: int) -> int:
     return layout.find("C") if layout else ndim - 1
 
 
-def erased(
-    shape: Sequence[int], dtype: np.dtype, layout: str, args: Any
-) -> tuple[np.ndarray, list[tuple[list[int], list[int]]]]:
+ERASE = ("anchor", "shape", "axes", "axis_names", "fill_value", "normalized", "normalized_anchor", "normalized_shape",
+         "centered_anchor")  # fmt: skip
+_erase = attrgetter(*ERASE)
+Boxes = list[tuple[list[int], list[int]]]
+
+
+def erased(shape: Sequence[int], dtype: np.dtype, layout: str, args: Any) -> tuple[np.ndarray, Boxes]:
     """The fill values, one or one a channel, and the first and last + 1 element of every rectangle along all axes."""
+    return _erased(tuple(shape), dtype, layout, _erase(args))
+
+
+@lru_cache(maxsize=256)
+def _erased(shape: tuple[int, ...], dtype: np.dtype, layout: str, given_values: tuple[Any, ...]) -> tuple[np.ndarray, Boxes]:
+    args: Any = Options(dict(zip(ERASE, given_values, strict=True)))
     ndim = len(shape)
     by_name = layout and all(name in layout for name in args.axis_names)
     if not by_name and layout and tuple(args.axes) == (1, 0):
