@@ -668,7 +668,7 @@ def operator(
         params, num_outputs = _read_signature(body)
         op = OpDef(
             name, body, params, num_outputs, tuple(layouts.split()), sequences, elementwise,
-            (*devices, *(["gpu"] if gpu else [])),
+            (*devices, *(["gpu"] if gpu and "mixed" not in devices else [])),
             types.dtypes_of(dtypes), no_effect or {}, examples, ops_name, hidden, takes_seed, unsized, staged,
             Traits(granularity=granularity, pure=pure), order=tuple(order.split()),
             gpu_module=gpu,

@@ -127,6 +127,10 @@ class Runtime(Protocol):
         """A DLPack capsule of an array of the module; no stream waits for another."""
         ...
 
+    def decode(self, files: Sequence[np.ndarray], color: str, adjust_orientation: bool) -> list[Any]:
+        """Images as arrays on the device, or for each that cannot be decoded there a text that says why."""
+        ...
+
     def prepare(self, kernels: Sequence[str]) -> None:
         """Compiles kernels before they are needed."""
         ...
@@ -205,6 +209,7 @@ class FunctionCall:
         self.keys = keys
         self.runtime = runtime
         self.current = -1
+        self.failed: dict[int, Exception] = {}  # samples that cannot be, where the others can
 
     @property
     def num_inputs(self) -> int:
@@ -215,6 +220,18 @@ class FunctionCall:
         """A sample of an input as an array; where somebody else reads it too it is a copy, since all can be written."""
         raise NotImplementedError
 
+    def source(self, index: int) -> str:
+        """Where a sample comes from."""
+        raise NotImplementedError
+
     def keep(self, output: int, array: Any) -> None:
         """Copies the next sample of an output into memory of the batch."""
+        raise NotImplementedError
+
+    def leave_out(self) -> None:
+        """Goes on behind a sample that failed."""
+        raise NotImplementedError
+
+    def note(self, reason: str) -> None:
+        """Counts in the statistics why something was done on the CPU."""
         raise NotImplementedError

@@ -450,6 +450,10 @@ class Recorder:
             raise ValueError(
                 f"a CPU operator cannot read input {on_gpu.index(True)}, which lies on the GPU: use .cpu()"
             )
+        if device == "mixed" and any(on_gpu):
+            raise ValueError(
+                f"device=\"mixed\" takes CPU data to the GPU, and input {on_gpu.index(True)} lies there already: use .cpu()"
+            )
         if device == "gpu" and not all(there):
             raise ValueError(
                 f"a GPU operator cannot read input {there.index(False)}, which lies on the CPU: use .gpu()"

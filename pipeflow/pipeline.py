@@ -208,7 +208,8 @@ class Pipeline:
         if self._bytes_per_sample:
             for node in graph.nodes:
                 node.hint = node.hint or (self._bytes_per_sample,) * node.count
-        self._plan = planning.compile(graph, self._seed, fuse=self._fuse, on_error=self._on_error)
+        codec = any(node.device == "mixed" for node in graph.nodes) and devices.gpu.has_codec()
+        self._plan = planning.compile(graph, self._seed, fuse=self._fuse, on_error=self._on_error, codec=codec)
         self._check_declared(graph)
         warmup.prepare(self._plan)
         options = Options(

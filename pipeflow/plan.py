@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pipeflow import differentiation, fusion, seeds
+from pipeflow import differentiation, fusion, mixed, seeds
 from pipeflow.declare import OpDef, Outputs, Spec, Traits, find
 from pipeflow.errors import Origin
 from pipeflow.graph import Edge, Graph, GraphNode
@@ -194,19 +194,29 @@ Pass = Callable[[Graph, Sequence[GraphNode]], Sequence[GraphNode]]
 
 
 def compile(
-    graph: Graph, seed: int, externals: Mapping[str, Any] | None = None, fuse: bool = False, on_error: Any = "raise"
-) -> Plan:
+    graph: Graph, seed: int, externals: Mapping[str, Any] | None = None, fuse: bool = False, on_error: Any = "raise",
+    codec: bool = False,
+) -> Plan:  # fmt: skip
     """The Plan of a graph: prune, merge equal calls, place the rest in stages, decide storage and who may write.
 
     With ``fuse``, chains of image operators become one step; the identity of the plan stays that of the chain.
-    ``on_error`` is the rule for steps that have none of their own.
+    ``on_error`` is the rule for steps that have none of their own. With ``codec`` the GPU decodes what it can; the identity
+    of the plan stays that of decoding on the CPU.
     """
     graph = differentiation.expand(graph)
+    divided = mixed.split(graph, codec)
+    plan = _compile(divided, seed, externals, fuse, on_error)
+    if any(node.device == "mixed" for node in divided.nodes):
+        plan.identity = _compile(mixed.split(graph, False), seed, externals, False, on_error).fingerprint()
+    return plan
+
+
+def _compile(graph: Graph, seed: int, externals: Mapping[str, Any] | None, fuse: bool, on_error: Any) -> Plan:
     if fuse:
         fused = fusion.fuse(graph)
         if fused.nodes != graph.nodes:
-            plan = compile(fused, seed, externals, on_error=on_error)
-            plan.identity = compile(graph, seed, externals, on_error=on_error).fingerprint()
+            plan = _compile(fused, seed, externals, False, on_error)
+            plan.identity = _compile(graph, seed, externals, False, on_error).fingerprint()
             return plan
     alive = _alive(graph)
     same = _merge_equal(graph, alive)

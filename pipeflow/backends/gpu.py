@@ -7,6 +7,7 @@ before ``why_not`` has found the device usable, since half-made CUDA objects com
 import contextlib
 import functools
 import importlib.metadata
+import importlib.util
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeflow import backends
 from pipeflow.errors import InvalidState, NoGpu
 from pipeflow.kernels import gpu as kernels
 
@@ -85,6 +87,11 @@ def installed_wheels() -> list[str]:
     return sorted(name for name in names if name == "cupy" or name.startswith("cupy-cuda"))
 
 
+def has_codec() -> bool:
+    """Whether nvImageCodec is installed."""
+    return importlib.util.find_spec("nvidia") is not None and importlib.util.find_spec("nvidia.nvimgcodec") is not None
+
+
 def require(device_id: int) -> None:
     """Raises NoGpu with the reason where a GPU cannot be used."""
     reason = why_not(device_id)
@@ -132,6 +139,7 @@ class CupyRuntime:
         self.device = (2, device_id)  # kDLCUDA
         self._device = cupy.cuda.Device(device_id)
         self._process = os.getpid()
+        self._codec: Any = None
         with self._device:
             self.copying = cupy.cuda.Stream(non_blocking=True)
             self.computing = cupy.cuda.Stream(non_blocking=True)
@@ -262,6 +270,19 @@ class CupyRuntime:
     def capsule(self, array: Any, **options: Any) -> Any:
         """A capsule; who waits for whom is settled already."""
         return array.__dlpack__(stream=-1, **options)
+
+    def decode(self, files: Sequence[np.ndarray], color: str, adjust_orientation: bool) -> list[Any]:
+        """CuPy arrays on the memory of nvImageCodec's images, or why there is none."""
+        if self._codec is None:
+            self._codec = backends.codec.Codec(self.device[1])
+        found = self._codec.decode(files, color, adjust_orientation, self.computing.ptr)
+        return [image if isinstance(image, str) else self._array_of(image) for image in found]
+
+    def _array_of(self, image: Any) -> Any:
+        interface = image.__cuda_array_interface__
+        if interface.get("strides") is not None:
+            return cupy.asarray(image)
+        return self.array(interface["data"][0], tuple(interface["shape"]), np.dtype(interface["typestr"]), image)
 
     def prepare(self, kernels: Sequence[str]) -> None:
         """Compiles kernels."""

@@ -7,6 +7,7 @@ protects what stands in ``device_runtime.py``.
 """
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -57,6 +58,7 @@ class Device:
         self.careful = os.environ.get("PIPEFLOW_SYNC", "0") not in ("", "0")
         self.launches = 0
         self.uploads = 0
+        self.on_cpu: Counter[str] = Counter()  # reason -> images that were decoded on the CPU
 
     def ring(self) -> PinnedRing:
         """Staging blocks for one segment: one for each batch in flight, and one to fill meanwhile."""
@@ -68,12 +70,12 @@ class Device:
         with self.runtime.active():
             self.pool.collect()
 
-    def statistics(self) -> dict[str, int]:
-        """Allocations and bytes, copies to the device and launches."""
+    def statistics(self) -> dict[str, Any]:
+        """Allocations and bytes, copies to the device and launches, and why images were decoded on the CPU."""
         pinned = sum(ring.allocations for ring in self.rings) + self.landing.allocations
         return {
             "allocations": self.pool.allocations, "reserved": self.pool.reserved, "pinned_allocations": pinned,
-            "uploads": self.uploads, "launches": self.launches,
+            "uploads": self.uploads, "launches": self.launches, "decoded_on_cpu": dict(self.on_cpu),
         }  # fmt: skip
 
     def download(self, values: Sequence[DeviceArray | None], least: int = 0) -> list[np.ndarray | None]:
@@ -545,8 +547,9 @@ class FunctionStage(DeviceStage, BoundStep):
         check = self.op.gpu_hook("check")
         if check is not None:
             check(self.op.known(self.constants))
+        self.ring = device.ring()  # for what is on the CPU after all
         self.contained = False
-        self.by_rows = self.op.traits_of(self.constants).rows
+        self.by_rows = self.step.device == "gpu" and self.op.traits_of(self.constants).rows
         with self.runtime.active():
             self.reserve(self.step.outputs)
 
@@ -571,11 +574,13 @@ class FunctionStage(DeviceStage, BoundStep):
                     for row in group:
                         batch.failures[row] = (error, step)
                     batch.error = None
+            for index, failure in call.failed.items():
+                batch.fail(failure, step, group[index])
             leases += call.leases
             for slot, results in zip(step.outputs, call.results):
                 for row, result in zip(group, results):
                     batch.values[slot][row] = result
-        for slot in step.inputs:
+        for slot in step.inputs if step.device == "gpu" else ():
             leases += [x.lease for x in batch.values[slot] if x is not None and x.lease is not None]
         for slot, spec in zip(step.outputs, step.specs):
             batch.layouts[slot] = spec.layout or ""
@@ -587,11 +592,13 @@ class FunctionStage(DeviceStage, BoundStep):
 
     def _call(self, batch: BatchRun, rows: list[int]) -> "DeviceFunctionCall":
         inputs = []
-        for slot, writable in zip(self.step.inputs, self.step.writable):
-            samples = [batch.values[slot][row] for row in rows]
+        for slot, writable in zip(self.step.inputs, self.step.writable or (False,) * len(self.step.inputs)):
+            values = batch.values[slot]
+            samples = [values[row] if type(values) is list else values[row, ...] for row in rows]
             inputs.append((samples, writable))
         keys = self.batch_keys(batch)[rows] if self.op.random else np.empty(0, np.uint64)
-        return DeviceFunctionCall(self, len(rows), inputs, keys)
+        known = self.sources(batch)
+        return DeviceFunctionCall(self, len(rows), inputs, keys, [str(known[row]) for row in rows])
 
     def finish(self, batch: BatchRun) -> None:
         """Checks what the declaration cannot promise."""
@@ -602,14 +609,16 @@ class DeviceFunctionCall(FunctionCall):
     """A call of a function over a batch, or over one row of it."""
 
     def __init__(
-        self, stage: FunctionStage, size: int, inputs: Sequence[tuple[list[DeviceArray], bool]], keys: np.ndarray
+        self, stage: FunctionStage, size: int, inputs: Sequence[tuple[list[Any], bool]], keys: np.ndarray,
+        sources: list[str],
     ) -> None:  # fmt: skip
         runtime = stage.runtime
         defaults = {name: param.default for name, param in stage.op.arguments.items() if not param.required}
         super().__init__(stage.op, {**defaults, **stage.constants}, size, keys, runtime)
         self.stage = stage
         self.leases: list[DeviceLease] = []
-        self.results: list[list[DeviceArray]] = [[] for _ in stage.step.outputs]
+        self.results: list[list[DeviceArray | None]] = [[] for _ in stage.step.outputs]
+        self._sources = sources
         self._inputs = inputs
         self._slabs: dict[int, tuple[DeviceLease, int]] = {}
 
@@ -617,6 +626,8 @@ class DeviceFunctionCall(FunctionCall):
         """A sample of an input as an array."""
         samples, writable = self._inputs[position]
         x = samples[index]
+        if not isinstance(x, DeviceArray):
+            return x  # of a step that takes its input from the CPU
         found = self.stage.runtime.array(x.view.address, x.shape, x.dtype, x.lease)
         return found if writable else found.copy()
 
@@ -631,16 +642,35 @@ class DeviceFunctionCall(FunctionCall):
         nbytes = int(array.nbytes)
         made = self.results[output]
         lease, used = self._slabs.get(output, (None, 0))
-        begin = used if made and made[-1].nbytes == nbytes else aligned(used)  # equal samples lie dense
+        last = made[-1] if made else None
+        begin = used if last is not None and last.nbytes == nbytes else aligned(used)  # equal samples lie dense
         if lease is None or begin + nbytes > lease.block.nbytes:
             lease = self.stage.device.pool.take(slot, (self.size - len(made)) * aligned(nbytes), runtime.computing)
             self.leases.append(lease)
             begin = 0
         view = View(lease.block.address + begin, tuple(array.shape), np.dtype(array.dtype))
-        if nbytes:
+        if nbytes and runtime.as_array(array) is None:
+            pinned = self.stage.ring.take(nbytes)
+            pinned.array[:nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            runtime.upload(runtime.computing, view.address, pinned.array[:nbytes])
+            runtime.record(pinned.copied, runtime.computing)
+        elif nbytes:
             runtime.array(view.address, view.shape, view.dtype, lease)[...] = array
         self._slabs[output] = lease, begin + nbytes
         made.append(DeviceArray(view, lease))
+
+    def source(self, index: int) -> str:
+        """Where a sample comes from."""
+        return self._sources[index]
+
+    def leave_out(self) -> None:
+        """Goes on behind a sample that failed."""
+        for made in self.results:
+            made.append(None)
+
+    def note(self, reason: str) -> None:
+        """Counts a reason."""
+        self.stage.device.on_cpu[reason] += 1
 
 
 class ArrivalStage(BoundStep):

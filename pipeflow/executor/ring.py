@@ -249,7 +249,7 @@ class Executor:
             raise RuntimeError(f"{step.title} runs on the GPU and this pipeline has none: give it a device_id")
         if stage.kind == "arrival":
             return ArrivalStage(plan, step, self.device)
-        if not step.user_code:
+        if not step.user_code and step.device != "mixed":
             with self.device.runtime.active():
                 return Segment(plan, number, self.device)
         try:

@@ -72,6 +72,7 @@ def _wanted(output_type: Any, dtype: Any, adjust_orientation: bool, use_fast_idc
 
 @operator(
     "decoders.image", dtypes="uint8", unsized=True, no_effect=NO_EFFECT, examples=["fn.decoders.image(encoded_image)"],
+    devices=("cpu", "mixed"), gpu="decoders",
 )  # fmt: skip
 def image(
     data: Sample, /, *, output_type: DALIImageType = RGB, dtype: DType = _UINT8, adjust_orientation: bool = True,
@@ -82,6 +83,8 @@ def image(
     ``output_type`` names the colours; ANY_DATA keeps what the file stores, with alpha. Another ``dtype`` than the
     stored one keeps the share of the range: 255 becomes 65535 in UINT16 and 1.0 in FLOAT. EXIF orientation is applied
     unless ``adjust_orientation=False``. Images of more than ``max_pixels`` are refused before they are decoded.
+    ``device="mixed"`` gives images on the GPU: decoded there by nvImageCodec where it is installed
+    (``pipeflow[codec13]``) and can, else on the CPU and copied.
     """
     return decode(data, output_type, dtype, adjust_orientation, use_fast_idct, max_pixels, out, source)
 

@@ -17,8 +17,8 @@ _UINT8 = np.dtype(np.uint8)
 
 
 @operator(
-    "decoders.image_crop", dtypes="uint8", unsized=True, no_effect={**NO_EFFECT, "crop_d": "images have no depth",
-    "crop_pos_z": "images have no depth"}, examples=["fn.decoders.image_crop(encoded_image, crop=(20, 30))"],
+    "decoders.image_crop", dtypes="uint8", unsized=True, devices=("cpu", "mixed"),
+    no_effect={**NO_EFFECT, "crop_d": "images have no depth", "crop_pos_z": "images have no depth"}, examples=["fn.decoders.image_crop(encoded_image, crop=(20, 30))"],
 )  # fmt: skip
 def image_crop(
     data: Sample, /, *, crop: Arg[Floats] = None, crop_h: Arg[float] = 0.0, crop_w: Arg[float] = 0.0,
@@ -51,7 +51,7 @@ def _(args: Any) -> None:
 
 
 @operator(
-    "decoders.image_random_crop", dtypes="uint8", unsized=True, no_effect=NO_EFFECT,
+    "decoders.image_random_crop", dtypes="uint8", unsized=True, devices=("cpu", "mixed"), no_effect=NO_EFFECT,
     examples=["fn.decoders.image_random_crop(encoded_image)"],
 )  # fmt: skip
 def image_random_crop(
@@ -83,7 +83,7 @@ def _(args: Any) -> None:
 
 
 @operator(
-    "decoders.image_slice", dtypes="uint8", unsized=True, no_effect=NO_EFFECT,
+    "decoders.image_slice", dtypes="uint8", unsized=True, devices=("cpu", "mixed"), no_effect=NO_EFFECT,
     examples=["fn.decoders.image_slice(encoded_image, start=(10, 5), shape=(20, 15))"],
 )  # fmt: skip
 def image_slice(

@@ -7,10 +7,12 @@ thousand runs. Addresses are those of host memory, so that kernels built by g++ 
 import bisect
 import contextlib
 import ctypes
+import io
 import random
 import threading
 
 import numpy as np
+from PIL import Image
 
 from pipeflow.declare import Arg, Out, Sample, operator
 from pipeflow.device_calls import row_type
@@ -300,6 +302,16 @@ class FakeRuntime:
     def capsule(self, array, **options):
         del options
         return Holder(array).__dlpack__()
+
+    def decode(self, files, color, adjust_orientation):
+        """A codec that knows BMP files of even width, and nothing else."""
+        assert (color, adjust_orientation) == ("RGB", True)
+        found = []
+        for data in files:
+            image = np.asarray(Image.open(io.BytesIO(data.tobytes())))
+            found.append(fake(image) if image.shape[1] % 2 == 0 else "it has an odd width")
+        self.counts["decode"] = self.counts.get("decode", 0) + 1
+        return found
 
     def prepare(self, kernels):
         self.prepared += kernels

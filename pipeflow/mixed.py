@@ -1,0 +1,46 @@
+"""``device="mixed"``, CPU in and GPU out: a pass over the graph for the decoders that no GPU library takes over.
+
+Such a node becomes the same decoder on the CPU, where all threads work on it, and the copy to the GPU.
+"""
+
+from dataclasses import replace
+
+from pipeflow.graph import Edge, Graph, GraphNode
+from pipeflow.operators import structure
+from pipeflow.types import GRAY, RGB
+
+
+def on_gpu(node: GraphNode) -> bool:
+    """Whether nvImageCodec can decode for this node: whole images, as bytes, in colour or gray."""
+    dtype = node.constants.get("dtype")
+    color = node.constants.get("output_type", RGB)
+    return node.op.name == "decoders.image" and color in (RGB, GRAY) and (dtype is None or dtype == "uint8")
+
+
+def split(graph: Graph, codec: bool) -> Graph:
+    """The graph with decoders on the CPU where the GPU has none; ``codec`` says whether nvImageCodec is there."""
+    if not any(node.device == "mixed" for node in graph.nodes):
+        return graph
+    nodes: list[GraphNode] = []
+    moved: dict[Edge, Edge] = {}
+    for node in graph.nodes:
+        made = replace(
+            node, id=len(nodes), inputs=tuple(moved[edge] for edge in node.inputs),
+            nodes={name: moved[edge] for name, edge in node.nodes.items()},
+            guard=tuple((moved[edge], on) for edge, on in node.guard),
+        )  # fmt: skip
+        nodes.append(made)
+        outputs = [Edge(made.id, index) for index in range(node.count)]
+        if node.device == "mixed" and not (codec and on_gpu(node)):
+            nodes[-1] = replace(made, device="cpu")
+            for index in range(node.count):
+                name = f"{node.name}.gpu" if node.count == 1 else f"{node.name}.gpu{index}"
+                copy = replace(
+                    made, id=len(nodes), op=structure.transfer, inputs=(outputs[index],), constants={}, nodes={},
+                    count=1, name=name, random_name=name, device="gpu", seed=None, specs=(node.specs[index],),
+                )  # fmt: skip
+                nodes.append(copy)
+                outputs[index] = Edge(copy.id, 0)
+        for index, edge in enumerate(outputs):
+            moved[Edge(node.id, index)] = edge
+    return Graph(nodes, [moved[edge] for edge in graph.outputs])
