@@ -11,4 +11,4 @@ from typing import Any
 def __getattr__(name: str) -> Any:
     if name not in ("gpu", "codec"):
         raise AttributeError(f"pipeflow has no backend {name!r}")
-    return import_module(f"{__name__}.gpu")
+    return import_module(f"{__name__}.{name}")

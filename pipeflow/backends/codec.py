@@ -27,7 +27,9 @@ class Codec:
         opened = {}
         for index, data in enumerate(files):
             try:
-                opened[index] = nvimgcodec.CodeStream(data)
+                code = nvimgcodec.CodeStream(data)
+                _ = code.height  # reads the header: one bad file would be an error of the whole batch
+                opened[index] = code
             except Exception as error:  # of pybind11: its types say nothing
                 results[index] = f"nvImageCodec cannot read it: {error}"
         if opened:

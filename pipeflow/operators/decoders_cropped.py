@@ -18,7 +18,8 @@ _UINT8 = np.dtype(np.uint8)
 
 @operator(
     "decoders.image_crop", dtypes="uint8", unsized=True, devices=("cpu", "mixed"),
-    no_effect={**NO_EFFECT, "crop_d": "images have no depth", "crop_pos_z": "images have no depth"}, examples=["fn.decoders.image_crop(encoded_image, crop=(20, 30))"],
+    no_effect={**NO_EFFECT, "crop_d": "images have no depth", "crop_pos_z": "images have no depth"},
+    examples=["fn.decoders.image_crop(encoded_image, crop=(20, 30))"],
 )  # fmt: skip
 def image_crop(
     data: Sample, /, *, crop: Arg[Floats] = None, crop_h: Arg[float] = 0.0, crop_w: Arg[float] = 0.0,
