@@ -249,9 +249,9 @@ def test_tensors_of_a_framework(device, monkeypatch):
 def test_what_cannot_run_on_a_gpu(device):
     """Numba for the CPU, worker processes and kernels without numba-cuda are refused when the pipeline is built."""
     with pytest.raises(ValueError, match="jit=True compiles for the CPU"):
-        run(lambda: fn.python_function(source(), function=abs, jit=True))
+        run(lambda: fn.python_function(source(), function=lambda x: x, jit=True))
     with pytest.raises(ValueError, match="worker processes have no GPU"):
-        run(lambda: fn.python_function(source(), function=abs, parallel="processes"))
+        run(lambda: fn.python_function(source(), function=lambda x: x, parallel="processes"))
     kinds = {"in_types": types.UINT8, "ins_ndim": 3, "out_types": types.UINT8, "outs_ndim": 3}
     with pytest.raises(ValueError, match="needs blocks and threads_per_block") as caught:
         run(lambda: fn.numba_function(source(), run_fn=abs, **kinds))
