@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeflow import differentiation
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.declare import Call, Ending, Request, Spec
 from pipeflow.executor import Delivered
@@ -19,7 +20,7 @@ from pipeflow.executor.steps import SampleStage, SourceStep, WholeStep
 from pipeflow.graph import DataNode, GraphNode, Recorder, collect_outputs, recording
 from pipeflow.plan import External, Plan, Slot, Stage, Step
 from pipeflow.seeds import node_key
-from pipeflow.tensors import TensorListCPU
+from pipeflow.tensors import TensorListCPU, traced
 
 
 class DebugNode(DataNode):
@@ -58,6 +59,7 @@ class DebugRecorder(Recorder):
     def _record(self, call: Call, inputs: Any, member: int = 0, scope: Any = None) -> Any:
         before = len(self.graph.nodes)
         result = super()._record(call, inputs, member, scope)
+        differentiation.check_history(self.graph, self.run.on_error)
         for node in self.graph.nodes[before:]:
             if (node.id, 0) not in self.slots or not node.count:
                 self._perform(node)
@@ -415,10 +417,14 @@ class DebugRun:
         self._count(batch)
         self._ran, self._outputs = True, len(edges)
         self._made = batch
-        copies = [TensorListCPU([np.array(sample) for sample in values.samples()], values.layout()) for values in outputs]
+        copies = [TensorListCPU([_copied(sample) for sample in values.samples()], values.layout()) for values in outputs]
         rows = batch.rows()
         return Delivered(
             tuple(copies), self.iteration - 1, self.epoch, self.iteration - 1, batch.size if rows is None else len(rows),
             batch.positions if rows is None else batch.positions[rows],
             batch.padding if rows is None or batch.padding is None else batch.padding[rows],
         )  # fmt: skip
+
+
+def _copied(sample: np.ndarray) -> np.ndarray:
+    return sample if traced(sample) else np.array(sample)

@@ -395,6 +395,7 @@ class OpDef:
     examples: Sequence[str] = ()
     ops_name: str = ""
     hidden: bool = False
+    nodes_only: bool = False
     takes_seed: bool = False
     unsized: bool = False
     staged: bool = False
@@ -642,6 +643,7 @@ def operator(
     examples: Sequence[str] = (),
     ops_name: str = "",
     hidden: bool = False,
+    nodes_only: bool = False,
     takes_seed: bool = False,
     unsized: bool = False,
     staged: bool = False,
@@ -656,7 +658,8 @@ def operator(
     ``"fn.flip(image, vertical=True)"``; the page, the support table and the tests of every operator run them. Without
     any, one is made from the declaration where no argument is required. ``order`` is for operators that are called like
     ordinary functions: their parameters by position, where a name that is no argument stands for a list of data; the
-    lengths of these lists go to an argument named ``sizes``.
+    lengths of these lists go to an argument named ``sizes``. One with ``nodes_only`` is about the graph: it has no call on
+    arrays, and fn has it alone.
     ``gpu`` names the module of operators/on_gpu/ that has the operator's GPU form.
     ``unsized`` says that the inputs' shapes never tell the output's (decoders): unless the plan knew it, the body gets an
     allocator at once, and nothing is inferred for each sample. ``staged`` is for bodies that write in several places at
@@ -669,7 +672,7 @@ def operator(
         op = OpDef(
             name, body, params, num_outputs, tuple(layouts.split()), sequences, elementwise,
             (*devices, *(["gpu"] if gpu and "mixed" not in devices else [])),
-            types.dtypes_of(dtypes), no_effect or {}, examples, ops_name, hidden, takes_seed, unsized, staged,
+            types.dtypes_of(dtypes), no_effect or {}, examples, ops_name, hidden, nodes_only, takes_seed, unsized, staged,
             Traits(granularity=granularity, pure=pure), order=tuple(order.split()),
             gpu_module=gpu,
         )  # fmt: skip
@@ -747,6 +750,11 @@ def _read_annotation(hint: Any) -> tuple[Role, Any]:
     return Role.STATIC, hint
 
 
+def counted(op: OpDef, param: Param) -> bool:
+    """Whether an argument is not given but counted: the lengths of the lists of data."""
+    return bool(op.order) and param.name == "sizes"
+
+
 def _signature(op: OpDef) -> inspect.Signature:
     """The signature users see: without the hidden and drawn parameters, with the universal ones."""
     shown = []
@@ -760,7 +768,7 @@ def _signature(op: OpDef) -> inspect.Signature:
         kind = inspect.Parameter.VAR_POSITIONAL if param.variadic else inspect.Parameter.POSITIONAL_ONLY
         default = REQUIRED if param.variadic else param.default
         shown.append(inspect.Parameter(param.name, kind, default=default))
-    others = [param for param in op.arguments.values() if param.name not in op.order]
+    others = [param for param in op.arguments.values() if param.name not in op.order and not counted(op, param)]
     named = [param for param in others if param.positional]
     shown += [inspect.Parameter(p.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=p.default) for p in named]
     named = sorted((p for p in others if not p.positional), key=lambda param: not param.required)
@@ -1442,6 +1450,8 @@ class Framework:
     ``back(weights)``, from the derivatives by its outputs (arrays, None for zero) to those by the wanted inputs.
     On a GPU ``from_device`` makes a tensor of an array there, ``to_device`` gives something with DLPack back, and
     ``on_stream(device_id, handle)`` is a context in which the framework works on a stream.
+    ``trace(tensor)`` makes an array that keeps the tensor and its history of gradients, for frameworks whose tensors have
+    one; ``recording()`` tells whether they have now.
     """
 
     name: str
@@ -1452,6 +1462,8 @@ class Framework:
     from_device: Callable[[Any], Any] | None = None
     to_device: Callable[[Any], Any] = lambda tensor: tensor
     on_stream: Callable[[int, int], Any] | None = None
+    trace: Callable[[Any], Any] | None = None
+    recording: Callable[[], bool] | None = None
 
 
 frameworks: dict[str, Framework] = {

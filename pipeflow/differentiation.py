@@ -2,16 +2,63 @@
 
 Graph in, Graph out. A node ``gradients`` becomes ``_back_propagation``, which reads the tapes of all functions on a way from
 an x to a y; these become ``_taped_function``, with the tape as one more output. Nothing else changes.
+
+``check_history`` is about the other way, ``differentiable=True``: results keep their history up to the training loop, so
+whatever reads them in the pipeline must keep it too.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from pipeflow.declare import Spec, find
-from pipeflow.errors import add_notes
+from pipeflow.errors import add_notes, function_name
 from pipeflow.graph import Edge, Graph, GraphNode
+
+
+def check_history(graph: Graph, on_error: Any = "raise") -> None:
+    """Refuses whatever would lose the gradients of a differentiable function."""
+    for node in graph.nodes:
+        for edge in (*node.inputs, *node.nodes.values(), *(edge for edge, _ in node.guard)):
+            function = graph.nodes[edge.node]
+            if function.constants.get("differentiable") and not node.constants.get("differentiable"):
+                raise _lost(node, function)
+        rule = on_error if node.on_error is None else node.on_error
+        if node.constants.get("differentiable"):
+            if not (isinstance(rule, str) and rule == "raise"):
+                text = f'{_called(node)} is differentiable=True, which goes with on_error="raise" only, not {rule!r}'
+                raise _with_origins(ValueError(text), node)
+            if node.device != "cpu":
+                raise _with_origins(ValueError(f'{_called(node)} is differentiable=True, which is for device="cpu"'), node)
+
+
+def _lost(reader: GraphNode, function: GraphNode) -> ValueError:
+    what = {"_merge": "the end of a branch", "_merge_late": "the end of a branch", "_transfer": "the copy to the GPU"}
+    if reader.op.name == "gradients":
+        text = (
+            f"fn.gradients ({reader.name}) takes derivatives within the pipeline, and differentiable=True of "
+            f"{_called(function)} hands them to the training loop: use one of both"
+        )
+    else:
+        name = what.get(reader.op.name, f"{reader.op.title} ({reader.name})")
+        text = (
+            f"{name} would lose the gradients of {_called(function)}: what "
+            "a function with differentiable=True returns goes to another one or is an output of the pipeline. Do the rest before "
+            "it, inside of it, or in the training loop"
+        )
+    return _with_origins(ValueError(text), reader, function)
+
+
+def _called(node: GraphNode) -> str:
+    function = node.constants.get("func", node.constants.get("function"))
+    return f"{node.op.title} ({node.name}) of {function_name(function)}"
+
+
+def _with_origins(error: ValueError, *nodes: GraphNode) -> ValueError:
+    add_notes(error, [node.origin.describe() for node in nodes if node.origin is not None])
+    return error
 
 
 def expand(graph: Graph) -> Graph:
@@ -32,7 +79,8 @@ def expand(graph: Graph) -> Graph:
         function = nodes[number]
         constants = {**function.constants, "wanted": tuple(sorted(positions))}
         constants.setdefault("framework", "torch")
-        constants.pop("parallel", None)
+        for name in ("parallel", "timeout", "differentiable"):
+            constants.pop(name, None)
         nodes[number] = replace(
             function, op=find("_taped_function"), constants=constants, count=function.count + 1,
             specs=(*function.specs, Spec((), np.dtype(object), "")),
@@ -113,7 +161,4 @@ def _check(graph: Graph, gradient: GraphNode, way: list[int]) -> None:
 
 
 def _error(gradient: GraphNode, text: str, node: GraphNode | None = None) -> ValueError:
-    error = ValueError(f"fn.gradients: {text}")
-    origins = [one.origin.describe() for one in (node, gradient) if one is not None and one.origin is not None]
-    add_notes(error, origins)
-    return error
+    return _with_origins(ValueError(f"fn.gradients: {text}"), *([] if node is None else [node]), gradient)

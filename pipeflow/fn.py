@@ -24,6 +24,3 @@ def _fill() -> None:
 
 
 _fill()
-
-# Of nodes only: it has no call on arrays, and so no place among the operators whose examples the tests run.
-gradients = _registry["gradients"]

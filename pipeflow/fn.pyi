@@ -405,6 +405,18 @@ def get_property(
 ) -> Data:
     """A property of each sample, "layout" or "source_info", as the bytes of its text."""
 
+def gradients(
+    ys: DataNode | Sequence[DataNode | ArrayLike],
+    xs: DataNode | Sequence[DataNode | ArrayLike],
+    name: str | None = None,
+    *,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
+) -> list[DataNode]:
+    """The derivatives of the sum of ``ys`` by each of ``xs``, through chains of ``fn.py_function``."""
+
 def hsv(
     image: Data,
     /,
@@ -558,7 +570,7 @@ def numba_function(
 
 def numpy_function(
     func: Callable[..., Any],
-    inp: Sequence[DataNode | ArrayLike],
+    inp: DataNode | Sequence[DataNode | ArrayLike],
     Tout: Any,
     stateful: bool = True,
     name: str | None = None,
@@ -706,7 +718,7 @@ def preemphasis_filter(
 
 def py_func(
     func: Callable[..., Any],
-    inp: Sequence[DataNode | ArrayLike],
+    inp: DataNode | Sequence[DataNode | ArrayLike],
     Tout: Any,
     stateful: bool = True,
     name: str | None = None,
@@ -722,13 +734,14 @@ def py_func(
 
 def py_function(
     func: Callable[..., Any],
-    inp: Sequence[DataNode | ArrayLike],
+    inp: DataNode | Sequence[DataNode | ArrayLike],
     Tout: Any,
     name: str | None = None,
     *,
     framework: str = 'torch',
     parallel: Literal['serial', 'threads', 'processes'] = 'serial',
     timeout: float | None = None,
+    differentiable: bool = False,
     device: Literal["cpu", "gpu", "mixed"] | None = None,
     preserve: bool | None = None,
     bytes_per_sample_hint: int | Sequence[int] | None = None,

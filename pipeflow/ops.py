@@ -36,7 +36,7 @@ def _fill() -> None:
                 sys.modules[module.__name__] = module
                 setattr(place, folder, module)
             place = getattr(place, folder)
-        if not op.hidden:
+        if not op.hidden and not op.nodes_only:
             attributes = {"op": op, "__doc__": op.__doc__, "__module__": place.__name__}
             setattr(place, op.ops_name, type(op.ops_name, (Operator,), attributes))
 

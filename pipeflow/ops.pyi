@@ -633,7 +633,7 @@ class NumpyFunction(Operator):
     def __init__(
         self,
         func: Callable[..., Any],
-        inp: Sequence[DataNode | ArrayLike],
+        inp: DataNode | Sequence[DataNode | ArrayLike],
         Tout: Any,
         stateful: bool = True,
         name: str | None = None,
@@ -805,7 +805,7 @@ class PyFunc(Operator):
     def __init__(
         self,
         func: Callable[..., Any],
-        inp: Sequence[DataNode | ArrayLike],
+        inp: DataNode | Sequence[DataNode | ArrayLike],
         Tout: Any,
         stateful: bool = True,
         name: str | None = None,
@@ -825,13 +825,14 @@ class PyFunction(Operator):
     def __init__(
         self,
         func: Callable[..., Any],
-        inp: Sequence[DataNode | ArrayLike],
+        inp: DataNode | Sequence[DataNode | ArrayLike],
         Tout: Any,
         name: str | None = None,
         *,
         framework: str = 'torch',
         parallel: Literal['serial', 'threads', 'processes'] = 'serial',
         timeout: float | None = None,
+        differentiable: bool = False,
         device: Literal["cpu", "gpu", "mixed"] | None = None,
         preserve: bool | None = None,
         bytes_per_sample_hint: int | Sequence[int] | None = None,

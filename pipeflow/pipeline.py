@@ -22,7 +22,7 @@ from pipeflow.advice import Advice, Statistics, advise
 from pipeflow.autograph_guard import do_not_convert, is_marked
 from pipeflow.debug import DebugRun
 from pipeflow.declare import check_rule
-from pipeflow.errors import InvalidState, count_of, nearest
+from pipeflow.errors import InvalidState, count_of, nearest, user_origin
 from pipeflow.executor import Delivered, Executor, Options
 from pipeflow.executor.failures import Failure, check_limit
 from pipeflow.executor.workers import check_start_method
@@ -211,11 +211,12 @@ class Pipeline:
         codec = any(node.device == "mixed" for node in graph.nodes) and devices.gpu.has_codec()
         self._plan = planning.compile(graph, self._seed, fuse=self._fuse, on_error=self._on_error, codec=codec)
         self._check_declared(graph)
+        self._one_at_a_time()
         warmup.prepare(self._plan)
         options = Options(
             self._batch_size, self._num_threads, self._depth, not (self._exec_async and self._exec_pipelined),
             self._enable_memory_stats, self._set_affinity, self._enable_checkpointing, self._py_num_workers,
-            self._py_start_method, self._max_failures,
+            self._py_start_method, self._max_failures, bool(self._plan.differentiable()),
         )  # fmt: skip
         self._executor = Executor(self._plan, options, self._runtime())
         self._finalizer = weakref.finalize(self, self._executor.crew.close)
@@ -223,6 +224,23 @@ class Pipeline:
             saved_state.check_saveable(self._plan, self._executor)
         if self._restored is not None:
             self._go_to(saved_state.from_json(self._restored))
+
+    def _one_at_a_time(self) -> None:
+        """What differentiable functions ask for: each batch is made when it is asked for, by the thread that asks."""
+        assert self._plan is not None
+        functions = self._plan.differentiable()
+        if not functions:
+            return
+        if self._queue_sizes[0] > 1 or (self._exec_async and self._exec_pipelined):
+            names = ", ".join(f"{step.title} ({step.name})" for step in functions)
+            text = (
+                f"this pipeline runs synchronously with prefetch_queue_depth=1, because {names} is differentiable: a batch made "
+                "ahead would have been made with parameters that the next optimizer step changes. Give the pipeline "
+                "exec_async=False and prefetch_queue_depth=1 to say that you know"
+            )
+            where = user_origin()
+            warnings.warn_explicit(text, UserWarning, *((where.file, where.line) if where else ("pipeflow", 1)))
+        self._queue_sizes, self._exec_async = (1, 1), False
 
     def _runtime(self) -> Any:
         """The GPU, where there is work for it."""

@@ -28,6 +28,8 @@ from pipeflow.graph import Edge, Graph, GraphNode
 
 Storage = Literal["constant", "column", "source", "batch", "dense", "table", "arena"]
 FUNCTIONS = "functions"  # the module of operators/on_gpu/ whose forms call code of the user
+# What the pass behind fn.gradients makes of the user's calls.
+WRITTEN_AS = {"_taped_function": "py_function", "_back_propagation": "gradients"}
 COLUMN_ELEMENTS = 64  # outputs of at most this many elements are computed for the whole batch at once
 
 
@@ -74,7 +76,7 @@ class Step:
     @property
     def title(self) -> str:
         """The operator's name in messages."""
-        return f"fn.{self.op}"
+        return f"fn.{WRITTEN_AS.get(self.op, self.op)}"
 
     def reads(self) -> tuple[int, ...]:
         """The slots that it reads: inputs, arguments and predicates."""
@@ -82,7 +84,7 @@ class Step:
 
     def place(self) -> list[str]:
         """The notes that say where an error happened."""
-        label = f" {self.name!r}" if not self.name.startswith(self.op) else ""
+        label = f" {self.name!r}" if not self.name.startswith(WRITTEN_AS.get(self.op, self.op)) else ""
         return [f"in {self.title}{label}"]
 
 
@@ -125,6 +127,10 @@ class Plan:
     def steps(self) -> list[Step]:
         """All steps in order."""
         return [step for stage in self.stages for step in stage.all_steps()]
+
+    def differentiable(self) -> list[Step]:
+        """The functions whose results keep their gradients: batches are made one at a time then."""
+        return [step for step in self.steps() if dict(step.constants).get("differentiable")]
 
     def fingerprint(self) -> str:
         """A digest of the data, the names of the externals and the contents of constant arrays; fusion leaves it alone."""
@@ -203,6 +209,7 @@ def compile(
     ``on_error`` is the rule for steps that have none of their own. With ``codec`` the GPU decodes what it can; the identity
     of the plan stays that of decoding on the CPU.
     """
+    differentiation.check_history(graph, on_error)
     graph = differentiation.expand(graph)
     divided = mixed.split(graph, codec)
     plan = _compile(divided, seed, externals, fuse, on_error)

@@ -48,6 +48,52 @@ class Lease:
         self._home.append(self._block)
 
 
+class Traced(np.ndarray):
+    """An array that is also a framework's tensor with its history of gradients: a result of a differentiable function.
+
+    It is read-only, because the history refers to its memory. Arrays that are made from it are plain arrays.
+    """
+
+    tensor: Any
+    join: "Callable[[Sequence[Any]], Traced]"  # several such tensors as one, whose first axis is new
+    whole: "Traced | None"  # the batch that this is a row of, where the function returned it in one piece
+    row: int
+
+    @classmethod
+    def of(
+        cls, array: np.ndarray, tensor: Any, join: "Callable[[Sequence[Any]], Traced]", whole: "Traced | None" = None,
+        row: int = -1,
+    ) -> "Traced":  # fmt: skip
+        """The array with the tensor whose memory it shows."""
+        view = array.view(cls)
+        view.flags.writeable = False
+        view.tensor, view.join, view.whole, view.row = tensor, join, whole, row
+        return view
+
+    def rows(self) -> "list[Traced]":
+        """The samples of a batch that is one tensor."""
+        plain = self.view(np.ndarray)
+        return [Traced.of(plain[row, ...], self.tensor[row], self.join, self, row) for row in range(len(plain))]
+
+    def shaped(self, shape: Sequence[int]) -> "Traced":
+        """The same in another shape."""
+        return Traced.of(self.view(np.ndarray).reshape(shape), self.tensor.reshape(tuple(shape)), self.join)
+
+    @staticmethod
+    def stack(samples: "Sequence[Traced]") -> "Traced":
+        """Samples of one shape as one tensor: the one they came from, if that was one."""
+        whole = samples[0].whole
+        in_order = all(sample.whole is whole and sample.row == index for index, sample in enumerate(samples))
+        if whole is not None and len(whole) == len(samples) and in_order:
+            return whole
+        return samples[0].join([sample.tensor for sample in samples])
+
+
+def traced(value: Any) -> bool:
+    """Whether an array carries a history of gradients; views of such arrays do not."""
+    return type(value) is Traced and hasattr(value, "tensor")
+
+
 class _CallableInt(int):
     """DALI's ``ndim`` is a method here and an attribute there; this number is both."""
 
@@ -147,6 +193,7 @@ class TensorCPU:
     def reinterpret(self, dtype: Any) -> None:
         """Reads the same bytes as another type of the same size."""
         wanted = types.as_dtype(dtype)
+        _check_untraced(self.array)
         if wanted.itemsize != self.array.dtype.itemsize:
             raise RuntimeError(f"cannot reinterpret {self.array.dtype} as {wanted}: the element sizes differ")
         self.array = self.array.view(wanted)
@@ -160,7 +207,7 @@ class TensorCPU:
         changed = len(keep) != self.array.ndim
         if changed:
             self._layout = "".join(self._layout[axis] for axis in keep) if self._layout else ""
-            self.array = self.array.reshape([self.array.shape[axis] for axis in keep])
+            self.array = _reshaped(self.array, [self.array.shape[axis] for axis in keep])
         return changed
 
     def copy_to_external(self, destination: Any) -> None:
@@ -288,7 +335,7 @@ class TensorListCPU:
     def at(self, index: int) -> np.ndarray:
         """Sample ``index`` as a NumPy array, without a copy."""
         position = self._position(index)
-        return self._dense[position, ...] if self._dense is not None else self._table()[position]
+        return self._samples[position] if self._samples is not None else self._dense[position, ...]  # type: ignore[index]
 
     def __getitem__(self, index: int) -> TensorCPU:
         array = self.at(index)
@@ -320,6 +367,9 @@ class TensorListCPU:
                     f"the {len(samples)} samples have different shapes ({shown}) and cannot be one array; "
                     "use at(i), or pad or crop them to a common shape"
                 )
+            if samples and all(map(traced, samples)):
+                self._dense = Traced.stack(samples)  # type: ignore[arg-type]
+                return self._dense
             self._dense = np.stack(samples) if samples else np.empty((0,) + (0,) * self._ndim, self._dtype)
             self._samples = None
         return self._dense
@@ -333,7 +383,7 @@ class TensorListCPU:
         array = self.as_array()
         if int(np.prod(shape, dtype=np.int64)) != array.size:
             raise RaggedBatch(f"shape {tuple(shape)} has not as many elements as the batch, which has {array.size}")
-        return TensorCPU(array.reshape(tuple(shape)))
+        return TensorCPU(_reshaped(array, shape))
 
     def as_cpu(self) -> "TensorListCPU":
         """This batch."""
@@ -381,6 +431,7 @@ class TensorListCPU:
     def reinterpret(self, dtype: Any) -> None:
         """Reads the same bytes as another type of the same size."""
         wanted = types.as_dtype(dtype)
+        _check_untraced(self.at(0) if len(self) else None)
         if wanted.itemsize != self._dtype.itemsize:
             raise RuntimeError(f"cannot reinterpret {self._dtype} as {wanted}: the element sizes differ")
         if self._dense is not None:
@@ -465,6 +516,15 @@ class TensorListCPU:
     def _table(self) -> list[np.ndarray]:
         assert self._samples is not None
         return self._samples
+
+
+def _reshaped(array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    return array.shaped(shape) if traced(array) else array.reshape(tuple(shape))  # type: ignore[attr-defined]
+
+
+def _check_untraced(value: Any) -> None:
+    if traced(value):
+        raise RuntimeError("these are results of a differentiable function: read as another type they would lose their gradients")
 
 
 def _check_uniform(samples: Sequence[np.ndarray]) -> None:
@@ -570,6 +630,8 @@ class Collector:
 
 def read_only(array: np.ndarray) -> np.ndarray:
     """A view that cannot be written through."""
+    if type(array) is Traced:
+        return array  # it cannot, and a view would have no history
     view = array.view()
     view.flags.writeable = False
     return view

@@ -63,10 +63,11 @@ def as_default(param: Param) -> str:
 
 
 def arguments(op: OpDef) -> str:
-    if not op.arguments:
+    given = [param for param in op.arguments.values() if not declare.counted(op, param)]
+    if not given:
         return ""
     lines = ["| argument | accepts | default |", "|---|---|---|"]
-    for param in sorted(op.arguments.values(), key=lambda p: (not p.required, p.name)):
+    for param in sorted(given, key=lambda p: (not p.required, p.name)):
         kind = describe_kind(param).replace("|", "\\|")
         lines.append(f"| `{param.name}` | {kind} | {as_default(param)} |")
     return "\n".join(lines) + "\n"
@@ -78,6 +79,8 @@ def facts(op: OpDef) -> str:
     outputs = "as many outputs as its arguments say" if op.outputs_hook else several
     inputs = str(op.min_inputs) if op.min_inputs == op.max_inputs else f"{op.min_inputs} to {op.max_inputs}"
     kinds = "input" if inputs == "1" else "inputs"
+    if op.nodes_only:
+        return f"- works on nodes in a pipeline definition, not on arrays; runs on {', '.join(op.devices)}\n"
     lines = [f"- {'no' if inputs == '0' else inputs} {kinds}, {outputs}; runs on {', '.join(op.devices)}"]
     if op.inputs and op.dtypes != types.NUMBERS:
         lines.append(f"- types of the first input: {', '.join(map(str, types.in_order(op.dtypes)))}")
@@ -91,6 +94,10 @@ def facts(op: OpDef) -> str:
 
 
 def section(op: OpDef) -> str:
+    if op.nodes_only:
+        title = f"## fn.{op.name}\n\n`fn.{op.name}({', '.join(name for name in op.order if name not in declare.UNIVERSAL)})`"
+        code = "<!-- no-run: works on nodes in a pipeline definition -->\n```python\n" + "\n".join(op.examples) + "\n```\n"
+        return "\n".join([title + "\n", (op.__doc__ or "") + "\n", facts(op), code])
     inputs = [p.name if p.required else f"[{p.name}]" for p in op.inputs]
     title = f"## fn.{op.name}\n\n`fn.{op.name}({', '.join(inputs)}{', ' if inputs and op.arguments else ''}"
     named = [p.name + ("" if p.default is REQUIRED else "=...") for p in op.arguments.values() if p.required]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pipeflow import fn
-from pipeflow.declare import REQUIRED, OpDef, Param, Role, registry, universal
+from pipeflow.declare import REQUIRED, OpDef, Param, Role, counted, registry, universal
 
 PACKAGE = Path(fn.__file__).parent
 MARK = "# Generated from the declarations by tools/generate_stubs.py: run `make docs` to renew it.\n"
@@ -94,7 +94,9 @@ def in_order(op: OpDef, name: str) -> str:
     """One parameter of an operator that has an order of its own."""
     if name in op.arguments:
         return spelled(op.arguments[name])
-    return f"{name}: {UNIVERSAL[name]} | None = None" if name in UNIVERSAL else f"{name}: Sequence[DataNode | ArrayLike]"
+    if name in UNIVERSAL:
+        return f"{name}: {UNIVERSAL[name]} | None = None"
+    return f"{name}: DataNode | Sequence[DataNode | ArrayLike]"
 
 
 def spelled(param: Param) -> str:
@@ -104,7 +106,8 @@ def spelled(param: Param) -> str:
 
 def keywords(op: OpDef) -> list[str]:
     """The keyword-only arguments, the required ones first."""
-    arguments = [param for param in op.arguments.values() if not param.positional and param.name not in op.order]
+    given = [param for param in op.arguments.values() if not counted(op, param)]
+    arguments = [param for param in given if not param.positional and param.name not in op.order]
     named = [spelled(param) for param in sorted(arguments, key=lambda param: not param.required)]
     return named + [f"{name}: {UNIVERSAL[name]} | None = None" for name in universal(op) if name not in op.order]
 
@@ -123,6 +126,8 @@ def data(op: OpDef, first: str) -> list[str]:
 
 
 def returned(op: OpDef, one: str) -> str:
+    if op.nodes_only and op.list_hook is not None:
+        return "list[DataNode]"
     if op.outputs_hook is not None:
         return "Any"
     return {0: "None", 1: one}.get(op.num_outputs, f"list[{one}]")
@@ -187,7 +192,7 @@ def written(tree: Tree, name: str, inside: bool = False) -> Iterator[str]:
 
 def stub(name: str) -> str:
     """The text of fn.pyi or ops.pyi."""
-    public = tree_of(op for op in registry.values() if not op.hidden)
+    public = tree_of(op for op in registry.values() if not op.hidden and (name == "fn" or not op.nodes_only))
     return HEADER[name] + "\n" + "\n".join(written(public, name))
 
 

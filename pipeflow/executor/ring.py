@@ -286,6 +286,12 @@ class Executor:
     def schedule(self) -> None:
         """Schedules one more batch."""
         self._check_usable()
+        if self.options.one_at_a_time and self._ring:
+            raise InvalidState(
+                "a differentiable pipeline has one batch at a time, and one is scheduled already: take it with outputs() or "
+                "share_outputs() first. Two would be made with the same parameters, and the optimizer step between them would "
+                "make the gradients of the second one wrong"
+            )
         with self._lock:
             if not self._ended:
                 self._schedule()

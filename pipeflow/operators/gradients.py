@@ -83,7 +83,12 @@ taped_function.traits(lambda _args: Traits("batch", ordered=True, pure=False, us
 taped_function.infer(lambda _specs, args: (*args.Tout.specs, Spec((), object, "")))
 
 
-@operator("gradients", hidden=True, order="ys xs name")
+@operator(
+    "gradients",
+    nodes_only=True,
+    examples=["y = fn.py_function(lambda x: x**2, [x], np.float32)", "(dy_dx,) = fn.gradients(y, [x])"],
+    order="ys xs name",
+)
 def gradients(*nodes: Sample, sizes: Ints) -> Sample:
     """The derivatives of the sum of ``ys`` by each of ``xs``, through chains of ``fn.py_function``.
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow.declare import Args, BatchCall, OpDef, Sample, WorkerCall, framework, operator
+from pipeflow.errors import WrongResult, WrongShape, count_of, function_name
 from pipeflow.operators.python_function import (
     Parallel,
     Results,
@@ -18,9 +19,11 @@ from pipeflow.operators.python_function import (
     call_in_worker,
     call_sample,
     call_traits,
+    check_like_first,
     declare_outputs,
+    iterate,
 )
-from pipeflow.tensors import Collector
+from pipeflow.tensors import Collector, traced
 
 
 class WithTensors:
@@ -35,6 +38,87 @@ class WithTensors:
         to_array, is_tensor = tensors.to_array, tensors.is_tensor
         result = self.func(*[each(array, tensors.to_tensor) for array in arrays])
         return each(result, lambda value: to_array(value) if is_tensor(value) else value)
+
+
+class WithHistory(WithTensors):
+    """The same, and the arrays keep the tensors with their history of gradients."""
+
+    def __call__(self, *arrays: Any) -> Any:
+        tensors = framework(self.framework_name)
+        trace, is_tensor = tensors.trace, tensors.is_tensor
+        assert trace is not None
+        result = self.func(*[each(array, tensors.to_tensor) for array in arrays])
+        return each(result, lambda value: trace(value) if is_tensor(value) else value)
+
+
+def call_with_history(
+    function: Callable[..., Any], results: Results, inputs: Sequence[Any], batch: BatchCall, whole: bool = False
+) -> list[list[np.ndarray]]:  # fmt: skip
+    """Calls a differentiable function for every sample, or once for the batch; nothing it returns is copied."""
+    called = WithHistory(function, "torch")
+    if whole:
+        columns = _whole_with_history(called, results, inputs, batch)
+    else:
+        columns = [[] for _ in range(results.count)]
+        for index, row in enumerate(zip(*map(iterate, inputs)) if inputs else ((),) * batch.size):
+            batch.current = index
+            for output, value in enumerate(results.split(called(*row))):
+                columns[output].append(results.array(value, output))
+                check_like_first(columns[output][-1], columns[output][0], function, output, index)
+        batch.current = -1
+    _check_history(function, columns)
+    return columns
+
+
+def _whole_with_history(
+    called: WithHistory, results: Results, inputs: Sequence[Any], batch: BatchCall
+) -> list[list[np.ndarray]]:  # fmt: skip
+    result = called(*[list(iterate(values)) for values in inputs])
+    columns = []
+    for output, value in enumerate((result,) if results.count == 1 else results.split(result)):
+        if traced(value) and value.ndim:
+            samples = value.rows()
+        elif isinstance(value, (list, tuple)):
+            samples = value
+        else:
+            raise WrongResult(
+                f"output {output} of {function_name(called.func)} is neither a list of {count_of(batch.size, 'tensor')} nor one "
+                "tensor whose first axis is the samples"
+            )
+        if len(samples) != batch.size:
+            text = f"output {output} of {function_name(called.func)} has {count_of(len(samples), 'sample')}"
+            raise WrongShape(f"{text} in a batch of {batch.size}")
+        arrays = [results.array(sample, output) for sample in samples]
+        for index, array in enumerate(arrays):
+            check_like_first(array, arrays[0], called.func, output, index)
+        columns.append(arrays)
+    return columns
+
+
+def _check_history(function: Callable[..., Any], columns: Sequence[Sequence[np.ndarray]]) -> None:
+    recording = framework("torch").recording
+    if recording is None or not recording() or not any(columns):
+        return
+    if not any(traced(array) and array.tensor.requires_grad for column in columns for array in column):  # type: ignore[attr-defined]
+        raise RuntimeError(
+            f"{function_name(function)} is differentiable=True and none of its results has gradients: they are detached "
+            "(detach(), .item(), no_grad or NumPy inside), or none of its parameters requires_grad. To run it without "
+            "gradients, run the pipeline under torch.no_grad()"
+        )
+
+
+def check_differentiable(args: Args, framework_name: str = "torch") -> None:
+    """Refuses what cannot keep a history of gradients."""
+    if not args.differentiable:
+        return
+    if framework_name != "torch":
+        raise ValueError(
+            f"differentiable=True needs torch, whose tensors keep how they were made; those of {framework_name} do not. "
+            "fn.gradients gives derivatives of functions of JAX"
+        )
+    if args.parallel != "serial" or args.timeout is not None:
+        given = f"parallel={args.parallel!r}" if args.parallel != "serial" else f"timeout={args.timeout}"
+        raise ValueError(f"differentiable=True runs in the thread of the training loop; it goes without {given}")
 
 
 class WithStacks(WithTensors):
@@ -89,9 +173,11 @@ def _declare(op: OpDef, adapted: Callable[[Callable[..., Any], bool], Callable[.
     """What the operators of this file have in common; ``adapted(function, whole)`` takes arrays."""
 
     def batch_body(
-        *inputs: Any, function: Callable[..., Any], num_outputs: int, batch_processing: bool, batch: BatchCall, **_: Any
+        *inputs: Any, function: Callable[..., Any], num_outputs: int, batch_processing: bool, batch: BatchCall, **others: Any
     ) -> list[Any]:  # fmt: skip
         results = Results(function, num_outputs)
+        if others.get("differentiable"):
+            return call_with_history(function, results, inputs, batch, batch_processing)
         called = adapted(function, batch_processing)
         if batch_processing:
             return call_batch(called, results, inputs, batch, rng=False)
@@ -105,6 +191,15 @@ def _declare(op: OpDef, adapted: Callable[[Callable[..., Any], bool], Callable[.
     op.traits(lambda args: call_traits(args.parallel, args.batch_processing))
     op.worker(in_worker)
     declare_outputs(op)
+    check = op.check_hook
+    assert check is not None
+
+    def check_all(args: Args) -> None:
+        check(args)
+        if "differentiable" in op.arguments:
+            check_differentiable(args)
+
+    op.check(check_all)
 
 
 @operator(
@@ -130,14 +225,15 @@ def dl_tensor_python_function(
 @operator("torch_python_function", hidden=True, ops_name="TorchPythonFunction", pure=False, gpu="functions")
 def torch_python_function(
     *inputs: Sample, function: Callable[..., Any], num_outputs: int = 1, batch_processing: bool = False,
-    output_layouts: Any = None, parallel: Parallel = "serial", timeout: float | None = None,
+    output_layouts: Any = None, parallel: Parallel = "serial", timeout: float | None = None, differentiable: bool = False,
 ) -> Sample:  # fmt: skip
     """Calls a function with torch tensors, for each sample or (``batch_processing``) with lists of them for the batch.
 
     The function returns tensors (a tuple of ``num_outputs`` of them); for a batch a list of tensors, or one tensor whose
-    first axis is the samples. ``parallel`` and ``timeout`` are those of ``fn.python_function``.
+    first axis is the samples. ``parallel`` and ``timeout`` are those of ``fn.python_function``. With ``differentiable=True``
+    the results keep their gradients' history up to the training loop, as those of ``fn.py_function`` do.
     """
-    del output_layouts, batch_processing, parallel, timeout
+    del output_layouts, batch_processing, parallel, timeout, differentiable
     return call_sample(WithTensors(function, "torch"), Results(function, num_outputs), inputs, {})
 
 

@@ -20,7 +20,7 @@ from pipeflow.operators.python_function import (
     call_traits,
     check_timeout,
 )
-from pipeflow.operators.tensor_functions import WithTensors
+from pipeflow.operators.tensor_functions import WithTensors, call_with_history, check_differentiable
 
 
 class OutputTypes(Outputs):
@@ -120,22 +120,28 @@ for _op in (numpy_function, py_func):
 )
 def py_function(
     *inp: Sample, func: Callable[..., Any], Tout: OutputTypes, framework: str = "torch", parallel: Parallel = "serial",
-    timeout: float | None = None,
+    timeout: float | None = None, differentiable: bool = False,
 ) -> Sample:  # fmt: skip
     """Calls a Python function with eager tensors of each sample; any Python control flow may be inside.
 
     The tensors are torch's, or with ``framework="jax"`` or ``"numpy"`` theirs. ``inp`` is a list of nodes or constants, ``Tout``
     one type or a list of types; with ``Tout=[]`` the function may return None. A tensor shares memory with the pipeline
     where nothing else reads it, and is a copy otherwise. ``parallel`` and ``timeout`` are those of ``fn.python_function``.
+
+    With ``differentiable=True`` the results keep their gradients' history up to the training loop, so that
+    ``loss.backward()`` reaches parameters that the function uses. The pipeline then makes one batch at a time, in the loop's own
+    thread, and only functions that are differentiable themselves may read the results.
     """
-    del parallel, timeout
+    del parallel, timeout, differentiable
     return call_sample(WithTensors(func, framework), _results(func, Tout), inp, {})
 
 
 @py_function.batch
 def _(
-    *inp: Any, func: Callable[..., Any], Tout: OutputTypes, framework: str, batch: BatchCall, **_: Any
+    *inp: Any, func: Callable[..., Any], Tout: OutputTypes, framework: str, differentiable: bool, batch: BatchCall, **_: Any
 ) -> Sequence[Any]:  # fmt: skip
+    if differentiable:
+        return call_with_history(func, _results(func, Tout), inp, batch)
     return SampleCalls(WithTensors(func, framework), _results(func, Tout), rng=False)(inp, batch)
 
 
@@ -152,6 +158,7 @@ def _(args: Args) -> WorkerCall:
 @py_function.check
 def _(args: Args) -> None:
     check_timeout(args.timeout)
+    check_differentiable(args, args.framework)
     try:
         framework(args.framework)
     except ModuleNotFoundError as error:

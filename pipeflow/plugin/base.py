@@ -23,7 +23,7 @@ import numpy as np
 
 from pipeflow.device_tensors import TensorGPU, TensorListGPU
 from pipeflow.errors import InvalidState, RaggedBatch, count_of, nearest
-from pipeflow.tensors import TensorListCPU
+from pipeflow.tensors import TensorListCPU, traced
 
 __all__ = ["BaseIterator", "LastBatchPolicy", "dense_array"]
 
@@ -500,7 +500,7 @@ def part(batch: Any, rows: int) -> Any:
         return batch
     if isinstance(batch, TensorListGPU):
         return batch.first(rows)
-    dense = batch.is_dense_tensor()
+    dense = batch.is_dense_tensor() and not traced(batch.at(0))  # a part of a traced array has no history
     return TensorListCPU(batch.as_array()[:rows] if dense else batch.samples()[:rows], batch.layout())
 
 

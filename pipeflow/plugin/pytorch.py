@@ -14,11 +14,11 @@ from pipeflow.device_tensors import TensorGPU, TensorListGPU
 from pipeflow.errors import nearest
 from pipeflow.operators import tensor_functions
 from pipeflow.plugin.base import BaseIterator, LastBatchPolicy, dense_array, dense_tensor
-from pipeflow.tensors import TensorCPU, TensorListCPU, copy_out
+from pipeflow.tensors import TensorCPU, TensorListCPU, Traced, copy_out, traced
 
 __all__ = [
     "ClassificationIterator", "DALIClassificationIterator", "DALIGenericIterator", "DALIRaggedIterator", "GenericIterator",
-    "LastBatchPolicy", "RaggedIterator", "feed_ndarray", "to_array", "to_tensor",
+    "LastBatchPolicy", "RaggedIterator", "as_tensor", "feed_ndarray", "to_array", "to_tensor",
 ]  # fmt: skip
 
 # ----------------------------------------------------------------------------------------------------
@@ -27,8 +27,14 @@ __all__ = [
 Collate = Literal["dense", "nested", "padded", "list", "coo"]
 
 
-def as_tensor(array: np.ndarray) -> Any:
-    """A tensor on the array's memory, which the tensor keeps; text stays a list of strings."""
+def as_tensor(data: "np.ndarray | TensorCPU | TensorGPU | TensorListCPU | TensorListGPU") -> Any:
+    """A tensor of an array, of a sample or of a whole batch, on its memory; text stays a list of strings.
+
+    What a differentiable function made is the tensor that it returned, with its gradients' history.
+    """
+    if isinstance(data, (TensorGPU, TensorListGPU)):
+        return torch.from_dlpack(data.as_tensor() if isinstance(data, TensorListGPU) else data)
+    array = data.as_array() if isinstance(data, TensorListCPU) else data.array if isinstance(data, TensorCPU) else data
     if array.dtype == object:
         return array.tolist()
     return to_tensor(array)
@@ -115,11 +121,16 @@ class RaggedIterator(GenericIterator):
 def _nested(samples: Sequence[np.ndarray], _fill: float) -> torch.Tensor:
     tensors = [to_tensor(sample) for sample in samples]
     same_rest = len({sample.shape[1:] for sample in samples}) == 1 and samples[0].ndim > 0
-    return torch.nested.nested_tensor(tensors, layout=torch.jagged if same_rest else torch.strided)
+    make = torch.nested.as_nested_tensor if any(map(traced, samples)) else torch.nested.nested_tensor  # keeps the history
+    return make(tensors, layout=torch.jagged if same_rest else torch.strided)
 
 
 def _padded(samples: Sequence[np.ndarray], fill: float) -> torch.Tensor:
     extents = [max(sizes) for sizes in zip(*[sample.shape for sample in samples])]
+    if any(map(traced, samples)):
+        rests = [[size - have for have, size in zip(sample.shape, extents)] for sample in samples]
+        sides = [[side for rest in reversed(missing) for side in (0, rest)] for missing in rests]
+        return torch.stack([torch.nn.functional.pad(to_tensor(x), side, value=fill) for x, side in zip(samples, sides)])
     result = np.full((len(samples), *extents), fill, samples[0].dtype)
     for row, sample in zip(result, samples):
         row[tuple(slice(0, extent) for extent in sample.shape)] = sample
@@ -132,10 +143,10 @@ def _coo(samples: Sequence[np.ndarray], _fill: float) -> torch.Tensor:
         for number, sample in enumerate(samples)
     ]
     extents = [max(sizes) for sizes in zip(*[sample.shape for sample in samples])]
-    values = np.concatenate([sample.reshape(-1) for sample in samples])
+    values = torch.cat([to_tensor(sample).reshape(-1) for sample in samples])
     indices = torch.from_numpy(np.concatenate(coordinates, axis=1))
     shape = (len(samples), *extents)
-    return torch.sparse_coo_tensor(indices, torch.from_numpy(values), shape, is_coalesced=True, check_invariants=True)
+    return torch.sparse_coo_tensor(indices, values, shape, is_coalesced=True, check_invariants=True)
 
 
 _COLLATE: dict[str, Any] = {
@@ -218,6 +229,8 @@ def _feed_on_device(tensor_or_tl: Any, arr: torch.Tensor, cuda_stream: Any) -> t
 
 def to_tensor(array: np.ndarray) -> torch.Tensor:
     """The array as a tensor on the same memory where it may be written, else a copy: torch knows no read-only memory."""
+    if traced(array):
+        return array.tensor  # type: ignore[attr-defined]
     shared = array.flags.writeable and all(stride >= 0 for stride in array.strides)
     return torch.from_numpy(array if shared else array.copy())
 
@@ -227,6 +240,11 @@ def to_array(tensor: torch.Tensor) -> np.ndarray:
     if tensor.device.type != "cpu":
         raise TypeError(f"the tensor lies on {tensor.device}; a CPU operator must return CPU tensors: use .cpu()")
     return tensor.detach().resolve_conj().resolve_neg().numpy()
+
+
+def trace(tensor: torch.Tensor) -> Traced:
+    """The tensor's memory as an array that keeps the tensor."""
+    return Traced.of(to_array(tensor), tensor, lambda tensors: trace(torch.stack(tensors)))
 
 
 def _differentiate(
@@ -254,7 +272,7 @@ def _on_stream(device_id: int, handle: int) -> Any:
 
 declare.frameworks["torch"] = declare.Framework(
     "torch", to_tensor, to_array, lambda value: isinstance(value, torch.Tensor), _differentiate,
-    torch.from_dlpack, torch.Tensor.detach, _on_stream,
+    torch.from_dlpack, torch.Tensor.detach, _on_stream, trace, torch.is_grad_enabled,
 )
 
 # ``pipeflow.plugin.pytorch.fn.torch_python_function``, where DALI has it.

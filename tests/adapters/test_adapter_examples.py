@@ -6,7 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 pytestmark = pytest.mark.adapters
 ROOT = Path(__file__).parents[2]
@@ -54,3 +56,19 @@ def test_hugging_face_pictures(tmp_path):
     """Every picture of the data set comes once an epoch, as a tensor."""
     output = run("hugging_face.py", folder=tmp_path, HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path))
     assert output.count("4 batches, the last (4, 3, 24, 24) of torch.float32, every picture once: True") == 2
+
+
+def test_a_learnable_colour_transform(tmp_path):
+    """The loss falls to a tenth, and what the transform makes of the pictures comes close to what was wanted."""
+    output = run("learnable_color.py", "--steps", "100", "--picture", "colors.png", folder=tmp_path)
+    first, last = re.search(r"loss (\S+), at the end (\S+)", output).groups()
+    assert float(last) < float(first) / 10
+    rows = np.asarray(Image.open(tmp_path / "colors.png")).astype(float)
+    height = (len(rows) - 8) // 3
+    before, after, wanted = [rows[start : start + height] for start in (0, height + 4, 2 * height + 8)]
+    assert np.abs(after - wanted).mean() < 0.5 * np.abs(before - wanted).mean()
+
+
+def test_the_gradients_of_log_huber(tmp_path):
+    """For x = 1 the value is 1 and the derivative 2."""
+    assert "x =  1.0: log_huber =  1.000, derivative = 2.000" in run("gradients.py", folder=tmp_path)

@@ -168,8 +168,10 @@ class TestDerivatives:
             y = fn.py_function(lambda x: x * 2.0, [x], np.float32, framework=name)
             return fn.gradients(y, [x])[0]
 
-        with pytest.raises(TypeError, match="input 0 of .*lambda.* is int32; derivatives are taken by"):  # noqa: RUF043
+        with pytest.raises(TypeError, match="input 0 of .*lambda.* is int32; derivatives are taken by") as caught:  # noqa: RUF043
             run(define)
+        assert caught.value.__notes__[0] == "in fn.py_function, sample 0 of batch 0"
+        assert "test_gradients.py" in caught.value.__notes__[1]
 
     def test_a_second_derivative_is_refused(self, name):
         """Functions are once differentiable: the error says so when the pipeline is built."""
@@ -210,5 +212,19 @@ def test_a_detached_result_is_named():
         y = fn.py_function(leaves, [x], np.float64)
         return fn.gradients(y, [x])[0]
 
-    with pytest.raises(RuntimeError, match="leaves .*test_gradients.py.* detached from its inputs"):  # noqa: RUF043
+    with pytest.raises(RuntimeError, match="leaves .*test_gradients.py.* detached from its inputs") as caught:  # noqa: RUF043
         run(define)
+    assert caught.value.__notes__[0] == "in fn.gradients, sample 0 of batch 0"
+
+
+@pytest.mark.adapters
+def test_limits_of_time_and_threads_go_with_it():
+    """Arguments about how the function runs change nothing of its derivative."""
+
+    def define():
+        x = fn.external_source(vectors, batch=False)
+        y = fn.py_function(lambda x: x**2, [x], np.float64, timeout=30, parallel="threads")
+        return x, fn.gradients(y, [x])[0]
+
+    for x, derivative in zip(*run(define)):
+        np.testing.assert_allclose(derivative, 2 * x)

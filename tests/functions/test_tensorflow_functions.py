@@ -5,7 +5,7 @@ import importlib.util
 import numpy as np
 import pytest
 
-from pipeflow import fn, pipeline_def, types
+from pipeflow import declare, fn, pipeline_def, types
 
 THREE = (fn.py_func, fn.numpy_function, fn.py_function)
 three = pytest.mark.parametrize("op", THREE, ids=lambda op: op.name)
@@ -253,3 +253,99 @@ def test_text_travels_through_numpy_function():
     _, [[texts, lengths]] = run(define, prefetch_queue_depth=1)
     assert [x.item() for x in texts] == words
     assert [int(x) for x in lengths] == [1, 3, 0, 1]
+
+
+@pytest.fixture
+def torch_or_numpy(monkeypatch):
+    """Lets ``framework="torch"`` be named where it is not installed; nothing is run."""
+    monkeypatch.setitem(declare.frameworks, "torch", declare.frameworks["numpy"])
+
+
+def halve(x):
+    """A function to be named."""
+    return x / 2
+
+
+class TestDifferentiable:
+    """What is refused when the pipeline is built, with any framework or none installed."""
+
+    @pytest.mark.parametrize(
+        ("read", "reader"),
+        [
+            (lambda x: fn.crop(x, crop=(1, 1)), r"fn\.crop \(crop_0\)"),
+            (lambda x: x + 1, r"fn\.math\.add \(math\.add_0\)"),
+            (lambda x: fn.python_function(x, function=np.sin), r"fn\.python_function \(python_function_0\)"),
+        ],
+    )
+    @pytest.mark.usefixtures("torch_or_numpy")
+    def test_operators_that_would_lose_gradients(self, read, reader):
+        """The error names both and gives both lines."""
+
+        def define():
+            x = fn.external_source(lambda: [np.ones((2, 2, 1), np.float32)] * 2, layout="HWC")
+            made = fn.py_function(halve, [x], np.float32, differentiable=True)
+            return read(made)
+
+        pipe = pipeline_def(define, batch_size=2, num_threads=1)()
+        text = reader + r" would lose the gradients of fn\.py_function \(py_function_0\) of halve"
+        with pytest.raises(ValueError, match=text) as caught:
+            pipe.build()
+        assert "\n".join(caught.value.__notes__).count("test_tensorflow_functions.py") == 2
+
+    @pytest.mark.usefixtures("torch_or_numpy")
+    def test_the_end_of_a_branch(self):
+        """Both sides become one there, and arrays."""
+
+        @pipeline_def(batch_size=2, num_threads=1, enable_conditionals=True)
+        def define():
+            x = fn.external_source(lambda: [np.float32(1)] * 2, dtype=np.float32, ndim=0)
+            if x > 0:
+                y = fn.py_function(halve, [x], np.float32, differentiable=True)
+            else:
+                y = x
+            return y
+
+        with pytest.raises(ValueError, match="the end of a branch would lose the gradients"):
+            define().build()
+
+    @pytest.mark.usefixtures("torch_or_numpy")
+    def test_gradients_within_the_pipeline(self):
+        """One or the other."""
+
+        def define():
+            x = fn.external_source(lambda: [np.float32(1)] * 2)
+            return fn.gradients(fn.py_function(halve, [x], np.float32, differentiable=True), [x])[0]
+
+        with pytest.raises(ValueError, match="takes derivatives within the pipeline, and differentiable=True of"):
+            pipeline_def(define, batch_size=2, num_threads=1)().build()
+
+    @pytest.mark.parametrize(
+        ("arguments", "text"),
+        [
+            ({"framework": "jax"}, "needs torch, whose tensors keep how they were made; those of jax do not"),
+            ({"framework": "numpy"}, "those of numpy do not"),
+            ({"parallel": "processes"}, "it goes without parallel='processes'"),
+            ({"timeout": 1.0}, "it goes without timeout=1.0"),
+        ],
+    )
+    def test_arguments_that_do_not_go_together(self, arguments, text):
+        """The function is named in every case."""
+
+        def define():
+            x = fn.external_source(lambda: [np.float32(1)] * 2)
+            return fn.py_function(halve, [x], np.float32, differentiable=True, **arguments)
+
+        with pytest.raises(ValueError, match=text):
+            pipeline_def(define, batch_size=2, num_threads=1)().build()
+
+    @pytest.mark.parametrize("settings", [{"on_error": "skip"}, {"on_error": "replace"}])
+    @pytest.mark.usefixtures("torch_or_numpy")
+    def test_failures_cannot_be_replaced(self, settings):
+        """A row that stands in for another has no history."""
+
+        def define():
+            x = fn.external_source(lambda: [np.float32(1)] * 2)
+            return fn.py_function(halve, [x], np.float32, differentiable=True)
+
+        with pytest.raises(ValueError, match=r'fn.py_function \(py_function_0\) of halve .* goes with on_error="raise" only'):
+            pipeline_def(define, batch_size=2, num_threads=1, **settings)().build()
