@@ -1,6 +1,8 @@
 """The examples run from beginning to end, on less data than they use by themselves."""
 
+import importlib.util
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -49,3 +51,17 @@ def test_conditional_augment_changes_every_picture_by_its_branch(tmp_path):
         before, after = row[6:166], row[190:350]
         for first, second in zip(np.split(before, 6, axis=1), np.split(after, 6, axis=1)):
             assert np.abs(first.astype(int) - second).mean() > 2
+
+
+def test_other_libraries_runs_what_is_installed(tmp_path):
+    """Each library's transform changes the pictures and keeps their shape and layout, or is left out by name."""
+    printed = run("other_libraries.py", folder=tmp_path).splitlines()
+    libraries = ["albumentations", "torchvision", "kornia"]
+    assert [line.split()[0] for line in printed] == libraries
+    for library, line in zip(libraries, printed):
+        if importlib.util.find_spec(library) is None:
+            assert line.endswith("is not installed")
+        else:
+            found = re.search(r"\(8, 64, 64, 3\) HWC, mean change (\d+\.\d) of 255", line)
+            assert found is not None
+            assert float(found[1]) > 0.5
