@@ -224,6 +224,7 @@ class Executor:
         self._warm = False  # the first batch has been delivered; what it cost is not counted
         self._ended = False
         self._running = 0
+        self._draining = False  # whether somebody waits until nothing runs
         self._scheduled = 0
         self.epoch = 0
         self.iteration = 0
@@ -323,7 +324,6 @@ class Executor:
             raise StopIteration
         with self._lock:
             self._ring.popleft()
-            self._work.notify()
             if self._warm:
                 self.measures.delivered(asked, ready, batch.size)
             else:
@@ -551,11 +551,11 @@ class Executor:
             stage = self.plan.stages[batch.stage]
             if stage.kind == "sample":
                 if batch.cursor < batch.size:
-                    self._began_work()
                     left = batch.size - batch.cursor
                     begin = batch.cursor
                     batch.cursor += self.stages[batch.stage].chunk(left, self.options.num_threads)
                     batch.cursor = min(batch.cursor, batch.size)
+                    self._began_work()
                     return _Task(batch, begin, batch.cursor)
             elif stage.kind == "arrival" and not batch.claimed and not self.stages[batch.stage].ready(batch):
                 waiting = waiting or batch
@@ -574,14 +574,31 @@ class Executor:
         self._running += 1
         self.measures.running = self._running
         self.measures.peak = max(self.measures.peak, self._running)
-        if self.crew.idle:
-            self._work.notify()  # there may be more than one thread can do
+        if self.crew.idle and self._has_work():
+            self._work.notify()  # more than one thread can do: each that takes something wakes the next
+
+    def _has_work(self) -> bool:
+        """Whether ``claim`` would find something; asking costs a tenth of waking a thread that finds nothing."""
+        passed = len(self.plan.stages)
+        for batch in self._ring:
+            if batch.done:
+                continue
+            stage = self.plan.stages[batch.stage]
+            if stage.kind == "sample":
+                if batch.cursor < batch.size:
+                    return True
+            elif not batch.claimed and (stage.kind == "arrival" or not stage.ordered or passed > batch.stage):
+                return True
+            passed = min(passed, batch.stage)
+        return False
 
     def _drop(self) -> None:
         """Empties the ring; waits for what is running, so that no source is used by two."""
         self._ring.clear()
+        self._draining = True
         while self._running:
             self._finished.wait()
+        self._draining = False
 
     # The work.
 
@@ -640,10 +657,9 @@ class Executor:
                 return
             lap.leave(clock)
             self._running -= 1
-            if batch.done or not self._running:
+            if batch.done or self._draining:
                 self._finished.notify_all()
-            elif self.crew.idle:
-                self._work.notify()
+            # No thread is woken for what has become claimable: this one asks for work now, and wakes others if there is more.
         if interrupted is not None:
             raise interrupted
 
@@ -685,7 +701,6 @@ class Executor:
         batch.done = True
         batch.region = None
         batch.stage = len(self.plan.stages)
-        self._work.notify_all()  # ordered stages of later batches may go on
 
     def _read(self, batch: BatchRun) -> None:
         """The first stage: all sources give their batch, and the samples get their positions."""
