@@ -182,11 +182,49 @@ def prepare_torch(case: str):
     return repetition_of(lambda: next(loader).numpy())
 
 
+def prepare_tensorflow(case: str):
+    """tf.data as its guides write it: the crop while decoding, bilinear resizing without antialiasing."""
+    tf = importlib.import_module("tensorflow")
+    work, threads = parse(case)
+    mean, std = tf.constant(MEAN, tf.float32), tf.constant(STD, tf.float32)
+    paths = sorted(str(path) for path in Path(SETTINGS["folder"], "0").iterdir())
+
+    def train(data):
+        shape = tf.image.extract_jpeg_shape(data)
+        begin, size, _ = tf.image.sample_distorted_bounding_box(
+            shape, tf.zeros((1, 0, 4)), aspect_ratio_range=(3 / 4, 4 / 3), area_range=(0.08, 1.0), max_attempts=10,
+            use_image_if_no_bounding_boxes=True,
+        )  # fmt: skip
+        window = tf.stack([begin[0], begin[1], size[0], size[1]])
+        image = tf.image.decode_and_crop_jpeg(data, window, channels=3, dct_method="INTEGER_ACCURATE")
+        return tf.image.random_flip_left_right(tf.image.resize(image, (SIDE, SIDE)))
+
+    def validate(data):
+        image = tf.image.decode_jpeg(data, channels=3, dct_method="INTEGER_ACCURATE")
+        extents = tf.cast(tf.shape(image)[:2], tf.float32)
+        extents = tf.cast(tf.round(extents * 256 / tf.reduce_min(extents)), tf.int32)
+        top, left = (extents[0] - SIDE) // 2, (extents[1] - SIDE) // 2
+        return tf.image.crop_to_bounding_box(tf.image.resize(image, extents), top, left, SIDE, SIDE)
+
+    def load(path):
+        image = (train if work == "rn50-train" else validate)(tf.io.read_file(path))
+        return tf.transpose((image - mean) / std, (2, 0, 1))
+
+    data = tf.data.Dataset.from_tensor_slices(paths).repeat()
+    data = data.shuffle(1024, seed=1) if work == "rn50-train" else data
+    data = data.map(load, num_parallel_calls=threads).batch(BATCH, drop_remainder=True).prefetch(2)
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = threads
+    batches = data.with_options(options).as_numpy_iterator()
+    return repetition_of(lambda: next(batches))
+
+
 SIDES = [
     Side("pipeflow", prepare_with("pipeflow")),
     Side("dali", prepare_with("nvidia.dali"), "dali"),
     Side("opencv threads", prepare_opencv),
-    Side("torch DataLoader", prepare_torch, "adapters"),
+    Side("tf.data", prepare_tensorflow, "tensorflow", {"TF_CPP_MIN_LOG_LEVEL": "3"}),
+    Side("torch DataLoader", prepare_torch, "torch"),
 ]
 
 

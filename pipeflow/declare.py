@@ -14,8 +14,10 @@ import enum
 import importlib
 import inspect
 import operator as _operator
+import sys
 import types as _python_types
 import typing
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -788,6 +790,11 @@ NO_EFFECT = {
     "cuda_stream": "there is no CUDA stream on the CPU; the GPU backend makes its own",
     "use_copy_kernel": "the copy to the GPU always goes through one pinned staging block",
 }
+# Former names of arguments: what they are called now, and in which operators they are still understood.
+FORMER = {
+    "output_dtype": ("dtype", ("crop", "crop_mirror_normalize", "lookup_table", "rotate", "slice", "warp_affine")),
+    "type": ("dtype", ("shapes",)),
+}
 
 
 def universal(op: OpDef) -> tuple[str, ...]:
@@ -848,6 +855,7 @@ def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
     call = Call(op, (), {}, {}, origin=user_origin())
     problems: list[Exception] = []
     given = list(inputs)
+    keywords = _by_present_names(op, keywords, problems)
     if op.positional and not op.inputs:
         keywords = {**dict(zip(op.positional, given)), **keywords}
         given = given[len(op.positional) :]
@@ -906,6 +914,26 @@ def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
     if problems:
         raise _all_problems(call, problems)
     return call
+
+
+def _by_present_names(op: OpDef, keywords: Mapping[str, Any], problems: list[Exception]) -> Mapping[str, Any]:
+    """The keywords with former names replaced; each is warned of."""
+    for former, (present, names) in FORMER.items():
+        if former in keywords and op.name in names:
+            if present in keywords:
+                problems.append(TypeError(f"argument {former!r} is the former name of {present!r}: give one of them"))
+            text = f"{op.title}: the argument {former!r} is called {present!r} now"
+            warnings.warn(text, DeprecationWarning, stacklevel=outside_package())
+            keywords = {present: keywords[former], **{name: x for name, x in keywords.items() if name != former}}
+    return keywords
+
+
+def outside_package() -> int:
+    """The ``stacklevel`` of a warning by the caller of this function, so that it names the user's line."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("pipeflow"):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _key_from(value: Any) -> int:

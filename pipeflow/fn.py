@@ -6,11 +6,14 @@ import types as _python_types
 import pipeflow.operators  # noqa: F401  (fills the registry)
 from pipeflow.choices import maybe, one_of  # noqa: F401
 from pipeflow.declare import registry as _registry
+from pipeflow.former_names import FORMER_NAMES as _FORMER_NAMES
+from pipeflow.former_names import function as _function
 
 
 def _fill() -> None:
     """Puts each operator into the namespace its dotted name says; namespaces are modules, so they can be imported."""
-    for name, op in _registry.items():
+    former = [(name, _function(name, _registry[present])) for name, present in _FORMER_NAMES.items()]
+    for name, op in [*former, *_registry.items()]:
         *folders, leaf = name.split(".")
         place = sys.modules[__name__]
         for folder in folders:
@@ -19,7 +22,7 @@ def _fill() -> None:
                 sys.modules[module.__name__] = module
                 setattr(place, folder, module)
             place = getattr(place, folder)
-        if not op.hidden:
+        if not getattr(op, "hidden", False):
             setattr(place, leaf, op)
 
 

@@ -5,6 +5,7 @@ import types as _python_types
 from typing import Any
 
 import pipeflow.operators  # noqa: F401  (fills the registry)
+from pipeflow import former_names
 from pipeflow.declare import OpDef
 from pipeflow.declare import registry as _registry
 
@@ -27,7 +28,22 @@ class Operator:
         return f"ops.{type(self).__qualname__}({given})"
 
 
+def _former(name: str, op: OpDef) -> type:
+    """The class under a former name."""
+
+    def __init__(self: Any, *positional: Any, **arguments: Any) -> None:
+        present = ".".join(["ops", *op.name.split(".")[:-1], op.ops_name])
+        former_names.warn(f"ops.{former_names.class_name(name)}", present)
+        Operator.__init__(self, *positional, **arguments)
+
+    attributes = {"op": op, "__doc__": f"The former name of {op.title}.", "__module__": __name__, "__init__": __init__}
+    return type(former_names.class_name(name), (Operator,), attributes)
+
+
 def _fill() -> None:
+    for name, present in former_names.FORMER_NAMES.items():
+        if "." not in name:
+            setattr(sys.modules[__name__], former_names.class_name(name), _former(name, _registry[present]))
     for name, op in _registry.items():
         place = sys.modules[__name__]
         for folder in name.split(".")[:-1]:

@@ -1305,6 +1305,7 @@ class decoders:
             random_aspect_ratio: float | Sequence[float] = (0.75, 1.3333333333333333),
             num_attempts: int = 10,
             output_type: int = ...,
+            dtype: DTypeLike = ...,
             adjust_orientation: bool = True,
             use_fast_idct: bool = False,
             max_pixels: int = 134217728,

@@ -57,7 +57,7 @@ def _(args: Any) -> None:
 )  # fmt: skip
 def image_random_crop(
     data: Sample, /, *, random_area: Floats = (0.08, 1.0), random_aspect_ratio: Floats = (3 / 4, 4 / 3),
-    num_attempts: int = 10, output_type: DALIImageType = RGB, adjust_orientation: bool = True,
+    num_attempts: int = 10, output_type: DALIImageType = RGB, dtype: DType = _UINT8, adjust_orientation: bool = True,
     use_fast_idct: bool = False, max_pixels: int = MAX_PIXELS, key: Any, out: Out, source: Any,
 ) -> Sample:  # fmt: skip
     """Decodes a random window of each image, chosen by its share of the area and its aspect ratio."""
@@ -65,16 +65,17 @@ def image_random_crop(
     def region(height: int, width: int) -> tuple[int, int, int, int]:
         return random_window(key, height, width, random_area, random_aspect_ratio, num_attempts)
 
-    return decode(data, output_type, _UINT8, adjust_orientation, use_fast_idct, max_pixels, out, source, region)
+    return decode(data, output_type, dtype, adjust_orientation, use_fast_idct, max_pixels, out, source, region)
 
 
 @image_random_crop.infer
 def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
-    return image_spec(args.output_type, _UINT8)
+    return image_spec(args.output_type, args.dtype)
 
 
 @image_random_crop.check
 def _(args: Any) -> None:
+    check_dtype(args)
     for name in ("random_area", "random_aspect_ratio"):
         bounds = getattr(args, name)
         if len(bounds) != 2 or not 0 < bounds[0] <= bounds[1]:

@@ -16,6 +16,7 @@ from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.windows import POLICIES, Options, crop_extents, cut, half_up, window_of
 from pipeflow.types import INTERP_LINEAR, INTERP_NN, DALIInterpType
 
+NO_IMAGE_TYPE = {"image_type": "no longer used: the channels are treated alike, whatever they mean"}
 CROP_LAYOUTS = "HWC CHW DHWC CDHW FHWC FCHW CFHW FDHWC FCDHW CFDHW"
 
 
@@ -58,7 +59,10 @@ def check_rounding(args: Any) -> None:
 # crop and slice
 
 
-@operator("crop", layouts=CROP_LAYOUTS, sequences=True, gpu="geometry", examples=["fn.crop(image, crop=(20, 30))"])
+@operator(
+    "crop", layouts=CROP_LAYOUTS, sequences=True, gpu="geometry", no_effect=NO_IMAGE_TYPE,
+    examples=["fn.crop(image, crop=(20, 30))"],
+)  # fmt: skip
 def crop(
     image: Sample, /, *, crop: Arg[Floats] = None, crop_h: Arg[float] = 0.0, crop_w: Arg[float] = 0.0,
     crop_d: Arg[float] = 0.0, crop_pos_x: Arg[float] = 0.5, crop_pos_y: Arg[float] = 0.5, crop_pos_z: Arg[float] = 0.5,
@@ -152,7 +156,10 @@ def _relative(values: Any, normalized: bool) -> bool:
     return normalized and np.asarray(values).dtype.kind == "f"
 
 
-@operator("slice", gpu="geometry", examples=["fn.slice(image, start=(5, 8), shape=(10, 12), axes=(0, 1))"])
+@operator(
+    "slice", gpu="geometry", no_effect=NO_IMAGE_TYPE,
+    examples=["fn.slice(image, start=(5, 8), shape=(10, 12), axes=(0, 1))"],
+)  # fmt: skip
 def slice(
     data: Sample, anchor: Sample | None = None, shape_input: Sample | None = None, /, *, start: Arg[Ints] = None,
     rel_start: Arg[Floats] = None, end: Arg[Ints] = None, rel_end: Arg[Floats] = None, shape: Arg[Ints] = None,

@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeflow.declare import UNKNOWN, Arg, DType, Floats, Ints, Layout, Out, Sample, Spec, Traits, operator
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.geometry import CROP_LAYOUTS, axes_of, check_policy, check_rounding, spatial
+from pipeflow.operators.geometry import CROP_LAYOUTS, NO_IMAGE_TYPE, axes_of, check_policy, check_rounding, spatial
 from pipeflow.operators.reductions import squared_distances, sums
 from pipeflow.operators.windows import Options, crop_extents, cut, window_of
 
@@ -26,6 +26,7 @@ FLOAT = np.dtype(np.float32)
     sequences=True,
     gpu="crop_mirror_normalize",
     staged=True,
+    no_effect=NO_IMAGE_TYPE,
     examples=["fn.crop_mirror_normalize(image, crop=(20, 30), mean=[9.0, 8.0, 7.0], std=[2.0, 3.0, 4.0], mirror=1)"],
 )
 def crop_mirror_normalize(

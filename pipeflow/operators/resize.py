@@ -21,6 +21,7 @@ from pipeflow.types import INTERP_LINEAR, DALIInterpType
 
 LAYOUTS = "HWC FHWC CHW FCHW CFHW DHWC FDHWC CDHW FCDHW CFDHW"
 IGNORED = {
+    "image_type": "no longer used: the channels are resized alike, whatever they mean",
     "minibatch_size": "samples are resized one by one",
     "temp_buffer_hint": "intermediate rows live in a few kilobytes of the thread's own memory",
 }

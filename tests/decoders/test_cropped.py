@@ -61,6 +61,13 @@ def test_random_crops_lie_inside_and_follow_their_arguments():
     assert len(set(shapes)) > 100
 
 
+def test_a_random_crop_in_another_type():
+    """The window is that of the bytes; its values keep their share of the range."""
+    whole = fn.decoders.image_random_crop(PNG, key=3)
+    assert np.allclose(fn.decoders.image_random_crop(PNG, key=3, dtype=types.FLOAT), whole / np.float32(255), atol=1e-6)
+    assert np.array_equal(fn.decoders.image_random_crop(PNG, key=3, dtype=types.UINT16), whole.astype(np.uint16) * 257)
+
+
 def test_a_random_crop_is_a_part_of_the_image_and_repeats_with_its_key():
     """The pixels are those at some place of the whole image, the same for the same key."""
     whole = fn.decoders.image(PNG)

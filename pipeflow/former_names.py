@@ -1,0 +1,54 @@
+"""Former names of operators, which DALI still understands: ``fn.image_decoder`` is ``fn.decoders.image``.
+
+They call the operator of today and warn; they have no page and no stub.
+"""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from pipeflow.declare import OpDef, outside_package
+
+FORMER_NAMES = {
+    "audio_decoder": "decoders.audio",
+    "coin_flip": "random.coin_flip",
+    "experimental.decoders.image": "decoders.image",
+    "experimental.decoders.image_crop": "decoders.image_crop",
+    "experimental.decoders.image_random_crop": "decoders.image_random_crop",
+    "experimental.decoders.image_slice": "decoders.image_slice",
+    "experimental.peek_image_shape": "peek_image_shape",
+    "fast_resize_crop_mirror": "resize_crop_mirror",
+    "file_reader": "readers.file",
+    "image_decoder": "decoders.image",
+    "image_decoder_crop": "decoders.image_crop",
+    "image_decoder_random_crop": "decoders.image_random_crop",
+    "image_decoder_slice": "decoders.image_slice",
+    "nemo_asr_reader": "readers.nemo_asr",
+    "normal_distribution": "random.normal",
+    "numpy_reader": "readers.numpy",
+    "tfrecord_reader": "readers.tfrecord",
+    "transform_translation": "transforms.translation",
+    "uniform": "random.uniform",
+}
+
+
+def function(former: str, op: OpDef) -> Callable[..., Any]:
+    """The operator under a former name."""
+
+    def call(*inputs: Any, **arguments: Any) -> Any:
+        warn(f"fn.{former}", op.title)
+        return op(*inputs, **arguments)
+
+    call.__name__ = call.__qualname__ = former.rpartition(".")[2]
+    call.__doc__ = f"The former name of {op.title}."
+    return call
+
+
+def class_name(former: str) -> str:
+    """``image_decoder`` is the class ``ImageDecoder``; DALI wrote some in its own way."""
+    return "".join(part[:1].upper() + part[1:] for part in former.rpartition(".")[2].split("_")).replace("Tfr", "TFR")
+
+
+def warn(former: str, present: str) -> None:
+    """Says what to write instead, at the user's line."""
+    warnings.warn(f"{former} is a former name: write {present}", DeprecationWarning, stacklevel=outside_package())
