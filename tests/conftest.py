@@ -51,7 +51,7 @@ def gpu_missing():
     try:
         import cupy
     except ImportError:
-        return "no GPU test can run: cupy is not installed"
+        return "no GPU test can run: CuPy is not installed"
     try:
         return None if cupy.cuda.runtime.getDeviceCount() else "no GPU test can run: there is no CUDA device"
     except cupy.cuda.runtime.CUDARuntimeError as error:

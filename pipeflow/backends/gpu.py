@@ -326,6 +326,6 @@ def _compiled(kernel: str, device_id: int) -> Any:
 
 @functools.cache
 def compiler_options() -> tuple[str, ...]:
-    """How NVRTC compiles the kernels: no fast maths, so that results are those of the CPU."""
+    """How NVRTC compiles the kernels: no fast maths and no fusing of what is written apart, so that results are the CPU's."""
     headers = pathfinder.find_nvidia_header_directory("cudart") if pathfinder is not None else None
-    return ("--std=c++17", f"-I{kernels.FOLDER}", *([f"-I{headers}"] if headers else []))
+    return ("--std=c++17", "--fmad=false", f"-I{kernels.FOLDER}", *([f"-I{headers}"] if headers else []))

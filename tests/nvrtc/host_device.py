@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeflow import declare, seeds
+from pipeflow import backends, declare, seeds
 from pipeflow.device_calls import DevicePlanner, SampleValues, View
 from pipeflow.kernels import gpu
 from pipeflow.tensors import TensorListCPU
@@ -145,6 +145,54 @@ class HostMemory:
         return np.frombuffer(memory, view.dtype).reshape(view.shape)
 
 
+class GpuMemory:
+    """The same on a GPU: with PIPEFLOW_ON_GPU=1 (`make test-gpu`) the tests of the kernels run there."""
+
+    def __init__(self) -> None:
+        self.runtime = backends.gpu.for_arrays()
+        self.kept: list = []
+        self.launches: list[str] = []
+
+    def place(self, output: int, sizes) -> list[int]:
+        return [self.scratch(nbytes) for nbytes in sizes]
+
+    def scratch(self, nbytes: int) -> int:
+        return self.upload(np.full(max(nbytes, 1), 0xA5, np.uint8))
+
+    def view(self, output: int, views) -> list[int]:
+        return [view.address for view in views]
+
+    def upload(self, array: np.ndarray) -> int:
+        with self.runtime.active():
+            memory, bytes_ = self.runtime.allocate(max(array.nbytes, 1)), np.array(array, order="C").reshape(-1).view(np.uint8)
+            self.runtime.upload(self.runtime.computing, memory.address, bytes_)
+            self.runtime.drain(self.runtime.computing)
+        self.kept.append(memory)
+        return memory.address
+
+    def launch(self, kernel, grid, threads, rows, first, count) -> None:
+        self.launches.append(kernel)
+        with self.runtime.active():
+            self.runtime.launch(self.runtime.computing, kernel, grid, threads, rows, first, count)
+
+    def run(self, function, views) -> None:
+        arrays = [self.runtime.array(view.address, view.shape, view.dtype, None) for view in views]
+        with self.runtime.active():
+            self.runtime.run(self.runtime.computing, function, arrays)
+
+    def array(self, view: View) -> np.ndarray:
+        """The array under a view, copied to the host."""
+        result = np.empty(view.shape, view.dtype)
+        if view.size:
+            with self.runtime.active():
+                self.runtime.download(self.runtime.computing, result.reshape(-1).view(np.uint8), view.address)
+                self.runtime.drain(self.runtime.computing)
+        return result
+
+
+ON_GPU = bool(os.environ.get("PIPEFLOW_ON_GPU"))
+
+
 def call_of(function) -> declare.Call:
     """The operator call that ``function()`` makes, bound and not run: ``lambda: fn.flip([a, b], vertical=1)``."""
     calls = []
@@ -161,7 +209,7 @@ def call_of(function) -> declare.Call:
 
 def on_host(call: declare.Call) -> tuple[list[list[np.ndarray]], tuple[str, ...]]:
     """The GPU form of a call, run on the host: per output the list of its samples; and the layouts."""
-    memory = HostMemory()
+    memory = GpuMemory() if ON_GPU else HostMemory()
     batches = [x for x in (*call.inputs, *call.nodes.values()) if isinstance(x, (TensorListCPU, list))]
     size = len(batches[0]) if batches else 1
     inputs = [TensorListCPU(x if isinstance(x, list) else [x] * size) if not isinstance(x, TensorListCPU) else x
