@@ -430,7 +430,7 @@ def _too_many_threads(run: Statistics) -> Iterator[Advice]:
             f"for a processor {queued:.0%} of the time. num_threads={run.processors} does the same work with less switching",
             figures={"threads": run.threads, "processors": run.processors, "queued": queued},
         )
-    elif run.peak and run.peak <= run.threads // 2:
+    elif run.peak and run.peak <= run.threads // 2 and run.waited < STARVED * run.seconds:
         enough = max(run.peak, 1)
         yield Advice(
             "threads_many",

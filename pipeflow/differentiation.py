@@ -141,7 +141,7 @@ def _check(graph: Graph, gradient: GraphNode, way: list[int]) -> None:
     for position, edge in enumerate(_ys(gradient)):
         if edge not in made:
             raise _error(gradient, f"y {position} ({graph.nodes[edge.node].name}) does not depend on any x")
-    kinds = set()
+    kinds: dict[str, GraphNode] = {}
     for number in way:
         node = graph.nodes[number]
         if node.op.name == "gradients":
@@ -150,11 +150,14 @@ def _check(graph: Graph, gradient: GraphNode, way: list[int]) -> None:
             raise _error(gradient, f"{node.op.title} ({node.name}) has no derivative; fn.py_function has", node)
         if node.constants.get("parallel") == "processes":
             raise _error(gradient, f"{node.name} runs in worker processes, and derivatives cannot leave them", node)
-        kinds.add(node.constants.get("framework", "torch"))
-        if kinds & {"numpy"}:
-            raise _error(gradient, f"{node.name} works on NumPy arrays, which keep no derivatives", node)
+        kind = node.constants.get("framework", "torch")
+        kinds.setdefault(kind, node)
+        if kind == "numpy":
+            text = f"{_called(node)} works on NumPy arrays, which keep no derivatives: use torch or JAX"
+            raise _error(gradient, text, node)
     if len(kinds) > 1:
-        raise _error(gradient, f"a chain mixes the frameworks {', '.join(sorted(kinds))}")
+        named = ", ".join(f"{kind} in {_called(node)}" for kind, node in sorted(kinds.items()))
+        raise _error(gradient, f"a chain mixes frameworks ({named}): write its functions for one of them")
     guards = {graph.nodes[number].guard for number in way} | {gradient.guard}
     if len(guards) > 1:
         raise _error(gradient, "the functions and the derivative stand in different branches; put them into one")

@@ -3,7 +3,8 @@
 A page is one namespace, run from top to bottom in a temporary directory; set-up that readers need not see
 stands in an HTML comment. `<!-- no-run: reason -->` before a block has it compiled only, and
 `<!-- raises: ValueError -->` expects that error. A block fenced as `output` after a Python block is what that
-block prints, or the error it ends with; `...` in it stands for anything.
+block prints, or the error it ends with; `...` in it stands for anything. A page that begins with `<!-- needs: torch -->` is
+run with the adapters' tests.
 """
 
 import contextlib
@@ -19,6 +20,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+# A page that begins with this mark is run by `make test-adapters`, where the package is installed.
+NEEDS = re.compile(r"\A<!-- needs: (\w+) -->")
+MARKED = [pytest.param(x, marks=pytest.mark.adapters) if NEEDS.match((ROOT / x).read_text()) else x for x in PAGES]
 FENCE = re.compile(r"^```(?P<language>python|output)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 MARK = re.compile(r"<!-- (no-run|raises): (.+?) -->\s*\Z")
 # A page may grow above a message without being wrong, and a process has another number each time.
@@ -72,7 +76,7 @@ def run(block, page, namespace):
     return printed.getvalue().replace(f"{ROOT}/", "")
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", MARKED)
 def test_the_code_of_a_page_runs_and_prints_what_the_page_says(page, tmp_path, monkeypatch):
     """What a reader copies from a page works, and what the page shows is what comes out."""
     monkeypatch.chdir(tmp_path)

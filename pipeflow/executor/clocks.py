@@ -237,13 +237,14 @@ def _figures(
 def _ways(step: Step, constants: dict[str, Any]) -> tuple[str, ...]:
     """How else the step could run, by the arguments that its operator has."""
     op = find(step.op)
-    if "parallel" not in op.arguments:
+    if "parallel" not in op.arguments or constants.get("differentiable"):
         return ()
     if op.factory is not None:
         singly = constants.get("batch") is False and callable(constants.get("source"))
         return ("parallel",) if singly and not constants.get("parallel") else ()
-    whole = constants.get("batch_processing") or "jit" not in op.arguments
-    return ("processes",) if whole else ("threads", "processes", "jit")
+    if constants.get("batch_processing"):
+        return ("processes",)
+    return ("threads", "processes", "jit") if "jit" in op.arguments else ("threads", "processes")
 
 
 def _processors() -> int:

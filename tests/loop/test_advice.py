@@ -160,6 +160,8 @@ class TestRules:
         """8 threads on 4 processors, and never more than 2 had work."""
         advice = only(figures(function(0.016), waited=0.001, threads=8, peak=2), "threads_many")
         assert advice.figures == pytest.approx({"threads": 8, "peak": 2, "mean": 0.8})
+        starved = figures(function(0.0198, 0.0002), waited=0.019, threads=8, peak=2)  # which is told to use them
+        assert kinds(starved) == ["bound", "serial"]
 
     def test_as_many_threads_as_processors_are_never_too_many(self):
         """The default is no mistake."""
