@@ -350,16 +350,20 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 # jpeg_compression_distortion
 
 
-@operator("jpeg_compression_distortion", layouts="HWC FHWC", sequences=True, dtypes="uint8")
+@operator("jpeg_compression_distortion", layouts="HWC FHWC", sequences=True, dtypes="uint8", gpu="image")
 def jpeg_compression_distortion(image: Sample, /, *, quality: Arg[int] = 50, out: Out) -> Sample:
     """Compresses the image as JPEG (4:2:0) with the given quality, 1 to 100, and decodes it again."""
+    check_compressible(image.shape, quality)
+    return kernels.jpeg_round_trip.distort(image, quality, out)
+
+
+def check_compressible(shape: tuple[int, ...], quality: int) -> None:
+    """Refuses what JPEG cannot be made of."""
     if not 1 <= quality <= 100:
         raise ValueError(f"quality must lie between 1 and 100, got {quality}")
-    if image.shape[-1] != 3:
-        raise ValueError(f"jpeg_compression_distortion needs 3 channels, the image has {image.shape[-1]}")
-    if not image.size:
-        raise ValueError(f"the image has no pixels: shape {image.shape}")
-    return kernels.jpeg_round_trip.distort(image, quality, out)
+    if shape[-1] != 3:
+        raise ValueError(f"jpeg_compression_distortion needs 3 channels, the image has {shape[-1]}")
+    some_pixels(shape)
 
 
 @jpeg_compression_distortion.infer

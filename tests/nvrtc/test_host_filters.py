@@ -1,4 +1,4 @@
-"""Blurring on the GPU gives on the host what the CPU gives."""
+"""Blurring and JPEG's distortion on the GPU give on the host what the CPU gives."""
 
 import numpy as np
 import pytest
@@ -65,3 +65,32 @@ def test_wrong_windows_and_empty_images_are_refused():
         on_host(call_of(lambda: fn.gaussian_blur(images(), window_size=4)))
     with pytest.raises(ValueError, match="the image has no pixels"):
         on_host(call_of(lambda: fn.gaussian_blur(images(sizes=[(0, 3)]), sigma=1.0)))
+
+
+def pictures(sizes):
+    """Smooth pictures with edges and noise, which use all coefficients."""
+    rng = np.random.default_rng(5)
+    found = []
+    for height, width in sizes:
+        y, x = np.mgrid[:height, :width]
+        smooth = np.stack([np.sin(y / 7 + c) + np.cos(x / 5 - c) for c in range(3)], axis=-1) * 60 + 128
+        smooth[:, width // 2 :] += 40
+        found.append(np.clip(smooth + rng.normal(0, 12, smooth.shape), 0, 255).astype(np.uint8))
+    return found
+
+
+@pytest.mark.parametrize("quality", [1, 10, 49, 50, 75, 95, 100])
+def test_jpeg_distortion(quality):
+    """Bit for bit what libjpeg's encoder and decoder make of pictures of every parity and of single pixels."""
+    sizes = [(16, 16), (48, 80), (33, 47), (1, 1), (5, 2), (2, 5), (7, 64), (65, 6), (31, 18), (8, 3), (17, 4)]
+    assert_same(lambda: fn.jpeg_compression_distortion(pictures(sizes), quality=quality))
+
+
+def test_jpeg_distortion_of_frames():
+    """Frame by frame, each sample with its own quality; noise saturates the transforms."""
+    rng = np.random.default_rng(6)
+    clips = TensorListCPU([rng.integers(0, 2, (2, 20, 30 + n, 3), np.uint8) * 255 for n in range(3)], "FHWC")
+    qualities = TensorListCPU([np.int32(n) for n in (5, 60, 98)])
+    assert_same(lambda: fn.jpeg_compression_distortion(clips, quality=qualities))
+    with pytest.raises(ValueError, match="quality must lie between 1 and 100, got 0"):
+        on_host(call_of(lambda: fn.jpeg_compression_distortion(pictures([(8, 8)]), quality=0)))

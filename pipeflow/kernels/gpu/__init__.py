@@ -57,6 +57,7 @@ INSTANCES: dict[str, list[str]] = {
         *[f"blur<{source}, {target}>" for source in ("unsigned char", "float") for target in ("unsigned char", "float")],
         "filter_axis<unsigned char, float>", "filter_axis<float, float>", "filter_axis<float, unsigned char>",
     ],
+    "jpeg.cu": ["compress", "restore"],
     "random.cu": ["random_numbers", "gaussian_noise"],
     "reduce.cu": [
         *[f"{name}<{kind}>" for name in ("reduce", "finish") for kind in ACCUMULATED],

@@ -1,5 +1,6 @@
-"""Blurring on the GPU."""
+"""Blurring and JPEG's distortion on the GPU."""
 
+import functools
 import math
 from typing import Any
 
@@ -97,3 +98,53 @@ def _launch_blur(
         blocks.append(math.prod(source.shape[:vertical]) * ceil_div(height, TALL) * ceil_div(width, WIDE))
     kernel = f"filter.cu:blur<{TYPES[sources[0].dtype.name]}, {TYPES[targets[0].dtype.name]}>"
     call.launch(kernel, np.array(rows, BLUR_ROW), blocks)
+
+
+# ----------------------------------------------------------------------------------------------------
+# jpeg_compression_distortion
+
+JPEG_ROW = row_type(
+    input="u8", output="u8", luma="u8", blue="u8", red="u8", steps="u8", height="i4", width="i4", across="i4", down="i4"
+)  # fmt: skip
+UNITS, PIXELS = 4, 1024  # squares of 16 x 16, and pixels, of a block of jpeg.cu
+
+# The steps of quantisation that the JPEG standard gives as an example, for quality 50.
+LUMA_STEPS = (
+    16, 11, 10, 16, 24, 40, 51, 61, 12, 12, 14, 19, 26, 58, 60, 55, 14, 13, 16, 24, 40, 57, 69, 56, 14, 17, 22, 29, 51, 87, 80, 62,
+    18, 22, 37, 56, 68, 109, 103, 77, 24, 35, 55, 64, 81, 104, 113, 92, 49, 64, 78, 87, 103, 121, 120, 101, 72, 92, 95, 98, 112,
+    100, 103, 99,
+)  # fmt: skip
+CHROMA_STEPS = (
+    17, 18, 24, 47, 99, 99, 99, 99, 18, 21, 26, 66, 99, 99, 99, 99, 24, 26, 56, 99, 99, 99, 99, 99, 47, 66, 99, 99, 99, 99, 99, 99,
+    *[99] * 32,
+)  # fmt: skip
+
+
+@functools.lru_cache(maxsize=128)
+def quantisation(quality: int) -> np.ndarray:
+    """The steps for a quality from 1 to 100, luma before chroma."""
+    scale = 5000 // quality if quality < 50 else 200 - 2 * quality
+    return np.clip((np.array(LUMA_STEPS + CHROMA_STEPS) * scale + 50) // 100, 1, 255).astype(np.int32)
+
+
+@image.jpeg_compression_distortion.gpu_plan
+def _(item: Item) -> None:
+    image.check_compressible(item.input.shape, item.args.quality)
+
+
+@image.jpeg_compression_distortion.gpu
+def _(call: DeviceCall) -> None:
+    qualities = sorted({item.args.quality for item in call.items})
+    steps = call.upload(np.concatenate([quantisation(quality) for quality in qualities]))
+    rows = []
+    for item in call.items:
+        height, width, _channels = item.input.shape
+        across, down = ceil_div(width, 16), ceil_div(height, 16)
+        luma = call.scratch(across * down * 384)
+        blue = luma + across * down * 256
+        table = steps + 512 * qualities.index(item.args.quality)
+        addresses = item.input.address, item.output.address, luma, blue, blue + across * down * 64, table
+        rows.append((*addresses, height, width, across, down))
+    table = np.array(rows, JPEG_ROW)
+    call.launch("jpeg.cu:compress", table, [ceil_div(row[-1] * row[-2], UNITS) for row in rows])
+    call.launch("jpeg.cu:restore", table, [ceil_div(row[-3] * row[-4], PIXELS) for row in rows])
