@@ -150,8 +150,8 @@ def _(call: DeviceCall) -> None:
         across, down = ceil_div(width, 16), ceil_div(height, 16)
         luma = call.scratch(across * down * 384)
         blue = luma + across * down * 256
-        table = steps + 512 * qualities.index(item.args.quality)
-        addresses = item.input.address, item.output.address, luma, blue, blue + across * down * 64, table
+        own = steps + 512 * qualities.index(item.args.quality)
+        addresses = item.input.address, item.output.address, luma, blue, blue + across * down * 64, own
         rows.append((*addresses, height, width, across, down))
     table = np.array(rows, JPEG_ROW)
     call.launch("jpeg.cu:compress", table, [ceil_div(row[-1] * row[-2], UNITS) for row in rows])
