@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pipeflow import fn
 from pipeflow.declare import Arg, Out, Sample, operator, registry
 from pipeflow.tensors import TensorListCPU
 
@@ -54,3 +55,22 @@ def test_volumes_are_no_sequences(shift):
     volume = np.zeros((2, 2, 2, 1), np.float32)
     assert shift(TensorListCPU([volume], "DHWC")).layout() == "DHWC"
     assert shift(TensorListCPU([volume])).layout() == "FHWC"
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_sequences_with_their_channels_first(deep):
+    """CFHW and CFDHW give what the same frames give in FHWC and FDHWC."""
+    frames = np.random.default_rng(4).integers(0, 256, (2, 3, 20, 24, 3) if deep else (2, 20, 24, 3), dtype=np.uint8)
+    last = TensorListCPU([frames], "FDHWC" if deep else "FHWC")
+    first = TensorListCPU([np.moveaxis(frames, -1, 0).copy()], "CFDHW" if deep else "CFHW")
+    blurred = fn.gaussian_blur(first, window_size=5)
+    assert blurred.layout() == first.layout()
+    assert np.array_equal(np.moveaxis(blurred.at(0), 0, -1), fn.gaussian_blur(last, window_size=5).at(0))
+    options = {"crop_h": 8, "crop_w": 10, "mirror": 1, "mean": [1.0, 2.0, 3.0], "std": [4.0], "output_layout": "HWC"}
+    expected = fn.crop_mirror_normalize(last, **options)
+    made = fn.crop_mirror_normalize(first, **options)
+    assert made.layout() == expected.layout() == last.layout()
+    assert np.array_equal(made.at(0), expected.at(0))
+    planes = fn.crop_mirror_normalize(first, **{**options, "output_layout": "CHW"})
+    assert planes.layout() == first.layout()
+    assert np.array_equal(np.moveaxis(planes.at(0), 0, -1), expected.at(0))

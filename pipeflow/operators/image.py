@@ -43,6 +43,8 @@ def crop_mirror_normalize(
     """
     args: Any = Options(locals())
     layout = layouts[0]
+    if "F" in layout:
+        return normalized_frames(image, layout, args, out)
     axes, sizes, anchors, inside, _ = window_of(layout, image.shape, args)
     channels = image.shape[layout.index("C")]
     depth = padded_channels(channels, pad_output)
@@ -71,6 +73,21 @@ def crop_mirror_normalize(
         normalized(part, layout, [0] * len(axes), args, result, first)
         out[(np.s_[:channels], *region) if first else (*region, np.s_[:channels])] = result
     return out
+
+
+def normalized_frames(image: np.ndarray, layout: str, args: Any, out: Any) -> np.ndarray:
+    """A sequence whose channels come before its frames (those whose frames come first are taken apart before)."""
+    inner, first = layout.replace("F", ""), channel_first(args.output_layout)
+    given = {name: value for name, value in vars(args).items() if name not in ("image", "out", "layouts")}
+    frames = np.moveaxis(image, layout.index("F"), 0)
+    results = [crop_mirror_normalize.body(x, **given, out=np.empty, layouts=(inner,)) for x in frames]
+    if not results:
+        raise ValueError("the sequence has no frames")
+    if callable(out):
+        shape = list(results[0].shape)
+        shape.insert(1 if first else 0, len(results))
+        out = out(tuple(shape), args.dtype)
+    return np.stack(results, axis=1 if first else 0, out=out)
 
 
 def channel_first(layout: str) -> bool:
@@ -151,8 +168,14 @@ def _(args: Any) -> None:
 
 
 @crop_mirror_normalize.infer
-def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+def inferred_window(specs: tuple[Spec, ...], args: Any) -> Spec:
     spec = specs[0]
+    if "F" in spec.layout:
+        place = spec.layout.index("F")
+        inner = Spec((*spec.shape[:place], *spec.shape[place + 1 :]), spec.dtype, spec.layout.replace("F", ""))
+        one, frames = inferred_window((inner.open(),), args).open(), spec.shape[place]
+        at = 1 if channel_first(args.output_layout) else 0
+        return Spec((*one.shape[:at], frames, *one.shape[at:]), one.dtype, one.layout[:at] + "F" + one.layout[at:])
     axes = spatial(spec.layout)
     letters = "".join(spec.layout[axis] for axis in axes)
     extents = [spec.shape[axis] for axis in axes]
@@ -316,7 +339,7 @@ def some_pixels(shape: tuple[int, ...]) -> None:
         raise ValueError(f"the image has no pixels: shape {shape}")
 
 
-BLUR_LAYOUTS = "HWC FHWC DHWC FDHWC CHW FCHW CDHW FCDHW HW FHW DHW"
+BLUR_LAYOUTS = "HWC FHWC DHWC FDHWC CHW FCHW CDHW FCDHW CFHW CFDHW HW FHW DHW"
 
 
 @operator("gaussian_blur", layouts=BLUR_LAYOUTS, sequences=True, gpu="image", examples=["fn.gaussian_blur(image, sigma=1.5)"])
@@ -335,8 +358,8 @@ def gaussian_blur(
     windows = blur_windows(sigma, window_size, len(axes))
     some_pixels(image.shape)
     if layout[0] == "C":
-        for plane, target in zip(image, out, strict=True):
-            kernels.filters.filter_separable(plane, windows, target)
+        for index in np.ndindex(image.shape[: axes[0]]):  # channels, and the frames behind them
+            kernels.filters.filter_separable(image[index], windows, out[index])
         return out
     return kernels.filters.filter_separable(image, windows, out)
 
