@@ -65,3 +65,9 @@ def test_other_libraries_runs_what_is_installed(tmp_path):
             found = re.search(r"\(8, 64, 64, 3\) HWC, mean change (\d+\.\d) of 255", line)
             assert found is not None
             assert float(found[1]) > 0.5
+
+
+def test_gpu_kernels_says_what_is_missing(tmp_path):
+    """Without a GPU it ends at once with the reason; with one it tells how fast it is."""
+    printed = run("gpu_kernels.py", "--batches", 2, folder=tmp_path)
+    assert "works on GPU 0, which cannot be used here: " in printed or "images/s" in printed
