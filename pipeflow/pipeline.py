@@ -584,9 +584,10 @@ class Pipeline:
         expected = self._expected[name]
         return list(expected) if isinstance(expected, (list, tuple)) else [expected] * self.num_outputs
 
-    def output_stream(self) -> None:
-        """The CUDA stream of the outputs; None on the CPU."""
-        return None
+    def output_stream(self) -> "int | None":
+        """The handle of the CUDA stream on which outputs are made; None on the CPU."""
+        device = self._built().device
+        return None if device is None else device.runtime.computing.ptr
 
     def checkpoint(self, filename: str | None = None) -> str:
         """The state after the last delivered batch, as JSON; also written to ``filename``."""

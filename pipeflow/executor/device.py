@@ -6,6 +6,7 @@ but a staging block for the copy that read it last, and a CPU stage behind ``.cp
 protects what stands in ``device_runtime.py``.
 """
 
+import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -23,6 +24,7 @@ from pipeflow.executor.steps import BoundStep, MergeStep
 from pipeflow.plan import Plan, Stage, Step, lies_in_inputs
 from pipeflow.tensors import Block
 
+log = logging.getLogger("pipeflow")
 TABLES = 4096  # bytes of descriptors and tables that a sample needs at each step, to begin with
 
 
@@ -367,6 +369,8 @@ class Segment(DeviceStage):
         kinds = {"_transfer": UploadStep, "_merge": SelectStep, "copy": CopyStep}
         self.steps: list[Any] = [kinds.get(step.op, OperatorStep)(plan, step, self) for step in self.stage.steps]
 
+        self.runtime.prepare(sorted({kernel for step in self.steps for kernel in step.foreseen(plan)}))
+
     def perform(self, batch: BatchRun, rows: list[int] | None) -> None:
         """Plans all steps on the host, then queues one copy and the launches."""
         self.arena.begin()
@@ -420,6 +424,11 @@ class SegmentStep(BoundStep):
     def plan(self, batch: BatchRun, work: Work, rows: list[int]) -> None:
         """Plans the work for these rows."""
         raise NotImplementedError
+
+    def foreseen(self, plan: Plan) -> Sequence[str]:
+        """The kernels that the step will launch, as far as they can be told."""
+        del plan
+        return ()
 
     def inputs(self, batch: BatchRun, work: Work, row: int) -> list[DeviceArray]:
         """The inputs of a row on the device; a constant goes there once a batch."""
@@ -503,6 +512,23 @@ class OperatorStep(SegmentStep):
         self.planner = DevicePlanner(self.op, self.constants, self.count)
         self.in_inputs = lies_in_inputs(step)
 
+    def foreseen(self, plan: Plan) -> Sequence[str]:
+        """The kernels for a sample of the types that are known of the inputs, with everyday extents."""
+        specs = [plan.slots[slot].spec for slot in self.step.inputs]
+        values = [plan.slots[slot].spec for _, slot in self.step.nodes]
+        if any(spec.dtype is None or spec.shape is None for spec in (*specs, *values)):
+            return ()
+        views = [View(0, _everyday(spec), spec.dtype) for spec in specs]
+        arguments = {
+            name: np.ones(_everyday(spec, 1), spec.dtype) for (name, _), spec in zip(self.step.nodes, values)
+        }
+        memory = KernelNames()
+        try:
+            self.planner([SampleValues(views, arguments, 1)], [spec.layout or "" for spec in specs], memory)
+        except Exception as error:  # it is compiled when its first sample comes
+            log.debug("the kernels of %s cannot be foreseen: %r", self.step.title, error)
+        return memory.names
+
     def plan(self, batch: BatchRun, work: Work, rows: list[int]) -> None:
         """Plans the launches over the rows."""
         step = self.step
@@ -529,6 +555,50 @@ class OperatorStep(SegmentStep):
                     batch.values[slot][row] = DeviceArray(made[output], lease)
         for slot, layout in zip(step.outputs, found):
             batch.layouts[slot] = layout or batch.layouts[slot] or ""
+
+
+EVERYDAY = {"C": 3, "F": 2, "D": 4}
+
+
+def _everyday(spec: Any, extent: int = 256) -> tuple[int, ...]:
+    """The shape of a Spec with what is not known filled in."""
+    layout = spec.layout or "*" * len(spec.shape)
+    return tuple(EVERYDAY.get(letter, extent) if n is None else n for letter, n in zip(layout, spec.shape))
+
+
+class KernelNames:
+    """Takes what an operator asks of a device and only notes the kernels."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def place(self, output: int, sizes: Sequence[int]) -> Sequence[int]:
+        """No memory."""
+        del output
+        return [0] * len(sizes)
+
+    def view(self, output: int, views: Sequence[View]) -> Sequence[int]:
+        """No memory."""
+        del output
+        return [0] * len(views)
+
+    def scratch(self, nbytes: int) -> int:
+        """No memory."""
+        del nbytes
+        return 0
+
+    def upload(self, array: np.ndarray) -> int:
+        """No copy."""
+        del array
+        return 0
+
+    def launch(self, kernel: str, grid: int, threads: int, rows: int, first: int, count: int) -> None:
+        """The name."""
+        del grid, threads, rows, first, count
+        self.names.append(kernel)
+
+    def run(self, function: Callable[..., None], views: Sequence[View]) -> None:
+        """No call."""
 
 
 def _lease_under(view: View, inputs: Sequence[DeviceArray]) -> DeviceLease | None:

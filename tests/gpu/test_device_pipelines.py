@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fake_device import mirror
 
-from pipeflow import backends, fn, pipeline_def
+from pipeflow import backends, fn, pipeline_def, types
 from pipeflow.backends.device_memory import DevicePool
 from pipeflow.device_tensors import TensorGPU, TensorListGPU
 from pipeflow.errors import InvalidState, RaggedBatch
@@ -223,6 +223,30 @@ class TestMemory:
 
 class TestPipelines:
     """A GPU pipeline is a pipeline."""
+
+    def test_kernels_are_compiled_when_it_is_built(self, device):
+        """Those that can be foreseen from the types of the inputs; the others when their first sample comes."""
+
+        def define(**known):
+            images = fn.external_source(IMAGES, layout="HWC", **known).gpu()
+            return mirror(images, vertical=fn.random.coin_flip())
+
+        build(lambda: define()).build()
+        assert device.prepared == []
+        build(lambda: define(dtype=types.UINT8, ndim=3)).build()
+        assert device.prepared == ["mirror.cu:mirror<uint8>"]
+        assert device.counts["launch"] == device.counts["allocate"] == 0
+
+    def test_its_stream(self, device):
+        """output_stream() is the handle of the stream that outputs are made on."""
+        assert build(lambda: mirror(source())).output_stream() == device.computing.ptr
+        assert build(lambda: fn.external_source(IMAGES)).output_stream() is None
+
+    def test_a_debug_run_needs_no_gpu(self):
+        """debug=True runs everything on the CPU, with the same numbers."""
+        pipe = pipeline_def(lambda: mirror(source()), debug=True, batch_size=4, num_threads=1, device_id=0)()
+        for one, other in zip(pipe.run()[0].samples(), IMAGES[0], strict=True):
+            np.testing.assert_array_equal(one, other[:, ::-1])
 
     def test_a_checkpoint(self, device):
         """A pipeline that goes on from a checkpoint gives what the first one gives."""
