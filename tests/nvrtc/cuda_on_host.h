@@ -3,6 +3,7 @@
 // A kernel without __syncthreads() runs its threads in a loop. One with it runs them as fibers that take turns at every
 // barrier. There are no warps: __shfl and cooperative groups do not compile here, on purpose.
 #pragma once
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <algorithm>
@@ -56,10 +57,17 @@ static inline unsigned long long __umul64hi(unsigned long long a, unsigned long 
 template <class T> static inline T atomicAdd(T* at, T value) { T old = *at; *at += value; return old; }
 
 namespace on_host {
-static std::vector<ucontext_t> fibers;
-static std::vector<std::vector<char>> stacks;
+// A fiber for every thread of a block. It outlives the block: at the end of a kernel it waits to run the next one.
+struct Fiber {
+  ucontext_t context;
+  jmp_buf place;
+  bool started = false;
+  std::vector<char> stack = std::vector<char>(256 * 1024);
+};
+static std::vector<Fiber*> fibers;
 static std::vector<char> finished;
 static ucontext_t home;
+static jmp_buf home_place;
 static size_t running;
 static const std::function<void()>* body;
 
@@ -68,33 +76,61 @@ static void set_thread(size_t t) {
   threadIdx.y = t / blockDim.x % blockDim.y;
   threadIdx.z = t / (blockDim.x * blockDim.y);
 }
-static void enter() { (*body)(); finished[running] = 1; }
+
+// Sanitizers follow swapcontext only; otherwise jumps do, which ask nothing of the operating system.
+static void leave() {
+#ifdef __SANITIZE_ADDRESS__
+  swapcontext(&fibers[running]->context, &home);
+#else
+  if (!_setjmp(fibers[running]->place)) _longjmp(home_place, 1);
+#endif
+}
+
+static void resume(size_t t) {
+  running = t;
+  set_thread(t);
+  Fiber& fiber = *fibers[t];
+#ifdef __SANITIZE_ADDRESS__
+  swapcontext(&home, &fiber.context);
+#else
+  if (_setjmp(home_place)) return;
+  if (fiber.started) _longjmp(fiber.place, 1);
+  fiber.started = true;
+  setcontext(&fiber.context);
+#endif
+}
+
+static void enter() {
+  for (;;) {
+    (*body)();
+    finished[running] = 1;
+    leave();
+  }
+}
 
 static void launch(unsigned grid, unsigned threads, bool barriers, const std::function<void()>& kernel) {
   gridDim = {grid, 1, 1};
   blockDim = {threads, 1, 1};
   body = &kernel;
-  const size_t stack = 256 * 1024;
+  while (barriers && fibers.size() < threads) {
+    Fiber* fiber = new Fiber;
+    getcontext(&fiber->context);
+    fiber->context.uc_stack.ss_sp = fiber->stack.data();
+    fiber->context.uc_stack.ss_size = fiber->stack.size();
+    makecontext(&fiber->context, enter, 0);
+    fibers.push_back(fiber);
+  }
   for (unsigned b = 0; b < grid; ++b) {
     blockIdx = {b, 0, 0};
     if (!barriers) {
       for (size_t t = 0; t < threads; ++t) { set_thread(t); kernel(); }
       continue;
     }
-    fibers.assign(threads, {});
     finished.assign(threads, 0);
-    if (stacks.size() < threads) stacks.resize(threads, std::vector<char>(stack));
-    for (size_t t = 0; t < threads; ++t) {
-      getcontext(&fibers[t]);
-      fibers[t].uc_stack.ss_sp = stacks[t].data();
-      fibers[t].uc_stack.ss_size = stack;
-      fibers[t].uc_link = &home;
-      makecontext(&fibers[t], enter, 0);
-    }
     for (bool any = true; any;) {
       any = false;
       for (size_t t = 0; t < threads; ++t)
-        if (!finished[t]) { any = true; running = t; set_thread(t); swapcontext(&home, &fibers[t]); }
+        if (!finished[t]) { any = true; resume(t); }
     }
   }
 }
@@ -102,7 +138,7 @@ static void launch(unsigned grid, unsigned threads, bool barriers, const std::fu
 
 static inline void __syncthreads() {
   const size_t me = on_host::running;
-  swapcontext(&on_host::fibers[me], &on_host::home);
+  on_host::leave();
   on_host::running = me;
   on_host::set_thread(me);
 }

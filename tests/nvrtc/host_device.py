@@ -132,7 +132,8 @@ class HostMemory:
 
     def launch(self, kernel, grid, threads, rows, first, count) -> None:
         self.launches.append(kernel)
-        check_rows(kernel, self.blocks[rows].dtype)
+        if not SANITIZED:  # the other run has looked
+            check_rows(kernel, self.blocks[rows].dtype)
         launch_on_host(kernel, grid, threads, rows, first, count)
 
     def run(self, function, views) -> None:
