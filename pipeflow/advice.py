@@ -187,21 +187,7 @@ def _starved(run: Statistics) -> Iterator[Advice]:
     if step is None:
         yield from _prefetch_small(run)
         return
-    spent = {
-        "pace": run.pace, "in it": run.per_batch(step.seconds), "busy": run.per_batch(step.busy),
-        "waits": run.per_batch(step.waited),
-    }  # fmt: skip
-    if step.kept is not None:
-        spent["gil"] = run.per_batch(step.kept)
-    over = {"pool": f" on {count_of(run.threads, 'thread')}", "processes": f" in {count_of(run.workers, 'worker')}"}
-    kept = f", {_ms(spent['gil'])} of that with the interpreter kept from others" if step.kept else ""
-    yield Advice(
-        "bound",
-        f"{step.title}{_at(step)} bounds the pipeline: {_ms(spent['in it'])} a batch{over.get(step.role, '')}, where one comes "
-        f"every {_ms(run.pace)} (busy {_ms(spent['busy'])}{kept}; waiting {_ms(spent['waits'])})",
-        step.title,
-        figures=spent,
-    )
+    yield _bound(run, step)
     if step.role == "source":
         yield from _source(run, step)
     elif step.role == "processes":
@@ -212,6 +198,25 @@ def _starved(run: Statistics) -> Iterator[Advice]:
     elif step.role == "serial":
         yield from _one_after_another(run, step)
     yield from _few_threads(run)
+
+
+def _bound(run: Statistics, step: StepFigures) -> Advice:
+    """What sets the pace, and what its time consists of."""
+    spent = {
+        "pace": run.pace, "in it": run.per_batch(step.seconds), "busy": run.per_batch(step.busy),
+        "waits": run.per_batch(step.waited),
+    }  # fmt: skip
+    if step.kept is not None:
+        spent["gil"] = run.per_batch(step.kept)
+    over = {"pool": f" on {count_of(run.threads, 'thread')}", "processes": f" in {count_of(run.workers, 'worker')}"}
+    kept = f", {_ms(spent['gil'])} of that with the interpreter kept from others" if step.kept else ""
+    return Advice(
+        "bound",
+        f"{step.title}{_at(step)} bounds the pipeline: {_ms(spent['in it'])} a batch{over.get(step.role, '')}, where one comes "
+        f"every {_ms(run.pace)} (busy {_ms(spent['busy'])}{kept}; waiting {_ms(spent['waits'])})",
+        step.title,
+        figures=spent,
+    )
 
 
 def _bounding(run: Statistics) -> StepFigures | None:
@@ -237,6 +242,8 @@ def _bounding(run: Statistics) -> StepFigures | None:
 
 def _synchronous(run: Statistics) -> Iterator[Advice]:
     inside = run.per_batch(sum(step.seconds for step in run.steps))
+    if run.steps:
+        yield _bound(run, max(run.steps, key=lambda step: step.seconds))
     if run.one_at_a_time:
         return
     ahead = replace(run, synchronous=False)

@@ -71,17 +71,21 @@ class Lap:
             self.processor = time.thread_time()
 
     def leave(self, stage: Clock) -> None:
-        """The task is over."""
+        """The task is over. Written out, because it is called for every task."""
         now = time.perf_counter()
         seconds = busy = now - self.begun
         self.begun = now
-        if self.processor is not None and not stage.brief:
-            processor = time.thread_time()
-            busy = processor - self.processor
-            self.processor = processor
-        else:
-            self.processor = None
-        stage.add(seconds, busy)
+        if self.processor is not None:
+            if stage.brief:
+                self.processor = None
+            else:
+                processor = time.thread_time()
+                busy = processor - self.processor
+                self.processor = processor
+        stage.seconds += seconds
+        stage.busy += busy
+        stage.calls += 1
+        stage.brief = seconds < BRIEF
 
 
 class Rival:
@@ -162,7 +166,6 @@ class Measures:
         self.plan = plan
         self.stages = [Clock() for _ in plan.stages]
         self.rival: Rival | None = None
-        self.running = 0
         self.begin([])
 
     def begin(self, threads: Sequence[threading.Thread]) -> None:
@@ -172,7 +175,7 @@ class Measures:
         self.began = self.last = time.perf_counter()
         self.waited = 0.0
         self.batches = self.samples = 0
-        self.peak = self.running
+        self.peak = 0
         self._ready: deque[int] = deque(maxlen=RECENT)
         self._queued = {thread.native_id: queued_seconds([thread]) for thread in threads}
 

@@ -308,7 +308,7 @@ class Executor:
             self.device.collect()
         batch = self._ring[0]
         asked = time.perf_counter()
-        ready = 0 if not batch.done else sum(item.done for item in list(self._ring))
+        ready = len([1 for item in list(self._ring) if item.done]) if batch.done else 0
         if self.options.synchronous:
             self._work_off(batch)
         else:
@@ -572,8 +572,8 @@ class Executor:
 
     def _began_work(self) -> None:
         self._running += 1
-        self.measures.running = self._running
-        self.measures.peak = max(self.measures.peak, self._running)
+        if self._running > self.measures.peak:
+            self.measures.peak = self._running
         if self.crew.idle and self._has_work():
             self._work.notify()  # more than one thread can do: each that takes something wakes the next
 

@@ -1,5 +1,6 @@
 """The examples that need a framework run, in seconds, on data they make themselves."""
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 from PIL import Image
 
 pytestmark = pytest.mark.adapters
+needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="the example needs torch")
 ROOT = Path(__file__).parents[2]
 
 
@@ -58,6 +60,7 @@ def test_hugging_face_pictures(tmp_path):
     assert output.count("4 batches, the last (4, 3, 24, 24) of torch.float32, every picture once: True") == 2
 
 
+@needs_torch
 def test_a_learnable_colour_transform(tmp_path):
     """The loss falls to a tenth, and what the transform makes of the pictures comes close to what was wanted."""
     output = run("learnable_color.py", "--steps", "100", "--picture", "colors.png", folder=tmp_path)
@@ -69,6 +72,7 @@ def test_a_learnable_colour_transform(tmp_path):
     assert np.abs(after - wanted).mean() < 0.5 * np.abs(before - wanted).mean()
 
 
+@needs_torch
 def test_the_gradients_of_log_huber(tmp_path):
     """For x = 1 the value is 1 and the derivative 2."""
     assert "x =  1.0: log_huber =  1.000, derivative = 2.000" in run("gradients.py", folder=tmp_path)

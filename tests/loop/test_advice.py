@@ -187,7 +187,8 @@ class TestRules:
         """Made while the loop waits, 20 + 20 ms; made ahead 20 ms. A differentiable pipeline has no choice."""
         settings = {"pace": 0.040, "waited": 0.020, "synchronous": True}
         assert only(figures(function(0.020), **settings), "synchronous").gain == pytest.approx(2)
-        assert advise(figures(function(0.020), one_at_a_time=True, **settings)) == []
+        (advice,) = advise(figures(step("fn.flip", "pool", 0.002), function(0.018), one_at_a_time=True, **settings))
+        assert (advice.kind, advice.step) == ("bound", "fn.python_function of f")
 
     def test_a_slow_source(self):
         """A source that is asked sample by sample can be asked in processes."""
