@@ -85,7 +85,7 @@ class Runtime(Protocol):
         """Device memory; MemoryError where there is none."""
         ...
 
-    def free(self, memory: Memory) -> None:
+    def free(self, memory: Any) -> None:
         """Gives memory back when everything queued so far has run; may wait for that."""
         ...
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow import backends, types
+from pipeflow import backends, tensors, types
 from pipeflow.backends.device_memory import OTHER, offsets
 from pipeflow.device_calls import View
 from pipeflow.device_runtime import DeviceArray, Runtime
@@ -405,3 +405,7 @@ class TensorListGPU:
             f'TensorListGPU(num_samples={len(self)}, dtype={self.dtype!r}{layout}, device="gpu:{self.device_id()}", '
             f"shape={shapes})"
         )
+
+
+# DALI has the batches of all devices in one module.
+tensors.TensorGPU, tensors.TensorListGPU = TensorGPU, TensorListGPU  # type: ignore[attr-defined]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow import backends
+from pipeflow.device_runtime import Runtime
 from pipeflow.errors import InvalidState, NoGpu
 from pipeflow.kernels import gpu as kernels
 
@@ -99,7 +100,7 @@ def require(device_id: int) -> None:
         raise NoGpu(f"this pipeline works on GPU {device_id}, which cannot be used here: {reason}")
 
 
-def open_device(device_id: int) -> "CupyRuntime":
+def open_device(device_id: int) -> Runtime:
     """A runtime for one pipeline."""
     require(device_id)
     if not _initialised:
@@ -107,10 +108,10 @@ def open_device(device_id: int) -> "CupyRuntime":
     return CupyRuntime(device_id)
 
 
-_own: dict[int, "CupyRuntime"] = {}  # for batches that the user makes of his own arrays
+_own: dict[int, Runtime] = {}  # for batches that the user makes of his own arrays
 
 
-def for_arrays() -> "CupyRuntime":
+def for_arrays() -> Runtime:
     """A runtime of the current device, for arrays that belong to no pipeline."""
     number = cupy.cuda.Device().id if cupy is not None and not why_not() else 0
     if number not in _own:

@@ -17,7 +17,9 @@ The contract. A difference between it and the code is a bug.
     interpreter exit) lets running steps finish, starts no new ones and ends the threads.
 8.  *SIGINT* interrupts the caller's wait in ``take``; nothing is lost, a later ``take`` returns the same batch.
 9.  *After fork* the child has no threads: every call there is refused with InvalidState. The parent is not affected.
-10. *A step that calls back* into its own executor is refused with InvalidState, because it would wait for itself.
+10. *On a device* work is queued and not waited for: a batch is delivered when all its work is queued, and whoever reads it
+    waits on the device. An error of the device surfaces in the batch whose work meets it first.
+11. *A step that calls back* into its own executor is refused with InvalidState, because it would wait for itself.
 """
 
 from pipeflow.executor.ring import Delivered, Executor, Options

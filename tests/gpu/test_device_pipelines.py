@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fake_device import mirror
 
-from pipeflow import backends, fn, pipeline_def, types
+from pipeflow import Pipeline, backends, fn, pipeline_def, types
 from pipeflow.backends.device_memory import DevicePool
 from pipeflow.device_tensors import TensorGPU, TensorListGPU
 from pipeflow.errors import InvalidState, RaggedBatch
@@ -236,6 +236,33 @@ class TestPipelines:
         build(lambda: define(dtype=types.UINT8, ndim=3)).build()
         assert device.prepared == ["mirror.cu:mirror<uint8>"]
         assert device.counts["launch"] == device.counts["allocate"] == 0
+
+    def test_it_is_saved_and_measured(self, device):
+        """The graph as JSON keeps the devices; memory statistics count samples on the device."""
+
+        def define():
+            images = fn.external_source(name="images", layout="HWC")
+            return mirror(images.gpu(), name="there").cpu()
+
+        text = build(define).serialize()
+        pipe = Pipeline.deserialize(text, enable_memory_stats=True)
+        pipe.feed_input("images", IMAGES[0])
+        pipe.feed_input("images", IMAGES[1])
+        same(pipe.run()[0], [x[:, ::-1] for x in IMAGES[0]])
+        assert pipe.device_id == 0
+        sizes = pipe.executor_statistics()["there"]
+        assert sizes["real_memory_size"] == [sum(x.nbytes for x in IMAGES[0])]
+
+    def test_text_and_mixtures_stay_on_their_side(self, device):
+        """Text cannot go to the GPU, and operators do not read from both sides."""
+        with pytest.raises(ValueError, match=r"a GPU operator cannot read input 0, which lies on the CPU: use \.gpu\(\)"):
+            build(lambda: mirror(fn.external_source(IMAGES), device="gpu"))
+        with pytest.raises(ValueError, match=r"a CPU operator cannot read input 0, which lies on the GPU: use \.cpu\(\)"):
+            build(lambda: mirror(source(), device="cpu"))
+        pipe = build(lambda: fn.external_source(name="images"))
+        (there,) = build(lambda: fn.copy(fn.external_source([[x[:4] for x in IMAGES[0]]]).gpu())).run()
+        with pytest.raises(TypeError, match="lies on the GPU; a CPU array is wanted here"):
+            pipe.feed_input("images", there)
 
     def test_its_stream(self, device):
         """output_stream() is the handle of the stream that outputs are made on."""
