@@ -9,6 +9,7 @@ same guard and no name in the outputs:
 
 Roundings between the links stay where they were, so the results are those of the chain. What a link does to a sample
 that the fused kernel is not made for (volumes, planar images, padding) is done link by link, inside the same step.
+Chains on the GPU are left as they are: there an operator is one launch over the whole batch.
 """
 
 from collections.abc import Sequence

@@ -242,8 +242,11 @@ def on_cpu(call: declare.Call) -> tuple[list[list[np.ndarray]], tuple[str, ...]]
     return [[np.asarray(x) for x in batch.samples()] for batch in batches], tuple(batch.layout() for batch in batches)
 
 
-def assert_same(function, *, atol=0.0, rtol=0.0) -> None:
-    """The GPU form of the call that ``function()`` makes, on the host, gives what the CPU gives."""
+def assert_same(function, *, atol=0.0, rtol=0.0, few=1.0) -> None:
+    """The GPU form of the call that ``function()`` makes, on the host, gives what the CPU gives.
+
+    ``few`` is the share of elements (but two at least) that may differ within the tolerance, the others are equal.
+    """
     call = call_of(function)
     expected, expected_layouts = on_cpu(call)
     found, layouts = on_host(call)
@@ -255,5 +258,6 @@ def assert_same(function, *, atol=0.0, rtol=0.0) -> None:
             assert (x.dtype, x.shape) == (y.dtype, y.shape)
             if atol or rtol:
                 np.testing.assert_allclose(x.astype(np.float64), y.astype(np.float64), atol=atol, rtol=rtol)
+                assert np.count_nonzero(x != y) <= max(2, few * x.size)
             else:
                 np.testing.assert_array_equal(x, y)
