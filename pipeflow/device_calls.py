@@ -66,7 +66,7 @@ class Item(NamedTuple):
     args: Args  # every argument with its value for this item, defaults and draws included
     layouts: tuple[str, ...]
     key: int
-    plan: Any = None  # what the operator's gpu_plan made of this item
+    plan: Any = None  # what the operator's gpu_plan made of this item, or of another one of these shapes and arguments
 
     @property
     def input(self) -> View:
@@ -177,6 +177,9 @@ class DevicePlanner:
         self._kinds = {name: param.kind for name, param in op.arguments.items()}
         self._launch, self._view = op.gpu_hook("launch"), op.gpu_hook("view")
         self._plan_of_item, self._specs_of_batch = op.gpu_hook("plan"), op.gpu_hook("specs")
+        # What was planned for inputs of the same shapes, where nothing else decides.
+        self._by_shapes = op.draw_hook is None and self._view is None and self._specs_of_batch is None
+        self._known: dict[Any, tuple[tuple[Spec, ...], Item]] = {}
 
     def __call__(
         self,
@@ -256,6 +259,20 @@ class DevicePlanner:
         return _Planned(whole, found, items, framed=True)
 
     def _item(
+        self, inputs: Sequence[View], layouts: Sequence[str], per_sample: Mapping[str, np.ndarray], key: int
+    ) -> tuple[tuple[Spec, ...], Item]:
+        if per_sample or not self._by_shapes:
+            return self._new_item(inputs, layouts, per_sample, key)
+        signature = (tuple([(x.shape, x.dtype) for x in inputs]), tuple(layouts))
+        known = self._known.get(signature)
+        if known is None:
+            known = self._new_item(inputs, layouts, per_sample, key)
+            if len(self._known) < 256:
+                self._known[signature] = known
+        specs, item = known
+        return specs, Item(tuple(inputs), item.outputs, item.args, item.layouts, key, item.plan)
+
+    def _new_item(
         self, inputs: Sequence[View], layouts: Sequence[str], per_sample: Mapping[str, np.ndarray], key: int
     ) -> tuple[tuple[Spec, ...], Item]:
         specs, args = self._infer(inputs, layouts, per_sample, key)

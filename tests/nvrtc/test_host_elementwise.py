@@ -193,3 +193,17 @@ def test_nan_wins_in_minimum_and_maximum():
     left, right = np.array([np.nan, 1, 2], np.float32), np.array([1, np.nan, 1], np.float32)
     for name in ("min", "max", "lt", "ne", "eq"):
         assert_same(lambda name=name: registry[f"math.{name}"]([left], [right]))
+
+
+def test_what_was_planned_for_equal_shapes_is_planned_once(monkeypatch):
+    """Items of the same shapes share shapes, arguments and plans; each has its own memory and results."""
+    op = registry["reductions.mean"]
+    asked = []
+    infer = op.infer_hook
+    monkeypatch.setattr(op, "infer_hook", lambda specs, args: asked.append(specs) or infer(specs, args))
+    call = call_of(lambda: fn.reductions.mean([numbers(np.dtype(np.uint8), (5, 6 + n % 2), n) for n in range(8)], axes=0))
+    asked.clear()
+    (found,), _ = on_host(call)
+    assert len(asked) == 2
+    for array, values in zip(call.inputs[0], found, strict=True):
+        np.testing.assert_allclose(values, array.mean(0), rtol=1e-6)

@@ -1,5 +1,6 @@
 """Casts, arithmetic and mathematical functions on the GPU: eight elements a thread, whatever the types of the operands."""
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -80,7 +81,8 @@ OPERATIONS = {name: number for number, name in enumerate((*LIGHT, *LONG))}
 SAME_AS = {"fabs": "abs", "fpow": "pow"}
 
 
-def joined_axes(shape: Sequence[int], shapes: Sequence[Sequence[int]]) -> list[tuple[int, list[int]]]:
+@functools.lru_cache(maxsize=1024)
+def joined_axes(shape: tuple[int, ...], shapes: tuple[tuple[int, ...], ...]) -> list[tuple[int, list[int]]]:
     """The axes of a result with the stride of every operand along them; neighbours that all operands pass alike are one."""
     axes: list[tuple[int, list[int]]] = []
     sizes = [1] * len(shapes)  # elements of each operand inside the axis
@@ -105,7 +107,7 @@ def pointwise_row(
     operation: int, inputs: Sequence[View], codes: Sequence[int], output: View, in_half: bool, tables: list[tuple[int, list[int]]]
 ) -> tuple:  # fmt: skip
     """A row of pointwise.cu; the address of its axes is their place in ``tables``, to which they are added."""
-    axes = joined_axes(output.shape, [view.shape for view in inputs])
+    axes = joined_axes(output.shape, tuple([view.shape for view in inputs]))
     operands, general = [], False
     for number, (view, code) in enumerate(zip(inputs, codes, strict=True)):
         strides = [steps[number] for _, steps in axes]

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -183,7 +183,7 @@ def _reduction(op: OpDef, operation: int, finish: int) -> None:
 
     @op.gpu
     def _(call: DeviceCall) -> None:
-        plans = [item.plan[0] for item in call.items]
+        plans = [replace(item.plan[0], view=item.input) for item in call.items]
         first = call.items[0]
         kind = "double" if operation == DISTANCES else accumulated(first.input.dtype)
         place_partials(call, plans)
@@ -195,7 +195,7 @@ def _reduction(op: OpDef, operation: int, finish: int) -> None:
                 plan.partials, x.output.address, plan.results, plan.chunks, count, 0, 0, operation, finish, TYPE_CODES[target],
                 truncates,
             )
-            for x, (plan, count) in ((item, item.plan) for item in call.items)
+            for x, plan, count in zip(call.items, plans, [item.plan[1] for item in call.items], strict=True)
         ]  # fmt: skip
         launch_finish(call, kind, rows)
 
@@ -235,7 +235,8 @@ def _(item: Item) -> tuple[Reduction, list[int]]:
 
 @image.normalize.gpu
 def _(call: DeviceCall) -> None:
-    plans, keeps = [item.plan[0] for item in call.items], [item.plan[1] for item in call.items]
+    plans = [replace(item.plan[0], view=item.input) for item in call.items]
+    keeps = [item.plan[1] for item in call.items]
     args = [item.args for item in call.items]
     if args[0].batch:
         # the whole batch has one mean and one deviation: those of the first sample where they are given
