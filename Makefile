@@ -53,7 +53,7 @@ CUDA ?= 13
 	@$(ENVIRONMENT) "$(PYTHON)" -e ".[test]"
 
 .venvs/torch/.ready: tools/environment.sh
-	@FIRST="$(TORCH)" $(ENVIRONMENT) "$(PYTHON)" numpy
+	@FIRST="$(TORCH)" $(ENVIRONMENT) "$(PYTHON)" numpy opencv-python-headless
 
 .venvs/dali/.ready: tools/environment.sh
 	@$(ENVIRONMENT) "$(PYTHON)" nvidia-dali-cuda120==2.4.0 numpy opencv-python-headless

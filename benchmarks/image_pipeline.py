@@ -122,7 +122,8 @@ def prepare_with(library: str):
             batch_size=BATCH, num_threads=threads, device_id=None, seed=1
         )(train if work == "rn50-train" else validate)()
         pipe.build()
-        return repetition_of(lambda: np.asarray(pipe.run()[0].as_array()))
+        # as_tensor() shares memory in both libraries; as_array() would copy 38 MB in DALI
+        return repetition_of(lambda: np.asarray(pipe.run()[0].as_tensor()))
 
     return prepare
 
