@@ -97,7 +97,7 @@ test-nvrtc: .venvs/nvrtc/.ready
 
 test-gpu: .venvs/gpu-cuda$(CUDA)/.ready
 	.venvs/gpu-cuda$(CUDA)/bin/python -m pytest -m gpu --timeout=300 $(TESTS)
-	PIPEFLOW_ON_GPU=1 .venvs/gpu-cuda$(CUDA)/bin/python -m pytest -m nvrtc --timeout=300 -k "not pipelines and not machinery and not benchmarks" \
+	PIPEFLOW_ON_GPU=1 .venvs/gpu-cuda$(CUDA)/bin/python -m pytest -m nvrtc --timeout=300 -k "not machinery" \
 	    $(wildcard tests/nvrtc/test_host_*.py)
 
 MUTANTS ?= 2000

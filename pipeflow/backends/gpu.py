@@ -6,6 +6,7 @@ before ``why_not`` has found the device usable, since half-made CUDA objects com
 
 import contextlib
 import functools
+import hashlib
 import importlib.metadata
 import importlib.util
 import os
@@ -138,12 +139,15 @@ class CupyRuntime:
     def __init__(self, device_id: int) -> None:
         self.module = cupy
         self.device = (2, device_id)  # kDLCUDA
-        self._device = cupy.cuda.Device(device_id)
         self._process = os.getpid()
         self._codec: Any = None
         with self._device:
             self.copying = cupy.cuda.Stream(non_blocking=True)
             self.computing = cupy.cuda.Stream(non_blocking=True)
+
+    @property
+    def _device(self) -> Any:
+        return cupy.cuda.Device(self.device[1])  # a new one each time: threads must not share what it restores
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
@@ -329,4 +333,8 @@ def _compiled(kernel: str, device_id: int) -> Any:
 def compiler_options() -> tuple[str, ...]:
     """How NVRTC compiles the kernels: no fast maths and no fusing of what is written apart, so that results are the CPU's."""
     headers = pathfinder.find_nvidia_header_directory("cudart") if pathfinder is not None else None
-    return ("--std=c++17", "--fmad=false", f"-I{kernels.FOLDER}", *([f"-I{headers}"] if headers else []))
+    # CuPy's cache on disk knows a kernel by its own text and these options, not by what it includes.
+    shared = b"".join(path.read_bytes() for path in sorted(kernels.FOLDER.glob("*.cuh")))
+    digest = hashlib.sha256(shared).hexdigest()[:8]
+    options = ("--std=c++17", "--fmad=false", f"-DPIPEFLOW_HEADERS=0x{digest}", f"-I{kernels.FOLDER}")
+    return (*options, f"-I{headers}") if headers else options

@@ -1,6 +1,6 @@
 """Pipelines whose results must be the same on the CPU and on a device: every declared example, and graphs of many operators.
 
-``tests/nvrtc/test_host_pipelines.py`` runs them on the fake device with the kernels built by g++, ``test_on_gpu.py`` on a GPU.
+``tests/nvrtc/test_late_pipelines.py`` runs them on the fake device with the kernels built by g++, ``test_on_gpu.py`` on a GPU.
 """
 
 import dataclasses

@@ -12,7 +12,6 @@ import random
 import threading
 
 import numpy as np
-from PIL import Image
 
 from pipeflow.declare import Arg, Out, Sample, operator
 from pipeflow.device_calls import row_type
@@ -305,6 +304,8 @@ class FakeRuntime:
 
     def decode(self, files, color, adjust_orientation):
         """A codec that knows BMP files of even width, and nothing else."""
+        from PIL import Image
+
         assert (color, adjust_orientation) == ("RGB", True)
         found = []
         for data in files:
