@@ -261,10 +261,12 @@ class Executor:
 
     def _reserve(self) -> None:
         """Allocates what byte-size hints promise: for the batches in flight, the one handed out and the one before it."""
-        for step in self.plan.steps():
-            for hint in step.hint[: len(step.outputs)]:
-                if step.user_code and step.device == "cpu":
-                    self.pool.reserve(slab_size(self.options.batch_size, hint), self.options.depth + 2)
+        for stage in self.plan.stages:
+            for step in stage.all_steps():
+                for slot, hint in zip(step.outputs, step.hint):
+                    on_heap = stage.kind != "processes" and self.plan.slots[slot].kind == "heap"
+                    if step.user_code and step.device == "cpu" and on_heap:
+                        self.pool.reserve(slab_size(self.options.batch_size, hint), self.options.depth + 2)
 
     # What the owner calls.
 

@@ -231,3 +231,17 @@ def test_a_reset_while_workers_write():
             pipe.run()[0].as_array(), [invert(x) for x in next(images())]
         )  # fmt: skip
         pipe.reset()
+
+
+def test_hints_reserve_no_heap_for_workers():
+    """bytes_per_sample_hint reserves memory of this process only where a function's results lie there."""
+
+    @pipeline_def(batch_size=6, num_threads=1, device_id=None)
+    def pipeline(parallel):
+        data = fn.external_source(images, batch=True)
+        first = fn.python_function(data, function=invert, bytes_per_sample_hint=6000)
+        return fn.python_function(first, function=invert, parallel=parallel, bytes_per_sample_hint=6000)
+
+    reserved = [executor_of(pipeline(parallel)).statistics()["pool"]["reserved"] for parallel in ("serial", "processes")]
+    assert reserved[0] > 0
+    assert reserved[1] == 0
