@@ -40,7 +40,7 @@ from pipeflow.executor.workers.worker import (
     Task,
 )
 
-_SHORT_CHUNK = 50_000_000  # nanoseconds; a second chunk waits at the worker while chunks take less
+_SHORT_CHUNK = 100_000_000  # nanoseconds; a second chunk waits at the worker while chunks take less
 _GRACE = 1.0  # seconds for a worker to finish its chunk when the pool closes
 _STACK_WAIT = 0.5
 _NOTHING = np.empty(0, np.uint8)
@@ -56,7 +56,7 @@ class Registered:
     descriptor: int | None
     timeout: float | None
     nanoseconds: float = 0.0  # running mean of a chunk's time
-    nanoseconds_per_sample: float = 0.0
+    nanoseconds_per_sample: float = 0.0  # of work: what a busy machine or a sleeping function adds makes chunks no smaller
     total_nanoseconds: int = 0
     input_bytes: int = 0
     result_bytes: int = 0  # of the largest chunks: the next output segment starts with this size
@@ -361,7 +361,7 @@ class Dispatcher(threading.Thread):
         worker.answered = True
         registered = job.registered
         weight = 0.3 if registered.nanoseconds else 1.0
-        per_sample = done.nanoseconds / max(1, job.count)
+        per_sample = done.cpu_nanoseconds / max(1, job.count)
         registered.total_nanoseconds += done.nanoseconds
         registered.nanoseconds += (done.nanoseconds - registered.nanoseconds) * weight
         registered.nanoseconds_per_sample += (per_sample - registered.nanoseconds_per_sample) * weight

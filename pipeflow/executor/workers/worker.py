@@ -98,6 +98,7 @@ class Done(NamedTuple):
     output_used: int  # bytes written there
     input_kept: bool  # the function still refers to its input: the segment must not be used again
     nanoseconds: int
+    cpu_nanoseconds: int
 
 
 @dataclass
@@ -229,7 +230,7 @@ class _Worker:
         self.status[0] = IDLE
 
     def run_chunk(self, chunk: Chunk, descriptors: list[int]) -> None:
-        began = time.monotonic_ns()
+        began, began_cpu = time.monotonic_ns(), time.process_time_ns()
         for number in chunk.gone:
             if number in self.segments:
                 self.segments.pop(number).close()
@@ -248,9 +249,9 @@ class _Worker:
         content = self.results(chunk, self.tasks[chunk.task], returned, writer, places)
         if not returned:
             gc.collect(0)  # a reference cycle of the function may hold its input; any other holder keeps it for good
-        elapsed = time.monotonic_ns() - began
+        elapsed, worked = time.monotonic_ns() - began, time.process_time_ns() - began_cpu
         try:
-            self.channel.send(Done(chunk.ticket, tuple(content), target.size, writer.end, not returned, elapsed))
+            self.channel.send(Done(chunk.ticket, tuple(content), target.size, writer.end, not returned, elapsed, worked))
         except OSError:
             os._exit(CONNECTION_LOST)
         self.status[0] = IDLE
