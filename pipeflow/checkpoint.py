@@ -27,6 +27,7 @@ from pipeflow.plan import Plan, Step
 from pipeflow.version import VERSION
 
 FORMAT = 2
+LARGEST = 1900  # bytes, before the checksum; the names of operators give way
 OPERATORS_BYTES = 1000  # names of operators beyond this are summed up, so that a checkpoint stays below 2 kB
 _FEATURES = ("sse4_2", "avx", "avx2", "fma", "avx512f", "asimd", "sve")
 
@@ -47,6 +48,8 @@ def take(plan: Plan, executor: Executor, place: Mapping[str, Any]) -> dict[str, 
 def to_json(plan: Plan, executor: Executor, place: Mapping[str, Any]) -> str:
     """``take`` as text, with a checksum."""
     state = take(plan, executor, place)
+    if len(json.dumps(state)) > LARGEST:
+        state["operators"] = {**state["operators"], "names": len(plan.steps())}
     return json.dumps({**state, "checksum": _checksum(state)})
 
 
@@ -109,7 +112,7 @@ def from_json(text: "str | bytes") -> dict[str, Any]:
     """The state that ``to_json`` wrote."""
     try:
         state = json.loads(text)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"this is not a checkpoint of a pipeline, or only a part of one: {error}") from error
     if isinstance(state, dict) and "checksum" in state:
         saved = state.pop("checksum")
@@ -134,13 +137,24 @@ def checked(state: Any) -> dict[str, Any]:
             f"this version reads format {FORMAT}"
         )
     for name in ("epoch", "iteration", "position", "seed"):
-        value = state.get(name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise ValueError(f"the checkpoint is damaged: {name} is {value!r}")
+        if not _is_count(state.get(name)):
+            raise ValueError(f"the checkpoint is damaged: {name} is {state.get(name)!r}")
     for name in ("states", "operators", "loop"):
         if not isinstance(state.get(name), Mapping):
             raise ValueError(f"the checkpoint is damaged: {name} is {state.get(name)!r}")
+    counted = state.get("failures")
+    if counted is not None and not (isinstance(counted, list) and len(counted) == 2 and all(map(_is_count, counted))):
+        raise ValueError(f"the checkpoint is damaged: failures is {counted!r}")
+    place = state["loop"]
+    for name in ("epoch", "step", "carry", "ended", "over") if place else ():
+        value = place.get(name)
+        if not (isinstance(value, bool) if name in ("ended", "over") else _is_count(value)):
+            raise ValueError(f"the checkpoint is damaged: {name} of the loop is {value!r}")
     return dict(state)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**64
 
 
 def load(state: Mapping[str, Any], plan: Plan, executor: Executor) -> None:

@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -701,7 +702,19 @@ class Keeper:
                 f"the checkpoint has no state for {self.name!r}: it was made without enable_checkpointing=True, or before "
                 f"{function_name(self.keeper)} had get_state()"
             )
-        self.keeper.set_state(decode(states[self.name], f"the state of {self.name!r}", allow_pickle=False))
+        with readable(self.name):
+            state = decode(states[self.name], f"the state of {self.name!r}", allow_pickle=False)
+        self.keeper.set_state(state)
+
+
+@contextmanager
+def readable(name: str) -> Iterator[None]:
+    """Says of errors that a state of another form leads to that it is the state which is wrong."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, OverflowError, StopIteration, TypeError) as error:
+        found = f"{type(error).__name__}: {error}".rstrip(": ")
+        raise ValueError(f"the state of {name!r} is damaged, or was made by other code ({found})") from error
 
 
 def keeps_state(value: Any) -> bool:
@@ -733,9 +746,12 @@ class SourceStep(BoundStep):
 
     def restore(self, state: Any) -> None:
         """Gives the source its state back."""
+        if state is not None and not isinstance(state, Mapping):
+            raise ValueError(f"the state of {self.step.name!r} is damaged: it is {state!r}")
         if self.keeper is not None and state is not None and "source" in state:
             self.keeper.restore({self.keeper.name: state["source"]})
-        self.source.restore(state)
+        with readable(self.step.name):
+            self.source.restore(state)
 
     def run(self, batch: BatchRun, request: declare.Request, pool: HeapPool, checkpointing: bool = False) -> int:
         """Fills the slots of this source; the size of its batch."""

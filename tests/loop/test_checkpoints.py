@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -226,6 +227,7 @@ def foreign():
         (lambda: saved()[:100], ValueError, "or only a part of one"),
         (lambda: b"\x93NUMPY\x01\x00", ValueError, "not a checkpoint"),
         (lambda: "[1, 2]", ValueError, "the field 'kind' is missing"),
+        (lambda: "[" * 100_000, ValueError, "not a checkpoint"),
         (lambda: '{"model": 3}', ValueError, "the field 'kind' is missing"),
         (lambda: saved().replace('"iteration": 1', '"iteration": 2'), ValueError, "damaged: its checksum"),
         (lambda: saved(kind=None, format=1), ValueError, "format 1, of an older version"),
@@ -248,6 +250,64 @@ def test_checkpoints_that_are_damaged_or_foreign_are_refused(text, kind, message
         with pytest.raises(kind, match=message):
             pipeline.load_state_dict(json.loads(content))
         assert (first, values(pipeline.run())) == ([0, 1], [2, 3])
+
+
+def places(state, path=()):
+    """The ways to every value inside a state."""
+    items = state.items() if isinstance(state, dict) else enumerate(state) if isinstance(state, list) else ()
+    for key, value in items:
+        yield (*path, key)
+        yield from places(value, (*path, key))
+
+
+DAMAGES = ("missing", None, "x", -1, 10**30, [], {}, 1.5, True)
+
+
+@pytest.mark.parametrize(
+    "case", ["shuffled", "contiguous_shard", "told_which_batch", "a_list_of_samples", "an_iterable", "function_with_failures"]
+)
+def test_every_value_of_a_state_may_be_damaged(case):
+    """What is taken up works; what is not is an error in words, and the pipeline goes on where it was."""
+    first = CASES[case]()
+    next(first.epoch())
+    state = first.state_dict()
+    pipeline = CASES[case]()
+    before = pipeline.state_dict()
+    expected = digest(next(CASES[case]().epoch()))
+    refusals = []
+    for way in places(state):
+        for damage in DAMAGES:
+            damaged = json.loads(json.dumps(state))
+            inner = damaged
+            for key in way[:-1]:
+                inner = inner[key]
+            if damage == "missing":
+                del inner[way[-1]]
+            else:
+                inner[way[-1]] = damage
+            try:
+                with warnings.catch_warnings(action="ignore"):
+                    pipeline.load_state_dict(damaged)
+                pipeline = CASES[case]()
+            except (ValueError, InvalidState) as error:
+                refusals.append((way, damage, str(error), pipeline.state_dict() == before))
+    assert len(refusals) > 50
+    assert [refusal for refusal in refusals if not re.match("th(e|is) .* .*", refusal[2])] == []
+    assert [refusal for refusal in refusals if not refusal[3]] == []
+    assert digest(next(pipeline.epoch())) == expected
+
+
+def test_an_error_of_the_users_set_state_is_the_users():
+    """It keeps its type, and the pipeline stays where it was."""
+    class Fussy(Counter):
+        def set_state(self, state):
+            raise KeyError("colour")
+
+    pipeline = pipeline_def(lambda: fn.python_function(read_numbers(count=9), function=Fussy()), batch_size=2, num_threads=1,
+                            seed=1, enable_checkpointing=True)()
+    state = pipeline.state_dict()
+    with pytest.raises(KeyError, match="colour"):
+        pipeline.load_state_dict(state)
 
 
 def test_a_checkpoint_of_another_pipeline_says_what_differs():
@@ -303,6 +363,22 @@ def test_large_graphs_keep_small_checkpoints():
     assert len(text) < 2048
     with pytest.raises(InvalidState, match=r"lacks \[.*random.uniform"):
         make(count=301, checkpoint=text).build()
+
+
+def test_many_readers_and_sources_keep_small_checkpoints():
+    """The names of a hundred operators give way to the states of eight readers and four sources."""
+    def define():
+        readers = [read_numbers(count=9, random_shuffle=True) for _ in range(8)]
+        lists = [fn.external_source([np.zeros((2, 1))] * 5) for _ in range(4)]
+        return (*[reader + sum(fn.random.uniform() for _ in range(6)) for reader in readers], *lists)
+
+    make = pipeline_def(define, batch_size=2, num_threads=1, seed=1, enable_checkpointing=True)
+    pipeline = make()
+    loop = pipeline.epoch()
+    next(loop)
+    text = pipeline.checkpoint()
+    assert len(text) < 2048
+    assert digest(next(make(checkpoint=text).epoch())) == digest(next(loop))
 
 
 def test_files_are_written_whole(tmp_path):

@@ -409,6 +409,10 @@ class Sampler:
                 raise ValueError(
                     f"the saved state does not fit this reader: {key} was {state.get(key)}, is {own.get(key)}{hint}"
                 )
+        for key in ("epoch", "consumed" if self.order.strided else "offset", "seed"):
+            value = state.get(key, 0 if key == "seed" else None)
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2 ** (64 if key == "seed" else 63):
+                raise ValueError(f"the saved state of this reader is damaged: {key} is {value!r}")
         if "seed" in state and state["seed"] != own["seed"]:
             # A permutation belongs to its seed; going on with the saved one keeps the epoch whole.
             saved = int(state["seed"])
