@@ -50,9 +50,9 @@ def test_dividers_divide():
 
 def test_axes_are_joined_where_both_sides_pass_them_alike():
     """A crop of an image keeps two axes, a whole image one, a transposed one all that differ."""
-    assert joined(Box(0, 0, (4, 5, 3), (15, 3, 1), (15, 3, 1), 60)) == [(60, 1, 1)]
-    assert joined(Box(0, 0, (2, 5, 3), (30, 3, 1), (15, 3, 1), 60)) == [(2, 30, 15), (15, 1, 1)]
-    assert joined(Box(0, 0, (3, 4, 5), (1, 15, 3), (20, 5, 1), 60)) == [(3, 1, 20), (20, 3, 1)]
+    assert joined((4, 5, 3), (15, 3, 1), (15, 3, 1)) == [(60, 1, 1)]
+    assert joined((2, 5, 3), (30, 3, 1), (15, 3, 1)) == [(2, 30, 15), (15, 1, 1)]
+    assert joined((3, 4, 5), (1, 15, 3), (20, 5, 1)) == [(3, 1, 20), (20, 3, 1)]
 
 
 def test_what_lies_around_a_box_covers_everything_else_once():

@@ -37,7 +37,8 @@ class Box(NamedTuple):
     input_end: int  # where the memory of the input ends
 
 
-def strides_of(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+@lru_cache(maxsize=4096)
+def strides_of(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     """Strides in bytes of a C-contiguous array."""
     strides = [itemsize] * len(shape)
     for axis in range(len(shape) - 2, -1, -1):
@@ -101,10 +102,10 @@ def divide_by(extent: int) -> tuple[int, int, int]:
     return (extent, *divider(extent))
 
 
-def joined(box: Box) -> list[tuple[int, int, int]]:
+def joined(extents: Sequence[int], inputs: Sequence[int], outputs: Sequence[int]) -> list[tuple[int, int, int]]:
     """The axes of a box (extent, input stride, output stride), outermost first, as few as possible."""
     axes: list[tuple[int, int, int]] = []
-    for extent, source, target in zip(box.extents, box.inputs, box.outputs, strict=True):
+    for extent, source, target in zip(extents, inputs, outputs, strict=True):
         if extent == 1:
             continue
         if axes and axes[-1][1] == source * extent and axes[-1][2] == target * extent:
@@ -150,7 +151,16 @@ def move(call: DeviceCall, boxes: Iterable[Box], itemsize: int) -> None:
 
 def row_of(box: Box, itemsize: int) -> tuple[str, tuple[Any, ...], int]:
     """The kernel for a box, its row and the number of blocks."""
-    axes = joined(box)
+    kernel, row, blocks = form_of(box.extents, box.inputs, box.outputs, itemsize)
+    return kernel, (box.input, box.output, box.input_end, *row), blocks
+
+
+@lru_cache(maxsize=4096)
+def form_of(
+    extents: tuple[int, ...], inputs: tuple[int, ...], outputs: tuple[int, ...], itemsize: int
+) -> tuple[str, tuple[Any, ...], int]:
+    """The kernel for boxes of this form, what stands in their rows behind the addresses, and the number of blocks."""
+    axes = joined(extents, inputs, outputs)
     if not axes:
         axes = [(1, itemsize, itemsize)]
     run = axes[-1][0] * itemsize if axes[-1][1] == axes[-1][2] == itemsize else 0
@@ -168,13 +178,13 @@ def row_of(box: Box, itemsize: int) -> tuple[str, tuple[Any, ...], int]:
     total = 1
     for extent, _, _ in counted:
         total *= extent
-    spare = [0] * (AXES - len(counted))
-    ones = [1] * (AXES - len(counted))
+    spare = (0,) * (AXES - len(counted))
+    ones = (1,) * (AXES - len(counted))
     dividers = [divider(extent) for extent, _, _ in counted]
     row = (
-        box.input, box.output, box.input_end, total, run, len(counted), [extent for extent, _, _ in counted] + ones,
-        [multiplier for multiplier, _ in dividers] + ones, [shift for _, shift in dividers] + spare,
-        [source // unit for _, source, _ in counted] + spare, [target // unit for _, _, target in counted] + spare,
+        total, run, len(counted), tuple(extent for extent, _, _ in counted) + ones,
+        tuple(multiplier for multiplier, _ in dividers) + ones, tuple(shift for _, shift in dividers) + spare,
+        tuple(source // unit for _, source, _ in counted) + spare, tuple(target // unit for _, _, target in counted) + spare,
     )  # fmt: skip
     return kernel, row, ceil_div(total, per_block)
 
