@@ -1,6 +1,7 @@
-"""``device="mixed"``, CPU in and GPU out: a pass over the graph for the decoders that no GPU library takes over.
+"""What begins on the CPU and ends on the GPU: a pass over the graph for ``device="mixed"`` and for sources with ``device="gpu"``.
 
-Such a node becomes the same decoder on the CPU, where all threads work on it, and the copy to the GPU.
+A decoder that no GPU library takes over becomes the same decoder on the CPU, where all threads work on it, and the copy to
+the GPU; so does a source.
 """
 
 from dataclasses import replace
@@ -18,8 +19,12 @@ def on_gpu(node: GraphNode) -> bool:
 
 
 def split(graph: Graph, codec: bool) -> Graph:
-    """The graph with decoders on the CPU where the GPU has none; ``codec`` says whether nvImageCodec is there."""
-    if not any(node.device == "mixed" for node in graph.nodes):
+    """The graph with sources on the CPU, and decoders where the GPU has none; ``codec``: whether nvImageCodec is there."""
+    apart = {
+        node.id for node in graph.nodes
+        if (node.device == "mixed" and not (codec and on_gpu(node))) or (node.device == "gpu" and node.op.factory is not None)
+    }  # fmt: skip
+    if not apart:
         return graph
     nodes: list[GraphNode] = []
     moved: dict[Edge, Edge] = {}
@@ -31,7 +36,7 @@ def split(graph: Graph, codec: bool) -> Graph:
         )  # fmt: skip
         nodes.append(made)
         outputs = [Edge(made.id, index) for index in range(node.count)]
-        if node.device == "mixed" and not (codec and on_gpu(node)):
+        if node.id in apart:
             nodes[-1] = replace(made, device="cpu")
             for index in range(node.count):
                 name = f"{node.name}.gpu" if node.count == 1 else f"{node.name}.gpu{index}"

@@ -264,6 +264,23 @@ class TestPipelines:
         with pytest.raises(TypeError, match="lies on the GPU; a CPU array is wanted here"):
             pipe.feed_input("images", there)
 
+    def test_a_source_for_the_device(self, device):
+        """external_source(device="gpu") takes CPU data there; it is fed by its name as any other."""
+
+        def define():
+            images = fn.external_source(name="images", device="gpu", layout="HWC")
+            numbers, more = fn.external_source(lambda: (np.arange(4), np.ones(4)), num_outputs=2, device="gpu")
+            return mirror(images), numbers, more.cpu()
+
+        pipe = build(define)
+        for images in IMAGES[:3]:
+            pipe.feed_input("images", images)
+        for images in IMAGES[:3]:
+            made, numbers, more = pipe.run()
+            same(made, [x[:, ::-1] for x in images])
+            assert more.as_array().tolist() == [1.0] * 4
+            np.testing.assert_array_equal(numbers.as_cpu().as_array(), np.arange(4))
+
     def test_its_stream(self, device):
         """output_stream() is the handle of the stream that outputs are made on."""
         assert build(lambda: mirror(source())).output_stream() == device.computing.ptr
