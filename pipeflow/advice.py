@@ -156,16 +156,20 @@ def _with_step(run: Statistics, old: StepFigures, new: StepFigures, **changes: i
 
 def in_processes(run: Statistics, step: StepFigures) -> Statistics:
     """The figures as they would be with the step in as many worker processes as there are processors."""
-    own = step.busy if keeps_interpreter(run, step) else step.seconds  # elsewhere it has an interpreter of its own
-    changed = replace(step, role="processes", seconds=own, kept=0.0)
+    changed = replace(step, role="processes", seconds=_alone(run, step), kept=0.0)
     return _with_step(run, step, changed, workers=max(run.workers, run.processors))
 
 
 def on_threads(run: Statistics, step: StepFigures, free: bool = False) -> Statistics:
     """The figures as they would be with the step on all threads; ``free``: without the interpreter, as compiled code is."""
-    own = step.busy if free and keeps_interpreter(run, step) else step.seconds
+    own = _alone(run, step) if free else step.seconds
     changed = replace(step, role="pool", seconds=own, kept=0.0 if free else step.kept)
     return _with_step(run, step, changed, threads=max(run.threads, run.processors))
+
+
+def _alone(run: Statistics, step: StepFigures) -> float:
+    """Its seconds on one thread: what threads that wait for each other's interpreter spend in it is spent by one of them."""
+    return min(step.seconds, run.seconds) if keeps_interpreter(run, step) else step.seconds
 
 
 def keeps_interpreter(run: Statistics, step: StepFigures) -> bool:
