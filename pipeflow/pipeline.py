@@ -586,7 +586,7 @@ class Pipeline:
 
     def output_stream(self) -> "int | None":
         """The handle of the CUDA stream on which outputs are made; None on the CPU."""
-        device = self._built().device
+        device = getattr(self._built(), "device", None)  # a debug run has none
         return None if device is None else device.runtime.computing.ptr
 
     def checkpoint(self, filename: str | None = None) -> str:

@@ -10,6 +10,7 @@ import pytest
 from pipeflow import fn, pipeline_def
 from pipeflow.advice import Statistics, StepFigures, advise, best_pace, limits
 from pipeflow.errors import InvalidState
+from pipeflow.executor import clocks
 
 BATCHES = 100
 
@@ -325,6 +326,19 @@ class TestSituations:
         found = {advice.kind: advice for advice in pipe.advice()}
         assert "of spin (" in found["bound"].step, pipe.statistics()
         assert "keeps Python's interpreter" in found["gil"].text, pipe.statistics()
+
+    def test_a_function_that_threads_wait_for(self, monkeypatch):
+        """On four threads it still is one that computes."""
+        monkeypatch.setattr(clocks, "_processors", lambda: 4)
+        pipe = measured(spin, batches=30, num_threads=4, parallel="threads")
+        found = {advice.kind: advice for advice in pipe.advice()}
+        assert "the threads it is called on wait for each other" in found["gil"].text, pipe.statistics()
+
+    def test_few_workers(self, monkeypatch):
+        """One worker sleeps all the time, and there are processors for more."""
+        monkeypatch.setattr(clocks, "_processors", lambda: 4)
+        found = advised(doze, batches=5, parallel="processes", py_num_workers=1)
+        assert found["workers_few"].gain > 2
 
     def test_a_serial_function_that_sleeps(self):
         """It could be called on threads."""
