@@ -497,7 +497,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 @operator(
-    "erase", sequences=True, gpu="geometry",
+    "erase", sequences=True, gpu="geometry", staged=True,
     examples=["fn.erase(image, anchor=(5.0, 8.0), shape=(10.0, 12.0), fill_value=7)"],
 )  # fmt: skip
 def erase(

@@ -5,7 +5,7 @@ PNG, BMP, PNM, TIFF, WebP, JPEG 2000 (files and raw code streams), GIF.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from struct import Struct
 from struct import error as StructError
 
@@ -39,6 +39,7 @@ class Header:
     bits: int = 8
     orientation: int = 1
     alpha: bool = False
+    height_at: int = field(default=0, compare=False)  # of a plain sequential JPEG file: where its height is stated
 
     @property
     def oriented_size(self) -> tuple[int, int]:
@@ -122,7 +123,7 @@ def _orientation(exif: memoryview) -> int:
 
 
 def _jpeg(data: memoryview) -> Header:
-    place, orientation = 2, 1
+    place, orientation, restarts = 2, 1, False
     while True:
         while data[place] != 0xFF:  # stray bytes between segments, which every decoder skips
             place += 1
@@ -139,6 +140,7 @@ def _jpeg(data: memoryview) -> Header:
             raise BadImage(f"damaged JPEG file: a segment states a length of {length}")
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
             break
+        restarts |= marker == 0xDD
         if marker == 0xE1 and data[place + 2 : place + 8] == b"Exif\0\0":
             orientation = _orientation(data[place + 8 : place + length])
         place += length
@@ -153,7 +155,9 @@ def _jpeg(data: memoryview) -> Header:
         scans = bytes(data).count(b"\xff\xda")
         if scans > _MAX_JPEG_SCANS:
             raise BadImage(f"a progressive JPEG file with {scans} scans: refused, it would take very long")
-    return Header("JPEG", height, width, channels, bits, orientation)
+    # Sequential Huffman coding without restart markers, and no segment before the scan that could bring them.
+    plain = marker in (0xC0, 0xC1) and not restarts and bytes(data[place : place + 4096]).find(b"\xff\xdd") < 0
+    return Header("JPEG", height, width, channels, bits, orientation, height_at=place + 3 if plain else 0)
 
 
 def _png(data: memoryview) -> Header:

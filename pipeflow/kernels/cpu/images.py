@@ -8,6 +8,7 @@ checked against `max_pixels` before any of them sees the data.
 """
 
 import logging
+import re
 import threading
 import zlib
 from collections.abc import Callable
@@ -100,13 +101,18 @@ def _checked(window: Region, height: int, width: int) -> Region:
 def decode_region(
     data: np.ndarray, header: Header, wanted: Wanted, window: Region | None, out: Allocate, source: Any = ""
 ) -> np.ndarray:
-    """Where a decoder of regions belongs; for the libraries used here, the image is decoded and cut.
+    """Where a decoder of regions belongs; for the libraries used here, the image is decoded, where possible only down to
+    the region's last row, and cut.
 
     `window` lies inside the oriented image; None is all of it.
     """
     turn = header.orientation if wanted.adjust_orientation else 1
     whole = window is None and turn == 1 and wanted.dtype == _UINT8
-    image = _decode_stored(data, header, wanted, out if whole else _scratch_array, source)
+    image = None
+    if window is not None and turn == 1:
+        image = _decode_top(data, header, wanted, window[0] + window[2])
+    if image is None:
+        image = _decode_stored(data, header, wanted, out if whole else _scratch_array, source)
     if whole and image.dtype == _UINT8 and image.flags.c_contiguous:
         return image
     image = oriented(image, turn)
@@ -124,6 +130,31 @@ def _decode_stored(data: np.ndarray, header: Header, wanted: Wanted, out: Alloca
     if color == "YCbCr":
         return kernels.other_images.recolored(_decode_jpeg(data, header, "RGB", _scratch_array, wanted.fast_idct, source), color)
     return _decode_jpeg(data, header, color, out, wanted.fast_idct, source)
+
+
+_MARGIN = 16  # rows below a part: smooth upsampling looks at the next row of chroma
+_LEFT_OVER = re.compile(r"Corrupt JPEG data: \d+ extraneous bytes before marker 0xd9")
+
+
+def _decode_top(data: np.ndarray, header: Header, wanted: Wanted, bottom: int) -> np.ndarray | None:
+    """A JPEG file down to the row `bottom`, and a few more; None where it has to be decoded whole.
+
+    The decoder gets the file with a smaller height in its header. Then only the data behind its last row may be wrong, and
+    it tells the first thing that is.
+    """
+    rows = bottom + _MARGIN
+    colors = wanted.color in ("RGB", "BGR", "GRAY") and header.bits == 8 and header.channels in (1, 3)
+    if not header.height_at or not colors or rows >= header.height:
+        return None
+    shorter = data.copy()
+    shorter[header.height_at], shorter[header.height_at + 1] = rows >> 8, rows & 255
+    array = _scratch_array((rows, header.width, 1 if wanted.color == "GRAY" else 3), _UINT8)
+    try:
+        simplejpeg.decode_jpeg(shorter, wanted.color, fastdct=wanted.fast_idct, buffer=array.reshape(-1))
+    except ValueError as error:
+        if not _LEFT_OVER.fullmatch(str(error)):
+            return None
+    return array
 
 
 def _decode_jpeg(
