@@ -7,13 +7,18 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from nvrtc_compiler import compiled
+
+from pipeflow.kernels import gpu
 
 HERE = Path(__file__).parent
 SANITIZED = bool(os.environ.get("PIPEFLOW_SANITIZE"))
 LAST = ("test_every_instance.py", "test_sanitizer.py")
+COMPILE = "test_compile.py"
 
 
 @pytest.hookimpl(wrapper=True)
@@ -26,7 +31,8 @@ def pytest_collection_modifyitems(config, items):
     last = [item for item in items if item.path.parent == HERE and item.path.name in LAST]
     files = {item.path for item in items}
     whole = all(path in files for path in HERE.glob("test_host_*.py")) and not config.option.keyword
-    others = [item for item in items if item not in last]
+    # what is compiled in the background is asked for when the host tests are done
+    others = sorted([item for item in items if item not in last], key=lambda item: item.path == HERE / COMPILE)
     if last and not whole:
         config.hook.pytest_deselected(items=last)
         last = []
@@ -38,6 +44,19 @@ def compiler():
     """Without g++ nothing here can run, and that is a failure."""
     if shutil.which("g++") is None:
         pytest.fail("the CUDA kernels are checked by building them with g++: apt-get install g++", pytrace=False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compilations(request):
+    """Futures of what NVRTC makes of each file for each architecture, in a thread beside the host tests."""
+    cases = [item.callspec.params for item in request.session.items if item.path == HERE / COMPILE and hasattr(item, "callspec")]
+    keys = [(case["file"], case["architecture"]) for case in cases]
+    executor = ThreadPoolExecutor(1)
+    yield {
+        (file, architecture): executor.submit(compiled, gpu.source(file), file, gpu.INSTANCES[file], architecture)
+        for file, architecture in keys
+    }
+    executor.shutdown(cancel_futures=True)
 
 
 @pytest.fixture(scope="session", autouse=True)
