@@ -36,6 +36,7 @@ class PyDataset(keras.utils.PyDataset):
         self._asked: set[int] = set()  # the indices of this epoch's batches
         self._looked_at: dict[int, tuple[np.ndarray, ...]] = {}
         self._within = False
+        self._before = False  # what was looked at was asked for before a pass, and is asked for in it again
         self._lock = threading.Lock()  # TensorFlow asks from threads of its own
 
     @property
@@ -61,6 +62,7 @@ class PyDataset(keras.utils.PyDataset):
             arrays = tuple([dense_array(output, f"output {number}") for number, output in enumerate(batch)])
             if len(self._asked) < LOOKED_AT:
                 self._looked_at[index] = arrays
+                self._before = not self._within
             self._asked.add(index)
             return arrays
 
@@ -75,7 +77,7 @@ class PyDataset(keras.utils.PyDataset):
     def on_epoch_begin(self) -> None:
         """Keras begins a pass, or goes on with one where ``steps_per_epoch`` ended its epoch."""
         self._within = True
-        if not self._left:
+        if not self._left and not self._before:
             self._looked_at.clear()
 
     def on_epoch_end(self) -> None:

@@ -78,14 +78,32 @@ def test_every_epoch_of_fit_is_one_of_the_pipeline(built):
     assert sorted(number for batch in given[-6:] for number in batch) == list(range(22))
 
 
-def test_steps_per_epoch_goes_on_where_the_last_one_ended():
-    """Three epochs of two steps are one epoch of the pipeline."""
+@pytest.mark.parametrize("looks", [(), (0, 1)])
+@pytest.mark.parametrize("order", [(0, 1, 2, 3, 4, 5), (3, 5, 2, 4, 1, 0), (1, 4, 0, 5, 2, 3)])
+def test_steps_per_epoch_goes_on_where_the_last_one_ended(looks, order):
+    """Three epochs of two steps are one epoch of the pipeline, in any order of Keras's, looked at beforehand or not."""
+    from pipeflow.plugin.keras import PyDataset
+
+    data = PyDataset(pairs())
+    for _ in range(3):
+        for index in looks:
+            data[index]
+        seen = []
+        for step in range(0, 6, 2):
+            data.on_epoch_begin()
+            seen += [round(float(x[0]) * 10) for index in order[step : step + 2] for x in data[index][0]]
+            data.on_epoch_end()
+        assert sorted(seen) == list(range(22))
+
+
+def test_fit_with_steps_per_epoch():
+    """fit() itself asks for every batch of a pass."""
     from pipeflow.plugin.keras import PyDataset
 
     data = PyDataset(pairs())
     given = recorded(data)
     model().fit(data, epochs=3, steps_per_epoch=2, verbose=0)
-    assert sorted(number for batch in given[-6:] for number in batch) == list(range(22))
+    assert {number for batch in given[:8] for number in batch} == set(range(22))
 
 
 def test_a_pass_that_is_given_up_is_followed_by_a_whole_one():
