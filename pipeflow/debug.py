@@ -302,6 +302,10 @@ class DebugRun:
         return next((item.source for item in self.sources if item.step.name == name), None)
 
     @property
+    def device(self) -> None:
+        """None: a debug run computes on the CPU."""
+
+    @property
     def in_flight(self) -> int:
         """None: a batch that was made to look at is made for nobody."""
         return 0

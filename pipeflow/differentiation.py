@@ -79,7 +79,7 @@ def expand(graph: Graph) -> Graph:
         function = nodes[number]
         constants = {**function.constants, "wanted": tuple(sorted(positions))}
         constants.setdefault("framework", "torch")
-        for name in ("parallel", "timeout", "differentiable"):
+        for name in ("parallel", "differentiable"):
             constants.pop(name, None)
         nodes[number] = replace(
             function, op=find("_taped_function"), constants=constants, count=function.count + 1,
