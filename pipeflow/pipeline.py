@@ -42,6 +42,7 @@ NO_EFFECT = {
     "concurrency": "all stages of all batches in flight run side by side",
     "py_callback_pickler": "functions travel to worker processes by cloudpickle",
 }
+FURTHEST = 2**40  # where seek() can go: positions of samples are counted in 64 bits
 NOT_COMPILED = (
     "a debug pipeline runs its definition line by line: it has no plan, no schedule and no checkpoints; leave debug=True out"
 )
@@ -620,8 +621,8 @@ class Pipeline:
         It takes the same time whatever the number; sources and functions that keep a state cannot follow and raise.
         """
         for name, value in (("step", step), ("epoch", epoch)):
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-                raise ValueError(f"{name} must be an integer of at least 0, got {value!r}")
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < FURTHEST:
+                raise ValueError(f"{name} must be an integer of at least 0 and below 2**40, got {value!r}")
         executor = self._compiled()
         saved_state.check_seekable(self.plan)
         executor.seek(int(step), int(epoch))

@@ -163,8 +163,13 @@ def test_seek_refuses_parts_with_a_state(make, message):
     """What only walking can reach is named."""
     with pytest.raises(InvalidState, match=message):
         pipeline_def(make, batch_size=2, num_threads=1)().seek(3)
-    with pytest.raises(ValueError, match="step must be an integer of at least 0, got -1"):
-        numbers(batch_size=2).seek(-1)
+    for step in (-1, 10**30, 1.5, True):
+        message = f"step must be an integer of at least 0 and below 2**40, got {step}"
+        with pytest.raises(ValueError, match=re.escape(message)):
+            numbers(batch_size=2).seek(step)
+    furthest = numbers(7, batch_size=2, random_shuffle=True)
+    furthest.seek(2**40 - 1, 2**40 - 1)
+    assert len(furthest.run()[0]) == 2
 
 
 @pytest.mark.parametrize(
