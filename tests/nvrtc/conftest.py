@@ -74,7 +74,8 @@ def sanitized(request, compiler):
         "ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=0:abort_on_error=0",
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
     }
-    files = sorted(str(path) for path in HERE.glob("test_host_*.py"))
+    # how rows are checked is tested in this process, which checks them
+    files = sorted(str(path) for path in HERE.glob("test_host_*.py") if path.name != "test_host_machinery.py")
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "nvrtc", "--timeout=300", "-p", "no:cacheprovider", *files]
     process = subprocess.Popen(
         command, cwd=HERE.parents[1], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
