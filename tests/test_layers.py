@@ -21,7 +21,7 @@ FLOORS = {
     "pipeflow/autograph_guard.py": 0,
     "pipeflow/advice.py": 1,
     "pipeflow/tfrecord.py": 1,
-    "pipeflow/declare.py": 1,
+    "pipeflow/declare/": 1,
     "pipeflow/device_calls.py": 1,
     "pipeflow/device_runtime.py": 1,
     "pipeflow/device_tensors.py": 5,
@@ -92,7 +92,8 @@ LATE_IMPORTS = (
     "pipeflow/executor/workers/__init__.py",
     "pipeflow/kernels/cpu/__init__.py",
     "pipeflow/kernels/gpu/__init__.py",
-    "pipeflow/declare.py",
+    "pipeflow/declare/frameworks.py",
+    "pipeflow/declare/opdef.py",
 )
 
 # What `import pipeflow` may not load.

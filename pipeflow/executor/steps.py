@@ -19,7 +19,7 @@ from pipeflow.executor.watch import Running
 from pipeflow.kernels import cpu as kernels
 from pipeflow.plan import Plan, Stage, Step, has_kernels, takes_out
 from pipeflow.saving import decode, encode
-from pipeflow.tensors import read_only
+from pipeflow.tensors import Collector, read_only
 
 
 class BoundStep:
@@ -782,4 +782,4 @@ def _copied(values: Any, size: int, memory: Any) -> Any:
         copy = memory.empty(values.shape, values.dtype)
         np.copyto(copy, values)
         return copy
-    return declare.Collector(size, memory.take).gather(values)
+    return Collector(size, memory.take).gather(values)

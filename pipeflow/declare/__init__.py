@@ -1,0 +1,76 @@
+"""One operator, one declaration.
+
+``@operator`` turns a function into an OpDef: its signature is the schema and its body the CPU kernel for one sample.
+From the OpDef come ``fn.name``, ``ops.Name``, the eager call, argument checking, stubs, docs and the registry tests.
+
+Words: a *sample* is one array; a *batch* a list of them. *Data* is positional, *arguments* are keywords: ``Arg[T]``
+is a constant or one value per sample, plain ``T`` is static, ``Drawn[T]`` is filled by the operator's ``draw``.
+Calling an OpDef binds the call and hands it to the current ``interpreter``: recording inside a pipeline definition,
+running at once (``eager``) everywhere else.
+"""
+
+from pipeflow.declare.binding import FORMER as FORMER
+from pipeflow.declare.binding import Call as Call
+from pipeflow.declare.binding import bind as bind
+from pipeflow.declare.binding import check_rule as check_rule
+from pipeflow.declare.binding import counted as counted
+from pipeflow.declare.binding import input_set_size as input_set_size
+from pipeflow.declare.binding import outside_package as outside_package
+from pipeflow.declare.binding import spread as spread
+from pipeflow.declare.binding import universal as universal
+from pipeflow.declare.eager import ReportedArray as ReportedArray
+from pipeflow.declare.eager import eager as eager
+from pipeflow.declare.eager import run_batch as run_batch
+from pipeflow.declare.frameworks import FRAMEWORK_MODULES as FRAMEWORK_MODULES
+from pipeflow.declare.frameworks import Framework as Framework
+from pipeflow.declare.frameworks import framework as framework
+from pipeflow.declare.frameworks import frameworks as frameworks
+from pipeflow.declare.kernel import KEPT_SPECS as KEPT_SPECS
+from pipeflow.declare.kernel import Allocate as Allocate
+from pipeflow.declare.kernel import Inferred as Inferred
+from pipeflow.declare.kernel import Kernel as Kernel
+from pipeflow.declare.kernel import Kind as Kind
+from pipeflow.declare.kernel import run_whole as run_whole
+from pipeflow.declare.layouts import check_layouts as check_layouts
+from pipeflow.declare.opdef import OpDef as OpDef
+from pipeflow.declare.opdef import composers as composers
+from pipeflow.declare.opdef import find as find
+from pipeflow.declare.opdef import interpreter as interpreter
+from pipeflow.declare.opdef import operator as operator
+from pipeflow.declare.opdef import registry as registry
+from pipeflow.declare.opdef import source as source
+from pipeflow.declare.sources import Ending as Ending
+from pipeflow.declare.sources import Feed as Feed
+from pipeflow.declare.sources import Request as Request
+from pipeflow.declare.sources import Source as Source
+from pipeflow.declare.values import READY as READY
+from pipeflow.declare.values import column_values as column_values
+from pipeflow.declare.values import convert as convert
+from pipeflow.declare.values import describe_kind as describe_kind
+from pipeflow.declare.values import from_sample as from_sample
+from pipeflow.declare.vocabulary import HIDDEN as HIDDEN
+from pipeflow.declare.vocabulary import NO_EFFECT as NO_EFFECT
+from pipeflow.declare.vocabulary import REQUIRED as REQUIRED
+from pipeflow.declare.vocabulary import UNIVERSAL as UNIVERSAL
+from pipeflow.declare.vocabulary import UNKNOWN as UNKNOWN
+from pipeflow.declare.vocabulary import Arg as Arg
+from pipeflow.declare.vocabulary import Args as Args
+from pipeflow.declare.vocabulary import BatchCall as BatchCall
+from pipeflow.declare.vocabulary import Drawn as Drawn
+from pipeflow.declare.vocabulary import DType as DType
+from pipeflow.declare.vocabulary import Floats as Floats
+from pipeflow.declare.vocabulary import Ints as Ints
+from pipeflow.declare.vocabulary import Layout as Layout
+from pipeflow.declare.vocabulary import NamedOutputs as NamedOutputs
+from pipeflow.declare.vocabulary import Node as Node
+from pipeflow.declare.vocabulary import Out as Out
+from pipeflow.declare.vocabulary import Outputs as Outputs
+from pipeflow.declare.vocabulary import OutputSpec as OutputSpec
+from pipeflow.declare.vocabulary import Param as Param
+from pipeflow.declare.vocabulary import Role as Role
+from pipeflow.declare.vocabulary import Sample as Sample
+from pipeflow.declare.vocabulary import Spec as Spec
+from pipeflow.declare.vocabulary import T as T
+from pipeflow.declare.vocabulary import Traits as Traits
+from pipeflow.declare.vocabulary import UnknownValue as UnknownValue
+from pipeflow.declare.vocabulary import WorkerCall as WorkerCall

@@ -1,0 +1,217 @@
+"""A call bound to its declaration; everything that is wrong with it is said at once."""
+
+import operator as _operator
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipeflow import seeds
+from pipeflow.declare.values import convert, describe_kind
+from pipeflow.declare.vocabulary import NO_EFFECT, UNIVERSAL, UNKNOWN, Node, Param, Role, UnknownValue
+from pipeflow.errors import Origin, UnknownArgument, add_notes, count_of, nearest, user_origin
+from pipeflow.tensors import TensorListCPU
+
+if TYPE_CHECKING:
+    from pipeflow.declare.opdef import OpDef
+
+
+def counted(op: "OpDef", param: Param) -> bool:
+    """Whether an argument is not given but counted: the lengths of the lists of data."""
+    return bool(op.order) and param.name == "sizes"
+
+
+# Former names of arguments: what they are called now, and in which operators they are still understood.
+FORMER = {
+    "output_dtype": ("dtype", ("crop", "crop_mirror_normalize", "lookup_table", "rotate", "slice", "warp_affine")),
+    "type": ("dtype", ("shapes",)),
+}
+
+
+def universal(op: "OpDef") -> tuple[str, ...]:
+    """The arguments every operator has, and ``seed`` where it means something."""
+    return (*UNIVERSAL, "seed") if op.random else UNIVERSAL
+
+
+@dataclass
+class Call:
+    """A checked call of an operator: its inputs, its constants, its per-sample arguments and the universal ones."""
+
+    op: "OpDef"
+    inputs: tuple[Any, ...]
+    constants: dict[str, Any]
+    nodes: dict[str, Any]
+    name: str | None = None
+    device: str | None = None
+    seed: int | None = None
+    preserve: bool = False
+    hint: tuple[int, ...] = ()
+    key: int | None = None
+    origin: Origin | None = None
+    on_error: Any = None
+    members: dict[str, list[Any]] = field(default_factory=dict)  # constants that differ between members of an input set
+
+
+def input_set_size(inputs: Sequence[Any]) -> int:
+    """The number of members of the input sets (lists of nodes) among the inputs, 0 without one."""
+    sets = [x for x in inputs if isinstance(x, (list, tuple)) and x and all(isinstance(item, Node) for item in x)]
+    return len(sets[0]) if sets else 0
+
+
+def spread(op: "OpDef", positional: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+    """The data and the keywords of a call that is written in the operator's own ``order``."""
+    if len(positional) > len(op.order):
+        raise TypeError(f"{op.title}: takes {count_of(len(op.order), 'positional argument')}, got {len(positional)}")
+    given = dict(zip(op.order, positional))
+    twice = [name for name in given if name in keywords]
+    if twice:
+        raise TypeError(f"{op.title}: got several values for the argument {twice[0]!r}")
+    given.update(keywords)
+    lists = []
+    for data in op.order:
+        if data in op.arguments or data in UNIVERSAL:
+            continue
+        if data not in given:
+            bind(op, (), {"sizes": (1, 1), **given} if "sizes" in op.arguments else given)  # what else is wrong comes first
+            raise TypeError(f"{op.title}: argument {data!r} is required (a list of inputs)")
+        inputs = given.pop(data)
+        lists.append(list(inputs) if isinstance(inputs, (list, tuple)) else [inputs])
+    if "sizes" in op.arguments:
+        given["sizes"] = [len(inputs) for inputs in lists]
+    return [value for inputs in lists for value in inputs], given
+
+
+def bind(op: "OpDef", inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
+    """Checks a call against the declaration; all bad arguments are reported at once."""
+    call = Call(op, (), {}, {}, origin=user_origin())
+    problems: list[Exception] = []
+    given = list(inputs)
+    keywords = _by_present_names(op, keywords, problems)
+    if op.positional and not op.inputs:
+        keywords = {**dict(zip(op.positional, given)), **keywords}
+        given = given[len(op.positional) :]
+    while given and given[-1] is None and len(given) > op.min_inputs:
+        given.pop()
+    if not op.min_inputs <= len(given) <= op.max_inputs:
+        expected = str(op.min_inputs) if op.min_inputs == op.max_inputs else f"from {op.min_inputs} to {op.max_inputs}"
+        problems.append(ValueError(f"expects {expected} inputs, but received {len(given)}"))
+    call.inputs = tuple(given)
+    allowed = universal(op)
+    members = input_set_size(given)
+    for name, param in op.arguments.items():
+        if name not in keywords:
+            if param.required:
+                problems.append(TypeError(f"argument {name!r} is required ({describe_kind(param)})"))
+            continue
+        value = keywords[name]
+        if value is None and param.default is None:
+            continue
+        per_sample = isinstance(value, (Node, TensorListCPU))
+        if per_sample and param.role is not Role.ARG:
+            problems.append(TypeError(f"argument {name!r} must be a constant: it cannot vary from sample to sample"))
+        elif per_sample:
+            call.nodes[name] = value
+        else:
+            one_each = members and isinstance(value, (list, tuple)) and param.kind not in ("ints", "floats", Any)
+            try:
+                if one_each and len(value) == members:
+                    call.members[name] = [convert(param.kind, item) for item in value]
+                else:
+                    call.constants[name] = convert(param.kind, value)
+            except (TypeError, ValueError) as error:
+                kind = TypeError if isinstance(error, TypeError) else ValueError
+                problems.append(kind(f"argument {name!r}: {error}"))
+    for name, value in keywords.items():
+        if name in op.arguments:
+            continue
+        if name in allowed:
+            try:
+                _bind_universal(call, name, value)
+            except (TypeError, ValueError) as error:
+                problems.append(type(error)(f"argument {name!r}: {error}"))
+        elif name in ("key", "rng") and op.random:
+            call.key = value.value if isinstance(value, seeds.Key) else _key_from(value)
+        elif name not in op.no_effect and name not in NO_EFFECT:
+            near = nearest(name, [*op.arguments, *allowed])
+            problems.append(UnknownArgument(f'Argument "{name}" is not defined for operator "{op.ops_name}"{near}'))
+    if not problems and op.check_hook is not None:
+        values = {**call.constants, **dict.fromkeys(call.nodes, UNKNOWN)}
+        try:
+            op.check_hook(op.known(values))
+        except UnknownValue:
+            pass
+        except (TypeError, ValueError) as error:
+            problems.append(error)
+    if problems:
+        raise _all_problems(call, problems)
+    return call
+
+
+def _by_present_names(op: "OpDef", keywords: Mapping[str, Any], problems: list[Exception]) -> Mapping[str, Any]:
+    """The keywords with former names replaced; each is warned of."""
+    for former, (present, names) in FORMER.items():
+        if former in keywords and op.name in names:
+            if present in keywords:
+                problems.append(TypeError(f"argument {former!r} is the former name of {present!r}: give one of them"))
+            text = f"{op.title}: the argument {former!r} is called {present!r} now"
+            warnings.warn(text, DeprecationWarning, stacklevel=outside_package())
+            keywords = {present: keywords[former], **{name: x for name, x in keywords.items() if name != former}}
+    return keywords
+
+
+def outside_package() -> int:
+    """The ``stacklevel`` of a warning by the caller of this function, so that it names the user's line."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("pipeflow"):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _key_from(value: Any) -> int:
+    if isinstance(value, np.random.Generator):
+        return int(value.integers(0, 1 << 64, dtype=np.uint64))
+    return _operator.index(value) & ((1 << 64) - 1)
+
+
+def _bind_universal(call: Call, name: str, value: Any) -> None:
+    if value is None:
+        return
+    if name == "name":
+        call.name = convert(str, value)
+    elif name == "device":
+        if value not in ("cpu", "gpu", "mixed"):
+            raise ValueError(f"must be 'cpu', 'gpu' or 'mixed', got {value!r}")
+        call.device = value
+    elif name == "preserve":
+        call.preserve = convert(bool, value)
+    elif name == "seed":
+        seed = convert(int, value)
+        call.seed = None if seed < 0 else seed
+    elif name == "on_error":
+        call.on_error = check_rule(value)
+    else:
+        hint = convert("ints", value)
+        if any(size < 0 for size in hint):
+            raise ValueError(f"must not be negative, got {value!r}")
+        call.hint = hint
+
+
+def check_rule(value: Any) -> Any:
+    """``on_error`` as a user may write it."""
+    if isinstance(value, str) and value not in ("raise", "skip", "replace"):
+        raise ValueError(f"must be 'raise', 'skip', 'replace', a value or a function, got {value!r}")
+    return value
+
+
+def _all_problems(call: Call, problems: Sequence[Exception]) -> Exception:
+    first, others = problems[0], problems[1:]
+    error = type(first)(f"{call.op.title}: {first}")
+    notes = [f"also: {problem}" for problem in others]
+    notes.append(f"signature: {call.op.title}{call.op.__signature__}")
+    if call.origin is not None:
+        notes.append(call.origin.describe())
+    add_notes(error, notes)
+    return error

@@ -1,0 +1,106 @@
+"""Calls outside a pipeline: run at once, in the caller's thread."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow import seeds
+from pipeflow.declare.binding import Call
+from pipeflow.declare.kernel import Kernel, run_whole
+from pipeflow.declare.vocabulary import UNKNOWN, BatchCall, Node, Spec
+from pipeflow.errors import add_notes, count_of
+from pipeflow.tensors import TensorListCPU, as_sample
+
+
+# The eager call
+class ReportedArray(np.ndarray):
+    """The result of an eager random operator; ``key`` repeats it."""
+
+    key: int | None = None
+
+
+def eager(call: Call) -> Any:
+    """Runs a call at once in the caller's thread: an array is one sample, a list or TensorListCPU a batch."""
+    op = call.op
+    if any(isinstance(value, Node) for value in (*call.inputs, *call.nodes.values())):
+        raise RuntimeError(f"{op.title}: a DataNode can be used only while its pipeline is being defined")
+    if call.device not in (None, "cpu"):
+        raise ValueError(f"{op.title}: the eager call runs on the CPU, got device={call.device!r}")
+    if op.factory is not None:
+        raise RuntimeError(f"{op.title} is a source and works only inside a pipeline definition")
+    batched = [x for x in (*call.inputs, *call.nodes.values()) if isinstance(x, (TensorListCPU, list))]
+    size = len(batched[0]) if batched else 1
+    inputs = [
+        x if isinstance(x, TensorListCPU) else TensorListCPU(x if isinstance(x, list) else [x] * size)
+        for x in call.inputs
+    ]
+    for batch in (*inputs, *call.nodes.values()):
+        if len(batch) != size:
+            raise ValueError(f"{op.title}: the inputs have {count_of(len(batch), 'sample')} and {size}")
+    drawn = op.random and call.key is None
+    if op.random and call.key is None:
+        call.key = seeds.system_seed() if call.seed is None else call.seed
+    try:
+        outputs, layouts = run_batch(call, inputs, size)
+    except Exception as error:
+        add_notes(error, [f"in {op.title}", *([call.origin.describe()] if call.origin else [])])
+        raise
+    results: list[Any] = []
+    for values, layout in zip(outputs, layouts, strict=True):
+        if batched:
+            batch = TensorListCPU(values, layout or "")
+            batch.key = call.key if drawn else None
+            results.append(batch)
+        else:
+            results.append(_reported(_first(values), call.key) if drawn else _first(values))
+    return op.pack(results, call.constants)
+
+
+def _first(values: Any) -> np.ndarray:
+    return values[0, ...] if isinstance(values, np.ndarray) else values[0]  # never a NumPy scalar
+
+
+def _reported(array: np.ndarray, key: int | None) -> np.ndarray:
+    result = array.view(ReportedArray)
+    result.key = key
+    return result
+
+
+def _fresh(_output: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    return np.empty(shape, dtype)
+
+
+def _fresh_bytes(nbytes: int) -> np.ndarray:
+    return np.empty(nbytes, np.uint8)
+
+
+def run_batch(call: Call, inputs: Sequence[TensorListCPU], size: int) -> tuple[list[Any], list[str | None]]:
+    """Infer, draw and body over the samples of a batch, one after another."""
+    op = call.op
+    count = op.outputs_of(call.constants)
+    keys = seeds.sample_keys(call.key or 0, np.arange(size)).tolist() if op.random else [None] * size
+    layouts = [batch.layout() for batch in inputs]
+    if op.traits_of(call.constants).granularity == "batch":
+        nodes = {name: batch.samples() for name, batch in call.nodes.items()}
+        context = BatchCall(
+            size, lambda: keys, layouts, _fresh_bytes, call.hint, inputs[0].source_info() if inputs else [""] * size
+        )
+        columns = run_whole(op, call.constants, nodes, [batch.samples() for batch in inputs], context, count)
+        specs = [Spec(batch.at(0).shape, batch.at(0).dtype, batch.layout()) for batch in inputs if len(batch)]
+        found = [spec.layout for spec in op.specs(specs, {**call.constants, **dict.fromkeys(nodes, UNKNOWN)}, count)]
+        return columns, found
+    per_frame = [name for name, batch in call.nodes.items() if batch.layout()[:1] == "F"]
+    kernel = Kernel(op, call.constants, count, per_frame=per_frame)
+    columns = [[] for _ in range(count)]
+    found = [""] * count
+    for index in range(size):
+        samples = [as_sample(batch.at(index)) for batch in inputs]
+        per_sample = {name: batch.at(index) for name, batch in call.nodes.items()}
+        where = inputs[0].source_info(index) if inputs else ""
+        outputs = kernel(samples, layouts, per_sample, keys[index], _fresh, where)
+        for column, output in zip(columns, outputs, strict=True):
+            column.append(output)
+        if index == 0:
+            found = kernel.output_layouts(samples, layouts, per_sample)
+    return columns, found

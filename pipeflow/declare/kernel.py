@@ -1,0 +1,261 @@
+"""An operator made ready to run on samples, or on whole batches."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipeflow import seeds
+from pipeflow.declare.layouts import check_layouts
+from pipeflow.declare.values import READY, from_sample
+from pipeflow.declare.vocabulary import UNKNOWN, Args, BatchCall, Spec
+from pipeflow.errors import count_of
+
+if TYPE_CHECKING:
+    from pipeflow.declare.opdef import OpDef
+
+Allocate = Callable[[int, tuple[int, ...], np.dtype], np.ndarray]
+
+
+class Inferred:
+    """The Specs of a step's outputs."""
+
+    __slots__ = ("first", "specs", "static")
+
+    def __init__(self, specs: tuple[Spec, ...]) -> None:
+        self.specs = specs
+        self.static = all(spec.static for spec in specs)
+        self.first = specs[0] if specs else Spec()
+
+
+class Kind:
+    """What a Kernel has found out about inputs of these types, numbers of axes and layouts."""
+
+    __slots__ = ("depends", "frames", "layouts", "specs")
+
+    def __init__(self, layouts: tuple[str, ...], frames: bool) -> None:
+        self.layouts = layouts  # as the body sees them: a missing one becomes the first declared one that fits
+        self.frames = frames  # a sequence, whose frames are passed to the body one by one
+        self.specs: dict[Any, Inferred] = {}  # of the outputs, by the shapes of the inputs
+        self.depends = False  # the outputs' shapes and types depend on arguments that change from sample to sample
+
+
+KEPT_SPECS = 1024  # images of ever new sizes must not make a table grow without end
+
+
+class Kernel:
+    """One step of a plan made ready to run on samples: constants bound, shapes cached.
+
+    ``kernel(inputs, layouts, per_sample, key, allocate)`` returns the tuple of outputs; ``allocate(output, shape,
+    dtype)`` gives the memory of an output. ``per_frame`` names the arguments whose first axis counts the frames of a
+    sequence (their layout starts with F).
+    """
+
+    def __init__(
+        self, op: "OpDef", constants: Mapping[str, Any], count: int, static: Sequence[Spec] | None = None,
+        per_frame: Iterable[str] = (),
+    ) -> None:  # fmt: skip
+        self.op = op
+        self.count = count
+        self.per_frame = frozenset(per_frame)
+        defaults = {name: param.default for name, param in op.arguments.items() if not param.required}
+        self.constants = {**defaults, **constants}
+        self.kinds = {name: param.kind for name, param in op.arguments.items()}
+        self._wants_out = "out" in op.wants
+        self._wants_layouts = "layouts" in op.wants
+        self._wants_key = "key" in op.wants
+        self._wants_source = "source" in op.wants
+        # the Specs of a sequence are those of the whole; its kernel works on frames
+        single = not op.sequences or all(spec.layout and spec.layout[0] != "F" for spec in static or ())
+        fixed = bool(static) and single and all(spec.static for spec in static or ())
+        self._fixed = Inferred(tuple(static or ())) if fixed else None
+        self._allocates = op.unsized and count == 1 and not fixed
+        self._known: dict[Any, Kind] = {}
+        self._layouts: dict[Any, tuple[str, ...]] = {}
+
+    def __call__(
+        self, inputs: Sequence[np.ndarray], layouts: Sequence[str], per_sample: Mapping[str, Any], key: int | None,
+        allocate: Allocate, source: Any = "",
+    ) -> tuple[np.ndarray, ...]:  # fmt: skip
+        kind = self._kind(inputs, tuple(layouts))
+        if kind.frames:
+            return self._over_frames(inputs, kind.layouts, per_sample, key, allocate, source)
+        return self._one(kind, inputs, per_sample, key, allocate, source)
+
+    def _kind(self, inputs: Sequence[np.ndarray], layouts: tuple[str, ...]) -> Kind:
+        signature = layouts, *[(x.ndim, x.dtype) for x in inputs]
+        known = self._known.get(signature)
+        if known is None:
+            op = self.op
+            if inputs:
+                op.check_dtype(inputs[0].dtype)
+            if op.layouts:
+                layouts = self.accepted_layouts(layouts, tuple([x.ndim for x in inputs]))
+            known = self._known[signature] = Kind(layouts, bool(op.layouts) and op.frames_of(layouts[0]))
+        return known
+
+    def _over_frames(
+        self, inputs: Sequence[np.ndarray], layouts: Sequence[str], per_sample: Mapping[str, Any], key: int | None,
+        allocate: Allocate, source: Any,
+    ) -> tuple[np.ndarray, ...]:  # fmt: skip
+        """Runs a sequence frame by frame into one block; arguments marked by ``fn.per_frame`` change from frame to frame."""
+        count = len(inputs[0])
+        for name in self.per_frame & per_sample.keys():
+            if len(per_sample[name]) != count:
+                given = count_of(len(per_sample[name]), "value")
+                raise ValueError(f"argument {name!r} has {given} for a sequence of {count_of(count, 'frame')}")
+        if not count:
+            raise ValueError(f"{self.op.title}: the sequence has no frames")
+        inner = tuple([layout[1:] if layout[:1] == "F" else layout for layout in layouts])
+        blocks: list[np.ndarray] = []
+        for frame in range(count):
+            images = [x[frame] if layout[:1] == "F" else x for x, layout in zip(inputs, layouts, strict=True)]
+            values = {name: value[frame] if name in self.per_frame else value for name, value in per_sample.items()}
+
+            def place(
+                output: int, shape: tuple[int, ...], dtype: np.dtype, frame: int = frame, blocks: list[np.ndarray] = blocks
+            ) -> np.ndarray:
+                if blocks and blocks[output].shape[1:] == shape and blocks[output].dtype == dtype:
+                    return blocks[output][frame]
+                return np.empty(shape, dtype)
+
+            results = self._one(self._kind(images, inner), images, values, key, place, source)
+            if not blocks:
+                blocks += [allocate(i, (count, *x.shape), x.dtype) for i, x in enumerate(results)]
+            for block, result in zip(blocks, results, strict=True):
+                if block.shape[1:] != result.shape:
+                    raise ValueError(f"frame {frame} has shape {result.shape}, the first one {block.shape[1:]}")
+                if not np.may_share_memory(block[frame], result):
+                    block[frame] = result
+        return tuple(blocks)
+
+    def _one(
+        self, kind: Kind, inputs: Sequence[np.ndarray], per_sample: Mapping[str, Any], key: int | None,
+        allocate: Allocate, source: Any,
+    ) -> tuple[np.ndarray, ...]:  # fmt: skip
+        op = self.op
+        arguments = dict(self.constants)
+        for name, value in per_sample.items():
+            arguments[name] = value if type(value) in READY else self._converted(name, value)
+        if op.draw_hook is not None:
+            drawn = op.draw_hook(seeds.Key(key or 0), self._specs(inputs, kind.layouts), Args(**arguments))
+            arguments.update(drawn)  # type: ignore[arg-type]
+        if self._wants_out:
+            arguments["out"] = self._out(kind, inputs, arguments, per_sample, allocate)
+        if self._wants_layouts:
+            arguments["layouts"] = kind.layouts
+        if self._wants_key:
+            arguments["key"] = seeds.Key(key or 0)
+        if self._wants_source:
+            arguments["source"] = source
+        result = op.body(*inputs, **arguments)
+        if self.count == 1 and type(result) is np.ndarray:
+            return (result,)
+        return self._as_outputs(result)
+
+    def _converted(self, name: str, value: Any) -> Any:
+        try:
+            return from_sample(self.kinds[name], value)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"argument {name!r}: {error}") from None
+
+    def output_layouts(
+        self, inputs: Sequence[np.ndarray], layouts: Sequence[str], per_sample: Mapping[str, Any]
+    ) -> list[str | None]:
+        """The layouts of the outputs for these inputs; None where the declaration does not say."""
+        first = {
+            name: value[0] if name in self.per_frame and len(value) else value for name, value in per_sample.items()
+        }
+        values = {name: x if type(x) in READY else from_sample(self.kinds[name], x) for name, x in first.items()}
+        if self.op.layouts:
+            layouts = self._kind(inputs, tuple(layouts)).layouts
+        return [spec.layout for spec in self.op.specs(self._specs(inputs, layouts), {**self.constants, **values}, self.count)]
+
+    def accepted_layouts(self, layouts: Sequence[str], ndims: tuple[int, ...]) -> tuple[str, ...]:
+        """The layouts as the kernel sees them: a missing one becomes the first declared one with that number of axes."""
+        signature = (tuple(layouts), ndims)
+        known = self._layouts.get(signature)
+        if known is None:
+            known = self._layouts[signature] = check_layouts(self.op, layouts, ndims)
+        return known
+
+    def _specs(self, inputs: Sequence[np.ndarray], layouts: Sequence[str]) -> tuple[Spec, ...]:
+        return tuple([Spec.exact(x, layout) for x, layout in zip(inputs, layouts, strict=True)])
+
+    def _out(
+        self, kind: Kind, inputs: Sequence[np.ndarray], arguments: Mapping[str, Any], per_sample: Mapping[str, Any],
+        allocate: Allocate,
+    ) -> Any:  # fmt: skip
+        if self._allocates:
+            return lambda shape, dtype: allocate(0, tuple(shape), np.dtype(dtype))
+        inferred = self._fixed or self._output_specs(kind, inputs, arguments, per_sample)
+        if inferred.static:
+            if self.count == 1:
+                return allocate(0, inferred.first.shape, inferred.first.dtype)
+            return tuple(allocate(index, spec.shape, spec.dtype) for index, spec in enumerate(inferred.specs))
+        if self.count == 1:
+            return lambda shape, dtype: allocate(0, tuple(shape), np.dtype(dtype))
+        return tuple(
+            lambda shape, dtype, index=index: allocate(index, tuple(shape), np.dtype(dtype))
+            for index in range(self.count)
+        )
+
+    def _output_specs(
+        self, kind: Kind, inputs: Sequence[np.ndarray], arguments: Mapping[str, Any], per_sample: Mapping[str, Any]
+    ) -> "Inferred":
+        """What the declaration says of the outputs, kept by the inputs' shapes where no changing argument has a part in it."""
+        op = self.op
+        changing = per_sample or op.drawn
+        if changing and kind.depends:
+            return Inferred(op.specs(self._specs(inputs, kind.layouts), arguments, self.count))
+        shapes = tuple([x.shape for x in inputs])
+        known = kind.specs.get(shapes)
+        if known is None:
+            specs = self._specs(inputs, kind.layouts)
+            if not changing:
+                known = Inferred(op.specs(specs, arguments, self.count))
+            else:
+                # Where the answer is complete without the arguments that change, it is the same for every value of them.
+                unknown = dict.fromkeys([*per_sample, *op.drawn], UNKNOWN)
+                known = Inferred(op.specs(specs, {**arguments, **unknown}, self.count))
+                if not known.static:
+                    kind.depends = True
+                    return Inferred(op.specs(specs, arguments, self.count))
+            if len(kind.specs) >= KEPT_SPECS:
+                kind.specs.clear()
+            kind.specs[shapes] = known
+        return known
+
+    def _as_outputs(self, result: Any) -> tuple[np.ndarray, ...]:
+        if self.count == 1:
+            return (np.asarray(result),)
+        if self.count == 0:
+            return ()
+        outputs = tuple(np.asarray(item) for item in result)
+        assert len(outputs) == self.count, f"{self.op.title} returned {len(outputs)} outputs instead of {self.count}"
+        return outputs
+
+
+def run_whole(
+    op: "OpDef",
+    constants: Mapping[str, Any],
+    nodes: Mapping[str, Sequence[Any]],
+    inputs: Sequence[Any],
+    batch: BatchCall,
+    count: int,
+) -> list[Any]:
+    """One call of an operator on a whole batch; an entry an output, each a dense array or a list of samples."""
+    defaults = {name: param.default for name, param in op.arguments.items() if not param.required}
+    arguments = {**defaults, **constants}
+    for name, samples in nodes.items():
+        kind = op.arguments[name].kind
+        arguments[name] = [from_sample(kind, sample) for sample in samples]
+    if op.batch_hook is not None:
+        return list(op.batch_hook(*inputs, **arguments, batch=batch))
+    if "key" in op.wants:
+        arguments["key"] = [seeds.Key(key) for key in batch.keys]
+    if "layouts" in op.wants:
+        arguments["layouts"] = tuple(batch.layouts)
+    result = op.body(*[list(samples) for samples in inputs], **arguments)
+    outputs = [result] if count == 1 else list(result or ())
+    return [list(values) if not isinstance(values, np.ndarray) else values for values in outputs]

@@ -1,0 +1,129 @@
+"""Arguments as Python values: what users give, and what a sample of a node gives."""
+
+import enum
+import operator as _operator
+import typing
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import numpy as np
+
+from pipeflow import types
+from pipeflow.declare.vocabulary import Param, Role
+
+
+def describe_kind(param: Param) -> str:
+    """What a parameter accepts, in words."""
+    words = {
+        "ints": "an integer or a list of integers", "floats": "a number or a list of numbers", "dtype": "a type",
+        "layout": "a layout string", bool: "a bool", int: "an integer", float: "a number", str: "a string",
+    }  # fmt: skip
+    if typing.get_origin(param.kind) is Literal:
+        text = " or ".join(repr(choice) for choice in typing.get_args(param.kind))
+    else:
+        text = str(words.get(param.kind) or getattr(param.kind, "__name__", param.kind))
+    return text + (", or one value per sample" if param.role is Role.ARG else "")
+
+
+def convert(kind: Any, value: Any) -> Any:
+    """A constant argument in the form its kernel wants; TypeError or ValueError says what is accepted."""
+    if kind is not Any and ((isinstance(value, np.ndarray) and value.ndim == 0) or isinstance(value, np.generic)):
+        value = value.item()
+    if isinstance(value, types.ScalarConstant):
+        value = value.value
+    if kind is bool:
+        if isinstance(value, bool) or (isinstance(value, int) and value in (0, 1)):
+            return bool(value)
+        raise TypeError(f"must be a bool, got {type(value).__name__} {value!r}")
+    if kind is int:
+        return _integer(value)
+    if kind is float:
+        return _number(value)
+    if kind == "ints":
+        return tuple(_integer(item) for item in _sequence(value, "an integer or a list of integers"))
+    if kind == "floats":
+        return tuple(_number(item) for item in _sequence(value, "a number or a list of numbers"))
+    if kind is str:
+        if isinstance(value, str):
+            return value
+        raise TypeError(f"must be a string, got {type(value).__name__} {value!r}")
+    if kind == "dtype":
+        return types.as_dtype(value)
+    if kind == "layout":
+        return types.check_layout(value)
+    if typing.get_origin(kind) is Literal:
+        choices = typing.get_args(kind)
+        if value not in choices:
+            raise ValueError(f"must be {' or '.join(map(repr, choices))}, got {value!r}")
+        return value
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        try:
+            return kind(value)
+        except ValueError:
+            names = ", ".join(repr(member) for member in kind)
+            raise ValueError(f"must be one of {names}, got {value!r}") from None
+    if isinstance(kind, type) and hasattr(kind, "of"):
+        return kind.of(value)
+    if (kind is Callable or typing.get_origin(kind) is Callable) and not callable(value):
+        raise TypeError(f"must be callable, got {type(value).__name__} {value!r}")
+    return value
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+        raise TypeError(f"must be an integer, got {type(value).__name__} {value!r}")
+    return _operator.index(value)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, (bool, str)) or (
+        not hasattr(type(value), "__float__") and not hasattr(type(value), "__index__")
+    ):
+        raise TypeError(f"float() argument must be a number, not {type(value).__name__} {value!r}")
+    return float(value)
+
+
+def _sequence(value: Any, accepted: str) -> list[Any]:
+    if isinstance(value, np.ndarray):
+        return value.ravel().tolist()
+    if isinstance(value, (list, tuple, range)):
+        return [
+            inner
+            for item in value
+            for inner in (_sequence(item, accepted) if isinstance(item, (list, tuple)) else [item])
+        ]
+    if isinstance(value, Iterable):
+        raise TypeError(f"must be {accepted}, got {type(value).__name__} {value!r}")
+    return [value]
+
+
+def from_sample(kind: Any, array: Any) -> Any:
+    """A per-sample argument, a small array, in the form its kernel wants."""
+    if kind == "ints":
+        return tuple(int(item) for item in np.ravel(array).tolist())
+    if kind == "floats":
+        return tuple(float(item) for item in np.ravel(array).tolist())
+    if kind in (bool, int, float) or (isinstance(kind, type) and issubclass(kind, enum.Enum)):
+        if np.size(array) != 1:
+            raise ValueError(f"must be one number per sample, got shape {np.shape(array)}")
+        number = array.item() if isinstance(array, (np.ndarray, np.generic)) else array
+        return kind(number)
+    return array
+
+
+READY = frozenset({bool, int, float, tuple, str})  # what a per-sample argument is once it is converted
+
+
+def column_values(kind: Any, values: np.ndarray) -> list[Any] | None:
+    """The per-sample arguments of a whole batch in the form the kernels want; None where they have to be looked at one by one."""
+    try:
+        if values.dtype.kind not in "biuf":
+            return None
+        if kind in ("ints", "floats"):
+            number = int if kind == "ints" else float
+            return [tuple([number(x) for x in row]) for row in values.reshape(len(values), -1).tolist()]
+        if kind in (bool, int, float) and values.size == len(values):
+            return [kind(x) for x in values.reshape(-1).tolist()]
+    except (ValueError, OverflowError):
+        pass  # a nan that should be an integer: its own sample reports it
+    return None

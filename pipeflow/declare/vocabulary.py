@@ -1,0 +1,299 @@
+"""The words of a declaration: annotations of parameters, Specs of outputs, traits."""
+
+import dataclasses
+import enum
+import inspect
+import types as _python_types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
+
+import numpy as np
+
+from pipeflow import types
+from pipeflow.errors import count_of
+from pipeflow.tensors import Collector, Take
+
+T = TypeVar("T")
+
+
+class Role(enum.Enum):
+    """What a parameter of a declaration is for."""
+
+    INPUT = "input"
+    ARG = "arg"
+    STATIC = "static"
+    DRAWN = "drawn"
+    HIDDEN = "hidden"
+
+
+Sample = Annotated[np.ndarray, Role.INPUT]
+Arg = Annotated[T, Role.ARG]
+Drawn = Annotated[T, Role.DRAWN]
+Out = Annotated[Any, Role.HIDDEN]
+Ints = Annotated[tuple[int, ...], "ints"]
+Floats = Annotated[tuple[float, ...], "floats"]
+DType = Annotated[np.dtype, "dtype"]
+Layout = Annotated[str, "layout"]
+HIDDEN = frozenset({"out", "layouts", "key", "source"})
+REQUIRED = inspect.Parameter.empty
+
+
+class UnknownValue(Exception):
+    """A decision was asked of a value that is known only when the pipeline runs."""
+
+
+class _Unknown:
+    """A dimension or argument that is not known yet: arithmetic on it is unknown, decisions on it are impossible."""
+
+    def _same(self, *_: Any) -> "_Unknown":
+        return self
+
+    def _refuse(self, *_: Any) -> Any:
+        raise UnknownValue
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __rfloordiv__ = _same
+    __truediv__ = __rtruediv__ = __mod__ = __rmod__ = __neg__ = __abs__ = __round__ = __pow__ = _same
+    __lt__ = __le__ = __gt__ = __ge__ = __int__ = __index__ = __float__ = __bool__ = __iter__ = __len__ = (
+        __getitem__
+    ) = _refuse
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+    def __reduce__(self) -> str:
+        return "UNKNOWN"
+
+
+UNKNOWN = _Unknown()
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What is known of one output: shape (None: not even the number of axes), dtype and layout (None: not known)."""
+
+    shape: Any = None
+    dtype: Any = None
+    layout: Any = None  # a string where it is known
+
+    def __post_init__(self) -> None:
+        if self.shape is not None and self.shape is not UNKNOWN:
+            dims = tuple(None if dim is None or dim is UNKNOWN else int(dim) for dim in self.shape)
+            object.__setattr__(self, "shape", dims)
+        elif self.shape is UNKNOWN:
+            object.__setattr__(self, "shape", None)
+        if self.dtype is UNKNOWN:
+            object.__setattr__(self, "dtype", None)
+        elif self.dtype is not None and not isinstance(self.dtype, np.dtype):
+            object.__setattr__(self, "dtype", types.as_dtype(self.dtype))
+
+    @classmethod
+    def exact(cls, array: np.ndarray, layout: str) -> "Spec":
+        """The Spec of an array; made for every sample of some operators, so nothing is checked again."""
+        spec = object.__new__(cls)
+        spec.__dict__.update(shape=array.shape, dtype=array.dtype, layout=layout)
+        return spec
+
+    @property
+    def ndim(self) -> int | None:
+        """The number of axes where it is known."""
+        return None if self.shape is None else len(self.shape)
+
+    @property
+    def static(self) -> bool:
+        """Whether shape and dtype are fully known."""
+        return self.shape is not None and None not in self.shape and self.dtype is not None
+
+    def open(self) -> "Spec":
+        """This Spec with UNKNOWN in place of None, the form that ``infer`` functions see."""
+        spec = object.__new__(Spec)
+        shape = UNKNOWN if self.shape is None else tuple(UNKNOWN if dim is None else dim for dim in self.shape)
+        object.__setattr__(spec, "shape", shape)
+        object.__setattr__(spec, "dtype", UNKNOWN if self.dtype is None else self.dtype)
+        object.__setattr__(spec, "layout", self.layout)
+        return spec
+
+    def __str__(self) -> str:
+        shape = (
+            "?" if self.shape is None else "x".join("?" if dim is None else str(dim) for dim in self.shape) or "scalar"
+        )
+        parts = [str(self.dtype or "?"), shape] + ([self.layout] if self.layout else [])
+        return " ".join(parts)
+
+
+class OutputSpec(Spec):
+    """What a Python function promises of one output: ``Spec(np.uint8, (None, None, 3), "HWC")``; None is anything."""
+
+    def __init__(self, dtype: Any = None, shape: Any = None, layout: str | None = None) -> None:
+        super().__init__(shape, dtype, types.check_layout(layout) if layout is not None else None)
+        if self.layout and self.shape is not None and len(self.layout) != len(self.shape):
+            raise ValueError(f"layout {self.layout!r} has {len(self.layout)} axes and shape {self.shape} has {self.ndim}")
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The promised outputs of a Python function, with names where it returns a dict, dataclass or named tuple."""
+
+    specs: tuple[Spec, ...]
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, value: Any) -> "Outputs":
+        """The promise that a user wrote as a Spec or type, a list or dict of them, or a dataclass or NamedTuple."""
+        if isinstance(value, Outputs):
+            return value
+        if isinstance(value, Mapping):
+            return cls(tuple(_promised(item) for item in value.values()), tuple(map(_identifier, value)))
+        if isinstance(value, type) and (dataclasses.is_dataclass(value) or hasattr(value, "_fields")):
+            hints = typing.get_type_hints(value, include_extras=True)
+            marks = [[x for x in typing.get_args(hint) if isinstance(x, Spec)] for hint in hints.values()]
+            return cls(tuple(_promised(found[0] if found else None) for found in marks), tuple(hints))
+        if isinstance(value, (list, tuple)):
+            return cls(tuple(map(_promised, value)))
+        return cls((_promised(value),))
+
+    def check_count(self, num_outputs: int) -> None:
+        """Refuses another number of outputs than the one that is given beside it."""
+        if num_outputs not in (1, len(self.specs)):
+            raise ValueError(f"outputs has {count_of(len(self.specs), 'entry', 'entries')} and num_outputs is {num_outputs}")
+
+
+def _promised(value: Any) -> Spec:
+    if isinstance(value, Spec):
+        return Spec(value.shape, value.dtype, value.layout)
+    return Spec(None, None if value is None else types.as_dtype(value))
+
+
+def _identifier(name: Any) -> str:
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ValueError(f"the name of an output must be an identifier, got {name!r}")
+    return name
+
+
+class NamedOutputs(tuple):
+    """Outputs by position, by attribute and by name: ``images, labels = out``, ``out.images``, ``out["images"]``."""
+
+    names: tuple[str, ...]
+
+    def __new__(cls, values: Iterable[Any], names: tuple[str, ...]) -> "NamedOutputs":
+        outputs = super().__new__(cls, values)
+        outputs.names = names
+        return outputs
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "names" or name.startswith("__") or name not in self.names:
+            raise AttributeError(f"there is no output {name!r}; there are {', '.join(self.names)}")
+        return tuple.__getitem__(self, self.names.index(name))
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, str):
+            return super().__getitem__(key)
+        if key not in self.names:
+            raise KeyError(f"there is no output {key!r}; there are {', '.join(self.names)}")
+        return super().__getitem__(self.names.index(key))
+
+    def __reduce__(self) -> Any:
+        return NamedOutputs, (tuple(self), self.names)
+
+
+class Args(_python_types.SimpleNamespace):
+    """Argument values by name, as ``infer``, ``draw`` and ``check`` see them."""
+
+
+@dataclass(frozen=True)
+class Param:
+    """One parameter of a declaration."""
+
+    name: str
+    role: Role
+    kind: Any
+    default: Any = REQUIRED
+    variadic: bool = False
+    positional: bool = False  # an argument, not data, that may also be given by position
+
+    @property
+    def required(self) -> bool:
+        """Whether the caller must give it."""
+        return self.default is REQUIRED and not self.variadic
+
+
+@dataclass(frozen=True)
+class Traits:
+    """How a step of this operator wants to be run; may depend on its static arguments.
+
+    ``ordered`` steps see the batches one after another; ``user_code`` may keep or change what it is given; ``pure`` ones
+    may be merged when equal and dropped when unused. One that is ``by_batch_size`` counts the samples of its branch;
+    ``processes`` ones run in worker processes. A batch call of one with ``rows`` is the same as a call for each row.
+    """
+
+    granularity: Literal["sample", "batch"] = "sample"
+    ordered: bool = False
+    pure: bool = True
+    user_code: bool = False
+    by_batch_size: bool = False
+    processes: bool = False
+    rows: bool = False
+
+
+@dataclass(frozen=True)
+class WorkerCall:
+    """What of a step runs in a worker process; ``function`` travels by pickle.
+
+    It is called with ``key, *inputs`` of one sample and returns a tuple of arrays; with ``whole`` with a list of such
+    rows, and returns for every output a list of arrays.
+    """
+
+    function: Callable[..., Any]
+    name: str
+    whole: bool = False
+
+
+class Node:
+    """Marks values that stand for a batch in a graph; graph.DataNode is the only subclass."""
+
+    __slots__ = ()
+
+
+class BatchCall:
+    """What an operator that works on whole batches is told beside its inputs and arguments.
+
+    ``draw_keys`` makes the keys of the samples, when they are asked for. ``take(nbytes)`` gives memory that belongs to the
+    batch. ``current`` is the sample that is being worked on, so that an exception can be blamed on it (-1: on none).
+    """
+
+    __slots__ = ("current", "draw_keys", "hints", "layouts", "size", "sources", "take")
+
+    def __init__(
+        self,
+        size: int,
+        draw_keys: Callable[[], Any],
+        layouts: Sequence[str],
+        take: Take,
+        hints: Sequence[int] = (),
+        sources: Any = None,
+    ) -> None:
+        self.size = size
+        self.draw_keys = draw_keys
+        self.layouts = layouts
+        self.take = take
+        self.hints = hints
+        self.sources = sources
+        self.current = -1
+
+    @property
+    def keys(self) -> Any:
+        """The keys of the samples."""
+        return self.draw_keys()
+
+    def collector(self, output: int) -> Collector:
+        """Gathers the samples of one output into memory of the batch."""
+        return Collector(self.size, self.take, self.hints[output] if output < len(self.hints) else 0)
+
+
+# Accepted everywhere; what is not in NO_EFFECT has a test of its effect.
+UNIVERSAL = ("name", "device", "preserve", "bytes_per_sample_hint", "on_error")
+NO_EFFECT = {
+    "cuda_stream": "there is no CUDA stream on the CPU; the GPU backend makes its own",
+    "use_copy_kernel": "the copy to the GPU always goes through one pinned staging block",
+}
