@@ -239,7 +239,7 @@ def _bounding(run: Statistics) -> StepFigures | None:
     if inside and sum(step.seconds for step in inside) >= FULL * run.seconds * run.threads:
         return largest(inside)
     keeping = [step for step in inside if keeps_interpreter(run, step)]
-    if sum(step.kept or 0.0 for step in keeping) >= FULL * run.seconds:
+    if sum(step.busy for step in keeping) >= FULL * run.seconds:  # the interpreter is never free for another thread
         return largest(keeping)
     return None
 
