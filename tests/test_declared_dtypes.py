@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from pipeflow import declare, errors, types
+from pipeflow.declare import opdef
 
 
 @pytest.fixture
 def only_floats(monkeypatch):
-    monkeypatch.setattr(declare, "registry", {})
+    monkeypatch.setattr(opdef, "registry", {})
 
     @declare.operator("twice", dtypes="uint8 float")
     def twice(x: declare.Sample, /) -> declare.Sample:

@@ -7,6 +7,7 @@ import pytest
 from readers import records
 
 from pipeflow import fn, pipeline_def, tfrecord
+from pipeflow.declare import opdef
 from pipeflow.operators.readers.reader import reader
 
 
@@ -214,9 +215,7 @@ def test_webdataset_has_one_output_an_extension(tmp_path):
 
 def test_a_new_reader_is_two_methods(monkeypatch):
     """`__len__` and `fetch` make a reader; the order's arguments come with the declaration."""
-    from pipeflow import declare
-
-    monkeypatch.setattr(declare, "registry", dict(declare.registry))
+    monkeypatch.setattr(opdef, "registry", dict(opdef.registry))
 
     @reader("readers.squares", outputs=2)
     class Squares:
@@ -233,7 +232,7 @@ def test_a_new_reader_is_two_methods(monkeypatch):
 
     @pipeline_def(batch_size=3, num_threads=1)
     def define():
-        number, square = declare.find("readers.squares")(count=7, num_shards=2, shard_id=1)
+        number, square = opdef.find("readers.squares")(count=7, num_shards=2, shard_id=1)
         return number, square
 
     numbers, squares = samples(define().run())
