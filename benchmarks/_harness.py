@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import perf_counter, sleep
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
@@ -126,6 +127,28 @@ def machine() -> dict[str, Any]:
     }
 
 
+def settle(longest: float = 1.0, share: float = 0.1) -> None:
+    """Waits until the machine rests: pipelines go on making batches for a while after their turn, in that of the next side."""
+    begun = perf_counter()
+    while perf_counter() - begun < longest:
+        before = _busy_seconds()
+        if before is None:
+            return
+        sleep(0.1)
+        after = _busy_seconds()
+        if after is None or after - before <= share * 0.1:
+            return
+
+
+def _busy_seconds() -> float | None:
+    """Seconds that all processors together have been busy, where the system says so."""
+    try:
+        fields = [int(number) for number in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
+    except (OSError, IndexError, ValueError):
+        return None
+    return (sum(fields[:3]) + sum(fields[5:8])) / os.sysconf("SC_CLK_TCK")
+
+
 def measure(
     script: str,
     sides: Sequence[Side],
@@ -148,6 +171,7 @@ def measure(
                 worker.ask({"run": case})  # warm-up: compiles, fills queues and caches
             for _ in range(repetitions):
                 for worker in ready:
+                    settle()
                     rows[worker.name].append(worker.ask({"run": case}))
             results[case] = rows
     finally:
