@@ -16,19 +16,18 @@ from pipeflow.backends.device_memory import OTHER, offsets
 from pipeflow.device_calls import View
 from pipeflow.device_runtime import DeviceArray, Runtime
 from pipeflow.errors import OutOfRange, RaggedBatch
-from pipeflow.tensors import Shape, TensorCPU, TensorListCPU
+from pipeflow.tensors import Described, Shape, TensorCPU, TensorListCPU, fitting_layout
 
 LEGACY_DEFAULT = 1  # CUDA's names of streams in DLPack and in the array interface
 
 
-class TensorGPU:
+class TensorGPU(Described):
     """One sample, or a dense batch, in device memory."""
 
     __slots__ = ("_array", "_layout", "_runtime", "_sample", "_source_info")
     _runtime: Runtime
     _sample: DeviceArray | None  # of a pipeline, or else
     _array: Any  # the user's own
-    _layout: str
     _source_info: str
 
     def __init__(self, data: Any, layout: str | None = None, *, source_info: str = "") -> None:
@@ -73,16 +72,9 @@ class TensorGPU:
         """The number of axes."""
         return len(self._shape)
 
-    def layout(self) -> str:
-        """The layout, "" when there is none."""
-        return self._layout
-
     def set_layout(self, layout: str | None) -> None:
         """Names the axes; the number of letters must be the number of axes."""
-        text = types.check_layout(layout)
-        if text and len(text) != self.ndim:
-            raise ValueError(f"layout {text!r} has {len(text)} axes and the data has {self.ndim}")
-        self._layout = text
+        self._layout = fitting_layout(layout, self.ndim)
 
     def device_id(self) -> int:
         """The number of the GPU."""
@@ -91,14 +83,6 @@ class TensorGPU:
     def source_info(self) -> str:
         """Where the sample came from: a file name, or "" when it is not known."""
         return self._source_info
-
-    def get_property(self, key: str) -> Any:
-        """The layout or the source_info by name."""
-        if key == "layout":
-            return self._layout
-        if key == "source_info":
-            return self._source_info
-        raise RuntimeError(f"unsupported property key: {key}; there are 'layout' and 'source_info'")
 
     def data_ptr(self) -> int:
         """The address of the first element. It is valid for work on streams that waited for this batch."""
@@ -201,7 +185,7 @@ def download(runtime: Runtime, samples: Sequence[DeviceArray]) -> list[np.ndarra
     return arrays
 
 
-class TensorListGPU:
+class TensorListGPU(Described):
     """A batch in device memory: samples of any shapes with one type and number of axes."""
 
     __slots__ = ("_dense", "_dtype", "_layout", "_ndim", "_runtime", "_samples", "_source_info", "_wrapped")
@@ -211,7 +195,6 @@ class TensorListGPU:
     _dense: TensorGPU | None
     _dtype: np.dtype
     _ndim: int
-    _layout: str
     _source_info: Sequence[str] | None
 
     def __init__(self, data: Any = (), layout: str | None = None, *, source_info: Sequence[str] | None = None) -> None:
@@ -297,16 +280,9 @@ class TensorListGPU:
         """The number of axes of a sample."""
         return self._ndim
 
-    def layout(self) -> str:
-        """The layout of a sample, "" when there is none."""
-        return self._layout
-
     def set_layout(self, layout: str | None) -> None:
         """Names the axes of the samples."""
-        text = types.check_layout(layout)
-        if text and self._samples and len(text) != self._ndim:
-            raise ValueError(f"layout {text!r} has {len(text)} axes and the data has {self._ndim}")
-        self._layout = text
+        self._layout = fitting_layout(layout, self._ndim) if self._samples else types.check_layout(layout)
 
     def device_id(self) -> int:
         """The number of the GPU."""
@@ -316,14 +292,6 @@ class TensorListGPU:
         """Where the samples came from (or sample ``index``): file names, "" where it is not known."""
         known = self._source_info if self._source_info is not None else [""] * len(self)
         return [str(item) for item in known] if index is None else str(known[index])
-
-    def get_property(self, key: str) -> Any:
-        """The layout or the source_info by name."""
-        if key == "layout":
-            return self._layout
-        if key == "source_info":
-            return self.source_info()
-        raise RuntimeError(f"unsupported property key: {key}; there are 'layout' and 'source_info'")
 
     def is_dense_tensor(self) -> bool:
         """Whether all samples have the same shape."""

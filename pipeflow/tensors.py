@@ -147,7 +147,30 @@ def _values(array: np.ndarray, indent: str = "    ") -> str:
     return np.array2string(array, threshold=64, edgeitems=2, prefix=indent)
 
 
-class TensorCPU:
+class Described:
+    """What samples and batches on every device say of themselves beside their numbers."""
+
+    __slots__ = ()
+    _layout: str
+
+    def layout(self) -> str:
+        """The layout of a sample, "" when there is none."""
+        return self._layout
+
+    def source_info(self) -> Any:
+        """Where the data came from."""
+        raise NotImplementedError
+
+    def get_property(self, key: str) -> Any:
+        """The layout or the source_info by name."""
+        if key == "layout":
+            return self._layout
+        if key == "source_info":
+            return self.source_info()
+        raise RuntimeError(f"unsupported property key: {key}; there are 'layout' and 'source_info'")
+
+
+class TensorCPU(Described):
     """One sample in CPU memory."""
 
     __slots__ = ("_layout", "_source_info", "array")
@@ -174,13 +197,9 @@ class TensorCPU:
         """The number of axes."""
         return _CallableInt(self.array.ndim)
 
-    def layout(self) -> str:
-        """The layout, "" when there is none."""
-        return self._layout
-
     def set_layout(self, layout: str | None) -> None:
         """Names the axes; the number of letters must be the number of axes."""
-        self._layout = _fitting_layout(layout, self.array.ndim)
+        self._layout = fitting_layout(layout, self.array.ndim)
 
     def data_ptr(self) -> int:
         """The address of the first element."""
@@ -218,14 +237,6 @@ class TensorCPU:
         """Where the sample came from: a file name, or "" when it is not known."""
         return self._source_info
 
-    def get_property(self, key: str) -> Any:
-        """The layout or the source_info by name."""
-        if key == "layout":
-            return self._layout
-        if key == "source_info":
-            return self._source_info
-        raise RuntimeError(f"unsupported property key: {key}; there are 'layout' and 'source_info'")
-
     @property
     def __array_interface__(self) -> dict[str, Any]:
         return self.array.__array_interface__
@@ -247,7 +258,8 @@ class TensorCPU:
         )
 
 
-def _fitting_layout(layout: str | None, ndim: int) -> str:
+def fitting_layout(layout: str | None, ndim: int) -> str:
+    """A layout that has one letter for every axis."""
     text = types.check_layout(layout)
     if text and len(text) != ndim:
         raise ValueError(f"layout {text!r} has {len(text)} axes and the data has {ndim}")
@@ -270,7 +282,7 @@ def copy_out(array: np.ndarray, destination: Any) -> None:
     np.copyto(np.asarray(Lease(target, deque(maxlen=0))), source)
 
 
-class TensorListCPU:
+class TensorListCPU(Described):
     """A batch in CPU memory: one dense block, or a table of samples of any shapes with one type and number of axes."""
 
     __slots__ = ("_dense", "_dtype", "_layout", "_ndim", "_samples", "_source_info", "key")
@@ -412,13 +424,9 @@ class TensorListCPU:
         """The number of axes of a sample."""
         return _CallableInt(self._ndim)
 
-    def layout(self) -> str:
-        """The layout of a sample, "" when there is none."""
-        return self._layout
-
     def set_layout(self, layout: str | None) -> None:
         """Names the axes of the samples."""
-        self._layout = _fitting_layout(layout, self._ndim) if len(self) else types.check_layout(layout)
+        self._layout = fitting_layout(layout, self._ndim) if len(self) else types.check_layout(layout)
 
     def data_ptr(self) -> int:
         """The address of the first element of the dense batch."""
@@ -459,14 +467,6 @@ class TensorListCPU:
         """Where the samples came from (or sample ``index``): file names, "" where it is not known."""
         known = self._source_info if self._source_info is not None else [""] * len(self)
         return [str(item) for item in known] if index is None else str(known[self._position(index)])
-
-    def get_property(self, key: str) -> Any:
-        """The layout or the source_info by name."""
-        if key == "layout":
-            return self._layout
-        if key == "source_info":
-            return self.source_info()
-        raise RuntimeError(f"unsupported property key: {key}; there are 'layout' and 'source_info'")
 
     @staticmethod
     def broadcast(tensor: TensorCPU, num_samples: int) -> "TensorListCPU":

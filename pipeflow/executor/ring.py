@@ -544,7 +544,27 @@ class Executor:
         return min(can, default=float("inf")) - unread
 
     def claim(self) -> _Task | None:
-        """The oldest work that nobody has."""
+        """Takes the oldest work that nobody has."""
+        batch = self._unclaimed()
+        if batch is None:
+            return None
+        begin = end = 0
+        if self.plan.stages[batch.stage].kind == "sample":
+            begin = batch.cursor
+            chunk = self.stages[batch.stage].chunk(batch.size - begin, self.options.num_threads)
+            batch.cursor = end = min(begin + chunk, batch.size)
+        else:
+            batch.claimed = True
+        self._running += 1
+        if self._running > self.measures.peak:
+            self.measures.peak = self._running
+        # More than one thread can do: each that takes something wakes the next. To look costs a tenth of waking for nothing.
+        if self.crew.idle and self._unclaimed() is not None:
+            self._work.notify()
+        return _Task(batch, begin, end)
+
+    def _unclaimed(self) -> BatchRun | None:
+        """The batch with the oldest work that nobody has."""
         passed = len(self.plan.stages)  # the stage that every earlier batch has reached
         waiting = None  # the oldest batch whose copy from the device is not done: a thread waits for it if there is nothing else
         for batch in self._ring:
@@ -553,46 +573,13 @@ class Executor:
             stage = self.plan.stages[batch.stage]
             if stage.kind == "sample":
                 if batch.cursor < batch.size:
-                    left = batch.size - batch.cursor
-                    begin = batch.cursor
-                    batch.cursor += self.stages[batch.stage].chunk(left, self.options.num_threads)
-                    batch.cursor = min(batch.cursor, batch.size)
-                    self._began_work()
-                    return _Task(batch, begin, batch.cursor)
+                    return batch
             elif stage.kind == "arrival" and not batch.claimed and not self.stages[batch.stage].ready(batch):
                 waiting = waiting or batch
             elif not batch.claimed and (not stage.ordered or passed > batch.stage):
-                batch.claimed = True
-                self._began_work()
-                return _Task(batch, 0, 0)
+                return batch
             passed = min(passed, batch.stage)
-        if waiting is not None:
-            waiting.claimed = True
-            self._began_work()
-            return _Task(waiting, 0, 0)
-        return None
-
-    def _began_work(self) -> None:
-        self._running += 1
-        if self._running > self.measures.peak:
-            self.measures.peak = self._running
-        if self.crew.idle and self._has_work():
-            self._work.notify()  # more than one thread can do: each that takes something wakes the next
-
-    def _has_work(self) -> bool:
-        """Whether ``claim`` would find something; asking costs a tenth of waking a thread that finds nothing."""
-        passed = len(self.plan.stages)
-        for batch in self._ring:
-            if batch.done:
-                continue
-            stage = self.plan.stages[batch.stage]
-            if stage.kind == "sample":
-                if batch.cursor < batch.size:
-                    return True
-            elif not batch.claimed and (stage.kind == "arrival" or not stage.ordered or passed > batch.stage):
-                return True
-            passed = min(passed, batch.stage)
-        return False
+        return waiting
 
     def _drop(self) -> None:
         """Empties the ring; waits for what is running, so that no source is used by two."""
