@@ -63,6 +63,10 @@ def test_the_length_counts_the_last_incomplete_sample():
     lengths = {(30, 0.1): 3, (5, 0.5): 3, (10, 0.33): 4, (3, 1.5): 5, (3000, 0.3): 900, (1, 0.1): 1, (0, 2.0): 0}
     for (length, scale), expected in lengths.items():
         assert len(fn.audio_resample(np.zeros(length, np.float32), scale=scale)) == expected
+    # Ratios of larger integers are no exact fractions here; 1111 * (1118 / 1111) is 1118.0000000000002 in binary.
+    for length, wanted in ((1111, 1118), (1083, 2167), (1126, 2253)):
+        assert len(fn.audio_resample(np.zeros(length, np.float32), scale=wanted / length)) == wanted
+        assert len(fn.audio_resample(np.zeros(length + 1, np.float32), scale=wanted / length)) > wanted
 
 
 @pytest.mark.parametrize(("up", "down"), [(2, 1), (3, 2), (320, 441), (1, 3)])
@@ -139,6 +143,16 @@ def test_a_factor_of_one_changes_nothing(noise):
     np.testing.assert_array_equal(fn.audio_resample(noise, scale=1.0), noise)
     whole = (noise * 1000).astype(np.int16)
     np.testing.assert_array_equal(fn.audio_resample(whole, in_rate=8000, out_rate=8000), whole)
+
+
+def test_a_factor_of_one_converts_the_type():
+    """The same rate in another type is scaled by the full scales: 16384 of 32767 is a half."""
+    stored = np.array([0, 16384, -32767, 32767], np.int16)
+    found = fn.audio_resample(stored, scale=1.0, dtype=types.FLOAT)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, stored / 32767, atol=1e-6)
+    back = fn.audio_resample(found, out_length=4, dtype=types.INT16)
+    np.testing.assert_array_equal(back, stored)
 
 
 def test_the_factor_may_differ_from_sample_to_sample(noise):

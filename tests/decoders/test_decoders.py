@@ -171,6 +171,15 @@ def test_palette_with_transparency_keeps_its_alpha_as_stored():
     assert decode(data).shape == RGB.shape
 
 
+def test_a_colour_that_stands_for_transparency_becomes_an_alpha_channel():
+    """A PNG may name one colour as transparent: its pixels get alpha 0 in ANY_DATA, all others 255."""
+    data = pillow(RGB, "PNG", transparency=(250, 20, 10))
+    expected = np.dstack([RGB, np.where((RGB == [250, 20, 10]).all(-1), 0, 255)])
+    np.testing.assert_array_equal(decode(data, output_type=types.ANY_DATA), expected)
+    assert fn.peek_image_shape(bytes_of(data), image_type=types.ANY_DATA).tolist() == list(expected.shape)
+    np.testing.assert_array_equal(decode(data), RGB)
+
+
 def test_a_jpeg_is_decoded_into_the_callers_memory():
     """No copy lies between the decoder and the batch."""
     given = []

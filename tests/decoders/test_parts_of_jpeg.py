@@ -22,10 +22,20 @@ def encoded(picture=PICTURE, **options):
     return np.frombuffer(file.getvalue(), np.uint8)
 
 
+def with_restarts_stated_first(data):
+    """The same file, its restart interval before the frame's header, where the format allows it as well."""
+    data = data.tobytes()
+    interval, frame = data.index(b"\xff\xdd\0\4"), data.index(b"\xff\xc0")
+    assert frame < interval
+    moved = data[:frame] + data[interval : interval + 6] + data[frame:interval] + data[interval + 6 :]
+    return np.frombuffer(moved, np.uint8)
+
+
 FILES = {
     "4:4:4": encoded(subsampling=0), "4:2:2": encoded(subsampling=1), "4:2:0": encoded(subsampling=2),
     "gray": encoded(PICTURE[..., 0]), "progressive": encoded(progressive=True), "optimized": encoded(optimize=True),
     "restarts": encoded(restart_marker_rows=1),
+    "restarts stated first": with_restarts_stated_first(encoded(restart_marker_rows=1)),
 }  # fmt: skip
 
 
@@ -51,7 +61,7 @@ def test_only_what_is_needed_is_decoded(name, monkeypatch):
 
     monkeypatch.setattr(images.simplejpeg, "decode_jpeg", watched)
     fn.decoders.image_slice(FILES[name], start=(0, 0), shape=(50, 90), axes=(0, 1))
-    rows = 203 if name in ("progressive", "restarts") else 66
+    rows = 203 if name == "progressive" or "restarts" in name else 66
     assert sizes == [rows * 157 * 3]
 
 
