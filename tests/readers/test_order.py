@@ -131,11 +131,30 @@ def test_permutations_of_a_small_set_are_about_equally_frequent():
     assert chi_square < 58.6  # the 0.9999 quantile of chi-square with 23 degrees of freedom
 
 
-def test_permutation_scatters_neighbours():
-    """Neighbouring positions are, on average, a third of the set apart, as in a uniform permutation."""
-    result = permute(np.arange(100_000), 100_000, 11)
-    distance = np.abs(np.diff(result)).mean()
-    assert 0.32 < distance / 100_000 < 0.345
+def chi_square(first, second, size, cells):
+    """How unevenly pairs of numbers below `size` fall into a square of cells."""
+    counts = np.histogram2d(first, second, bins=cells, range=[[0, size], [0, size]])[0]
+    expected = len(first) / cells**2
+    return ((counts - expected) ** 2 / expected).sum()
+
+
+@pytest.mark.parametrize("size", [4097, 5000, 30_000, 100_000])
+@pytest.mark.parametrize("apart", [1, 2, 64, 71, 317])
+def test_where_a_sample_goes_says_nothing_about_the_next(size, apart):
+    """The places of samples a fixed distance apart fill a square of 10 x 10 cells evenly, and so do place and sample.
+
+    Chi-square with about 99 degrees of freedom; 200 is passed by chance once in 10**8 times.
+    """
+    result = permute(np.arange(size), size, 11)
+    assert chi_square(result[:-apart], result[apart:], size, 10) < 200
+    assert chi_square(np.arange(size), result, size, 10) < 200
+
+
+def test_permutations_stay_what_they_are():
+    """A run that is resumed with another version goes on in the same order: sorted numbers, and a network."""
+    assert permute(np.arange(8), 4096, 3, 1).tolist() == [2544, 3132, 2829, 1026, 2892, 121, 2494, 14]
+    assert permute(np.arange(8), 5000, 3, 1).tolist() == [4504, 3320, 1984, 4796, 2588, 4081, 716, 2745]
+    assert permute(np.arange(4), 10**12, 3, 1).tolist() == [526868309116, 986318569741, 725882380367, 302841596424]
 
 
 def test_a_billion_samples_need_no_memory():
@@ -184,20 +203,21 @@ def restored_copy(sampler):
     return copy
 
 
+@pytest.mark.parametrize("size", [60, 61])
 @pytest.mark.parametrize(("before", "after"), [(4, 2), (2, 4), (3, 5), (4, 1), (1, 6)])
-def test_another_number_of_shards_takes_up_a_shuffled_epoch(before, after):
+def test_another_number_of_shards_takes_up_a_shuffled_epoch(before, after, size):
     """Shards saved after equally many picks are continued by any number of shards, nothing lost or twice."""
     samplers = [
-        Sampler(Order(size=60, shard_id=k, num_shards=before, random_shuffle=True, seed=1), 2)
+        Sampler(Order(size=size, shard_id=k, num_shards=before, random_shuffle=True, seed=1), 2)
         for k in range(before)
     ]
     seen = [index for sampler in samplers for index in sampler.take(6).index.tolist()]
     state = samplers[0].state()
     for shard in range(after):
-        sampler = Sampler(Order(size=60, shard_id=shard, num_shards=after, random_shuffle=True, seed=1), 2)
+        sampler = Sampler(Order(size=size, shard_id=shard, num_shards=after, random_shuffle=True, seed=1), 2)
         sampler.restore(state)
         seen += sampler.take(sampler.remaining()).index.tolist()
-    assert sorted(seen) == list(range(60))
+    assert sorted(seen) == list(range(size))
 
 
 def test_contiguous_state_of_another_shard_count_is_refused():
@@ -366,23 +386,58 @@ def test_batches_left_is_always_right(arguments, ending, num_shards):
         assert left != 0
 
 
-@pytest.mark.parametrize("ending", ["fill", "partial"])
-@pytest.mark.parametrize("chain", [(4, 2, 3), (3, 5, 1), (1, 6, 2)])
-def test_a_run_may_change_its_number_of_shards_again_and_again(chain, ending):
-    """After each change any shard's state serves all; two epochs of batches lose and repeat nothing."""
+# A prime: no number of shards divides it.
+PRIME = 61
+
+
+@pytest.mark.parametrize("ending", ["fill", "partial", "drop"])
+@pytest.mark.parametrize("batch_size", [1, 2, 3])
+@pytest.mark.parametrize("chain", [(4, 2, 3), (3, 5, 1), (1, 6, 2), (7, 4, 7)])
+def test_a_run_may_change_its_number_of_shards_again_and_again(chain, batch_size, ending):
+    """After each change any shard's state serves all; shards keep step, and two epochs lose and repeat nothing."""
     state, seen = None, Counter()
     for num_shards in (*chain, 2):
-        samplers = make_samplers(num_shards, 2, size=60, random_shuffle=True)
+        samplers = make_samplers(num_shards, batch_size, size=PRIME, random_shuffle=True)
         for sampler in samplers:
             if state is not None:
                 sampler.restore(state)
-        for _ in range(3 if num_shards != 2 else 30):
+        for _ in range(3 if num_shards != 2 else 80):
+            assert len({sampler.batches_left(ending) for sampler in samplers}) == 1
             for sampler in samplers:
                 pick = sampler.take(ending=ending)
+                assert ending == "partial" or len(pick) == batch_size
                 seen.update(zip(pick.epoch[~pick.padding].tolist(), pick.index[~pick.padding].tolist()))
+            assert len({(sampler.epoch, sampler.consumed, sampler.ended) for sampler in samplers}) == 1
         assert len({str(sampler.state()) for sampler in samplers}) == 1
         state = samplers[-1].state()
-    assert all(seen[epoch, index] == 1 for epoch in (0, 1) for index in range(60))
+    times = [seen[epoch, index] for epoch in (0, 1) for index in range(PRIME)]
+    if ending == "drop":
+        assert max(times) == 1
+        assert times.count(0) < 2 * batch_size * max(chain)  # less than a batch of every shard is left out an epoch
+    else:
+        assert set(times) == {1}
+
+
+@pytest.mark.parametrize("before", [(1, 1), (2, 3), (3, 4), (1, 20)])
+@pytest.mark.parametrize("after", [(2, 4), (3, 2), (5, 12), (1, 30)])
+def test_what_drop_leaves_is_left_out_by_all_shards_after_a_change(before, after):
+    """From every place of an epoch, more shards or larger batches keep step: a rest too small for all is for none."""
+    num_shards, batch_size = before
+    samplers = make_samplers(num_shards, batch_size, size=PRIME, random_shuffle=True)
+    for _ in range(PRIME // num_shards // batch_size):
+        for sampler in samplers:
+            sampler.take(ending="drop")
+        taken_up = make_samplers(*after, size=PRIME, random_shuffle=True)
+        for sampler in taken_up:
+            sampler.restore(samplers[0].state())
+        promised = {sampler.batches_left("drop") for sampler in taken_up}
+        assert len(promised) == 1
+        (epoch,) = epochs_of(taken_up, "drop", 1)
+        assert {len(batches) for batches in epoch} == promised
+        picks = [pick for batches in epoch for pick in batches]
+        assert {len(pick) for pick in picks} == {after[1]}
+        assert not any(pick.padding.any() for pick in picks)
+        assert len({int(number) for pick in picks for number in pick.epoch}) == 1
 
 
 @pytest.mark.parametrize("arguments", CASES)

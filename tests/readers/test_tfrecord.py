@@ -109,6 +109,12 @@ def test_index_files_have_dalis_format(tmp_path):
 FEATURES = {"i": FixedLenFeature([], tfrecord.int64, 0)}
 
 
+def packed(numbers):
+    """An Example whose feature i is a packed list of these bytes."""
+    values = records.field(3, records.field(1, numbers))
+    return records.field(1, records.field(1, records.field(1, b"i") + records.field(2, values)))
+
+
 @pytest.mark.parametrize(("content", "message"), [
     (b"", "has no records"),
     (b"12345", "truncated record, 5 bytes do not hold its length"),
@@ -147,6 +153,7 @@ def test_a_flipped_bit_anywhere_in_the_data_is_found(tmp_path):
     (records.example({"i": [0.5]}), FEATURES, "feature 'i' holds float32 values, not int64"),
     (records.field(1, records.field(1, records.field(1, b"i") + records.field(2, records.field(3, b"\x0a\x01\x80")))),
      FEATURES, "damaged feature 'i': a number runs over the end"),
+    (packed(b"\x05" + b"\x80" * 10 + b"\x01"), FEATURES, "damaged feature 'i': a number of more than ten bytes"),
     (records.field(1, records.field(1, records.field(1, b"i") + records.field(2, records.field(2, b"\x0a\x03abc")))),
      {"i": VarLenFeature(tfrecord.float32, 0.0)}, "floating point numbers of another size"),
 ])

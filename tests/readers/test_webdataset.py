@@ -1,5 +1,6 @@
 """fn.readers.webdataset: samples out of tar files, index files, and archives that play tricks."""
 
+import io
 import tarfile
 
 import numpy as np
@@ -41,6 +42,13 @@ def rows(reader):
 def test_components_are_chosen_by_extension(tar, arguments, expected):
     """One output an extension group, first match first; missing ones are empty or skip the sample."""
     assert rows(WebdatasetReader(paths=tar, **arguments)) == expected
+
+
+@pytest.mark.parametrize("ext", ["jpg;png", "png;jpg"])
+def test_of_two_files_that_fit_the_first_in_the_archive_is_taken(tmp_path, ext):
+    """An element with several extensions takes the first file of the sample that has one of them."""
+    path = write_tar(tmp_path / "w.tar", [("1.jpg", b"1j"), ("1.png", b"1p"), ("2.png", b"2p"), ("2.jpg", b"2j")])
+    assert rows(WebdatasetReader(paths=path, ext=ext)) == [[b"1j"], [b"2p"]]
 
 
 def test_an_index_gives_the_same_samples_as_the_scan(tar, tmp_path):
@@ -87,6 +95,42 @@ def test_long_and_foreign_names_in_every_tar_format(tmp_path, tar_format):
     reader = WebdatasetReader(paths=path, ext="jpg")
     assert [reader.source_info(index).split(":")[-1] for index in range(2)] == names
     assert rows(reader) == [[b"x" * 700]] * 2
+
+
+def test_a_size_in_an_extended_header_is_that_of_the_next_file_only(tmp_path):
+    """A pax header may state the size of the file after it; the one after that has the size of its own header."""
+    with_size = tarfile.TarInfo("1.jpg")
+    with_size.size, with_size.pax_headers = 700, {"size": "700"}
+    path = tmp_path / "w.tar"
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as tar:
+        tar.addfile(with_size, io.BytesIO(b"1" * 700))
+        for name, content in (("2.jpg", b"2" * 5), ("3.jpg", b"3" * 600)):
+            plain = tarfile.TarInfo(name)
+            plain.size = len(content)
+            tar.addfile(plain, io.BytesIO(content))
+    assert b"size=700" in path.read_bytes()[:1024]
+    assert rows(WebdatasetReader(paths=str(path), ext="jpg")) == [[b"1" * 700], [b"2" * 5], [b"3" * 600]]
+
+
+@pytest.mark.parametrize("size", [3 << 30, 5 << 30, (8 << 30) + 77, (33 << 30) + 1])
+@pytest.mark.parametrize("binary", [False, True])
+def test_files_of_many_gigabytes_are_stepped_over(tmp_path, size, binary):
+    """Sizes above 4 and 8 GiB, in octal digits or in base 256, lead to the file behind; the archive is one hole."""
+    large = tarfile.TarInfo("1.bin")
+    large.size = size
+    head = bytearray(large.tobuf(tarfile.GNU_FORMAT))
+    if binary:
+        head[124:136] = b"\x80" + size.to_bytes(11, "big")
+        head[148:156] = b"%06o\0 " % (sum(head[:148]) + sum(head[156:]) + 8 * 32)
+    last = tarfile.TarInfo("2.jpg")
+    last.size = 3
+    path = tmp_path / "w.tar"
+    with open(path, "wb") as file:
+        file.write(head)
+        file.seek(512 + -(-size // 512) * 512)
+        file.write(last.tobuf(tarfile.GNU_FORMAT) + b"end".ljust(512, b"\0") + bytes(1024))
+    assert [(part.extension, part.size) for sample in scan(str(path)) for part in sample] == [("bin", size), ("jpg", 3)]
+    assert rows(WebdatasetReader(paths=str(path), ext="jpg", missing_component_behavior="skip")) == [[b"end"]]
 
 
 def special(name, kind, link=""):
