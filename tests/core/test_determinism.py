@@ -149,6 +149,16 @@ def test_scalar_and_array_forms_agree():
         assert [seeds.Key(key).unit(i) for i in range(4)] == row.tolist()
 
 
+@pytest.mark.parametrize("kind", ["units", "normals"])
+def test_number_i_of_a_key_is_the_same_wherever_one_starts(kind):
+    """Numbers from `start` on are those that a longer question has there; none comes twice."""
+    draw = getattr(seeds.Key(12), kind)
+    whole = draw(40)
+    assert len(set(whole.tolist())) == 40
+    for start, count in ((0, 3), (2, 2), (1, 7), (20, 20)):
+        assert draw(count, start=start).tolist() == whole[start : start + count].tolist()
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 10, 1000, 1025])
 def test_permutations_are_permutations(size):
     """Every index comes exactly once, alike for one position and for all of them."""

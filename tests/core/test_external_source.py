@@ -314,6 +314,28 @@ def test_repeat_last():
     assert values(pipe, 3) == [[1, 2]] * 3
 
 
+@pytest.mark.parametrize("no_copy", [False, True])
+@pytest.mark.parametrize("form", [np.array, lambda numbers: [np.array([number]) for number in numbers]], ids=["dense", "list"])
+def test_a_batch_that_comes_again_is_as_it_was_fed(no_copy, form):
+    """A function that would write into it gets no right to: neither the next batch nor the user's data change."""
+
+    def double(x):
+        if x.flags.writeable:
+            x *= 2
+            return x
+        return x * 2
+
+    def define():
+        data = fn.external_source(name="data", repeat_last=True, no_copy=no_copy)
+        return fn.python_function(data, function=double)
+
+    pipe = pipeline_def(define, batch_size=2, num_threads=2, prefetch_queue_depth=1)()
+    given = form([1, 2])
+    pipe.feed_input("data", given)
+    assert [np.ravel(pipe.run()[0].as_array()).tolist() for _ in range(4)] == [[2, 4]] * 4
+    assert np.ravel(given).tolist() == [1, 2]
+
+
 def test_blocking_waits_for_data():
     """blocking=True waits in the pipeline until a batch is fed; closing the pipeline ends the wait."""
     import threading

@@ -151,6 +151,26 @@ def test_batch_mode_several_outputs():
     assert first.as_array().tolist() == second.as_array().tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("shape", [(1, 5), (1, 1), (2, 5), (3, 2), (1,)])
+def test_a_list_of_samples_keeps_the_axes_of_each(size, shape):
+    """A batch of one is a list of one sample, also where that sample's first extent is the size of the batch."""
+    feed = [[np.full(shape, number, np.float32) for number in range(size)]]
+    (out,) = run_function(lambda xs: [x + 1 for x in xs], source=feed, batch_size=size, batch_processing=True)
+    assert out.shape() == [shape] * size
+    assert [float(out.at(number).flat[0]) for number in range(size)] == [number + 1 for number in range(size)]
+
+
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("form", [list, tuple])
+@pytest.mark.parametrize("convert", [list, np.stack])
+def test_the_only_output_of_a_batch_may_be_in_a_list(size, form, convert):
+    """Where it cannot be taken for the samples: a list of one list, or of one array, of as many samples as the batch."""
+    feed = [[np.full((2,), number, np.float32) for number in range(size)]]
+    (out,) = run_function(lambda xs: form([convert(xs)]), source=feed, batch_size=size, batch_processing=True)
+    assert out.as_array().tolist() == [[number] * 2 for number in range(size)]
+
+
 def test_batch_mode_wrong_number_of_samples():
     """A batch of the wrong size names both sizes."""
     with pytest.raises(ValueError, match=r"output 0 of .* has 3 samples in a batch of 4"):
@@ -293,6 +313,27 @@ def test_a_function_may_reuse_its_own_buffer(arguments):
     else:
         (out,) = run_function(batch if arguments else one, **arguments)
     assert out.as_array().tolist() == [[0, 0], [1, 1], [2, 2], [3, 3]]
+
+
+@pytest.mark.parametrize("dtype", [object, np.float32])
+@pytest.mark.parametrize("whole", [True, False], ids=["array", "list of views"])
+def test_a_batch_function_may_reuse_its_own_buffer(dtype, whole):
+    """What was delivered stays as it is when the function writes the next batch into the same array."""
+    buffer = np.empty((4, 2), dtype)
+    word = (lambda x: f"number {int(x)}") if dtype is object else float
+
+    def function(xs):
+        for row, x in zip(buffer, xs):
+            row[:] = word(x)
+        return buffer if whole else list(buffer)
+
+    pipe = make(
+        lambda: fn.python_function(fn.external_source(numbers()), function=function, batch_processing=True),
+        prefetch_queue_depth=2,
+    )
+    batches = [pipe.run()[0] for _ in range(3)]
+    for batch, first in zip(batches, (0, 4, 8)):
+        assert [sample.tolist() for sample in batch.samples()] == [[word(first + index)] * 2 for index in range(4)]
 
 
 def test_sole_reader_may_write_in_place():
@@ -592,6 +633,39 @@ def test_exceptions_keep_type_object_and_traceback():
     assert "in fn.python_function, sample 2 of batch 0" in problem.__notes__[0]
     assert "run_function" not in problem.__notes__[1]
     assert "fn.python_function(" in problem.__notes__[1]
+
+
+@pytest.mark.parametrize("failing", [0, 2, 3])
+@pytest.mark.parametrize("num_outputs", [0, 1, 2, 3])
+@pytest.mark.parametrize("arguments", [{}, {"parallel": "threads"}], ids=["serial", "threads"])
+def test_the_sample_that_fails_is_named(failing, num_outputs, arguments):
+    """Whatever the number of outputs, the note has the number of the sample the function was called for."""
+
+    def function(x):
+        if x == failing:
+            raise ValueError("bad pixel")
+        return None if num_outputs == 0 else (x,) * num_outputs
+
+    def define():
+        data = fn.external_source(numbers())
+        made = fn.python_function(data, function=function, num_outputs=num_outputs, **arguments)
+        return (data, *(made if isinstance(made, (list, tuple)) else [made] if made is not None else []))
+
+    with pytest.raises(ValueError, match="bad pixel") as caught:
+        make(define).run()
+    assert f"in fn.python_function, sample {failing} of batch 0" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("num_outputs", [2, 3])
+def test_the_sample_whose_result_does_not_fit_is_named(num_outputs):
+    """A wrong type of a later output belongs to its sample as well."""
+
+    def function(x):
+        return (x,) * (num_outputs - 1) + (x.astype(np.float64 if x == 2 else np.float32),)
+
+    with pytest.raises(TypeError, match="float64 for sample 2") as caught:
+        run_function(function, num_outputs=num_outputs)
+    assert "in fn.python_function, sample 2 of batch 0" in caught.value.__notes__[0]
 
 
 def test_stop_iteration_becomes_runtime_error():

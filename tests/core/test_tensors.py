@@ -171,6 +171,24 @@ def test_numpy_without_a_copy():
     assert np.shares_memory(np.asarray(TensorListCPU(DENSE)), DENSE)
 
 
+@pytest.mark.parametrize("make", [TensorCPU, TensorListCPU, lambda array: TensorListCPU(list(array))])
+def test_numpy_array_is_a_copy(make):
+    """np.array(x) is the user's own, np.array(x, copy=None) need not be; another type is always a copy."""
+    held = make(DENSE.copy())
+    dense = held.as_array() if isinstance(held, TensorListCPU) else held.array
+    mine = np.array(held)
+    assert np.array_equal(mine, DENSE)
+    assert not np.shares_memory(mine, dense)
+    mine[...] = 99
+    assert np.array_equal(dense, DENSE)
+    assert np.shares_memory(np.array(held, copy=None), dense)
+    assert np.array(held, dtype=np.float64).dtype == np.float64
+    # Libraries that know NumPy's protocol, but not the other ones, ask this way.
+    assert not np.shares_memory(held.__array__(copy=True), dense)
+    assert np.shares_memory(held.__array__(copy=False), dense)
+    assert held.__array__(np.float64).dtype == np.float64
+
+
 def test_dlpack_both_ways():
     """Out to any consumer and in from any producer, without a copy."""
     tensor = TensorCPU(DENSE)

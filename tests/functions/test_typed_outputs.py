@@ -75,6 +75,28 @@ def test_the_promise_is_checked_at_every_call():
     assert "sample 2 of batch 0" in "\n".join(caught.value.__notes__)
 
 
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32, np.uint64, np.int8, np.float32])
+@pytest.mark.parametrize("value", [0, [0, 1], [0, 0], [7]], ids=str)
+@pytest.mark.parametrize("settings", [{}, {"parallel": "threads"}])
+def test_python_integers_from_zero_up_take_every_promised_type_of_numbers(kind, value, settings):
+    """0 is no negative number: an unsigned type holds it."""
+
+    def define():
+        x = fn.external_source(images, batch=False)
+        return fn.python_function(x, function=lambda x: value, outputs=Spec(kind), **settings)
+
+    (out,) = run(define)
+    assert out.at(1).dtype == kind
+    assert out.at(1).tolist() == value
+
+
+@pytest.mark.parametrize("value", [-1, [0, -1]], ids=str)
+def test_a_negative_integer_is_none_of_an_unsigned_type(value):
+    """It is refused with the promise; it does not wrap around."""
+    with pytest.raises(TypeError, match="is declared as uint8"):
+        run(lambda: fn.python_function(fn.external_source(images, batch=False), function=lambda x: value, outputs=Spec(np.uint8)))
+
+
 def test_a_list_of_promises_is_several_outputs():
     """The number of entries is the number of outputs; num_outputs need not be said again."""
     left, right = fn.python_function(np.ones(3), function=lambda x: (x, 2), outputs=[Spec(np.float64, (3,)), types.INT32])

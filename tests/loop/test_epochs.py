@@ -305,6 +305,22 @@ def test_size_counts_samples_and_cuts_the_last_batch():
     assert len(make(last_batch_policy=DROP)) == 3
 
 
+def test_a_counted_epoch_may_be_smaller_than_a_batch():
+    """Three samples in batches of eight: each epoch is one batch, that begins where the sample before it was the last.
+
+    The first gives 0 1 2 0 1 2 0 1, five too many, two of them of an epoch that has begun: one sample of it is left.
+    """
+    pipeline = pipeline_def(lambda: read_numbers(count=3, name="r"), batch_size=8, num_threads=1)()
+    iterator = GenericIterator(pipeline, ["x"], size=3)
+    seen = []
+    for _ in range(5):
+        assert len(iterator) == 1
+        (batch,) = given(iterator)
+        assert len(batch) == 8
+        seen += batch
+    assert seen == [place % 3 for place in range(40)]
+
+
 @pytest.mark.parametrize(("padded", "following"), [(True, [0, 1]), (False, [1, 2])])
 def test_what_drop_leaves_of_a_counted_epoch_is_not_in_the_next_one(padded, following):
     """With size= and DROP the batch that is not full is passed over, as in DALI; also when it is taken up from a state."""
