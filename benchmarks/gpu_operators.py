@@ -21,7 +21,7 @@ import numpy as np
 from _harness import Target, header, save, table, verdicts
 
 from pipeflow import backends, declare, fn, seeds, types
-from pipeflow.device_calls import DevicePlanner, SampleValues, View
+from pipeflow.device.calls import DevicePlanner, SampleValues, View
 
 BATCH, HEIGHT, WIDTH = 128, 400, 500
 ROUNDS = 20

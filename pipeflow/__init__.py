@@ -4,11 +4,11 @@
 """
 
 from pipeflow import data_node, distributed, fn, math, ops, tensors, types
-from pipeflow.conditional import cond
 from pipeflow.declare import OutputSpec as Spec
-from pipeflow.graph import DataNode, newaxis
 from pipeflow.pipeline import Pipeline, do_not_convert, pipeline_def
 from pipeflow.plugin.datasets import from_torch_dataset
+from pipeflow.record.conditional.session import cond
+from pipeflow.record.recorder import DataNode, newaxis
 from pipeflow.version import VERSION as __version__
 
 __all__ = [

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from pipeflow import warmup
+from pipeflow.compile import warmup
 from pipeflow.kernels import cpu as kernels
 
 

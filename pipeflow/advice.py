@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pipeflow.errors import count_of
+from pipeflow.executor.figures import Statistics, StepFigures, in_ms
 
 # Shares of the time from batch to batch, and factors between two paces.
 STARVED = 0.2  # a loop that waits longer than this is bound by its pipeline
@@ -25,77 +26,10 @@ WORTH = 1.15  # advice must bring this much
 KEEPS = 0.35  # of its busy time: a function that keeps the interpreter longer cannot share it
 COMPUTES = 0.3  # of its time: a function that is busy for less mostly waits
 MOST_THREADS = 32
-
-Role = Literal["source", "serial", "pool", "processes"]
 Kind = Literal[
     "bound", "gil", "serial", "source", "threads_few", "threads_many", "workers_few", "prefetch_small", "prefetch_large",
     "synchronous", "hint", "consumer",
 ]  # fmt: skip
-
-
-@dataclass(frozen=True)
-class StepFigures:
-    """What one step cost, or all steps of a stage whose members were not measured apart; seconds are sums over threads."""
-
-    title: str
-    role: Role  # sources and serial steps take one batch after another; the others share the pool or the workers
-    seconds: float
-    busy: float
-    kept: float | None = None  # of the busy time that with the interpreter kept from others; None: not measured
-    python: bool = False
-    ways: tuple[str, ...] = ()  # how else the step could run: "threads", "processes", "jit", "parallel"
-    hint: tuple[int, ...] = ()
-    largest: tuple[int, ...] = ()  # bytes of the largest sample of each output that has a hint
-    where: str = ""
-    name: str = ""  # of the node
-
-    @property
-    def waited(self) -> float:
-        """Seconds in the step without a processor."""
-        return max(0.0, self.seconds - self.busy)
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """What was measured of a run; print it for a table."""
-
-    seconds: float
-    waited: float  # of these the loop waited for batches
-    batches: int
-    samples: int
-    threads: int
-    processors: int
-    depth: int = 2
-    workers: int = 0
-    synchronous: bool = False
-    one_at_a_time: bool = False  # differentiable functions allow nothing else
-    peak: int = 0  # threads at work at the same time, at most
-    ready: int | None = None  # batches that stood ready when one was asked for, at least
-    queued: float | None = None  # seconds that threads had work and no processor
-    steps: tuple[StepFigures, ...] = ()
-
-    @property
-    def pace(self) -> float:
-        """Seconds from batch to batch."""
-        return self.seconds / max(1, self.batches)
-
-    def per_batch(self, seconds: float) -> float:
-        """A sum of seconds as a part of one batch."""
-        return seconds / max(1, self.batches)
-
-    def __str__(self) -> str:
-        own, waited = self.per_batch(self.seconds - self.waited), self.per_batch(self.waited)
-        lines = [
-            f"{count_of(self.batches, 'batch', 'batches')}, one every {_ms(self.pace)}: the loop itself {_ms(own)}, waiting "
-            f"{_ms(waited)}; {self.samples / max(self.seconds, 1e-9):.0f} samples/s",
-            f"{'ms a batch':>30} {'in it':>9} {'busy':>9} {'waits':>9} {'GIL':>9}",
-        ]
-        for step in self.steps:
-            numbers = [step.seconds, step.busy, step.waited]
-            cells = [f"{1e3 * self.per_batch(number):9.3f}" for number in numbers]
-            cells.append(" " * 8 + "?" if step.kept is None else f"{1e3 * self.per_batch(step.kept):9.3f}")
-            lines.append(f"{step.title:>30} {' '.join(cells)}")
-        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -213,11 +147,11 @@ def _bound(run: Statistics, step: StepFigures) -> Advice:
     if step.kept is not None:
         spent["gil"] = run.per_batch(step.kept)
     over = {"pool": f" on {count_of(run.threads, 'thread')}", "processes": f" in {count_of(run.workers, 'worker')}"}
-    kept = f", {_ms(spent['gil'])} of that with the interpreter kept from others" if step.kept else ""
+    kept = f", {in_ms(spent['gil'])} of that with the interpreter kept from others" if step.kept else ""
     return Advice(
         "bound",
-        f"{step.title}{_at(step)} bounds the pipeline: {_ms(spent['in it'])} a batch{over.get(step.role, '')}, where one comes "
-        f"every {_ms(run.pace)} (busy {_ms(spent['busy'])}{kept}; waiting {_ms(spent['waits'])})",
+        f"{step.title}{_at(step)} bounds the pipeline: {in_ms(spent['in it'])} a batch{over.get(step.role, '')}, where one comes "
+        f"every {in_ms(run.pace)} (busy {in_ms(spent['busy'])}{kept}; waiting {in_ms(spent['waits'])})",
         step.title,
         figures=spent,
     )
@@ -255,8 +189,8 @@ def _synchronous(run: Statistics) -> Iterator[Advice]:
     if gain >= WORTH:
         yield Advice(
             "synchronous",
-            f"batches are made while the loop waits, {_ms(inside)} each: with exec_async=True and exec_pipelined=True (the "
-            f"defaults) they are made ahead, one every {_ms(best_pace(ahead))} instead of {_ms(run.pace)}: {_times(gain)}",
+            f"batches are made while the loop waits, {in_ms(inside)} each: with exec_async=True and exec_pipelined=True (the "
+            f"defaults) they are made ahead, one every {in_ms(best_pace(ahead))} instead of {in_ms(run.pace)}: {_times(gain)}",
             gain=gain,
             figures={"pace": run.pace, "pipeline": inside, "estimate": best_pace(ahead)},
         )
@@ -269,9 +203,9 @@ def _prefetch_small(run: Statistics) -> Iterator[Advice]:
         wanted = max(2, 2 * run.depth)
         yield Advice(
             "prefetch_small",
-            f"prefetch_queue_depth={run.depth} is too small: the loop waits {_ms(run.per_batch(run.waited))} a batch while "
-            f"no step and no thread is at work all the time. With {wanted} it would be down to {_ms(estimate)} a batch from "
-            f"{_ms(run.pace)}: {_times(gain)}",
+            f"prefetch_queue_depth={run.depth} is too small: the loop waits {in_ms(run.per_batch(run.waited))} a batch while "
+            f"no step and no thread is at work all the time. With {wanted} it would be down to {in_ms(estimate)} a batch from "
+            f"{in_ms(run.pace)}: {_times(gain)}",
             gain=gain,
             figures={"pace": run.pace, "waited": run.per_batch(run.waited), "depth": run.depth, "estimate": estimate},
         )
@@ -291,8 +225,8 @@ def _keeps_interpreter(run: Statistics, step: StepFigures) -> Iterator[Advice]:
     text = f"{step.title} keeps Python's interpreter (the GIL) to itself {share:.0%} of the time it computes, {meanwhile}."
     if "processes" in step.ways and gain >= WORTH:
         text += (
-            f' parallel="processes" with py_num_workers={changed.workers} would give a batch every {_ms(best_pace(changed))} '
-            f"instead of {_ms(run.pace)}: {_times(gain)}."
+            f' parallel="processes" with py_num_workers={changed.workers} would give a batch every {in_ms(best_pace(changed))} '
+            f"instead of {in_ms(run.pace)}: {_times(gain)}."
         )
     if jit >= WORTH:
         threads = count_of(max(run.threads, run.processors), "thread")
@@ -328,7 +262,8 @@ def _one_after_another(run: Statistics, step: StepFigures) -> Iterator[Advice]:
     if not gains:
         return
     given = ", ".join(
-        f"{name} a batch every {_ms(run.pace / gain)} instead of {_ms(run.pace)} ({_times(gain)})" for name, gain in gains.items()
+        f"{name} a batch every {in_ms(run.pace / gain)} instead of {in_ms(run.pace)} ({_times(gain)})"
+        for name, gain in gains.items()
     )
     why = f"it is busy {step.busy / max(step.seconds, 1e-9):.0%} of its time"
     if step.kept is not None:
@@ -355,9 +290,9 @@ def _source(run: Statistics, step: StepFigures) -> Iterator[Advice]:
     if gain >= WORTH:
         yield Advice(
             "source",
-            f"{step.title} asks its source for one sample after another, {_ms(run.per_batch(step.seconds))} a batch. "
+            f"{step.title} asks its source for one sample after another, {in_ms(run.per_batch(step.seconds))} a batch. "
             f"parallel=True asks in worker processes: with py_num_workers={changed.workers} a batch every "
-            f"{_ms(best_pace(changed))} instead of {_ms(run.pace)}: {_times(gain)}",
+            f"{in_ms(best_pace(changed))} instead of {in_ms(run.pace)}: {_times(gain)}",
             step.title,
             gain,
             {"pace": run.pace, "in it": run.per_batch(step.seconds), "estimate": best_pace(changed)},
@@ -371,8 +306,8 @@ def _few_workers(run: Statistics, step: StepFigures) -> Iterator[Advice]:
         yield Advice(
             "workers_few",
             f"py_num_workers={run.workers} is too few: {step.title} is at work in the workers all the time, and there are "
-            f"{run.processors} processors. py_num_workers={run.processors} would give a batch every {_ms(best_pace(changed))} "
-            f"instead of {_ms(run.pace)}: {_times(gain)}",
+            f"{run.processors} processors. py_num_workers={run.processors} would give a batch every {in_ms(best_pace(changed))} "
+            f"instead of {in_ms(run.pace)}: {_times(gain)}",
             step.title,
             gain,
             {"pace": run.pace, "workers": run.workers, "processors": run.processors, "estimate": best_pace(changed)},
@@ -397,7 +332,7 @@ def _few_threads(run: Statistics) -> Iterator[Advice]:
         "threads_few",
         f"num_threads={run.threads} is too few: the threads are at work {min(occupied, 1.0):.0%} of the time and on a "
         f"processor {busy:.0%} of that; there are {run.processors} processors. num_threads={wanted} would give a batch every "
-        f"{_ms(estimate)} instead of {_ms(run.pace)}: {_times(gain)}",
+        f"{in_ms(estimate)} instead of {in_ms(run.pace)}: {_times(gain)}",
         gain=gain,
         figures={"pace": run.pace, "occupied": occupied, "busy": busy, "threads": wanted, "estimate": estimate},
     )
@@ -413,8 +348,9 @@ def _fed(run: Statistics) -> Iterator[Advice]:
     if possible <= SLACK * run.pace and not run.synchronous:
         yield Advice(
             "consumer",
-            f"the loop is the bottleneck: it takes {_ms(own)} a batch of its own and waits {_ms(run.per_batch(run.waited))}; the "
-            f"pipeline could give one every {_ms(possible)}. Nothing in the pipeline would make it faster",
+            f"the loop is the bottleneck: it takes {in_ms(own)} a batch of its own and waits "
+            f"{in_ms(run.per_batch(run.waited))}; the pipeline could give one every {in_ms(possible)}. "
+            "Nothing in the pipeline would make it faster",
             figures={"pace": run.pace, "loop": own, "waited": run.per_batch(run.waited), "pipeline": possible},
         )
     if run.ready is not None and run.depth >= 4 and run.ready >= 2:
@@ -475,13 +411,8 @@ def _at(step: StepFigures) -> str:
     return f" at {step.where}" if step.where else ""
 
 
-def _ms(seconds: float) -> str:
-    return f"{1e3 * seconds:.3g} ms"
-
-
 def _times(gain: float) -> str:
     return f"{gain:.1f} times as many batches"
 
 
 __all__ = ["Advice", "Statistics", "StepFigures", "advise", "best_pace", "limits"]
-

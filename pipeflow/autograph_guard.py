@@ -1,7 +1,7 @@
 """Which functions conditional execution converts, and why it leaves a function as it is.
 
 With ``enable_conditionals=True`` the functions *called* while a graph is built are run as converted copies, made by
-autograph.py from their source. The original function objects never change: a function that is only handed to an operator
+record/autograph.py from their source. The original function objects never change: a function that is only handed to an operator
 (``python_function``, ``external_source``) stays the user's own. This module answers for any function whether it would be
 converted, finds its definition, and explains to the user a truth test that met a DataNode.
 """
@@ -126,10 +126,10 @@ def show_converted(function: Any) -> str:
 
 
 def _no_rewriter(_: types.FunctionType) -> ast.AST:
-    raise RuntimeError("pipeflow.autograph has not been imported")
+    raise RuntimeError("pipeflow.record.autograph has not been imported")
 
 
-# The rewriter stands one floor up; autograph.py puts it here.
+# The rewriter stands one floor up; record/autograph.py puts it here.
 rewriter: Callable[[types.FunctionType], ast.AST] = _no_rewriter
 
 
@@ -254,7 +254,7 @@ def codes_within(code: types.CodeType) -> Iterator[types.CodeType]:
 # ----------------------------------------------------------------------------------------------------
 # Explaining a truth test on per-sample data
 
-# Code that autograph.py has compiled, and the functions that the call hook met and left alone.
+# Code that record/autograph.py has compiled, and the functions that the call hook met and left alone.
 converted_codes: set[types.CodeType] = set()
 left_alone: dict[types.CodeType, str] = {}
 

@@ -1,5 +1,5 @@
 """DataNode under the module name that DALI users import it from."""
 
-from pipeflow.graph import DataNode
+from pipeflow.record.recorder import DataNode
 
 __all__ = ["DataNode"]

@@ -10,15 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow import differentiation
 from pipeflow.backends.cpu import Arena, HeapPool
+from pipeflow.compile import gradients
+from pipeflow.compile.plan import External, Plan, Slot, Stage, Step
 from pipeflow.declare import Call, Ending, Request, Spec
 from pipeflow.executor import Delivered
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.failures import Failures, put, value_at
 from pipeflow.executor.steps import SampleStage, SourceStep, WholeStep
-from pipeflow.graph import DataNode, GraphNode, Recorder, collect_outputs, recording
-from pipeflow.plan import External, Plan, Slot, Stage, Step
+from pipeflow.record.graph import GraphNode
+from pipeflow.record.recorder import DataNode, Recorder, collect_outputs, recording
 from pipeflow.seeds import node_key
 from pipeflow.tensors import TensorListCPU, traced
 
@@ -46,7 +47,7 @@ class DebugRecorder(Recorder):
     """Records a call and runs it."""
 
     def __init__(self, run: "DebugRun") -> None:
-        super().__init__(run)
+        super().__init__()
         self.run = run
         self.batch = BatchRun(run.iteration, 0)
         self.batch.epoch, self.batch.iteration, self.batch.epochs = run.epoch, run.iteration, run.epoch
@@ -59,7 +60,7 @@ class DebugRecorder(Recorder):
     def _record(self, call: Call, inputs: Any, member: int = 0, scope: Any = None) -> Any:
         before = len(self.graph.nodes)
         result = super()._record(call, inputs, member, scope)
-        differentiation.check_history(self.graph, self.run.on_error)
+        gradients.check_history(self.graph, self.run.on_error)
         for node in self.graph.nodes[before:]:
             if (node.id, 0) not in self.slots or not node.count:
                 self._perform(node)

@@ -1,4 +1,4 @@
-"""How pipeflow speaks of mistakes: exception types, notes, and the user's file and line.
+"""Exception types, notes, and the user's file and line.
 
 An exception from user code keeps its object and type and gains notes (PEP 678). Our own checks raise the built-in type
 DALI raises or a subclass of it, so that ported code keeps catching it.
@@ -10,8 +10,10 @@ import os
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pkgutil import resolve_name
+from typing import Any
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 class UnknownArgument(KeyError, TypeError):
@@ -96,7 +98,7 @@ class Origin:
 def user_origin() -> Origin | None:
     """The innermost caller that is not part of this package."""
     frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back  # type: ignore[assignment]
     if frame is None:
         return None
@@ -128,6 +130,38 @@ def function_name(function: object) -> str:
     return f"{name} ({code.co_filename}:{code.co_firstlineno})" if code else name
 
 
+def optional(path: str, purpose: str, install: str) -> Any:
+    """A module or ``module:name`` of a library that is not required; an error says what it is for and how to install it."""
+    try:
+        return resolve_name(path)
+    except ModuleNotFoundError as error:
+        library = path.partition(":")[0].partition(".")[0]
+        if error.name is None or error.name.partition(".")[0] != library:
+            raise  # the library is installed and lacks something itself
+        raise ModuleNotFoundError(f"{purpose} needs {library}: pip install {install}", name=library) from error
+
+
 def count_of(number: int, noun: str, plural: str = "") -> str:
     """``1 sample``, ``2 samples``; ``1 entry``, ``2 entries``."""
     return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"
+
+
+# Messages about conditions and merges, while recording and while running.
+CAST = "Add fn.cast(..., dtype=...)."
+RESHAPE = "Give both the same number of dimensions, e.g. with fn.reshape."
+LAYOUT = "Give both the same layout, e.g. with fn.transpose or fn.reshape(..., layout=...)."
+
+
+def merge_error(name: str, first: str, second: str, advice: str) -> str:
+    """The message for two sides that cannot be one batch; also of merges that find out when they run."""
+    return f"{name!r}: {first}, {second}. {advice}"
+
+
+def scalar_error(what: str, got: str) -> str:
+    """The message for a condition that is not one number."""
+    return f"{what} must be one number per sample (0-d), got {got}. Reduce it first, e.g. fn.reductions.max(x) != 0."
+
+
+def logical_error(operator: str, side: str, where: str, got: str) -> str:
+    """The message for an operand of ``and`` or ``or`` that is no scalar bool."""
+    return f"`{operator}` at {where} needs a scalar bool on its {side} side, got {got}; compare it (x != 0) or use & / |."

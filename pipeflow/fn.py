@@ -4,10 +4,10 @@ import sys
 import types as _python_types
 
 import pipeflow.operators  # noqa: F401  (fills the registry)
-from pipeflow.choices import maybe, one_of  # noqa: F401
 from pipeflow.declare import registry as _registry
-from pipeflow.former_names import FORMER_NAMES as _FORMER_NAMES
-from pipeflow.former_names import function as _function
+from pipeflow.declare.former_names import FORMER_NAMES as _FORMER_NAMES
+from pipeflow.declare.former_names import function as _function
+from pipeflow.record.choices import maybe, one_of  # noqa: F401
 
 
 def _fill() -> None:

@@ -8,9 +8,9 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from pipeflow.choices import maybe as maybe
-from pipeflow.choices import one_of as one_of
-from pipeflow.graph import DataNode
+from pipeflow.record.choices import maybe as maybe
+from pipeflow.record.choices import one_of as one_of
+from pipeflow.record.recorder import DataNode
 from pipeflow.tensors import TensorListCPU
 
 # What goes in comes out: a node inside a pipeline definition, arrays at once everywhere else.

@@ -5,8 +5,7 @@ import types as _python_types
 from typing import Any
 
 import pipeflow.operators  # noqa: F401  (fills the registry)
-from pipeflow import former_names
-from pipeflow.declare import OpDef
+from pipeflow.declare import OpDef, former_names
 from pipeflow.declare import registry as _registry
 
 

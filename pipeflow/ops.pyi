@@ -8,7 +8,7 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike, DTypeLike
 
 from pipeflow.declare import OpDef
-from pipeflow.graph import DataNode
+from pipeflow.record.recorder import DataNode
 
 class Operator:
     op: OpDef

@@ -9,25 +9,30 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
 
 from pipeflow import backends as devices
-from pipeflow import checkpoint as saved_state
-from pipeflow import plan as planning
-from pipeflow import saving, seeds, types, warmup
-from pipeflow.advice import Advice, Statistics, advise
+from pipeflow import seeds, types
+from pipeflow.advice import Advice, advise
 from pipeflow.autograph_guard import do_not_convert, is_marked
+from pipeflow.compile import compiler as planning
+from pipeflow.compile import warmup
 from pipeflow.debug import DebugRun
 from pipeflow.declare import check_rule
+from pipeflow.epochs import ONE_AT_A_TIME, Epoch, LastBatchPolicy, Loop, Meter
 from pipeflow.errors import InvalidState, count_of, nearest, user_origin
 from pipeflow.executor import Delivered, Executor, Options
+from pipeflow.executor import checkpoint as saved_state
 from pipeflow.executor.failures import Failure, check_limit
+from pipeflow.executor.figures import Statistics
 from pipeflow.executor.workers import check_start_method
-from pipeflow.graph import DataNode, Graph, Recorder, collect_outputs, recording
-from pipeflow.plugin.base import ONE_AT_A_TIME, Epoch, LastBatchPolicy, Loop, Meter
+from pipeflow.record import saved as saving
+from pipeflow.record.graph import Graph
+from pipeflow.record.recorder import DataNode, Recorder, collect_outputs, recording
 from pipeflow.tensors import TensorListCPU
 
 __all__ = ["Pipeline", "do_not_convert", "pipeline_def"]
@@ -159,26 +164,29 @@ class Pipeline:
         """Makes operator calls record into ``pipeline`` until ``pop_current``."""
         context = recording(pipeline._open_recorder())
         context.__enter__()
-        _current.append((pipeline, context))
+        _open.set((*_open.get(), (pipeline, context)))
 
     @staticmethod
     def pop_current() -> None:
         """Ends the recording begun by the last ``push_current``."""
-        if not _current:
+        opened = _open.get()
+        if not opened:
             raise InvalidState("pop_current() without push_current()")
-        _, context = _current.pop()
+        _open.set(opened[:-1])
+        _, context = opened[-1]
         context.__exit__(None, None, None)
 
     @staticmethod
     def current() -> "Pipeline | None":
         """The pipeline that is being defined, if any."""
-        return _current[-1][0] if _current else None
+        opened = _open.get()
+        return opened[-1][0] if opened else None
 
     def _open_recorder(self) -> Recorder:
         if self._plan is not None:
             raise InvalidState("the pipeline is built already: its graph cannot be changed")
         if self._recorder is None:
-            self._recorder = Recorder(self)
+            self._recorder = Recorder()
         return self._recorder
 
     def set_outputs(self, *outputs: Any) -> None:
@@ -774,7 +782,8 @@ for _name, _attribute, _text in (
 ):
     setattr(Pipeline, _name, _plain_property(_name, _attribute, _text))
 
-_current: list[tuple[Pipeline, Any]] = []
+# The recordings that are open in this thread or task, the innermost last: threads may define pipelines at the same time.
+_open: ContextVar[tuple[tuple[Pipeline, Any], ...]] = ContextVar("pipeflow_open_recordings", default=())
 
 
 def _positive(name: str, value: Any) -> int:

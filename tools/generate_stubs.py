@@ -22,9 +22,9 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from pipeflow.choices import maybe as maybe
-from pipeflow.choices import one_of as one_of
-from pipeflow.graph import DataNode
+from pipeflow.record.choices import maybe as maybe
+from pipeflow.record.choices import one_of as one_of
+from pipeflow.record.recorder import DataNode
 from pipeflow.tensors import TensorListCPU
 
 # What goes in comes out: a node inside a pipeline definition, arrays at once everywhere else.
@@ -39,7 +39,7 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike, DTypeLike
 
 from pipeflow.declare import OpDef
-from pipeflow.graph import DataNode
+from pipeflow.record.recorder import DataNode
 
 class Operator:
     op: OpDef

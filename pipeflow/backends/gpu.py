@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow import backends
-from pipeflow.device_runtime import Runtime
+from pipeflow.device.runtime import Runtime
 from pipeflow.errors import InvalidState, NoGpu
 from pipeflow.kernels import gpu as kernels
 
@@ -134,7 +134,7 @@ class CupyMemory:
 
 
 class CupyRuntime:
-    """See device_runtime.Runtime."""
+    """See device.runtime.Runtime."""
 
     def __init__(self, device_id: int) -> None:
         self.module = cupy

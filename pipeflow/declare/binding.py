@@ -5,24 +5,17 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pipeflow import seeds
+from pipeflow.declare.opdef import OpDef, universal
+from pipeflow.declare.parameters import NO_EFFECT, UNIVERSAL, Node, Role
+from pipeflow.declare.specs import UNKNOWN, UnknownValue
 from pipeflow.declare.values import convert, describe_kind
-from pipeflow.declare.vocabulary import NO_EFFECT, UNIVERSAL, UNKNOWN, Node, Param, Role, UnknownValue
 from pipeflow.errors import Origin, UnknownArgument, add_notes, count_of, nearest, user_origin
 from pipeflow.tensors import TensorListCPU
-
-if TYPE_CHECKING:
-    from pipeflow.declare.opdef import OpDef
-
-
-def counted(op: "OpDef", param: Param) -> bool:
-    """Whether an argument is not given but counted: the lengths of the lists of data."""
-    return bool(op.order) and param.name == "sizes"
-
 
 # Former names of arguments: what they are called now, and in which operators they are still understood.
 FORMER = {
@@ -31,16 +24,11 @@ FORMER = {
 }
 
 
-def universal(op: "OpDef") -> tuple[str, ...]:
-    """The arguments every operator has, and ``seed`` where it means something."""
-    return (*UNIVERSAL, "seed") if op.random else UNIVERSAL
-
-
 @dataclass
 class Call:
     """A checked call of an operator: its inputs, its constants, its per-sample arguments and the universal ones."""
 
-    op: "OpDef"
+    op: OpDef
     inputs: tuple[Any, ...]
     constants: dict[str, Any]
     nodes: dict[str, Any]
@@ -61,7 +49,7 @@ def input_set_size(inputs: Sequence[Any]) -> int:
     return len(sets[0]) if sets else 0
 
 
-def spread(op: "OpDef", positional: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+def spread(op: OpDef, positional: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
     """The data and the keywords of a call that is written in the operator's own ``order``."""
     if len(positional) > len(op.order):
         raise TypeError(f"{op.title}: takes {count_of(len(op.order), 'positional argument')}, got {len(positional)}")
@@ -84,7 +72,7 @@ def spread(op: "OpDef", positional: Sequence[Any], keywords: Mapping[str, Any]) 
     return [value for inputs in lists for value in inputs], given
 
 
-def bind(op: "OpDef", inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
+def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
     """Checks a call against the declaration; all bad arguments are reported at once."""
     call = Call(op, (), {}, {}, origin=user_origin())
     problems: list[Exception] = []
@@ -150,7 +138,7 @@ def bind(op: "OpDef", inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Cal
     return call
 
 
-def _by_present_names(op: "OpDef", keywords: Mapping[str, Any], problems: list[Exception]) -> Mapping[str, Any]:
+def _by_present_names(op: OpDef, keywords: Mapping[str, Any], problems: list[Exception]) -> Mapping[str, Any]:
     """The keywords with former names replaced; each is warned of."""
     for former, (present, names) in FORMER.items():
         if former in keywords and op.name in names:

@@ -7,8 +7,10 @@ import numpy as np
 
 from pipeflow import seeds
 from pipeflow.declare.binding import Call
-from pipeflow.declare.kernel import Kernel, run_whole
-from pipeflow.declare.vocabulary import UNKNOWN, BatchCall, Node, Spec
+from pipeflow.declare.bound import Bound, run_whole
+from pipeflow.declare.calls import BatchCall
+from pipeflow.declare.parameters import Node
+from pipeflow.declare.specs import UNKNOWN, Spec
 from pipeflow.errors import add_notes, count_of
 from pipeflow.tensors import TensorListCPU, as_sample
 
@@ -91,16 +93,16 @@ def run_batch(call: Call, inputs: Sequence[TensorListCPU], size: int) -> tuple[l
         found = [spec.layout for spec in op.specs(specs, {**call.constants, **dict.fromkeys(nodes, UNKNOWN)}, count)]
         return columns, found
     per_frame = [name for name, batch in call.nodes.items() if batch.layout()[:1] == "F"]
-    kernel = Kernel(op, call.constants, count, per_frame=per_frame)
+    bound = Bound(op, call.constants, count, per_frame=per_frame)
     columns = [[] for _ in range(count)]
     found = [""] * count
     for index in range(size):
         samples = [as_sample(batch.at(index)) for batch in inputs]
         per_sample = {name: batch.at(index) for name, batch in call.nodes.items()}
         where = inputs[0].source_info(index) if inputs else ""
-        outputs = kernel(samples, layouts, per_sample, keys[index], _fresh, where)
+        outputs = bound(samples, layouts, per_sample, keys[index], _fresh, where)
         for column, output in zip(columns, outputs, strict=True):
             column.append(output)
         if index == 0:
-            found = kernel.output_layouts(samples, layouts, per_sample)
+            found = bound.output_layouts(samples, layouts, per_sample)
     return columns, found

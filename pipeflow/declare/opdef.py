@@ -1,35 +1,20 @@
-"""The declaration itself: ``@operator`` and ``@source`` make OpDefs and keep them in the registry."""
+"""The declaration of one operator as data: its parameters, its body, and the hooks beside it."""
 
 import importlib
 import inspect
-import types as _python_types
-import typing
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from pipeflow import types
-from pipeflow.declare.binding import Call, bind, counted, spread, universal
-from pipeflow.declare.eager import eager
+from pipeflow.declare.calls import Traits, WorkerCall
 from pipeflow.declare.layouts import check_layouts
+from pipeflow.declare.parameters import REQUIRED, UNIVERSAL, Args, Param, Role
 from pipeflow.declare.sources import Source
-from pipeflow.declare.vocabulary import (
-    HIDDEN,
-    REQUIRED,
-    UNIVERSAL,
-    Args,
-    NamedOutputs,
-    Param,
-    Role,
-    Spec,
-    Traits,
-    UnknownValue,
-    WorkerCall,
-)
-from pipeflow.errors import UnknownArgument, UnsupportedType, nearest
+from pipeflow.declare.specs import NamedOutputs, Spec, UnknownValue
+from pipeflow.errors import UnsupportedType
 
 
 @dataclass(eq=False)
@@ -148,7 +133,7 @@ class OpDef:
         return hook
 
     def gpu(self, hook: Callable[..., Any]) -> Callable[..., Any]:
-        """Declares the GPU form, a function of one device_calls.DeviceCall, in the module that the declaration names."""
+        """Declares the GPU form, a function of one device.calls.DeviceCall, in the module that the declaration names."""
         self._gpu_hooks["launch"] = hook
         return hook
 
@@ -242,7 +227,7 @@ class OpDef:
         """The inputs with the layouts that the body will see; None while they cannot be told."""
         if inputs[0].layout is None or inputs[0].ndim is None:
             return None
-        layouts = check_layouts(self, [x.layout for x in inputs], [x.ndim or 0 for x in inputs])
+        layouts = check_layouts(self.layouts, [x.layout for x in inputs], [x.ndim or 0 for x in inputs])
         return [Spec(x.shape, x.dtype, layout) for x, layout in zip(inputs, layouts, strict=True)]
 
     def check_dtype(self, dtype: np.dtype) -> None:
@@ -251,155 +236,18 @@ class OpDef:
             names = ", ".join(str(known) for known in types.in_order(self.dtypes))
             raise UnsupportedType(f"the operator does not take {dtype}; it takes {names}")
 
-    def __call__(self, *inputs: Any, **keywords: Any) -> Any:
-        if self.order:
-            inputs, keywords = spread(self, inputs, keywords)  # type: ignore[assignment]
-        return self.apply(inputs, keywords)
-
-    def apply(self, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """The call with the data apart from the arguments, whatever the operator's own order of them is."""
-        call = bind(self, inputs, keywords)
-        result = interpreter.get()(call)
-        return result if self.result_hook is None else self.result_hook(self.known(call.constants), result)
-
-    def __reduce__(self) -> Any:
-        return find, (self.name,)
-
     def __repr__(self) -> str:
         return f"<operator {self.title}{self.__signature__}>"
 
 
-registry: dict[str, OpDef] = {}
-# What makes the operator of a chain, "resize+flip": operators/chains.py puts its function here.
-composers: list[Callable[[tuple[str, ...]], OpDef]] = []
+def counted(op: "OpDef", param: Param) -> bool:
+    """Whether an argument is not given but counted: the lengths of the lists of data."""
+    return bool(op.order) and param.name == "sizes"
 
 
-def find(name: str) -> OpDef:
-    """The operator of a registry key, or of several joined by "+"."""
-    try:
-        return composers[0](tuple(name.split("+"))) if "+" in name else registry[name]
-    except KeyError:
-        raise UnknownArgument(f"there is no operator {name!r}{nearest(name, registry)}") from None
-
-
-def operator(
-    name: str,
-    *,
-    layouts: str = "",
-    sequences: bool = False,
-    elementwise: bool = False,
-    granularity: Literal["sample", "batch"] = "sample",
-    devices: Sequence[str] = ("cpu",),
-    dtypes: str = "number",
-    no_effect: Mapping[str, str] | None = None,
-    examples: Sequence[str] = (),
-    ops_name: str = "",
-    hidden: bool = False,
-    nodes_only: bool = False,
-    takes_seed: bool = False,
-    unsized: bool = False,
-    staged: bool = False,
-    pure: bool = True,
-    order: str = "",
-    gpu: str = "",
-) -> Callable[[Callable[..., Any]], OpDef]:
-    """Declares an operator from its kernel for one sample; see the module's words.
-
-    ``dtypes`` says what the first input may be: names ("uint8 float32") or groups ("number" is everything, "integer",
-    "float", "bool"). ``examples`` are calls written as in a pipeline, over the named arrays of ``tools/example_data.py``:
-    ``"fn.flip(image, vertical=True)"``; the page, the support table and the tests of every operator run them. Without
-    any, one is made from the declaration where no argument is required. ``order`` is for operators that are called like
-    ordinary functions: their parameters by position, where a name that is no argument stands for a list of data; the
-    lengths of these lists go to an argument named ``sizes``. One with ``nodes_only`` is about the graph: it has no call on
-    arrays, and fn has it alone.
-    ``gpu`` names the module of operators/on_gpu/ that has the operator's GPU form.
-    ``unsized`` says that the inputs' shapes never tell the output's (decoders): unless the plan knew it, the body gets an
-    allocator at once, and nothing is inferred for each sample. ``staged`` is for bodies that write in several places at
-    once or piece by piece: where a batch is larger than the caches, their samples are made in the thread's own memory and
-    copied from there.
-    """
-
-    def declare(body: Callable[..., Any]) -> OpDef:
-        params, num_outputs = _read_signature(body)
-        op = OpDef(
-            name, body, params, num_outputs, tuple(layouts.split()), sequences, elementwise,
-            (*devices, *(["gpu"] if gpu and "mixed" not in devices else [])),
-            types.dtypes_of(dtypes), no_effect or {}, examples, ops_name, hidden, nodes_only, takes_seed, unsized, staged,
-            Traits(granularity=granularity, pure=pure), order=tuple(order.split()),
-            gpu_module=gpu,
-        )  # fmt: skip
-        return _register(op)
-
-    return declare
-
-
-def source(
-    name: str,
-    *,
-    outputs: int = 1,
-    fetches: bool = False,
-    extra: Sequence[Param] = (),
-    build: Callable[..., Source] | None = None,
-    examples: Sequence[str] = (),
-    no_effect: Mapping[str, str] | None = None,
-    ops_name: str = "",
-) -> Callable[[type], OpDef]:
-    """Declares a source operator from a class: the keywords of its constructor are the operator's static arguments.
-
-    ``extra`` adds arguments that ``build(cls, **arguments)`` takes for itself.
-    """
-
-    def declare(cls: type) -> OpDef:
-        params, _ = _read_signature(cls.__init__, method=True)  # type: ignore[misc]
-        factory = (lambda **arguments: build(cls, **arguments)) if build is not None else cls
-        op = OpDef(
-            name, cls, (*params, *extra), outputs, examples=examples, no_effect=no_effect or {}, ops_name=ops_name,
-            takes_seed=True, base_traits=Traits("batch", ordered=True, pure=True), factory=factory, fetches=fetches,
-        )  # fmt: skip
-        return _register(op)
-
-    return declare
-
-
-def _register(op: OpDef) -> OpDef:
-    if op.name in registry and registry[op.name].body.__module__ != op.body.__module__:
-        raise ValueError(f"operator {op.name!r} is declared twice")
-    registry[op.name] = op
-    return op
-
-
-def _read_signature(body: Callable[..., Any], method: bool = False) -> tuple[tuple[Param, ...], int]:
-    hints = typing.get_type_hints(body, include_extras=True)
-    params = []
-    for position, item in enumerate(inspect.signature(body).parameters.values()):
-        if method and position == 0:
-            continue
-        role, kind = _read_annotation(hints.get(item.name, Any))
-        if item.name in HIDDEN and item.kind is item.KEYWORD_ONLY and kind is Any:  # get_property has a `key: str`
-            role = Role.HIDDEN
-        if (item.kind in (item.POSITIONAL_ONLY, item.VAR_POSITIONAL)) != (role is Role.INPUT):
-            raise TypeError(f"{body.__qualname__}: data (Sample) is positional-only, nothing else is: {item}")
-        variadic, positional = item.kind is item.VAR_POSITIONAL, item.kind is item.POSITIONAL_OR_KEYWORD
-        params.append(Param(item.name, role, kind, item.default, variadic, positional))
-    returned = hints.get("return", np.ndarray)
-    if returned is type(None):
-        return tuple(params), 0
-    return tuple(params), len(typing.get_args(returned)) if typing.get_origin(returned) is tuple else 1
-
-
-def _read_annotation(hint: Any) -> tuple[Role, Any]:
-    """The role and the kind of an annotation; ``X | None`` means X."""
-    if typing.get_origin(hint) in (typing.Union, _python_types.UnionType):
-        members = [member for member in typing.get_args(hint) if member is not type(None)]
-        if len(members) != 1:
-            return Role.STATIC, Any
-        return _read_annotation(members[0])
-    if typing.get_origin(hint) is Annotated:
-        base, *marks = typing.get_args(hint)
-        role = next((mark for mark in marks if isinstance(mark, Role)), Role.STATIC)
-        kind = next((mark for mark in marks if isinstance(mark, str)), None)
-        return role, kind if kind is not None else _read_annotation(base)[1]
-    return Role.STATIC, hint
+def universal(op: "OpDef") -> tuple[str, ...]:
+    """The arguments every operator has, and ``seed`` where it means something."""
+    return (*UNIVERSAL, "seed") if op.random else UNIVERSAL
 
 
 def _signature(op: OpDef) -> inspect.Signature:
@@ -424,6 +272,3 @@ def _signature(op: OpDef) -> inspect.Signature:
         if name not in op.order:
             shown.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None))
     return inspect.Signature(shown)
-
-
-interpreter: ContextVar[Callable[[Call], Any]] = ContextVar("pipeflow_interpreter", default=eager)

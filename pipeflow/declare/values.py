@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pipeflow import types
-from pipeflow.declare.vocabulary import Param, Role
+from pipeflow.declare.parameters import Param, Role
 
 
 def describe_kind(param: Param) -> str:

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from pipeflow.compile.plan import Plan, Step
 from pipeflow.declare import column_values
-from pipeflow.device_tensors import TensorListGPU
+from pipeflow.device.tensors import TensorListGPU
 from pipeflow.errors import add_notes, count_of
-from pipeflow.plan import Plan, Step
 from pipeflow.tensors import TensorListCPU
 
 

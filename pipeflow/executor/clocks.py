@@ -13,10 +13,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from pipeflow.advice import Statistics, StepFigures
+from pipeflow.compile.plan import Plan, Stage, Step
 from pipeflow.declare import find
 from pipeflow.errors import function_name
-from pipeflow.plan import Plan, Stage, Step
+from pipeflow.executor.figures import Statistics, StepFigures
 
 BRIEF = 50e-6  # tasks below are counted as busy all the time: reading the thread's clock would cost more than it tells
 WORTH = 50e-6  # a step of this many seconds a sample is measured apart: its clocks cost about one percent

@@ -3,7 +3,7 @@
 A segment is planned whole on the host: the shapes, arguments and random draws of all its steps. Then one copy takes samples,
 rows of descriptors, tables and arguments to the device, and one launch an operator follows. Nothing waits for the device
 but a staging block for the copy that read it last, and a CPU stage behind ``.cpu()`` for that copy alone. Which wait
-protects what stands in ``device_runtime.py``.
+protects what stands in ``device/runtime.py``.
 """
 
 import logging
@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from pipeflow.backends.cpu import HeapPool
-from pipeflow.backends.device_memory import OTHER, Arena, DevicePool, PinnedBlock, PinnedRing, aligned, offsets
-from pipeflow.device_calls import DevicePlanner, SampleValues, View
-from pipeflow.device_runtime import DeviceArray, DeviceLease, FunctionCall, Runtime
+from pipeflow.compile.plan import Plan, Stage, Step, lies_in_inputs
+from pipeflow.device.calls import DevicePlanner, SampleValues, View
+from pipeflow.device.memory import OTHER, Arena, DevicePool, PinnedBlock, PinnedRing, aligned, offsets
+from pipeflow.device.runtime import DeviceArray, DeviceLease, FunctionCall, Runtime
 from pipeflow.executor.batch import BatchRun, check_outputs
 from pipeflow.executor.steps import BoundStep, MergeStep
-from pipeflow.plan import Plan, Stage, Step, lies_in_inputs
 from pipeflow.tensors import Block
 
 log = logging.getLogger("pipeflow")
@@ -300,7 +300,7 @@ class Work:
 
 
 class CallMemory:
-    """What one operator's GPU form is given by a segment; see device_calls.DeviceMemory."""
+    """What one operator's GPU form is given by a segment; see device.calls.DeviceMemory."""
 
     def __init__(self, work: Work, step: Step) -> None:
         self.work = work

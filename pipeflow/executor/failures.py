@@ -23,9 +23,9 @@ import numpy as np
 
 from pipeflow import types
 from pipeflow.backends.cpu import Arena, HeapPool
+from pipeflow.compile.plan import Plan, Step
 from pipeflow.errors import TooManyFailures, add_notes, count_of
 from pipeflow.executor.batch import BatchRun
-from pipeflow.plan import Plan, Step
 from pipeflow.tensors import as_sample
 
 KEPT = 10_000  # the list of failures holds the last ones

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipeflow.advice import Statistics
 from pipeflow.backends.cpu import Arena, HeapPool
+from pipeflow.compile.plan import Plan
 from pipeflow.declare import Ending, Request
-from pipeflow.device_runtime import Runtime
+from pipeflow.device.runtime import Runtime
 from pipeflow.errors import InvalidState, add_notes
 from pipeflow.executor import workers
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import Lap, Measures, Rival
 from pipeflow.executor.device import ArrivalStage, Device, FunctionStage, Segment
 from pipeflow.executor.failures import Failures
+from pipeflow.executor.figures import Statistics
 from pipeflow.executor.steps import BoundStep, ColumnStep, Keeper, SampleStage, SourceStep, WholeStep
 from pipeflow.executor.watch import Running, Watch
-from pipeflow.plan import Plan
 from pipeflow.tensors import slab_size
 
 if TYPE_CHECKING:

@@ -10,15 +10,14 @@ import numpy as np
 
 from pipeflow import declare, seeds
 from pipeflow.backends.cpu import Arena, HeapPool
-from pipeflow.conditional import CAST, LAYOUT, RESHAPE, merge_error
-from pipeflow.declare import BatchCall, Kernel, OpDef, Source
-from pipeflow.errors import InvalidState, add_notes, function_name
+from pipeflow.compile.plan import Plan, Stage, Step, has_kernels, takes_out
+from pipeflow.declare import BatchCall, Bound, OpDef, Source
+from pipeflow.errors import CAST, LAYOUT, RESHAPE, InvalidState, add_notes, function_name, merge_error
 from pipeflow.executor.batch import BatchRun, check_outputs
 from pipeflow.executor.clocks import WORTH, Clock, Rival
 from pipeflow.executor.watch import Running
 from pipeflow.kernels import cpu as kernels
-from pipeflow.plan import Plan, Stage, Step, has_kernels, takes_out
-from pipeflow.saving import decode, encode
+from pipeflow.saving.values import decode, encode
 from pipeflow.tensors import Collector, read_only
 
 
@@ -135,7 +134,7 @@ class SampleStep(BoundStep):
         self.key_slot = step.outputs[0] if step.outputs else -1
         self.compiled = fetch is None and has_kernels(step)
         self.streams = False  # its results may be written past the caches
-        self.kernel = None if fetch is not None else Kernel(self.op, self.constants, self.count, step.specs)
+        self.kernel = None if fetch is not None else Bound(self.op, self.constants, self.count, step.specs)
 
     def kind_of(self, name: str) -> Any:
         """The kind of an argument."""

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from pipeflow.compile.plan import External, Plan
 from pipeflow.errors import FunctionTimeout, function_name
-from pipeflow.plan import External, Plan
 
 
 class Limited:

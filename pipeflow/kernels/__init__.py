@@ -1,0 +1,1 @@
+"""Compiled code: arrays and numbers in, arrays out."""

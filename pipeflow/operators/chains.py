@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Args, OpDef, Param, Role, Spec, Traits, composers, registry
+from pipeflow.declare import Args, Operator, Param, Role, Spec, Traits, composers, registry
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators import resize as resizing
 from pipeflow.operators.color import contrast_line, full_range
@@ -28,7 +28,7 @@ UINT8, FLOAT = np.dtype(np.uint8), np.dtype(np.float32)
 
 
 @cache
-def chain(operators: tuple[str, ...]) -> OpDef:
+def chain(operators: tuple[str, ...]) -> Operator:
     """The operator that does the named ones one after another."""
     links = [registry[name] for name in operators]
     run = lines if operators[0] in LINES else resize_and_normalize
@@ -44,7 +44,7 @@ def chain(operators: tuple[str, ...]) -> OpDef:
         params += [replace(param, name=f"{param.name}_{number}") for param in own]
         names.append([(f"{param.name}_{number}", param.name) for param in own])
     params += [Param("out", Role.HIDDEN, Any), Param("layouts", Role.HIDDEN, Any)]
-    op = OpDef(
+    op = Operator(
         "+".join(operators), body, tuple(params), 1, layouts=links[0].layouts, sequences=links[0].sequences, hidden=True,
         dtypes=links[0].dtypes, base_traits=Traits(), staged=links[-1].staged,
     )  # fmt: skip
@@ -62,7 +62,7 @@ def parts_of(values: dict[str, Any], names: Names) -> list[dict[str, Any]]:
     return [{own: values[name] for name, own in link if name in values} for link in names]
 
 
-def inferred(links: Sequence[OpDef], specs: Sequence[Spec], parts: Sequence[dict[str, Any]]) -> Spec:
+def inferred(links: Sequence[Operator], specs: Sequence[Spec], parts: Sequence[dict[str, Any]]) -> Spec:
     """The Spec behind the last link."""
     spec = specs[0]
     for link, part in zip(links, parts, strict=True):
@@ -70,13 +70,13 @@ def inferred(links: Sequence[OpDef], specs: Sequence[Spec], parts: Sequence[dict
     return spec
 
 
-def drawn(head: OpDef, key: Any, specs: Sequence[Spec], part: dict[str, Any]) -> dict[str, Any]:
+def drawn(head: Operator, key: Any, specs: Sequence[Spec], part: dict[str, Any]) -> dict[str, Any]:
     """What the first link draws."""
     assert head.draw_hook is not None
     return {f"{name}_0": value for name, value in head.draw_hook(key, tuple(specs), Args(**part)).items()}
 
 
-def one_by_one(links: Sequence[OpDef], image: np.ndarray, layout: str, parts: Sequence[Any], out: Any) -> np.ndarray:
+def one_by_one(links: Sequence[Operator], image: np.ndarray, layout: str, parts: Sequence[Any], out: Any) -> np.ndarray:
     """The chain without fusion, for samples that no fused kernel is made for."""
     for number, (link, part) in enumerate(zip(links, parts, strict=True)):
         (spec,) = link.specs([Spec(image.shape, image.dtype, layout)], vars(part), 1)
@@ -91,7 +91,7 @@ def one_by_one(links: Sequence[OpDef], image: np.ndarray, layout: str, parts: Se
 
 
 def resize_and_normalize(
-    links: Sequence[OpDef], image: np.ndarray, layout: str, parts: Sequence[Any], out: Any
+    links: Sequence[Operator], image: np.ndarray, layout: str, parts: Sequence[Any], out: Any
 ) -> np.ndarray:
     """Resize, crop, flip and normalise: one kernel for interleaved images of three channels."""
     head, tail = parts[0], parts[-1]
@@ -158,7 +158,7 @@ def windowed(axes: Sequence[resizing.Axis], args: Any) -> list[resizing.Axis] | 
     return result
 
 
-def lines(links: Sequence[OpDef], image: np.ndarray, layout: str, parts: Sequence[Any], out: Any) -> np.ndarray:
+def lines(links: Sequence[Operator], image: np.ndarray, layout: str, parts: Sequence[Any], out: Any) -> np.ndarray:
     """Lines over every value: factor, offset and rounding of each link, applied to a block while it is in cache."""
     if image.dtype not in (UINT8, FLOAT) or out.dtype not in (UINT8, FLOAT) or not out.flags.c_contiguous:
         return one_by_one(links, image, layout, parts, out)

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.conditional import CAST, logical_error, merge_error, scalar_error
 from pipeflow.declare import UNKNOWN, BatchCall, DType, Layout, Out, Sample, Spec, operator
-from pipeflow.errors import OutOfRange
+from pipeflow.errors import CAST, OutOfRange, logical_error, merge_error, scalar_error
 
 INT64 = np.dtype(np.int64)
 

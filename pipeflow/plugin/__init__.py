@@ -1,0 +1,1 @@
+"""Iterators for training loops, one module for each framework."""

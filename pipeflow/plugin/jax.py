@@ -13,10 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from pipeflow import declare
-from pipeflow.device_tensors import TensorListGPU
+from pipeflow.device.tensors import TensorListGPU
+from pipeflow.epochs import LastBatchPolicy
 from pipeflow.operators import tensor_functions
 from pipeflow.pipeline import Pipeline, pipeline_def
-from pipeflow.plugin.base import BaseIterator, LastBatchPolicy, dense_array, dense_tensor
+from pipeflow.plugin.base import BaseIterator, dense_array, dense_tensor
 
 # ----------------------------------------------------------------------------------------------------
 # Iterators

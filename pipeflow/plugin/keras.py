@@ -2,14 +2,14 @@
 
 import threading
 from collections.abc import Sequence
-from pkgutil import resolve_name
 from typing import Any
 
 import keras
 import numpy as np
 
-from pipeflow.errors import count_of
-from pipeflow.plugin.base import LastBatchPolicy, dense_array
+from pipeflow.epochs import LastBatchPolicy
+from pipeflow.errors import count_of, optional
+from pipeflow.plugin.base import dense_array
 
 __all__ = ["PyDataset", "tf_dataset"]
 
@@ -90,7 +90,7 @@ def tf_dataset(pipeline: Any, output_signature: Sequence[Any] | None = None) -> 
 
     Without ``output_signature`` the first batch is made to learn types and numbers of axes, and put back.
     """
-    tensorflow = resolve_name("tensorflow")
+    tensorflow = optional("tensorflow", "tf_dataset()", "tensorflow")
     if output_signature is None:
         state = pipeline.state_dict()
         first = next(pipeline.epoch())

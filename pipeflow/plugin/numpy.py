@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.plugin.base import BaseIterator, LastBatchPolicy, dense_array
+from pipeflow.epochs import LastBatchPolicy
+from pipeflow.plugin.base import BaseIterator, dense_array
 from pipeflow.tensors import TensorListCPU
 
 __all__ = ["DALIGenericIterator", "GenericIterator", "LastBatchPolicy", "RaggedIterator"]

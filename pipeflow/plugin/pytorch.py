@@ -10,10 +10,11 @@ import numpy as np
 import torch
 
 from pipeflow import declare
-from pipeflow.device_tensors import TensorGPU, TensorListGPU
+from pipeflow.device.tensors import TensorGPU, TensorListGPU
+from pipeflow.epochs import LastBatchPolicy
 from pipeflow.errors import nearest
 from pipeflow.operators import tensor_functions
-from pipeflow.plugin.base import BaseIterator, LastBatchPolicy, dense_array, dense_tensor
+from pipeflow.plugin.base import BaseIterator, dense_array, dense_tensor
 from pipeflow.tensors import TensorCPU, TensorListCPU, Traced, copy_out, traced
 
 __all__ = [

@@ -9,7 +9,7 @@ import pytest
 from fake_device import mirror
 
 from pipeflow import backends, fn, pipeline_def
-from pipeflow.device_tensors import TensorListGPU
+from pipeflow.device.tensors import TensorListGPU
 from pipeflow.operators import tensor_functions
 
 pytestmark = pytest.mark.adapters

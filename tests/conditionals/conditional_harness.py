@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from pipeflow import fn, graph, pipeline_def
+from pipeflow import fn, pipeline_def
+from pipeflow.record import recorder as graph
 
 B = 6
 NUMBERS = np.arange(B, dtype=np.int32)

@@ -20,10 +20,11 @@ import pytest
 from conditional_harness import NUMBERS, B, agree, batch, data, operators, pipeline, pyfn, single
 
 import pipeflow
-from pipeflow import Pipeline, autograph, do_not_convert, fn, pipeline_def, types
+from pipeflow import Pipeline, do_not_convert, fn, pipeline_def, types
 from pipeflow import autograph_guard as guard
-from pipeflow.executor.workers.functions import dumps_function
 from pipeflow.executor.workers.pool import WorkerPool
+from pipeflow.record import autograph
+from pipeflow.saving.functions import dumps_function
 
 HERE = "test_conditional_names.py"
 

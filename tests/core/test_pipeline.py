@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import threading
 import warnings
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import pipeflow
 from pipeflow import Pipeline, fn, pipeline_def, types
-from pipeflow.plan import compile as compile_plan
+from pipeflow.compile.compiler import compile as compile_plan
 
 
 def source(iteration):
@@ -508,3 +509,29 @@ def test_no_warnings_in_normal_use():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert first(simple()) == [0, 100]
+
+
+def test_two_threads_define_pipelines_at_the_same_time():
+    """Each thread records into its own pipeline, whatever is being defined elsewhere meanwhile."""
+    inside, results = threading.Barrier(2), {}
+
+    def work(number):
+        @pipeline_def(batch_size=2, num_threads=1, device_id=None)
+        def define():
+            inside.wait(20)
+            data = types.Constant(number)
+            inside.wait(20)
+            return fn.python_function(data, function=lambda x: x + 1)
+
+        pipe = define()
+        with pipe:
+            results[number] = [Pipeline.current() is pipe]
+            inside.wait(20)
+        results[number].append(int(pipe.run()[0].at(0)))
+
+    threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in (10, 20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(40)
+    assert results == {10: [True, 11], 20: [True, 21]}

@@ -14,7 +14,7 @@ import threading
 import numpy as np
 
 from pipeflow.declare import Arg, Out, Sample, operator
-from pipeflow.device_calls import row_type
+from pipeflow.device.calls import row_type
 from pipeflow.errors import InvalidState
 from pipeflow.tensors import as_sample
 
@@ -92,7 +92,7 @@ class Memory:
 
 
 class FakeRuntime:
-    """See device_runtime.Runtime. ``launcher`` runs a kernel; ``limit`` is the memory of the device in bytes."""
+    """See device.runtime.Runtime. ``launcher`` runs a kernel; ``limit`` is the memory of the device in bytes."""
 
     def __init__(self, seed=0, launcher=None, limit=None, device_id=0, eager=False):
         self.module = FakeModule()

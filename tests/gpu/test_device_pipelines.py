@@ -9,8 +9,8 @@ import pytest
 from fake_device import mirror
 
 from pipeflow import Pipeline, backends, fn, pipeline_def, types
-from pipeflow.backends.device_memory import DevicePool
-from pipeflow.device_tensors import TensorGPU, TensorListGPU
+from pipeflow.device.memory import DevicePool
+from pipeflow.device.tensors import TensorGPU, TensorListGPU
 from pipeflow.errors import InvalidState, RaggedBatch
 
 rng = np.random.default_rng(11)

@@ -8,7 +8,7 @@ import fake_device
 import pytest
 
 from pipeflow import backends, fn, pipeline_def
-from pipeflow.device_runtime import Runtime
+from pipeflow.device.runtime import Runtime
 from pipeflow.errors import NoGpu
 
 METHODS = {name: member for name, member in vars(Runtime).items() if inspect.isfunction(member) and name[0] != "_"}

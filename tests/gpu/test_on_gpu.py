@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from pipeflow import backends, fn, pipeline_def
-from pipeflow.device_tensors import TensorListGPU
+from pipeflow.device.tensors import TensorListGPU
 from pipeflow.errors import WrongResult
 
 pytestmark = pytest.mark.gpu

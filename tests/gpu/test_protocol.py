@@ -12,7 +12,7 @@ import pytest
 from fake_device import mirror
 
 from pipeflow import backends, fn, pipeline_def
-from pipeflow.device_tensors import TensorListGPU
+from pipeflow.device.tensors import TensorListGPU
 
 SAMPLES, BATCHES = 2, 6
 
@@ -220,7 +220,7 @@ def test_no_wait_can_be_left_out(place, play):
 
 
 def test_the_waits_are_those_that_are_described():
-    """The list in device_runtime.py is complete: staging, blocks of both streams, consumers, and what comes back."""
+    """The list in device/runtime.py is complete: staging, blocks of both streams, consumers, and what comes back."""
     functions = sorted(place.partition("+")[0] for place in PLACES)
     assert functions == [
         "ArrivalStage.run", "Device.put", "DevicePool.take", "DevicePool.take", "PinnedRing.take", "TensorGPU._held",

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeflow import fn, pipeline_def, warmup
+from pipeflow import fn, pipeline_def
+from pipeflow.compile import warmup
 
 PROGRAM = """
 import logging

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from pipeflow import fn, pipeline_def
-from pipeflow.advice import Statistics, StepFigures, advise, best_pace, limits
+from pipeflow.advice import advise, best_pace, limits
 from pipeflow.errors import InvalidState
 from pipeflow.executor import clocks
+from pipeflow.executor.figures import Statistics, StepFigures
 
 BATCHES = 100
 

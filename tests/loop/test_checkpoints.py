@@ -12,9 +12,10 @@ from loop.checkpoint_cases import CASES, RANDOM_OPERATORS, READERS, WORKERS, Cou
 from loop.conformance import Killed, check_resume, digest
 from loop.loops import epoch, numbers, read_numbers, values
 
-from pipeflow import checkpoint, fn, pipeline_def
+from pipeflow import fn, pipeline_def
+from pipeflow.epochs import LastBatchPolicy
 from pipeflow.errors import InvalidState
-from pipeflow.plugin.base import LastBatchPolicy
+from pipeflow.executor import checkpoint
 from pipeflow.plugin.numpy import GenericIterator
 
 

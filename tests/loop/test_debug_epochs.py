@@ -8,8 +8,8 @@ import pytest
 from loop.loops import read_numbers, values
 
 from pipeflow import fn, pipeline_def
+from pipeflow.epochs import LastBatchPolicy
 from pipeflow.errors import InvalidState
-from pipeflow.plugin.base import LastBatchPolicy
 from pipeflow.plugin.numpy import GenericIterator
 
 ORDERS = [

@@ -9,8 +9,8 @@ import pytest
 from loop.loops import epoch, numbers, read_numbers, values
 
 from pipeflow import fn, pipeline_def
+from pipeflow.epochs import LastBatchPolicy
 from pipeflow.errors import InvalidState, RaggedBatch
-from pipeflow.plugin.base import LastBatchPolicy
 from pipeflow.plugin.numpy import DALIGenericIterator, GenericIterator, RaggedIterator
 
 FILL, DROP, PARTIAL = LastBatchPolicy.FILL, LastBatchPolicy.DROP, LastBatchPolicy.PARTIAL

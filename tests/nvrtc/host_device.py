@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from pipeflow import backends, declare, seeds
-from pipeflow.device_calls import DevicePlanner, SampleValues, View
+from pipeflow.device.calls import DevicePlanner, SampleValues, View
 from pipeflow.kernels import gpu
 from pipeflow.tensors import TensorListCPU
 

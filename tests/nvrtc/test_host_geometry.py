@@ -5,7 +5,7 @@ import pytest
 from host_device import HostMemory, assert_same, call_of, on_host
 
 from pipeflow import fn, types
-from pipeflow.device_calls import DeviceCall
+from pipeflow.device.calls import DeviceCall
 from pipeflow.operators.on_gpu.moves import Box, around, divider, joined, move, split
 from pipeflow.tensors import TensorListCPU
 

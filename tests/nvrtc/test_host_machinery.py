@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from host_device import HostMemory, check_rows, launch_on_host
 
-from pipeflow.device_calls import DeviceCall, row_type
+from pipeflow.device.calls import DeviceCall, row_type
 from pipeflow.operators.on_gpu.moves import MOVE_ROW
 
 MOVE = "move.cu:move<unsigned char>"

@@ -10,7 +10,7 @@ HERE = Path(__file__).parent
 OVER_THE_EDGE = """
 import numpy as np
 from host_device import HostMemory
-from pipeflow.device_calls import DeviceCall, View
+from pipeflow.device.calls import DeviceCall, View
 from pipeflow.operators.on_gpu.moves import Box, move
 
 memory = HostMemory()

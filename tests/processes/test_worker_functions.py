@@ -6,9 +6,9 @@ import threading
 import numpy as np
 import pytest
 
-from pipeflow.executor.workers import functions
-from pipeflow.executor.workers.functions import dumps_function, find_culprit
 from pipeflow.executor.workers.pool import WorkerPool
+from pipeflow.saving import functions
+from pipeflow.saving.functions import dumps_function, find_culprit
 
 LOCK = threading.Lock()
 OFFSET = 10

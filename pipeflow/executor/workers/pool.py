@@ -26,9 +26,9 @@ from pipeflow.errors import Failed, InvalidState, function_name
 from pipeflow.executor.workers import check_start_method, zygote
 from pipeflow.executor.workers.dispatcher import Dispatcher, Foreseen, Job, Kind, Registered
 from pipeflow.executor.workers.exceptions import unpack_exception
-from pipeflow.executor.workers.functions import dumps_function
 from pipeflow.executor.workers.segments import OWN_BELOW, Region, create_descriptor, name_of, read, reserve, unpack
 from pipeflow.executor.workers.worker import Task
+from pipeflow.saving.functions import dumps_function
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeflow.executor.workers.functions import dumps_value
+from pipeflow.saving.functions import dumps_value
 from pipeflow.tensors import Block, Lease
 
 HAS_MEMFD = hasattr(os, "memfd_create")

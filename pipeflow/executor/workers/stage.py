@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeflow.backends.cpu import HeapPool
+from pipeflow.compile.plan import Plan, Step
 from pipeflow.declare import Args
 from pipeflow.errors import Failed, add_notes
 from pipeflow.executor.batch import BatchRun, check_outputs
@@ -19,7 +20,6 @@ from pipeflow.executor.steps import WholeStep
 from pipeflow.executor.workers.dispatcher import Foreseen, Kind
 from pipeflow.executor.workers.pool import Column, Ticket, WorkerPool
 from pipeflow.executor.workers.segments import OWN_BELOW
-from pipeflow.plan import Plan, Step
 
 
 class Sent(NamedTuple):

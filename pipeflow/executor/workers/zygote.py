@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol
 
 from pipeflow.errors import InvalidState
 from pipeflow.executor.workers import worker
-from pipeflow.executor.workers.functions import require_cloudpickle
+from pipeflow.saving.functions import require_cloudpickle
 
 HAS_PIDFD = hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal")
 

@@ -119,46 +119,6 @@ def _stretches(signal, out, channels, channel, length, numerator, denominator, r
 
 
 @njit(nogil=True, cache=True)
-def _stretches(signal, out, channels, channel, length, numerator, denominator, repeats, table, row, taps):
-    """Filters LANES stretches at a time: each of ``repeats`` periods, the next beginning where the last ends."""
-    inputs, outputs = denominator * repeats, numerator * repeats
-    tile = np.empty((inputs + taps + LANES) * LANES, np.float32)
-    results = np.empty(outputs * LANES, np.float32)
-    rows = inputs + taps
-    span = (LANES - 1) * inputs + rows
-    stage = np.empty(span, np.float32)
-    for first in range(0, length, LANES * outputs):
-        begin = first // outputs * inputs - (taps // 2 - 1)
-        if begin >= 0 and begin + span <= signal.size:
-            turn(signal, begin, inputs, LANES, rows, tile, 0, LANES)
-        else:
-            for k in range(span):
-                stage[k] = signal[begin + k] if 0 <= begin + k < signal.size else 0
-            turn(stage, 0, inputs, LANES, rows, tile, 0, LANES)
-        position, phase = 0, 0
-        for i in range(outputs):
-            weighted_rows(tile, position * LANES, LANES, table, phase * row, taps, results, i * LANES)
-            phase += denominator
-            position += phase // numerator
-            phase %= numerator
-        if channels == 1 and first + LANES * outputs <= length:
-            turn(results, 0, LANES, outputs, LANES, out, first, outputs)
-            continue
-        for lane in range(LANES):
-            for i in range(min(outputs, length - first - lane * outputs)):
-                out[(first + lane * outputs + i) * channels + channel] = results[i * LANES + lane]
-
-
-@njit(nogil=True, cache=True)
-def _edge(signal, begin, table, offset, taps):
-    """One output near an end of the signal, which is silent outside."""
-    total = np.float32(0)
-    for k in range(max(0, -begin), min(taps, signal.size - begin)):
-        total += signal[begin + k] * table[offset + k]
-    return total
-
-
-@njit(nogil=True, cache=True)
 def _blended(signal, out, channels, channel, length, scale, phases, table, row, taps):
     middle = taps // 2 - 1
     stage = np.zeros(row, np.float32)

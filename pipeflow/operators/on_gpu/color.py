@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow.declare import OpDef
-from pipeflow.device_calls import DeviceCall, Item, View, ceil_div, row_type
+from pipeflow.device.calls import DeviceCall, Item, View, ceil_div, row_type
 from pipeflow.kernels.gpu import TYPE_CODES
 from pipeflow.operators import color
 from pipeflow.operators.chains import line_of

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeflow.device_calls import DeviceCall, Item, ceil_div
+from pipeflow.device.calls import DeviceCall, Item, ceil_div
 from pipeflow.kernels.gpu import NORMALIZED, TYPE_CODES, TYPES
 from pipeflow.operators import image
 from pipeflow.operators.on_gpu.moves import DIVIDER, Tables, around, divide_by, filling, move, strides_of

@@ -1,6 +1,6 @@
 """Decoding on the GPU by nvImageCodec: image by image what it cannot decode is decoded on the CPU, and the reason is kept."""
 
-from pipeflow.device_runtime import FunctionCall
+from pipeflow.device.runtime import FunctionCall
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators import decoders
 from pipeflow.types import DALIImageType

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pipeflow.declare import OpDef, Spec, registry
-from pipeflow.device_calls import DeviceCall, Item, View, ceil_div, row_type
+from pipeflow.device.calls import DeviceCall, Item, View, ceil_div, row_type
 from pipeflow.kernels.gpu import TYPE_CODES
 from pipeflow.operators import generic
 from pipeflow.operators.math import BOOL, common_type

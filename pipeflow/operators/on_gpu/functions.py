@@ -12,7 +12,7 @@ import numpy as np
 
 from pipeflow import seeds, types
 from pipeflow.declare import Outputs, framework
-from pipeflow.device_runtime import FunctionCall
+from pipeflow.device.runtime import FunctionCall
 from pipeflow.errors import WrongResult, WrongShape, count_of, function_name
 from pipeflow.kernels import gpu as kernels
 from pipeflow.operators import numba_function as numba

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeflow.declare import Spec
-from pipeflow.device_calls import DeviceCall, Item, View
+from pipeflow.device.calls import DeviceCall, Item, View
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators import geometry
 from pipeflow.operators.geometry import spatial

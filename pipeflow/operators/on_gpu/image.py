@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.device_calls import DeviceCall, Item, View, ceil_div, row_type
+from pipeflow.device.calls import DeviceCall, Item, View, ceil_div, row_type
 from pipeflow.kernels.gpu import TYPES
 from pipeflow.operators import image
 from pipeflow.operators.geometry import spatial

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeflow.device_calls import DeviceCall, View, ceil_div, row_type
+from pipeflow.device.calls import DeviceCall, View, ceil_div, row_type
 from pipeflow.kernels.gpu import WORDS
 
 AXES = 6

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.device_calls import DeviceCall, Item, row_type
+from pipeflow.device.calls import DeviceCall, Item, row_type
 from pipeflow.kernels.gpu import TYPE_CODES
 from pipeflow.operators import noise, random
 from pipeflow.operators.on_gpu.elementwise import blocks_of

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow.declare import OpDef, registry
-from pipeflow.device_calls import DeviceCall, Item, View, ceil_div, row_type
+from pipeflow.device.calls import DeviceCall, Item, View, ceil_div, row_type
 from pipeflow.kernels.gpu import TYPE_CODES
 from pipeflow.operators import image
 from pipeflow.operators.geometry import axes_of

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeflow.device_calls import DeviceCall, Item, View, ceil_div, row_type
+from pipeflow.device.calls import DeviceCall, Item, View, ceil_div, row_type
 from pipeflow.kernels.gpu import RESIZED, TYPE_CODES, TYPES, WORDS
 from pipeflow.operators import resize
 from pipeflow.operators.on_gpu.moves import DIVIDER, divide_by, move, whole

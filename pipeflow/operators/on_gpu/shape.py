@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow.declare import Spec
-from pipeflow.device_calls import DeviceCall, Item, View
+from pipeflow.device.calls import DeviceCall, Item, View
 from pipeflow.operators import shape, structure
 from pipeflow.operators.geometry import axes_of
 from pipeflow.operators.on_gpu.moves import Box, Tables, box_of, move, strides_of, whole

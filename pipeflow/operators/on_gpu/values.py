@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from pipeflow.device_calls import DeviceCall, Item, ceil_div, row_type
+from pipeflow.device.calls import DeviceCall, Item, ceil_div, row_type
 from pipeflow.kernels.gpu import TYPE_CODES, WORDS
 from pipeflow.operators import generic, transforms
 from pipeflow.operators.on_gpu.elementwise import BLOCK

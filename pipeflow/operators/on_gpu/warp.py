@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.device_calls import DeviceCall, Item, ceil_div
+from pipeflow.device.calls import DeviceCall, Item, ceil_div
 from pipeflow.kernels import cpu as kernels
 from pipeflow.kernels.gpu import RESIZED, TYPE_CODES, TYPES, WORDS
 from pipeflow.operators import geometry

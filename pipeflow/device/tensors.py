@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from pipeflow import backends, tensors, types
-from pipeflow.backends.device_memory import OTHER, offsets
-from pipeflow.device_calls import View
-from pipeflow.device_runtime import DeviceArray, Runtime
+from pipeflow.device.calls import View
+from pipeflow.device.memory import OTHER, offsets
+from pipeflow.device.runtime import DeviceArray, Runtime
 from pipeflow.errors import OutOfRange, RaggedBatch
 from pipeflow.tensors import Described, Shape, TensorCPU, TensorListCPU, fitting_layout
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from pipeflow.declare import Spec, find
 from pipeflow.errors import add_notes, function_name
-from pipeflow.graph import Edge, Graph, GraphNode
+from pipeflow.record.graph import Edge, Graph, GraphNode
 
 
 def check_history(graph: Graph, on_error: Any = "raise") -> None:

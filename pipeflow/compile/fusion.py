@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pipeflow.declare import OpDef
-from pipeflow.graph import Edge, Graph, GraphNode
 from pipeflow.operators.chains import HEADS, LINES, TAIL, WINDOWS, chain
+from pipeflow.record.graph import Edge, Graph, GraphNode
 
 
 def fuse(graph: Graph) -> Graph:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from pipeflow.declare import OpDef, outside_package
+from pipeflow.declare import Operator, outside_package
 
 FORMER_NAMES = {
     "audio_decoder": "decoders.audio",
@@ -32,7 +32,7 @@ FORMER_NAMES = {
 }
 
 
-def function(former: str, op: OpDef) -> Callable[..., Any]:
+def function(former: str, op: Operator) -> Callable[..., Any]:
     """The operator under a former name."""
 
     def call(*inputs: Any, **arguments: Any) -> Any:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeflow.device_calls import ALIGNMENT
-from pipeflow.device_runtime import DeviceBlock, DeviceLease, Memory, Runtime
+from pipeflow.device.calls import ALIGNMENT
+from pipeflow.device.runtime import DeviceBlock, DeviceLease, Memory, Runtime
 
 GROWTH = 1.5
 SMALLEST = 64 * 1024  # bytes of a block

@@ -1,18 +1,18 @@
 """An operator made ready to run on samples, or on whole batches."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pipeflow import seeds
+from pipeflow.declare.calls import BatchCall
 from pipeflow.declare.layouts import check_layouts
+from pipeflow.declare.opdef import OpDef
+from pipeflow.declare.parameters import Args
+from pipeflow.declare.specs import UNKNOWN, Spec
 from pipeflow.declare.values import READY, from_sample
-from pipeflow.declare.vocabulary import UNKNOWN, Args, BatchCall, Spec
 from pipeflow.errors import count_of
-
-if TYPE_CHECKING:
-    from pipeflow.declare.opdef import OpDef
 
 Allocate = Callable[[int, tuple[int, ...], np.dtype], np.ndarray]
 
@@ -28,8 +28,8 @@ class Inferred:
         self.first = specs[0] if specs else Spec()
 
 
-class Kind:
-    """What a Kernel has found out about inputs of these types, numbers of axes and layouts."""
+class Signature:
+    """What a Bound has found out about inputs of these types, numbers of axes and layouts."""
 
     __slots__ = ("depends", "frames", "layouts", "specs")
 
@@ -43,7 +43,7 @@ class Kind:
 KEPT_SPECS = 1024  # images of ever new sizes must not make a table grow without end
 
 
-class Kernel:
+class Bound:
     """One step of a plan made ready to run on samples: constants bound, shapes cached.
 
     ``kernel(inputs, layouts, per_sample, key, allocate)`` returns the tuple of outputs; ``allocate(output, shape,
@@ -52,7 +52,7 @@ class Kernel:
     """
 
     def __init__(
-        self, op: "OpDef", constants: Mapping[str, Any], count: int, static: Sequence[Spec] | None = None,
+        self, op: OpDef, constants: Mapping[str, Any], count: int, static: Sequence[Spec] | None = None,
         per_frame: Iterable[str] = (),
     ) -> None:  # fmt: skip
         self.op = op
@@ -70,7 +70,7 @@ class Kernel:
         fixed = bool(static) and single and all(spec.static for spec in static or ())
         self._fixed = Inferred(tuple(static or ())) if fixed else None
         self._allocates = op.unsized and count == 1 and not fixed
-        self._known: dict[Any, Kind] = {}
+        self._known: dict[Any, Signature] = {}
         self._layouts: dict[Any, tuple[str, ...]] = {}
 
     def __call__(
@@ -82,7 +82,7 @@ class Kernel:
             return self._over_frames(inputs, kind.layouts, per_sample, key, allocate, source)
         return self._one(kind, inputs, per_sample, key, allocate, source)
 
-    def _kind(self, inputs: Sequence[np.ndarray], layouts: tuple[str, ...]) -> Kind:
+    def _kind(self, inputs: Sequence[np.ndarray], layouts: tuple[str, ...]) -> Signature:
         signature = layouts, *[(x.ndim, x.dtype) for x in inputs]
         known = self._known.get(signature)
         if known is None:
@@ -91,7 +91,7 @@ class Kernel:
                 op.check_dtype(inputs[0].dtype)
             if op.layouts:
                 layouts = self.accepted_layouts(layouts, tuple([x.ndim for x in inputs]))
-            known = self._known[signature] = Kind(layouts, bool(op.layouts) and op.frames_of(layouts[0]))
+            known = self._known[signature] = Signature(layouts, bool(op.layouts) and op.frames_of(layouts[0]))
         return known
 
     def _over_frames(
@@ -130,7 +130,7 @@ class Kernel:
         return tuple(blocks)
 
     def _one(
-        self, kind: Kind, inputs: Sequence[np.ndarray], per_sample: Mapping[str, Any], key: int | None,
+        self, kind: Signature, inputs: Sequence[np.ndarray], per_sample: Mapping[str, Any], key: int | None,
         allocate: Allocate, source: Any,
     ) -> tuple[np.ndarray, ...]:  # fmt: skip
         op = self.op
@@ -176,14 +176,14 @@ class Kernel:
         signature = (tuple(layouts), ndims)
         known = self._layouts.get(signature)
         if known is None:
-            known = self._layouts[signature] = check_layouts(self.op, layouts, ndims)
+            known = self._layouts[signature] = check_layouts(self.op.layouts, layouts, ndims)
         return known
 
     def _specs(self, inputs: Sequence[np.ndarray], layouts: Sequence[str]) -> tuple[Spec, ...]:
         return tuple([Spec.exact(x, layout) for x, layout in zip(inputs, layouts, strict=True)])
 
     def _out(
-        self, kind: Kind, inputs: Sequence[np.ndarray], arguments: Mapping[str, Any], per_sample: Mapping[str, Any],
+        self, kind: Signature, inputs: Sequence[np.ndarray], arguments: Mapping[str, Any], per_sample: Mapping[str, Any],
         allocate: Allocate,
     ) -> Any:  # fmt: skip
         if self._allocates:
@@ -201,7 +201,7 @@ class Kernel:
         )
 
     def _output_specs(
-        self, kind: Kind, inputs: Sequence[np.ndarray], arguments: Mapping[str, Any], per_sample: Mapping[str, Any]
+        self, kind: Signature, inputs: Sequence[np.ndarray], arguments: Mapping[str, Any], per_sample: Mapping[str, Any]
     ) -> "Inferred":
         """What the declaration says of the outputs, kept by the inputs' shapes where no changing argument has a part in it."""
         op = self.op
@@ -237,7 +237,7 @@ class Kernel:
 
 
 def run_whole(
-    op: "OpDef",
+    op: OpDef,
     constants: Mapping[str, Any],
     nodes: Mapping[str, Sequence[Any]],
     inputs: Sequence[Any],

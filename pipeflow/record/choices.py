@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pipeflow.conditional import cond
 from pipeflow.operators.random import coin_flip, uniform
+from pipeflow.record.conditional.session import cond
 
 __all__ = ["maybe", "one_of"]
 

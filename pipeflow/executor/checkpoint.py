@@ -20,10 +20,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pipeflow.compile.plan import Plan, Step
 from pipeflow.errors import InvalidState, count_of, function_name
 from pipeflow.executor import Executor
 from pipeflow.executor.steps import keeps_state
-from pipeflow.plan import Plan, Step
 from pipeflow.version import VERSION
 
 FORMAT = 2

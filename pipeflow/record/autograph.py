@@ -16,7 +16,7 @@ copy is straight-line code in which locals stay locals::
 Every generated node carries the position of the user's code it stands for: tracebacks, debuggers and coverage see the
 user's file. Nested functions keep their own code and are converted when, and only when, converted code calls them.
 
-``Hooks`` below is the meaning of plain Python, used whenever nothing is recorded; conditional.py has the other one.
+``Hooks`` below is the meaning of plain Python, used whenever nothing is recorded; record/conditional has the other one.
 """
 
 import __future__
@@ -89,7 +89,7 @@ class Flow:
 
 
 class Hooks:
-    """The meaning of plain Python. Every hook is given what the recording hooks of conditional.py need to know."""
+    """The meaning of plain Python. Every hook is given what the recording hooks of record/conditional need to know."""
 
     U = UNSET
 

@@ -6,8 +6,8 @@ the GPU; so does a source.
 
 from dataclasses import replace
 
-from pipeflow.graph import Edge, Graph, GraphNode
 from pipeflow.operators import structure
+from pipeflow.record.graph import Edge, Graph, GraphNode
 from pipeflow.types import GRAY, RGB
 
 

@@ -1,75 +1,26 @@
-"""The recorded graph: GraphNodes, the DataNodes users hold, and the Recorder that makes them.
+"""The DataNodes that users hold, and the Recorder that makes a Graph.
 
-While a pipeline is being defined the Recorder is the interpreter of operator calls: each call becomes one GraphNode. A
-Graph is plain data afterwards; plan.py compiles it.
+While a pipeline is being defined, the Recorder is the interpreter of operator calls: each call becomes one GraphNode.
 """
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from pipeflow import autograph, declare, types
-from pipeflow.conditional import Scope, Session, place, resolve, truth_error
-from pipeflow.declare import Call, OpDef, Spec, registry
+from pipeflow import declare, types
+from pipeflow.declare import Call, OpDef, Operator, Spec, registry
 from pipeflow.errors import InvalidState, NestedStructure, Origin, add_notes, count_of, user_origin
 from pipeflow.operators import math as _math  # noqa: F401  (what the operators of DataNode record)
 from pipeflow.operators import structure
+from pipeflow.record import autograph
+from pipeflow.record.conditional.scopes import Scope, resolve
+from pipeflow.record.conditional.session import Session, place, truth_error
+from pipeflow.record.graph import Edge, Graph, GraphNode, Guard
 from pipeflow.tensors import TensorCPU, TensorListCPU
-
-
-@dataclass(frozen=True)
-class Edge:
-    """Output ``index`` of the node with number ``node``."""
-
-    node: int
-    index: int
-
-
-Guard = tuple[tuple[Edge, bool], ...]
-
-
-@dataclass
-class GraphNode:
-    """One recorded call. ``guard`` says for which samples it runs: those where every predicate has its polarity."""
-
-    id: int
-    op: OpDef
-    inputs: tuple[Edge, ...]
-    constants: dict[str, Any]
-    nodes: dict[str, Edge]
-    count: int
-    name: str
-    random_name: str
-    device: str
-    seed: int | None
-    preserve: bool
-    hint: tuple[int, ...]
-    guard: Guard
-    specs: tuple[Spec, ...]
-    origin: Origin | None
-    weak: bool = False
-    on_error: Any = None
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass
-class Graph:
-    """All recorded nodes in recording order and the outputs of the pipeline."""
-
-    nodes: list[GraphNode] = field(default_factory=list)
-    outputs: list[Edge] = field(default_factory=list)
-
-    def spec(self, edge: Edge) -> Spec:
-        """What is known of an edge."""
-        return self.nodes[edge.node].specs[edge.index]
-
 
 # Everything whose use with a DataNode is arithmetic: the name of the operator that it records.
 _BINARY = {
@@ -216,7 +167,7 @@ def _unsupported(value: Any) -> TypeError:
 
 
 def _install_operators() -> None:
-    def binary(op: OpDef, reflected: bool) -> Callable[[DataNode, Any], DataNode]:
+    def binary(op: Operator, reflected: bool) -> Callable[[DataNode, Any], DataNode]:
         def method(self: DataNode, other: Any) -> DataNode:
             if _operand(other) is NotImplemented:
                 raise _unsupported(other)
@@ -224,7 +175,7 @@ def _install_operators() -> None:
 
         return method
 
-    def unary(op: OpDef) -> Callable[[DataNode], DataNode]:
+    def unary(op: Operator) -> Callable[[DataNode], DataNode]:
         return lambda self: op(self)
 
     for python_name, name in {**_BINARY, **_COMPARE}.items():
@@ -304,12 +255,10 @@ def _subscript_plan(index: tuple[Any, ...], ndim: int | None) -> tuple[tuple[Any
 class Recorder:
     """Makes a Graph out of operator calls; the interpreter while a pipeline is being defined."""
 
-    def __init__(self, owner: Any = None) -> None:
+    def __init__(self) -> None:
         self.graph = Graph()
-        self.owner = owner
         self._names: dict[str, GraphNode] = {}
         self._made: dict[str, int] = {}
-        self._thread = threading.get_ident()
         self.root = self.scope = Scope()
         self.scopes: list[Scope] = []  # of each node
         self.guard: Guard = ()  # of a saved graph that is recorded again
@@ -378,7 +327,7 @@ class Recorder:
     def _guard_of(self, scope: Scope) -> Guard:
         return self.guard or tuple((predicate.edge, polarity) for predicate, polarity in scope.guard())
 
-    # What conditional.py asks of a graph.
+    # What record/conditional asks of a graph.
 
     def merge(
         self, first: DataNode, second: DataNode, predicate: DataNode, scope: Scope, *, weak: tuple[bool, bool], name: str
@@ -424,9 +373,9 @@ class Recorder:
         if op.layouts and specs:
             first = specs[0]
             if first.layout and first.ndim is not None:
-                declare.check_layouts(op, [first.layout], [first.ndim])
+                declare.check_layouts(op.layouts, [first.layout], [first.ndim])
             elif first.layout == "" and first.ndim is not None:
-                specs[0] = Spec(first.shape, first.dtype, declare.check_layouts(op, [""], [first.ndim])[0])
+                specs[0] = Spec(first.shape, first.dtype, declare.check_layouts(op.layouts, [""], [first.ndim])[0])
         return op.specs(specs, {**call.constants, **dict.fromkeys(nodes, declare.UNKNOWN)}, count)
 
     def _device(self, call: Call, edges: Sequence[Edge], nodes: dict[str, Edge]) -> str:
@@ -442,7 +391,7 @@ class Recorder:
         if call.op is structure.transfer:
             return call.device or "cpu"
         if call.op in (structure.merge, structure.merge_late):
-            return "gpu" if on_gpu[0] else "cpu"  # conditional.py has compared the sides, and the predicate is on the CPU
+            return "gpu" if on_gpu[0] else "cpu"  # record/conditional has compared the sides, and the predicate is on the CPU
         device = call.device or ("gpu" if any(on_gpu) else "cpu")
         # constants go along with what an operator of the GPU needs anyway
         there = [on or self.graph.nodes[edge.node].op is structure.constant for on, edge in zip(on_gpu, edges)]

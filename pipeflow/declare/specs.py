@@ -1,43 +1,15 @@
-"""The words of a declaration: annotations of parameters, Specs of outputs, traits."""
+"""What is known of an output before it exists: shape, dtype and layout, of which each may be unknown."""
 
 import dataclasses
-import enum
-import inspect
-import types as _python_types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any
 
 import numpy as np
 
 from pipeflow import types
 from pipeflow.errors import count_of
-from pipeflow.tensors import Collector, Take
-
-T = TypeVar("T")
-
-
-class Role(enum.Enum):
-    """What a parameter of a declaration is for."""
-
-    INPUT = "input"
-    ARG = "arg"
-    STATIC = "static"
-    DRAWN = "drawn"
-    HIDDEN = "hidden"
-
-
-Sample = Annotated[np.ndarray, Role.INPUT]
-Arg = Annotated[T, Role.ARG]
-Drawn = Annotated[T, Role.DRAWN]
-Out = Annotated[Any, Role.HIDDEN]
-Ints = Annotated[tuple[int, ...], "ints"]
-Floats = Annotated[tuple[float, ...], "floats"]
-DType = Annotated[np.dtype, "dtype"]
-Layout = Annotated[str, "layout"]
-HIDDEN = frozenset({"out", "layouts", "key", "source"})
-REQUIRED = inspect.Parameter.empty
 
 
 class UnknownValue(Exception):
@@ -195,105 +167,3 @@ class NamedOutputs(tuple):
 
     def __reduce__(self) -> Any:
         return NamedOutputs, (tuple(self), self.names)
-
-
-class Args(_python_types.SimpleNamespace):
-    """Argument values by name, as ``infer``, ``draw`` and ``check`` see them."""
-
-
-@dataclass(frozen=True)
-class Param:
-    """One parameter of a declaration."""
-
-    name: str
-    role: Role
-    kind: Any
-    default: Any = REQUIRED
-    variadic: bool = False
-    positional: bool = False  # an argument, not data, that may also be given by position
-
-    @property
-    def required(self) -> bool:
-        """Whether the caller must give it."""
-        return self.default is REQUIRED and not self.variadic
-
-
-@dataclass(frozen=True)
-class Traits:
-    """How a step of this operator wants to be run; may depend on its static arguments.
-
-    ``ordered`` steps see the batches one after another; ``user_code`` may keep or change what it is given; ``pure`` ones
-    may be merged when equal and dropped when unused. One that is ``by_batch_size`` counts the samples of its branch;
-    ``processes`` ones run in worker processes. A batch call of one with ``rows`` is the same as a call for each row.
-    """
-
-    granularity: Literal["sample", "batch"] = "sample"
-    ordered: bool = False
-    pure: bool = True
-    user_code: bool = False
-    by_batch_size: bool = False
-    processes: bool = False
-    rows: bool = False
-
-
-@dataclass(frozen=True)
-class WorkerCall:
-    """What of a step runs in a worker process; ``function`` travels by pickle.
-
-    It is called with ``key, *inputs`` of one sample and returns a tuple of arrays; with ``whole`` with a list of such
-    rows, and returns for every output a list of arrays.
-    """
-
-    function: Callable[..., Any]
-    name: str
-    whole: bool = False
-
-
-class Node:
-    """Marks values that stand for a batch in a graph; graph.DataNode is the only subclass."""
-
-    __slots__ = ()
-
-
-class BatchCall:
-    """What an operator that works on whole batches is told beside its inputs and arguments.
-
-    ``draw_keys`` makes the keys of the samples, when they are asked for. ``take(nbytes)`` gives memory that belongs to the
-    batch. ``current`` is the sample that is being worked on, so that an exception can be blamed on it (-1: on none).
-    """
-
-    __slots__ = ("current", "draw_keys", "hints", "layouts", "size", "sources", "take")
-
-    def __init__(
-        self,
-        size: int,
-        draw_keys: Callable[[], Any],
-        layouts: Sequence[str],
-        take: Take,
-        hints: Sequence[int] = (),
-        sources: Any = None,
-    ) -> None:
-        self.size = size
-        self.draw_keys = draw_keys
-        self.layouts = layouts
-        self.take = take
-        self.hints = hints
-        self.sources = sources
-        self.current = -1
-
-    @property
-    def keys(self) -> Any:
-        """The keys of the samples."""
-        return self.draw_keys()
-
-    def collector(self, output: int) -> Collector:
-        """Gathers the samples of one output into memory of the batch."""
-        return Collector(self.size, self.take, self.hints[output] if output < len(self.hints) else 0)
-
-
-# Accepted everywhere; what is not in NO_EFFECT has a test of its effect.
-UNIVERSAL = ("name", "device", "preserve", "bytes_per_sample_hint", "on_error")
-NO_EFFECT = {
-    "cuda_stream": "there is no CUDA stream on the CPU; the GPU backend makes its own",
-    "use_copy_kernel": "the copy to the GPU always goes through one pinned staging block",
-}

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Kernel, Spec, find
+from pipeflow.compile.plan import Plan, Step, has_kernels
+from pipeflow.declare import Bound, Spec, find
 from pipeflow.kernels import cpu as kernels
-from pipeflow.plan import Plan, Step, has_kernels
 
 log = logging.getLogger("pipeflow")
 
@@ -70,7 +70,7 @@ def show_blank(plan: Plan, step: Step) -> None:
         value = blank(plan.slots[slot].spec, small=True)
         arguments[name] = np.ones(1, np.float32) if value is None else value + value.dtype.type(1)
     try:
-        kernel = Kernel(op, constants, len(step.outputs))
+        kernel = Bound(op, constants, len(step.outputs))
         kernel(inputs, layouts, arguments, 1, lambda _, shape, dtype: np.empty(shape, dtype), "")  # type: ignore[arg-type]
     except Exception as error:
         log.debug("%s cannot be prepared: %r", step.title, error)

@@ -3,7 +3,7 @@
 There are two runtimes: CuPy's (backends/gpu.py), and a fake one in the tests whose streams do their work late and in any
 order that the recorded waits allow. Everything a runtime queues runs in the order of its stream, and on different streams
 in any order that no wait forbids. The waits that make this safe, all of them in ``backends/device_memory.py``,
-``executor/device.py`` and ``device_tensors.py``:
+``executor/device.py`` and ``device/tensors.py``:
 
 1. The host fills a staging block when the copy that read it last is done (``synchronize``).
 2. The copy stream writes a device block when the kernels that read it last are done, and
@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pipeflow.declare import Args, OpDef
-from pipeflow.device_calls import View
+from pipeflow.device.calls import View
 
 
 class Memory(Protocol):

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from pipeflow import seeds
-from pipeflow.declare import Args, Kernel, OpDef, Spec, from_sample
+from pipeflow.declare import Args, Bound, OpDef, Spec, from_sample
 from pipeflow.errors import count_of
 
 ALIGNMENT = 256  # of every sample in a batch's memory
@@ -167,13 +167,13 @@ class SampleValues:
 
 
 class DevicePlanner:
-    """The device's counterpart of declare.Kernel: arguments, draws and result shapes of every item, then the launches."""
+    """The device's counterpart of declare.Bound: arguments, draws and result shapes of every item, then the launches."""
 
     def __init__(self, op: OpDef, constants: Mapping[str, Any], count: int, per_frame: Sequence[str] = ()) -> None:
         self.op = op
         self.count = count
         self.per_frame = frozenset(per_frame)
-        self._kernel = Kernel(op, constants, count)
+        self._kernel = Bound(op, constants, count)
         self._kinds = {name: param.kind for name, param in op.arguments.items()}
         self._launch, self._view = op.gpu_hook("launch"), op.gpu_hook("view")
         self._plan_of_item, self._specs_of_batch = op.gpu_hook("plan"), op.gpu_hook("specs")

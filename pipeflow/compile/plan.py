@@ -1,0 +1,206 @@
+"""A Plan: which steps run, in which stages, where their results are, and who may change what.
+
+A Plan is data. Steps name operators by registry key and carry plain values; user objects (functions, sources, constant
+arrays) are beside them in ``externals``. Words:
+
+- A *slot* holds one output of one step over a batch. Its storage says where: ``constant``, ``column`` (one array over the
+  batch), ``source`` and ``batch`` (whatever the step returned), ``dense`` (one block), ``table`` (a block a sample) or ``arena``
+  (memory of the thread, for results between two steps of one stage).
+- A *stage* is a maximal chain of steps that one task can carry a sample through (``sample``), one step that takes the
+  whole batch (``source``, ``batch``, ``processes``), a *segment* of steps on the device whose shapes are known when it begins
+  (``device``), or the wait for data that comes back from there (``arrival``). ``ordered`` stages take one batch after another.
+- A *guard* is a tuple of (predicate slot, polarity): the step runs for the samples where all of them hold.
+"""
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from pipeflow.declare import OpDef, Spec, find
+from pipeflow.errors import Origin
+
+Storage = Literal["constant", "column", "source", "batch", "dense", "table", "arena"]
+# What the pass behind fn.gradients makes of the user's calls.
+WRITTEN_AS = {"_taped_function": "py_function", "_back_propagation": "gradients"}
+
+
+@dataclass(frozen=True)
+class External:
+    """Stands in a step for a user object of ``Plan.externals``."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where one output lies and what is known of it."""
+
+    id: int
+    spec: Spec
+    storage: Storage
+    kind: Literal["heap", "shared", "pinned", "device"] = "heap"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operator in a stage, as plain data."""
+
+    op: str
+    name: str
+    inputs: tuple[int, ...]
+    constants: tuple[tuple[str, Any], ...]
+    nodes: tuple[tuple[str, int], ...]
+    outputs: tuple[int, ...]
+    device: str
+    guard: tuple[tuple[int, bool], ...]
+    key: int | None
+    specs: tuple[Spec, ...]
+    hint: tuple[int, ...]
+    origin: Origin | None
+    fetch: bool = False
+    user_code: bool = False
+    writable: tuple[bool, ...] = ()
+    shared_with: tuple[str, ...] = ()  # per input of user code: who else reads it, for messages
+    on_error: Any = None  # what to do when it fails for a sample; None: as the plan says
+    copied: bool = False  # the results are the user's or a view of them: copied at the stage's end
+
+    @property
+    def title(self) -> str:
+        """The operator's name in messages."""
+        return f"fn.{WRITTEN_AS.get(self.op, self.op)}"
+
+    def reads(self) -> tuple[int, ...]:
+        """The slots that it reads: inputs, arguments and predicates."""
+        return (*self.inputs, *(slot for _, slot in self.nodes), *(slot for slot, _ in self.guard))
+
+    def place(self) -> list[str]:
+        """The notes that say where an error happened."""
+        label = f" {self.name!r}" if not self.name.startswith(WRITTEN_AS.get(self.op, self.op)) else ""
+        return [f"in {self.title}{label}"]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Steps that run together; see the words above.
+
+    ``columns`` are computed when the stage is entered, ``merges`` when it ends: those that nothing in the stage reads.
+    """
+
+    kind: Literal["source", "sample", "batch", "device", "arrival", "processes"]
+    steps: tuple[Step, ...]
+    ordered: bool = False
+    columns: tuple[Step, ...] = ()
+    merges: tuple[Step, ...] = ()
+
+    def all_steps(self) -> tuple[Step, ...]:
+        """The columns, the steps, and the merges at the end."""
+        return (*self.columns, *self.steps, *self.merges)
+
+
+@dataclass(eq=False)
+class Plan:
+    """Everything an executor needs."""
+
+    slots: tuple[Slot, ...]
+    stages: tuple[Stage, ...]
+    outputs: tuple[int, ...]
+    origins: tuple[int, ...]  # per slot: the source step (by position in the first stage) its samples come from, or -1
+    constants: tuple[tuple[int, External], ...] = ()
+    externals: dict[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    on_error: Any = "raise"
+    identity: str = ""  # the fingerprint before fusion
+
+    def constant(self, value: Any) -> Any:
+        """A step's constant with the user object in place of its reference."""
+        return self.externals[value.name] if isinstance(value, External) else value
+
+    def steps(self) -> list[Step]:
+        """All steps in order."""
+        return [step for stage in self.stages for step in stage.all_steps()]
+
+    def differentiable(self) -> list[Step]:
+        """The functions whose results keep their gradients: batches are made one at a time then."""
+        return [step for step in self.steps() if dict(step.constants).get("differentiable")]
+
+    def fingerprint(self) -> str:
+        """A digest of the data, the names of the externals and the contents of constant arrays; fusion leaves it alone."""
+        if self.identity:
+            return self.identity
+        digest = hashlib.sha256()
+        for part in (
+            self.slots,
+            [(s.kind, s.ordered, [_identity(step) for step in s.all_steps()]) for s in self.stages],
+        ):
+            digest.update(repr(part).encode())
+        digest.update(repr((self.outputs, self.origins, self.constants, self.seed, self.on_error)).encode())
+        for name, value in sorted(self.externals.items()):
+            digest.update(f"{name}={describe_external(value)}".encode())
+        return digest.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plan) and self.fingerprint() == other.fingerprint()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        lines = []
+        for number, stage in enumerate(self.stages):
+            order = ", one batch after another" if stage.ordered else ""
+            lines.append(f"stage {number} ({stage.kind}{order})")
+            lines += [f"  column {self._line(step)}" for step in stage.columns]
+            lines += [f"  {self._line(step)}" for step in stage.steps]
+            lines += [f"  at its end {self._line(step)}" for step in stage.merges]
+        outputs = ", ".join(f"%{slot} {self.slots[slot].storage}" for slot in self.outputs)
+        return "\n".join([*lines, f"outputs {outputs}"])
+
+    def _line(self, step: Step) -> str:
+        results = ", ".join(
+            f"%{s}: {self.slots[s].spec} [{self.slots[s].storage} {self.slots[s].kind}]" for s in step.outputs
+        )
+        arguments = [f"%{slot}" for slot in step.inputs] + [f"{name}=%{slot}" for name, slot in step.nodes]
+        arguments += [
+            f"{name}={value.name if isinstance(value, External) else value!r}" for name, value in step.constants
+        ]
+        guard = "".join(f" if {'' if on else 'not '}%{slot}" for slot, on in step.guard)
+        fetch = ".fetch" if step.fetch else ""
+        return f"{results} = {step.title}{fetch}({', '.join(arguments)}){guard}"
+
+
+def _identity(step: Step) -> Any:
+    return replace(step, origin=None)
+
+
+def describe_external(value: Any) -> str:
+    """What of a user object belongs to the identity of a plan: an array's contents, anything else's name."""
+    if isinstance(value, np.ndarray):
+        content = value.tobytes() if value.dtype != object else repr(value.tolist()).encode()
+        return f"{value.dtype}{value.shape}{hashlib.sha256(content).hexdigest()}"
+    target = getattr(value, "func", value)
+    return f"{getattr(target, '__module__', '')}:{getattr(target, '__qualname__', type(value).__qualname__)}"
+
+
+def takes_out(step: Step) -> bool:
+    """Whether the step writes into memory given to it, so that its result is never a view of an input."""
+    op: OpDef = find(step.op)
+    return "out" in op.wants and not step.fetch
+
+
+def lies_in_inputs(step: Step) -> bool:
+    """Whether the results of a step on the device lie in memory of its inputs: a merge selects, a view looks elsewhere."""
+    op: OpDef = find(step.op)
+    return step.op == "_merge" or (bool(op.gpu_module) and not step.user_code and op.gpu_hook("view") is not None)
+
+
+# The files of operators whose bodies are compiled kernels.
+COMPILED = frozenset(
+    f"pipeflow.operators.{name}"
+    for name in ("chains", "color", "generic", "geometry", "image", "noise", "reductions", "resize", "shape")
+)
+
+
+def has_kernels(step: Step) -> bool:
+    """Whether the step's operator is made of compiled kernels."""
+    return find(step.op).body.__module__ in COMPILED and not step.fetch

@@ -1,0 +1,74 @@
+"""How a step is run: its traits, and what a call on a whole batch or in a worker process gets."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pipeflow.tensors import Collector, Take
+
+
+@dataclass(frozen=True)
+class Traits:
+    """How a step of this operator wants to be run; may depend on its static arguments.
+
+    ``ordered`` steps see the batches one after another; ``user_code`` may keep or change what it is given; ``pure`` ones
+    may be merged when equal and dropped when unused. One that is ``by_batch_size`` counts the samples of its branch;
+    ``processes`` ones run in worker processes. A batch call of one with ``rows`` is the same as a call for each row.
+    """
+
+    granularity: Literal["sample", "batch"] = "sample"
+    ordered: bool = False
+    pure: bool = True
+    user_code: bool = False
+    by_batch_size: bool = False
+    processes: bool = False
+    rows: bool = False
+
+
+@dataclass(frozen=True)
+class WorkerCall:
+    """What of a step runs in a worker process; ``function`` travels by pickle.
+
+    It is called with ``key, *inputs`` of one sample and returns a tuple of arrays; with ``whole`` with a list of such
+    rows, and returns for every output a list of arrays.
+    """
+
+    function: Callable[..., Any]
+    name: str
+    whole: bool = False
+
+
+class BatchCall:
+    """What an operator that works on whole batches is told beside its inputs and arguments.
+
+    ``draw_keys`` makes the keys of the samples, when they are asked for. ``take(nbytes)`` gives memory that belongs to the
+    batch. ``current`` is the sample that is being worked on, so that an exception can be blamed on it (-1: on none).
+    """
+
+    __slots__ = ("current", "draw_keys", "hints", "layouts", "size", "sources", "take")
+
+    def __init__(
+        self,
+        size: int,
+        draw_keys: Callable[[], Any],
+        layouts: Sequence[str],
+        take: Take,
+        hints: Sequence[int] = (),
+        sources: Any = None,
+    ) -> None:
+        self.size = size
+        self.draw_keys = draw_keys
+        self.layouts = layouts
+        self.take = take
+        self.hints = hints
+        self.sources = sources
+        self.current = -1
+
+    @property
+    def keys(self) -> Any:
+        """The keys of the samples."""
+        return self.draw_keys()
+
+    def collector(self, output: int) -> Collector:
+        """Gathers the samples of one output into memory of the batch."""
+        return Collector(self.size, self.take, self.hints[output] if output < len(self.hints) else 0)

@@ -1,0 +1,134 @@
+"""``@operator`` and ``@source`` make operators and keep them in the registry; a call goes to the current interpreter."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any, Literal
+
+from pipeflow import types
+from pipeflow.declare.binding import Call, bind, spread
+from pipeflow.declare.calls import Traits
+from pipeflow.declare.eager import eager
+from pipeflow.declare.opdef import OpDef
+from pipeflow.declare.parameters import Param, read_signature
+from pipeflow.declare.sources import Source
+from pipeflow.errors import UnknownArgument, nearest
+
+
+class Operator(OpDef):
+    """A declared operator that can be called: in a pipeline definition or on arrays."""
+
+    def __call__(self, *inputs: Any, **keywords: Any) -> Any:
+        if self.order:
+            inputs, keywords = spread(self, inputs, keywords)  # type: ignore[assignment]
+        return self.apply(inputs, keywords)
+
+    def apply(self, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """The call with the data apart from the arguments, whatever the operator's own order of them is."""
+        call = bind(self, inputs, keywords)
+        result = interpreter.get()(call)
+        return result if self.result_hook is None else self.result_hook(self.known(call.constants), result)
+
+    def __reduce__(self) -> Any:
+        return find, (self.name,)
+
+
+registry: dict[str, Operator] = {}
+# What makes the operator of a chain, "resize+flip": operators/chains.py puts its function here.
+composers: list[Callable[[tuple[str, ...]], Operator]] = []
+
+
+def find(name: str) -> Operator:
+    """The operator of a registry key, or of several joined by "+"."""
+    try:
+        return composers[0](tuple(name.split("+"))) if "+" in name else registry[name]
+    except KeyError:
+        raise UnknownArgument(f"there is no operator {name!r}{nearest(name, registry)}") from None
+
+
+def operator(
+    name: str,
+    *,
+    layouts: str = "",
+    sequences: bool = False,
+    elementwise: bool = False,
+    granularity: Literal["sample", "batch"] = "sample",
+    devices: Sequence[str] = ("cpu",),
+    dtypes: str = "number",
+    no_effect: Mapping[str, str] | None = None,
+    examples: Sequence[str] = (),
+    ops_name: str = "",
+    hidden: bool = False,
+    nodes_only: bool = False,
+    takes_seed: bool = False,
+    unsized: bool = False,
+    staged: bool = False,
+    pure: bool = True,
+    order: str = "",
+    gpu: str = "",
+) -> Callable[[Callable[..., Any]], Operator]:
+    """Declares an operator from its kernel for one sample; see the module's words.
+
+    ``dtypes`` says what the first input may be: names ("uint8 float32") or groups ("number" is everything, "integer",
+    "float", "bool"). ``examples`` are calls written as in a pipeline, over the named arrays of ``tools/example_data.py``:
+    ``"fn.flip(image, vertical=True)"``; the page, the support table and the tests of every operator run them. Without
+    any, one is made from the declaration where no argument is required. ``order`` is for operators that are called like
+    ordinary functions: their parameters by position, where a name that is no argument stands for a list of data; the
+    lengths of these lists go to an argument named ``sizes``. One with ``nodes_only`` is about the graph: it has no call on
+    arrays, and fn has it alone.
+    ``gpu`` names the module of operators/on_gpu/ that has the operator's GPU form.
+    ``unsized`` says that the inputs' shapes never tell the output's (decoders): unless the plan knew it, the body gets an
+    allocator at once, and nothing is inferred for each sample. ``staged`` is for bodies that write in several places at
+    once or piece by piece: where a batch is larger than the caches, their samples are made in the thread's own memory and
+    copied from there.
+    """
+
+    def declare(body: Callable[..., Any]) -> Operator:
+        params, num_outputs = read_signature(body)
+        op = Operator(
+            name, body, params, num_outputs, tuple(layouts.split()), sequences, elementwise,
+            (*devices, *(["gpu"] if gpu and "mixed" not in devices else [])),
+            types.dtypes_of(dtypes), no_effect or {}, examples, ops_name, hidden, nodes_only, takes_seed, unsized, staged,
+            Traits(granularity=granularity, pure=pure), order=tuple(order.split()),
+            gpu_module=gpu,
+        )  # fmt: skip
+        return _register(op)
+
+    return declare
+
+
+def source(
+    name: str,
+    *,
+    outputs: int = 1,
+    fetches: bool = False,
+    extra: Sequence[Param] = (),
+    build: Callable[..., Source] | None = None,
+    examples: Sequence[str] = (),
+    no_effect: Mapping[str, str] | None = None,
+    ops_name: str = "",
+) -> Callable[[type], Operator]:
+    """Declares a source operator from a class: the keywords of its constructor are the operator's static arguments.
+
+    ``extra`` adds arguments that ``build(cls, **arguments)`` takes for itself.
+    """
+
+    def declare(cls: type) -> Operator:
+        params, _ = read_signature(cls.__init__, method=True)  # type: ignore[misc]
+        factory = (lambda **arguments: build(cls, **arguments)) if build is not None else cls
+        op = Operator(
+            name, cls, (*params, *extra), outputs, examples=examples, no_effect=no_effect or {}, ops_name=ops_name,
+            takes_seed=True, base_traits=Traits("batch", ordered=True, pure=True), factory=factory, fetches=fetches,
+        )  # fmt: skip
+        return _register(op)
+
+    return declare
+
+
+def _register(op: Operator) -> Operator:
+    if op.name in registry and registry[op.name].body.__module__ != op.body.__module__:
+        raise ValueError(f"operator {op.name!r} is declared twice")
+    registry[op.name] = op
+    return op
+
+
+interpreter: ContextVar[Callable[[Call], Any]] = ContextVar("pipeflow_interpreter", default=eager)

@@ -1,0 +1,415 @@
+"""Loops over one or several pipelines: when an epoch ends, what its last batch holds, and how long the loop waited.
+
+``Pipeline.epoch()`` and every adapter in ``plugin/`` use this code; a checkpoint holds its state.
+
+An epoch ends in one of three ways. With a reader (``reader_name``, or the only one) its own count decides, and the next epoch
+follows without a reset. With ``size`` batches are counted. Otherwise the source ends it with StopIteration.
+"""
+
+import math
+import time
+import warnings
+import weakref
+from collections.abc import Sequence
+from contextlib import suppress
+from enum import Enum, unique
+from typing import Any, Literal
+
+import numpy as np
+
+from pipeflow.device.tensors import TensorListGPU
+from pipeflow.errors import InvalidState, count_of, optional
+from pipeflow.tensors import TensorListCPU, traced
+
+
+@unique
+class LastBatchPolicy(Enum):
+    """What becomes of the samples at the end of an epoch that do not fill a batch."""
+
+    FILL = 0
+    DROP = 1
+    PARTIAL = 2
+
+
+ONE_AT_A_TIME = (
+    "this pipeline is being iterated over already, and two iterators would take each other's batches: end the first loop "
+    "(close() does that before its end), or make a second pipeline"
+)
+_ENDINGS = {LastBatchPolicy.FILL: "fill", LastBatchPolicy.DROP: "drop", LastBatchPolicy.PARTIAL: "partial"}
+
+
+class Loop:
+    """Walks one or several pipelines epoch by epoch, in step; gives what they delivered, unconverted."""
+
+    def __init__(
+        self,
+        pipelines: Any,
+        size: int = -1,
+        reader_name: str | None = None,
+        policy: LastBatchPolicy = LastBatchPolicy.FILL,
+        last_batch_padded: bool = False,
+        any_reader: bool = False,
+    ) -> None:
+        self.pipelines: list[Any] = list(pipelines) if isinstance(pipelines, (list, tuple)) else [pipelines]
+        if not self.pipelines:
+            raise ValueError("there is no pipeline to iterate over: the list is empty")
+        self.policy = policy
+        self.size = _checked_size(size, reader_name, last_batch_padded, len(self.pipelines))
+        self.padded = last_batch_padded
+        for pipeline in self.pipelines:
+            pipeline.build()
+        sizes = {pipeline.max_batch_size for pipeline in self.pipelines}
+        if len(sizes) != 1:
+            raise ValueError(f"all pipelines must have the same batch_size, got {sorted(sizes)}")
+        self.batch_size = sizes.pop()
+        self.reader = self._find_reader(reader_name, any_reader)
+        self.ending: Any = _ENDINGS[policy] if self.reader else "fill"
+        self.epoch = 0  # how many epochs have been finished
+        self.step = 0  # how many batches of this one have been given
+        self.ended = False  # the last batch of this epoch has been given
+        self.over = False  # and its end has been announced
+        self.carry = 0  # samples of this epoch that the last one has given already (``size`` and FILL)
+        self.walker: weakref.ref[Epoch] | None = None  # whose pass over this loop is under way
+        self._take_up()
+
+    # What an epoch is.
+
+    def _find_reader(self, name: str | None, any_reader: bool) -> str | None:
+        executors = [pipeline._built() for pipeline in self.pipelines]
+        if name is None and any_reader and executors[0].readers:
+            name = executors[0].readers[0].step.name
+        if name is None:
+            return None
+        for pipeline in self.pipelines:
+            pipeline.reader_meta(name)  # says which there are
+        metas = [pipeline.reader_meta(name) for pipeline in self.pipelines]
+        for key, what in (
+            ("epoch_size", "size"), ("number_of_shards", "num_shards"), ("pad_last_batch", "pad_last_batch"),
+            ("stick_to_shard", "stick_to_shard"),
+        ):  # fmt: skip
+            values = [meta[key] for meta in metas]
+            if len(set(values)) != 1:
+                raise ValueError(f"the reader {name!r} must have the same {what} in all pipelines, got {values}")
+        for executor in executors:
+            self._check_other_readers(executor, name)
+        full = metas[0]["epoch_size"] // metas[0]["number_of_shards"]
+        if self.policy is LastBatchPolicy.DROP and full < self.batch_size:
+            raise ValueError(
+                f"LastBatchPolicy.DROP leaves nothing: a shard has {count_of(full, 'sample')} and batch_size is "
+                f"{self.batch_size}"
+            )
+        return name
+
+    def _check_other_readers(self, executor: Any, name: str) -> None:
+        sizes = {
+            item.step.name: (item.source.reader_meta()["epoch_size"], item.source.reader_meta()["number_of_shards"])
+            for item in executor.readers
+        }  # fmt: skip
+        if self.policy is not LastBatchPolicy.FILL and len(set(sizes.values())) > 1:
+            raise ValueError(
+                f"the readers of this pipeline end their epochs at different samples ({sizes}: size and number of shards): "
+                "only LastBatchPolicy.FILL fits, in which all run on"
+            )
+
+    def length(self) -> int:
+        """The number of batches in the present epoch; a TypeError says why where it cannot be known."""
+        if self.over:
+            return self._total(self._next_carry()) if self.size > 0 else self._left()
+        return self.step if self.ended else self.step + self._left()
+
+    def _left(self) -> int:
+        if self.size > 0:
+            return self._total() - self.step
+        lengths = [pipeline_left(pipeline, self.reader, self.ending) for pipeline in self.pipelines]
+        return min(lengths)
+
+    def _total(self, carry: int | None = None) -> int:
+        """Batches of an epoch that is counted by ``size``."""
+        each = self.batch_size * len(self.pipelines)
+        wanted = self.size - (self.carry if carry is None else carry)
+        return wanted // each if self.policy is LastBatchPolicy.DROP else -(-wanted // each)
+
+    def _next_carry(self) -> int:
+        """How many samples of the next epoch this one has given, where its last batch was filled from there."""
+        given = self.step * self.batch_size * len(self.pipelines) + self.carry
+        fills = self.policy is LastBatchPolicy.FILL and not self.padded and self.ended
+        return (given - self.size) % self.size if fills else 0
+
+    # Walking.
+
+    def prepare(self) -> None:
+        """Lets the pipelines begin to work on their first batches."""
+        for pipeline in self.pipelines:
+            pipeline._begin(self, self.ending)
+            pipeline._prefetch()
+        self.release()
+
+    def next(self) -> list[Any]:
+        """What each pipeline delivers next; StopIteration at the end of the epoch, until ``start``."""
+        if self.over or self.ended or (self.size > 0 and self.step >= self._total()):
+            self._finish()
+        for pipeline in self.pipelines:
+            pipeline._begin(self, self.ending)
+            pipeline._prefetch()
+        # Every pipeline is asked, so that one that fails does not put the others out of step.
+        delivered, failures = [], []
+        for pipeline in self.pipelines:
+            try:
+                delivered.append(pipeline._deliver())
+            except Exception as error:
+                failures.append(error)
+        if any(isinstance(error, StopIteration) for error in failures):
+            self._finish()
+        if self._dropped(delivered):
+            return self.next()
+        self.step += 1
+        if self.reader is not None:
+            self.ended = self._reader_ended(self.reader)
+        elif self.size > 0:
+            self.ended = self.step >= self._total()
+        self._note()
+        if failures:
+            raise failures[0]
+        if self.size > 0:
+            self._check_full(delivered)
+        return delivered
+
+    def _dropped(self, delivered: Sequence[Any]) -> bool:
+        short = any(item.size < self.batch_size for item in delivered)
+        return short and self.policy is LastBatchPolicy.DROP and self.reader is None and self.size < 0
+
+    def _reader_ended(self, reader: str) -> bool:
+        ends = [reader in pipeline._built().ends for pipeline in self.pipelines]
+        if len(set(ends)) > 1:
+            raise InvalidState(
+                f"the pipelines are out of step: the epoch of {reader!r} ends in {ends.count(True)} of {len(ends)}; "
+                "were some of them run elsewhere, or restored from checkpoints of different batches?"
+            )
+        return ends[0]
+
+    def _check_full(self, delivered: Sequence[Any]) -> None:
+        for item in delivered:
+            if item.size != self.batch_size:
+                raise RuntimeError(
+                    f"with size={self.size} batches are counted and must be full: one has {count_of(item.size, 'sample')}, "
+                    f"batch_size is {self.batch_size}; leave size out, and the source's StopIteration ends the epoch"
+                )
+
+    def _finish(self) -> None:
+        self.over = self.ended = True
+        self._note()
+        self.release()
+        raise StopIteration
+
+    def start(self) -> None:
+        """Begins the next epoch, wherever this one stands; does nothing where it has just begun."""
+        consumed = any(pipeline._consumed for pipeline in self.pipelines)
+        if not (self.over or (self.step and consumed)):
+            return
+        executors = [pipeline._built() for pipeline in self.pipelines]
+        if self.size > 0:
+            self._skip_rest()
+            self.carry = self._next_carry()
+        for executor in executors:
+            if executor.ended or (self.reader is None and self.size < 0):
+                executor.reset(rewind=True)
+            elif not self.ended and self.size < 0:
+                executor.next_epoch()
+        self.epoch += 1
+        self.step = 0
+        self.ended = self.over = False
+        for pipeline in self.pipelines:
+            pipeline._consumed = False
+        self._note()
+
+    def _skip_rest(self) -> None:
+        """Passes over the samples that DROP leaves of an epoch that is counted by ``size``: they are no part of the next one."""
+        if self.policy is LastBatchPolicy.DROP and self.ended and self.size % (self.batch_size * len(self.pipelines)):
+            for pipeline in self.pipelines:
+                pipeline._begin(self, self.ending)
+                pipeline._prefetch()
+                with suppress(Exception):  # nobody asked for this batch
+                    pipeline._deliver()
+
+    def rows(self, delivered: Sequence[Any]) -> list[int]:
+        """How many samples of each pipeline's batch belong to the epoch."""
+        counts = [item.size for item in delivered]
+        if self.size > 0 and self.policy is LastBatchPolicy.PARTIAL:
+            each = self.batch_size * len(self.pipelines)
+            rest = self.size - (self.step - 1) * each
+            counts = [min(count, max(0, rest - number * self.batch_size)) for number, count in enumerate(counts)]
+        return counts
+
+    def release(self) -> None:
+        """Lets others iterate over the pipelines."""
+        for pipeline in self.pipelines:
+            pipeline._release(self)
+
+    # Where it stands, for checkpoints: every pipeline carries it.
+
+    def _note(self) -> None:
+        place = {"epoch": self.epoch, "step": self.step, "ended": self.ended, "over": self.over, "carry": self.carry}
+        for pipeline in self.pipelines:
+            pipeline._place = place
+
+    def take_up(self) -> None:
+        """Goes on where a state that was loaded into the pipelines stands."""
+        self.release()
+        self._take_up()
+
+    def _take_up(self) -> None:
+        places = [pipeline._place for pipeline in self.pipelines]
+        if any(place != places[0] for place in places):
+            raise ValueError(
+                f"the pipelines stand at different batches ({places}): restore all of them from checkpoints() of one moment"
+            )
+        if places[0]:
+            place = places[0]
+            self.epoch, self.step, self.carry = place["epoch"], place["step"], place["carry"]
+            self.ended, self.over = place["ended"], place["over"]
+
+
+def _checked_size(size: int, reader_name: str | None, padded: bool, pipelines: int) -> int:
+    if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
+        raise TypeError(f"size must be an integer, got {type(size).__name__} {size!r}")
+    if size == 0 or size < -1:
+        raise ValueError(f"size must be at least 1, or -1 to read until the pipeline ends, got {size}")
+    if reader_name and size > 0:
+        raise ValueError(f"give either size ({size}) or reader_name ({reader_name!r}): the reader knows its size")
+    if reader_name and padded:
+        raise ValueError("last_batch_padded is for size=...: with reader_name the reader's pad_last_batch counts")
+    if size < 0 and not reader_name and pipelines > 1:
+        raise ValueError(f"with {pipelines} pipelines give reader_name, or size: the samples of all of them together")
+    return int(size)
+
+
+def pipeline_left(pipeline: Any, reader: str | None, ending: Any) -> int:
+    """The batches that the present epoch of a pipeline still has, after the last one that was delivered."""
+    executor = pipeline._built()
+    states = executor.state()["states"]
+    size = pipeline.max_batch_size
+    if reader is not None:
+        return executor.source(reader).batches_left(states[reader], size, ending)
+    lengths = {}
+    for item in executor.readers:
+        raise TypeError(
+            f"the number of batches is not known: the epochs of {item.step.name!r} follow each other without an end; give "
+            f"reader_name={item.step.name!r}, or size"
+        )
+    for item in executor.sources:
+        known = getattr(item.source, "batches_left", None)
+        left = known(states[item.step.name], size, ending) if known else None
+        if left is None:
+            raise TypeError(
+                f"the number of batches is not known: {item.step.name!r} does not say when it ends (a list as source or a "
+                "reader does; adapters also take size=)"
+            )
+        lengths[item.step.name] = left
+    if not lengths or min(lengths.values()) == math.inf:
+        raise TypeError("the number of batches is not known: nothing in this pipeline ends its epochs")
+    return int(min(lengths.values()))
+
+
+def part(batch: Any, rows: int) -> Any:
+    """The first samples of a batch."""
+    if rows == len(batch):
+        return batch
+    if isinstance(batch, TensorListGPU):
+        return batch.first(rows)
+    dense = batch.is_dense_tensor() and not traced(batch.at(0))  # a part of a traced array has no history
+    return TensorListCPU(batch.as_array()[:rows] if dense else batch.samples()[:rows], batch.layout())
+
+
+class Epoch:
+    """One pass over a pipeline: what ``for batch in pipe.epoch()`` walks. It begins with its first batch."""
+
+    def __init__(self, loop: Loop, meter: Any = None) -> None:
+        self._loop = loop
+        self._meter = meter
+        self._state: Literal["new", "running", "done"] = "new"
+
+    def __iter__(self) -> "Epoch":
+        return self
+
+    def __next__(self) -> tuple[TensorListCPU, ...]:
+        if self._state == "done":
+            raise StopIteration
+        if self._state == "new":
+            walker = self._loop.walker and self._loop.walker()
+            if walker is not None:
+                raise InvalidState(ONE_AT_A_TIME)
+            self._loop.start()
+            self._loop.walker = weakref.ref(self)
+            self._state = "running"
+        try:
+            delivered = self._loop.next()
+        except StopIteration:
+            self.close()
+            raise
+        if self._meter is not None:
+            self._meter(delivered[0])
+        return delivered[0].outputs
+
+    def __len__(self) -> int:
+        return self._loop.length()
+
+    def close(self) -> None:
+        """Ends the pass; the next one begins a new epoch."""
+        if self._state == "running":
+            self._loop.walker = None
+            self._loop.release()
+        if self._state != "done":
+            self._state = "done"
+            if self._meter is not None:
+                self._meter.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class Meter:
+    """A progress bar: throughput, the time the loop waited for batches, and the slowest operator."""
+
+    def __init__(self, loop: Loop) -> None:
+        try:
+            bar = optional("tqdm.auto:tqdm", "a progress bar (progress=True)", "tqdm")
+        except ModuleNotFoundError as error:
+            warnings.warn(str(error), stacklevel=4)
+            bar = None
+        self._pipeline = loop.pipelines[0]
+        self._executor = self._pipeline._built()
+        self._measures = not self._pipeline._measuring  # else the figures belong to who asked first
+        if self._measures:
+            self._executor.measure(True)
+        self._samples = 0
+        self._waited = self._pipeline._waited
+        self._started = time.monotonic()
+        self._bar = bar and bar(total=self._known(loop), initial=loop.step if not loop.over else 0, unit="batch")
+
+    @staticmethod
+    def _known(loop: Loop) -> int | None:
+        try:
+            return loop.length()
+        except TypeError:
+            return None
+
+    def __call__(self, delivered: Any) -> None:
+        self._samples += delivered.size
+        if self._bar:
+            self._bar.set_postfix_str(self.report(), refresh=False)
+            self._bar.update(1)
+
+    def report(self) -> str:
+        """``1234 samples/s, waited 12%, slowest: decoders.image``"""
+        passed = max(time.monotonic() - self._started, 1e-9)
+        waited = (self._pipeline._waited - self._waited) / passed
+        slowest = self._executor.slowest()
+        end = f", slowest: {slowest}" if slowest else ""
+        return f"{self._samples / passed:.0f} samples/s, waited {100 * waited:.0f}%{end}"
+
+    def close(self) -> None:
+        """Ends the bar and the timing."""
+        if self._measures:
+            self._executor.measure(False)
+        if self._bar:
+            self._bar.close()

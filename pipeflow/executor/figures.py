@@ -1,0 +1,77 @@
+"""What was measured of a run: times, waits and bytes, a row for each step."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pipeflow.errors import count_of
+
+Role = Literal["source", "serial", "pool", "processes"]
+
+
+@dataclass(frozen=True)
+class StepFigures:
+    """What one step cost, or all steps of a stage whose members were not measured apart; seconds are sums over threads."""
+
+    title: str
+    role: Role  # sources and serial steps take one batch after another; the others share the pool or the workers
+    seconds: float
+    busy: float
+    kept: float | None = None  # of the busy time that with the interpreter kept from others; None: not measured
+    python: bool = False
+    ways: tuple[str, ...] = ()  # how else the step could run: "threads", "processes", "jit", "parallel"
+    hint: tuple[int, ...] = ()
+    largest: tuple[int, ...] = ()  # bytes of the largest sample of each output that has a hint
+    where: str = ""
+    name: str = ""  # of the node
+
+    @property
+    def waited(self) -> float:
+        """Seconds in the step without a processor."""
+        return max(0.0, self.seconds - self.busy)
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What was measured of a run; print it for a table."""
+
+    seconds: float
+    waited: float  # of these the loop waited for batches
+    batches: int
+    samples: int
+    threads: int
+    processors: int
+    depth: int = 2
+    workers: int = 0
+    synchronous: bool = False
+    one_at_a_time: bool = False  # differentiable functions allow nothing else
+    peak: int = 0  # threads at work at the same time, at most
+    ready: int | None = None  # batches that stood ready when one was asked for, at least
+    queued: float | None = None  # seconds that threads had work and no processor
+    steps: tuple[StepFigures, ...] = ()
+
+    @property
+    def pace(self) -> float:
+        """Seconds from batch to batch."""
+        return self.seconds / max(1, self.batches)
+
+    def per_batch(self, seconds: float) -> float:
+        """A sum of seconds as a part of one batch."""
+        return seconds / max(1, self.batches)
+
+    def __str__(self) -> str:
+        own, waited = self.per_batch(self.seconds - self.waited), self.per_batch(self.waited)
+        lines = [
+            f"{count_of(self.batches, 'batch', 'batches')}, one every {in_ms(self.pace)}: the loop itself {in_ms(own)}, waiting "
+            f"{in_ms(waited)}; {self.samples / max(self.seconds, 1e-9):.0f} samples/s",
+            f"{'ms a batch':>30} {'in it':>9} {'busy':>9} {'waits':>9} {'GIL':>9}",
+        ]
+        for step in self.steps:
+            numbers = [step.seconds, step.busy, step.waited]
+            cells = [f"{1e3 * self.per_batch(number):9.3f}" for number in numbers]
+            cells.append(" " * 8 + "?" if step.kept is None else f"{1e3 * self.per_batch(step.kept):9.3f}")
+            lines.append(f"{step.title:>30} {' '.join(cells)}")
+        return "\n".join(lines)
+
+
+def in_ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g} ms"

@@ -1,0 +1,1 @@
+"""From a user's definition to a Graph: the recorder, conditionals, and saved graphs."""

@@ -1,0 +1,1 @@
+"""Conditionals on per-sample data while a graph is recorded."""

@@ -1,0 +1,57 @@
+"""The recorded graph as plain data: nodes, the edges between them, and the outputs."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipeflow.declare import OpDef, Spec
+from pipeflow.errors import Origin
+from pipeflow.operators import math as _math  # noqa: F401  (what the operators of DataNode record)
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Output ``index`` of the node with number ``node``."""
+
+    node: int
+    index: int
+
+
+Guard = tuple[tuple[Edge, bool], ...]
+
+
+@dataclass
+class GraphNode:
+    """One recorded call. ``guard`` says for which samples it runs: those where every predicate has its polarity."""
+
+    id: int
+    op: OpDef
+    inputs: tuple[Edge, ...]
+    constants: dict[str, Any]
+    nodes: dict[str, Edge]
+    count: int
+    name: str
+    random_name: str
+    device: str
+    seed: int | None
+    preserve: bool
+    hint: tuple[int, ...]
+    guard: Guard
+    specs: tuple[Spec, ...]
+    origin: Origin | None
+    weak: bool = False
+    on_error: Any = None
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass
+class Graph:
+    """All recorded nodes in recording order and the outputs of the pipeline."""
+
+    nodes: list[GraphNode] = field(default_factory=list)
+    outputs: list[Edge] = field(default_factory=list)
+
+    def spec(self, edge: Edge) -> Spec:
+        """What is known of an edge."""
+        return self.nodes[edge.node].specs[edge.index]

@@ -1,0 +1,130 @@
+"""Graphs as JSON, and graphs in Graphviz's language."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import Call, convert, find
+from pipeflow.record.graph import Edge, Graph, GraphNode
+from pipeflow.record.recorder import DataNode, Recorder
+from pipeflow.saving.values import decode, encode
+from pipeflow.version import VERSION
+
+FORMAT = 1
+
+
+# Graphs
+
+
+def graph_to_json(graph: Graph, settings: Mapping[str, Any], allow_pickle: bool) -> str:
+    """A graph and the settings of its pipeline."""
+    nodes = []
+    for node in graph.nodes:
+        entry: dict[str, Any] = {
+            "op": node.op.name,
+            "name": node.name,
+            "random_name": node.random_name,
+            "device": node.device,
+        }
+        if node.inputs:
+            entry["inputs"] = [[edge.node, edge.index] for edge in node.inputs]
+        if node.constants:
+            entry["constants"] = {
+                name: encode(value, f"argument {name!r} of {node.op.title} ({node.name})", allow_pickle)
+                for name, value in node.constants.items()
+            }  # fmt: skip
+        if node.nodes:
+            entry["nodes"] = {name: [edge.node, edge.index] for name, edge in node.nodes.items()}
+        if node.guard:
+            entry["guard"] = [[edge.node, edge.index, on] for edge, on in node.guard]
+        for name in ("seed", "preserve", "weak"):
+            if getattr(node, name) not in (None, False):
+                entry[name] = getattr(node, name)
+        if node.hint:
+            entry["hint"] = list(node.hint)
+        if node.on_error is not None:
+            entry["on_error"] = encode(node.on_error, f"on_error of {node.op.title} ({node.name})", allow_pickle)
+        nodes.append(entry)
+    outputs = [[edge.node, edge.index] for edge in graph.outputs]
+    return json.dumps(
+        {"format": FORMAT, "pipeflow": VERSION, "settings": dict(settings), "nodes": nodes, "outputs": outputs},
+        indent=1,
+    )
+
+
+def _document(serialized: "str | bytes", what: str) -> dict[str, Any]:
+    try:
+        document = json.loads(serialized)
+    except ValueError as error:
+        raise ValueError(f"this is not {what}: {error}") from error
+    if not isinstance(document, dict) or "format" not in document:
+        raise ValueError(f"this is not {what}: the field 'format' is missing")
+    if document["format"] != FORMAT:
+        raise ValueError(f"{what} has format {document['format']!r}; this version reads format {FORMAT}")
+    return document
+
+
+def settings_from_json(serialized: "str | bytes") -> dict[str, Any]:
+    """The settings that ``graph_to_json`` saved."""
+    return dict(_document(serialized, "a serialized pipeline")["settings"])
+
+
+def graph_from_json(serialized: "str | bytes", recorder: Recorder, allow_pickle: bool) -> Graph:
+    """The graph that ``graph_to_json`` saved, recorded anew."""
+    document = _document(serialized, "a serialized pipeline")
+
+    def node_of(pair: Any) -> DataNode:
+        return DataNode(recorder, recorder.graph.nodes[pair[0]], pair[1])
+
+    for entry in document["nodes"]:
+        op = find(entry["op"])
+        what = f"of {op.title} ({entry['name']})"
+        constants = {
+            name: convert(op.arguments[name].kind, decode(value, f"argument {name!r} {what}", allow_pickle))
+            for name, value in entry.get("constants", {}).items()
+        }  # fmt: skip
+        for value in constants.values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+        call = Call(
+            op, tuple(node_of(pair) for pair in entry.get("inputs", ())), constants,
+            {name: node_of(pair) for name, pair in entry.get("nodes", {}).items()}, entry["name"], entry["device"],
+            entry.get("seed"), bool(entry.get("preserve")), tuple(entry.get("hint", ())),
+            on_error=decode(entry.get("on_error"), f"on_error {what}", allow_pickle),
+        )  # fmt: skip
+        recorder.guard = tuple((Edge(number, index), on) for number, index, on in entry.get("guard", ()))
+        recorder(call)
+        node = recorder.graph.nodes[-1]
+        node.random_name = entry["random_name"]
+        node.weak = bool(entry.get("weak"))
+    recorder.guard = ()
+    recorder.graph.outputs = [Edge(number, index) for number, index in document["outputs"]]
+    return recorder.graph
+
+
+# Drawing
+
+
+def graph_to_dot(graph: Graph, show_tensors: bool = False, use_colors: bool = False) -> str:
+    """The graph for Graphviz."""
+    colors = {"cpu": "lightblue", "gpu": "palegreen", "mixed": "khaki"}
+    lines = ["digraph pipeline {"]
+
+    def label(node: GraphNode) -> str:
+        return f"{node.op.name}\\n{node.name}"
+
+    for node in graph.nodes:
+        style = f', style=filled, fillcolor="{colors[node.device]}"' if use_colors else ""
+        lines.append(f'  n{node.id} [shape=box, label="{label(node)}"{style}];')
+        for edge in (*node.inputs, *node.nodes.values(), *(e for e, _ in node.guard)):
+            if show_tensors:
+                lines.append(f'  t{edge.node}_{edge.index} [label="{graph.spec(edge)}"];')
+                lines.append(f"  n{edge.node} -> t{edge.node}_{edge.index} -> n{node.id};")
+            else:
+                lines.append(f"  n{edge.node} -> n{node.id};")
+    for number, edge in enumerate(graph.outputs):
+        lines.append(f'  out{number} [shape=ellipse, label="output {number}"];')
+        lines.append(f"  n{edge.node} -> out{number};")
+    return "\n".join([*dict.fromkeys(lines), "}"]) + "\n"
