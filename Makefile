@@ -72,6 +72,7 @@ test: .venvs/test/.ready
 # --- checks ---------------------------------------------------------------------------------------
 lint: .venvs/test/.ready
 	.venvs/test/bin/ruff check pipeflow tests benchmarks examples tools
+	.venvs/test/bin/ruff format --check pipeflow tests benchmarks examples tools
 	.venvs/test/bin/mypy
 
 docs: .venvs/test/.ready

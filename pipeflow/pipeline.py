@@ -49,7 +49,7 @@ NO_EFFECT = {
 }
 FURTHEST = 2**40  # where seek() can go: positions of samples are counted in 64 bits
 NOT_COMPILED = (
-    "a debug pipeline runs its definition line by line: it has no plan, no schedule and no checkpoints; leave debug=True out"
+    "a debug pipeline runs its definition line by line: it has no plan and no checkpoints; leave debug=True out"
 )
 ENOUGH_BATCHES = 3  # for advice
 _DEPRECATED = ("max_streams", "default_cuda_stream_priority", "experimental_exec_dynamic")

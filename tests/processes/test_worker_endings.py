@@ -12,14 +12,7 @@ import warnings
 import numpy as np
 import psutil
 import pytest
-from process_helpers import (
-    alive,
-    descendants,
-    gone,
-    python,
-    shared_memory_files,
-    start,
-)
+from process_helpers import alive, descendants, gone, python, shared_memory_files, start
 
 from pipeflow.errors import FunctionTimeout, InvalidState, WorkerDied
 from pipeflow.executor.workers import segments, zygote

@@ -6,15 +6,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow.errors import BadData, count_of
-from pipeflow.operators.readers.files import (
-    Paths,
-    joined,
-    matcher,
-    one_source_of_files,
-    read_file,
-    read_lines,
-    strings,
-)
+from pipeflow.operators.readers.files import Paths, joined, matcher, one_source_of_files, read_file, read_lines, strings
 from pipeflow.operators.readers.reader import reader
 
 DEFAULT_FILTERS = ("*.jpg", "*.jpeg", "*.png", "*.bmp", "*.tif", "*.tiff", "*.pnm", "*.ppm", "*.pgm", "*.pbm",

@@ -367,8 +367,8 @@ def _unmergeable(name: str, a: Any, b: Any, where: str) -> Unusable:
         ))  # fmt: skip
     structure = a is None or b is None or isinstance(a, tuple | list | dict) or isinstance(b, tuple | list | dict)
     return Unusable(ValueError if structure else TypeError, (
-        f"variable {name!r} cannot be used here: the branches of the condition at {where} gave it values that cannot be merged "
-        f"into one batch: {_kind_of(a)} (if) vs {_kind_of(b)} (else)."
+        f"variable {name!r} cannot be used here: the branches of the condition at {where} gave it values that cannot be "
+        f"merged into one batch: {_kind_of(a)} (if) vs {_kind_of(b)} (else)."
     ))  # fmt: skip
 
 
