@@ -122,8 +122,12 @@ SIDES = [Side("pipeflow", prepare_with("pipeflow")), Side("dali", prepare_with("
 def main() -> int:
     reading = header(__doc__)
     results = measure(__file__, SIDES, [TRACE, TRACE_CALLS, READY, WORK], {})
-    wrong = [f"{side}, {case}" for case, sides in results.items() for side, rows in sides.items()
-             if not all(row["equal"] for row in rows)]  # fmt: skip
+    wrong = [
+        f"{side}, {case}"
+        for case, sides in results.items()
+        for side, rows in sides.items()
+        if not all(row["equal"] for row in rows)
+    ]
     lines = []
     for case, which in itertools.product((TRACE, TRACE_CALLS), ("first", "again")):
         for side, rows in results[case].items():

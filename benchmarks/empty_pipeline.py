@@ -73,11 +73,7 @@ def main() -> int:
             rows.append((case, side, middle, f"{low:.3g} .. {high:.3g}"))
             if not all(row["equal"] for row in measured):
                 wrong.append(f"{side}, {case}")
-    table(
-        "Microseconds a sample, batch 256 of 4 floats",
-        ["case", "side", "median", "smallest .. largest"],
-        rows,
-    )
+    table("Microseconds a sample, batch 256 of 4 floats", ["case", "side", "median", "smallest .. largest"], rows)
     cost = spread(results["a list of arrays a batch"]["pipeflow"], a_sample)[0]
     targets = [Target("ready arrays to output: us a sample", cost, 2.0)]
     verdicts(targets)

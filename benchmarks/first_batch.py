@@ -39,11 +39,7 @@ def timed(library: str, with_function: bool) -> float:
     return perf_counter() - begin
 
 
-CASES = {
-    "operators alone": False,
-    "with a Python function": True,
-    "new process, with a Python function": True,
-}
+CASES = {"operators alone": False, "with a Python function": True, "new process, with a Python function": True}
 
 
 def prepare_with(library: str):
@@ -75,9 +71,7 @@ def main() -> int:
         for side, rows in by_side.items()
     }
     table(
-        "Milliseconds from build() to the first batch",
-        ["case", "side", "median"],
-        [(*k, v) for k, v in costs.items()],
+        "Milliseconds from build() to the first batch", ["case", "side", "median"], [(*k, v) for k, v in costs.items()]
     )
     targets = [Target(f"{case}: ms", value, 50.0) for (case, side), value in costs.items() if side == "pipeflow"]
     verdicts(targets)

@@ -137,9 +137,11 @@ def prepared(runtime: Any, call: declare.Call) -> tuple[Launches, int]:
     outputs, _ = planner(samples, [""] * len(inputs), memory)
     written = sum(view.nbytes for views in outputs if views is not None for view in views)
     cropped = "crop" in call.constants  # what lies outside of the window need not be read
-    read = sum(view.size for views in outputs if views is not None for view in views) if cropped else (
-        sum(array.nbytes for array in inputs) * BATCH
-    )  # fmt: skip
+    read = (
+        sum(view.size for views in outputs if views is not None for view in views)
+        if cropped
+        else (sum(array.nbytes for array in inputs) * BATCH)
+    )
     return memory, read + written
 
 
@@ -179,9 +181,14 @@ def peer_seconds(name: str) -> dict[str, float]:
         return found
     x = torch.from_numpy(IMAGE).permute(2, 0, 1).contiguous().cuda().expand(BATCH, -1, -1, -1).contiguous()
     scope = {
-        "x": x, "f": x.float() / 255, "MEAN": MEAN, "STD": STD, "a": torch.full((BATCH,), 30.0).cuda(),
-        "m": torch.tensor(MEAN).cuda() / 255, "s": torch.tensor(STD).cuda() / 255,
-    }  # fmt: skip
+        "x": x,
+        "f": x.float() / 255,
+        "MEAN": MEAN,
+        "STD": STD,
+        "a": torch.full((BATCH,), 30.0).cuda(),
+        "m": torch.tensor(MEAN).cuda() / 255,
+        "s": torch.tensor(STD).cuda() / 255,
+    }
     for library, text in zip(("torchvision", "kornia"), PEERS[name]):
         if importlib.util.find_spec(library) is None:
             continue
@@ -224,15 +231,23 @@ def main() -> None:
         share = moved / seconds / bandwidth
         rows.append(
             [
-                name, f"{seconds * 1e6:.0f} us", f"{moved / seconds / 1e9:.0f} GB/s", f"{share:.2f}", str(len(queue)),
+                name,
+                f"{seconds * 1e6:.0f} us",
+                f"{moved / seconds / 1e9:.0f} GB/s",
+                f"{share:.2f}",
+                str(len(queue)),
                 *[f"{peers[x] / seconds:.2f}x" if x in peers else "-" for x in ("torchvision", "kornia")],
             ]
-        )  # fmt: skip
+        )
         results[name] = {"seconds": seconds, "share": share, "launches": len(queue), **peers}
         aim = AIMS.get(name, 0.7)
         targets.append(Target(f"{name}: {aim} of the copy's bandwidth", share, aim, at_most=False))
         targets += [Target(f"{name} beside {x}", peers[x] / seconds, 1.0, at_most=False) for x in peers]
-    table("128 images of 500 x 400", ["case", "a batch", "moved", "of the copy", "launches", "torchvision", "kornia"], rows)
+    table(
+        "128 images of 500 x 400",
+        ["case", "a batch", "moved", "of the copy", "launches", "torchvision", "kornia"],
+        rows,
+    )
     verdicts(targets)
     save("gpu_operators", reading, results, targets)
 

@@ -103,18 +103,29 @@ def main() -> None:
     decoder = "nvImageCodec" if backends.gpu.has_codec() else "the CPU"
     results: dict[str, Any] = {"decoded by": decoder}
     rows = []
-    stories = {f"ResNet-50, decoded by {decoder}": resnet50, "copy": copied, "compute": computed, "copy and compute": both}
+    stories = {
+        f"ResNet-50, decoded by {decoder}": resnet50,
+        "copy": copied,
+        "compute": computed,
+        "copy and compute": both,
+    }
     for name, define in stories.items():
         seconds, told = measure(define)
         results[name] = {"seconds": seconds, **told}
-        rows.append([name, f"{BATCH / seconds:.0f}", seconds * 1e3, told["launches"], told["uploads"], told["allocations"]])
+        rows.append(
+            [name, f"{BATCH / seconds:.0f}", seconds * 1e3, told["launches"], told["uploads"], told["allocations"]]
+        )
         for why, count in told["decoded_on_cpu"].items():
             print(f"decoded on the CPU: {count} images ({why})")
-    table("batches of 128", ["pipeline", "images/s", "ms a batch", "launches", "copies to the GPU", "allocations"], rows)
+    table(
+        "batches of 128", ["pipeline", "images/s", "ms a batch", "launches", "copies to the GPU", "allocations"], rows
+    )
     parts = [results[name]["seconds"] for name in ("copy", "compute", "copy and compute")]
     hidden = (parts[0] + parts[1] - parts[2]) / min(parts[:2])
     nbytes = sum(image.nbytes for image in IMAGES[0])
-    print(f"copies: {nbytes / parts[0] / 1e9:.1f} GB/s to the GPU, staging included; {hidden:.0%} of the shorter part is hidden")
+    print(
+        f"copies: {nbytes / parts[0] / 1e9:.1f} GB/s to the GPU, staging included; {hidden:.0%} of the shorter part is hidden"
+    )
     results["hidden"] = hidden
     targets = [
         Target("launches a batch", results["copy and compute"]["launches"], 4),

@@ -28,11 +28,13 @@ PLANES = [image.transpose(2, 0, 1).copy() for image in IMAGES]
 # Waves instead of noise, which no photograph looks like to a JPEG encoder.
 SMOOTH = [
     np.rint(
-        127.5 + 60 * np.sin(np.arange(360)[:, None, None] / (9 + k)) * np.cos(np.arange(480)[:, None] / (7 + k))
-        + 20 * np.sin(np.arange(480)[:, None] * np.arange(3) / 5) + RNG.normal(0, 3, (360, 480, 3))
+        127.5
+        + 60 * np.sin(np.arange(360)[:, None, None] / (9 + k)) * np.cos(np.arange(480)[:, None] / (7 + k))
+        + 20 * np.sin(np.arange(480)[:, None] * np.arange(3) / 5)
+        + RNG.normal(0, 3, (360, 480, 3))
     ).astype(np.uint8)
     for k in range(4)
-] * 4  # fmt: skip
+] * 4
 NUMBERS = [np.array([3], np.int32)] * BATCH
 MATRIX = (0.9, 0.2, 10.0, -0.2, 0.9, 20.0)
 UINT8, FLOAT16, FLOAT = (getattr(TYPES, name) for name in ("UINT8", "FLOAT16", "FLOAT"))

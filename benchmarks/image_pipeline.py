@@ -196,9 +196,13 @@ def prepare_tensorflow(case: str):
     def train(data):
         shape = tf.image.extract_jpeg_shape(data)
         begin, size, _ = tf.image.sample_distorted_bounding_box(
-            shape, tf.zeros((1, 0, 4)), aspect_ratio_range=(3 / 4, 4 / 3), area_range=(0.08, 1.0), max_attempts=10,
+            shape,
+            tf.zeros((1, 0, 4)),
+            aspect_ratio_range=(3 / 4, 4 / 3),
+            area_range=(0.08, 1.0),
+            max_attempts=10,
             use_image_if_no_bounding_boxes=True,
-        )  # fmt: skip
+        )
         window = tf.stack([begin[0], begin[1], size[0], size[1]])
         image = tf.image.decode_and_crop_jpeg(data, window, channels=3, dct_method="INTEGER_ACCURATE")
         return tf.image.random_flip_left_right(tf.image.resize(image, (SIDE, SIDE)))

@@ -77,13 +77,7 @@ def ragged_images() -> list[np.ndarray]:
 
 class Case:
     def __init__(self, function, data=tiny_arrays, batch=BATCH, batches=100, threads=1, ours_only=False, **arguments):
-        self.function, self.data, self.batch, self.batches, self.threads = (
-            function,
-            data,
-            batch,
-            batches,
-            threads,
-        )
+        self.function, self.data, self.batch, self.batches, self.threads = (function, data, batch, batches, threads)
         self.ours_only, self.arguments = ours_only, arguments
 
 

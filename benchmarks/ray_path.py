@@ -67,9 +67,12 @@ def timed(sizes: Iterable[int]) -> Measures:
             mark, marked = rows, perf_counter()
     end = perf_counter()
     return {
-        "rows": float(rows), "seconds": end - begin, "later rows": float(rows - mark), "later seconds": end - marked,
+        "rows": float(rows),
+        "seconds": end - begin,
+        "later rows": float(rows - mark),
+        "later seconds": end - marked,
         "processor seconds": processor_seconds() - spent,
-    }  # fmt: skip
+    }
 
 
 def processor_seconds() -> float:
@@ -85,8 +88,14 @@ def prepare_ray(name: str):
     from pipeflow.distributed.ray import read
 
     os.environ["PYTHONPATH"] = str(ROOT)
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.2",
-             object_store_memory=1500 * 2**20, runtime_env={"env_vars": {"PYTHONPATH": str(ROOT)}})
+    ray.init(
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        _node_ip_address="127.0.0.2",
+        object_store_memory=1500 * 2**20,
+        runtime_env={"env_vars": {"PYTHONPATH": str(ROOT)}},
+    )
     ray.data.DataContext.get_current().enable_progress_bars = False
     pipe = prepare_images(images(), num_threads=1)
 

@@ -24,8 +24,10 @@ def prepare_with(library: str):
         data = np.random.default_rng(0).random(SHAPE, dtype=np.float32)
         make = importlib.import_module(library).pipeline_def(
             lambda: fn.external_source(lambda _: data, no_copy=library == "pipeflow"),
-            batch_size=SHAPE[0], num_threads=1, device_id=None,
-        )  # fmt: skip
+            batch_size=SHAPE[0],
+            num_threads=1,
+            device_id=None,
+        )
         plain, iterated = make(), make()
         plain.build()
         iterator = plugin.DALIGenericIterator(iterated, ["data"])

@@ -239,7 +239,9 @@ def main() -> int:
             rows.append((case, side, unit, middle, f"{low:.3g} .. {high:.3g}"))
     for side, runs in results[HEAVY].items():
         middle, low, high = spread(runs, lambda row: row["work"])
-        rows.append((f"{HEAVY}: CPU time of all processes", side, "times the function", middle, f"{low:.3g} .. {high:.3g}"))
+        rows.append(
+            (f"{HEAVY}: CPU time of all processes", side, "times the function", middle, f"{low:.3g} .. {high:.3g}")
+        )
     here = spread(results[IDENTITY]["pipeflow"], lambda row: row["cpu"] * 1e6)
     rows.append((IDENTITY, "of it CPU time of this process", "us a sample", here[0], f"{here[1]:.3g} .. {here[2]:.3g}"))
     table("Medians of 7 runs in turn", ["case", "side", "unit", "median", "smallest .. largest"], rows)

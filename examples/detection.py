@@ -39,9 +39,13 @@ def draw_sample(sample_info):
 def augmented():
     """Before: image, mask, boxes. After: the same through one random window and one coin."""
     image, mask, boxes = fn.external_source(
-        source=draw_sample, num_outputs=3, batch=False, layout=["HWC", "HWC", None],
-        dtype=[types.UINT8, types.UINT8, types.FLOAT], ndim=[3, 3, 2],
-    )  # fmt: skip
+        source=draw_sample,
+        num_outputs=3,
+        batch=False,
+        layout=["HWC", "HWC", None],
+        dtype=[types.UINT8, types.UINT8, types.FLOAT],
+        ndim=[3, 3, 2],
+    )
     extent = fn.random.uniform(range=(0.6, 0.9), shape=(2,))  # of the window, relative to width and height
     start = fn.random.uniform(range=(0.0, 1.0), shape=(2,)) * (1.0 - extent)
     mirror = fn.random.coin_flip()

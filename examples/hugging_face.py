@@ -35,8 +35,10 @@ def main() -> None:
         seen = []
         for (batch,) in loader:
             seen += [round(255 * float(image.mean())) for image in batch["image"]]
-        print(f"epoch {epoch + 1}: {len(loader)} batches, the last {tuple(batch['image'].shape)} of {batch['image'].dtype},",
-              f"every picture once: {sorted(seen) == list(range(100))}")
+        print(
+            f"epoch {epoch + 1}: {len(loader)} batches, the last {tuple(batch['image'].shape)} of {batch['image'].dtype},",
+            f"every picture once: {sorted(seen) == list(range(100))}",
+        )
 
 
 if __name__ == "__main__":

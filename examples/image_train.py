@@ -133,8 +133,12 @@ class Network:
         torch.manual_seed(0)
         layers, channels = [], 3
         for width in (16, 32, 64):
-            layers += [torch.nn.Conv2d(channels, width, 3, padding=1), torch.nn.BatchNorm2d(width), torch.nn.ReLU(),
-                       torch.nn.MaxPool2d(2)]  # fmt: skip
+            layers += [
+                torch.nn.Conv2d(channels, width, 3, padding=1),
+                torch.nn.BatchNorm2d(width),
+                torch.nn.ReLU(),
+                torch.nn.MaxPool2d(2),
+            ]
             channels = width
         self.model = torch.nn.Sequential(
             *layers, torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten(), torch.nn.Linear(4 * channels, len(SHAPES))

@@ -23,9 +23,9 @@ def picture(info) -> np.ndarray:
 def with_albumentations() -> Callable:
     """A function of NumPy arrays whose randomness is the pipeline's: the same pictures on every run."""
     albumentations = importlib.import_module("albumentations")
-    transform = albumentations.Compose([
-        albumentations.HorizontalFlip(p=0.5), albumentations.RandomBrightnessContrast(p=1.0)
-    ])  # fmt: skip
+    transform = albumentations.Compose(
+        [albumentations.HorizontalFlip(p=0.5), albumentations.RandomBrightnessContrast(p=1.0)]
+    )
 
     def augment(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         transform.set_random_seed(int(rng.integers(1 << 31)))

@@ -24,7 +24,9 @@ def main() -> None:
         generator = np.random.default_rng(0)
         for number in range(200):
             np.save(Path(folder) / f"{number:04}.npy", generator.integers(0, 255, (32, 32, 3), np.uint8))
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.2")  # this machine only
+        ray.init(
+            num_cpus=2, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.2"
+        )  # this machine only
         try:
             dataset = read(prepare(folder), num_shards=4, output_map=["image"])
             count, total = 0, 0.0

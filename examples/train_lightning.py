@@ -41,8 +41,12 @@ class Data(lightning.LightningDataModule):
 
     def train_dataloader(self) -> GenericIterator:
         """One iterator for the whole training: its epochs follow each other."""
-        pipe = pipeflow.from_torch_dataset(Blobs(), 64, shuffle=True, transform=jitter, num_threads=2, seed=1, **shard())
-        return GenericIterator(pipe, ["point", "label"], reader_name="dataset", last_batch_policy=LastBatchPolicy.PARTIAL)
+        pipe = pipeflow.from_torch_dataset(
+            Blobs(), 64, shuffle=True, transform=jitter, num_threads=2, seed=1, **shard()
+        )
+        return GenericIterator(
+            pipe, ["point", "label"], reader_name="dataset", last_batch_policy=LastBatchPolicy.PARTIAL
+        )
 
 
 class Classifier(lightning.LightningModule):
@@ -69,9 +73,14 @@ def train(steps: int, goes_on_from: "str | None" = None, saves_to: "str | None" 
     lightning.seed_everything(0, verbose=False)
     model = Classifier()
     trainer = lightning.Trainer(
-        accelerator="cpu", devices=1, max_steps=steps, logger=False, enable_checkpointing=False,
-        enable_progress_bar=False, enable_model_summary=False,
-    )  # fmt: skip
+        accelerator="cpu",
+        devices=1,
+        max_steps=steps,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
     trainer.fit(model, datamodule=Data(), ckpt_path=goes_on_from)
     if saves_to is not None:
         trainer.save_checkpoint(saves_to)

@@ -68,7 +68,9 @@ def main() -> None:
         while loader.loop.epoch < options.epochs:
             total = 0.0
             for (batch,) in loader:
-                loss = torch.nn.functional.cross_entropy(model(batch["point"])[batch["valid"]], batch["label"][batch["valid"]])
+                loss = torch.nn.functional.cross_entropy(
+                    model(batch["point"])[batch["valid"]], batch["label"][batch["valid"]]
+                )
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()

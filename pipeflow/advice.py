@@ -27,9 +27,19 @@ KEEPS = 0.35  # of its busy time: a function that keeps the interpreter longer c
 COMPUTES = 0.3  # of its time: a function that is busy for less mostly waits
 MOST_THREADS = 32
 Kind = Literal[
-    "bound", "gil", "serial", "source", "threads_few", "threads_many", "workers_few", "prefetch_small", "prefetch_large",
-    "synchronous", "hint", "consumer",
-]  # fmt: skip
+    "bound",
+    "gil",
+    "serial",
+    "source",
+    "threads_few",
+    "threads_many",
+    "workers_few",
+    "prefetch_small",
+    "prefetch_large",
+    "synchronous",
+    "hint",
+    "consumer",
+]
 
 
 @dataclass(frozen=True)
@@ -141,9 +151,11 @@ def _starved(run: Statistics) -> Iterator[Advice]:
 def _bound(run: Statistics, step: StepFigures) -> Advice:
     """What sets the pace, and what its time consists of."""
     spent = {
-        "pace": run.pace, "in it": run.per_batch(step.seconds), "busy": run.per_batch(step.busy),
+        "pace": run.pace,
+        "in it": run.per_batch(step.seconds),
+        "busy": run.per_batch(step.busy),
         "waits": run.per_batch(step.waited),
-    }  # fmt: skip
+    }
     if step.kept is not None:
         spent["gil"] = run.per_batch(step.kept)
     over = {"pool": f" on {count_of(run.threads, 'thread')}", "processes": f" in {count_of(run.workers, 'worker')}"}
@@ -222,7 +234,9 @@ def _keeps_interpreter(run: Statistics, step: StepFigures) -> Iterator[Advice]:
     changed = in_processes(run, step)
     gain = run.pace / best_pace(changed)
     jit = run.pace / best_pace(on_threads(run, step, free=True)) if "jit" in step.ways else 0.0
-    text = f"{step.title} keeps Python's interpreter (the GIL) to itself {share:.0%} of the time it computes, {meanwhile}."
+    text = (
+        f"{step.title} keeps Python's interpreter (the GIL) to itself {share:.0%} of the time it computes, {meanwhile}."
+    )
     if "processes" in step.ways and gain >= WORTH:
         text += (
             f' parallel="processes" with py_num_workers={changed.workers} would give a batch every {in_ms(best_pace(changed))} '
@@ -269,9 +283,13 @@ def _one_after_another(run: Statistics, step: StepFigures) -> Iterator[Advice]:
     if step.kept is not None:
         why += f" and keeps the interpreter {step.kept / max(step.busy, 1e-9):.0%} of that"
     ask = (
-        " Threads help only if it leaves the interpreter free, as NumPy does in large arrays: run it inside `with "
-        "pipe.measure():` to know."
-    ) if unknown else ""  # fmt: skip
+        (
+            " Threads help only if it leaves the interpreter free, as NumPy does in large arrays: run it inside `with "
+            "pipe.measure():` to know."
+        )
+        if unknown
+        else ""
+    )
     yield Advice(
         "serial",
         f"{step.title} is called one sample after another while the pool's {count_of(run.threads, 'thread')} idle "
@@ -370,7 +388,11 @@ def _too_many_threads(run: Statistics) -> Iterator[Advice]:
     inside = [step for step in run.steps if step.role != "processes"]
     seconds, busy = sum(step.seconds for step in inside), sum(step.busy for step in inside)
     queued = (run.queued or 0.0) / max(seconds, 1e-9)
-    if queued >= 0.25 and seconds >= FULL * run.seconds * run.processors and busy >= FULL * (seconds - (run.queued or 0.0)):
+    if (
+        queued >= 0.25
+        and seconds >= FULL * run.seconds * run.processors
+        and busy >= FULL * (seconds - (run.queued or 0.0))
+    ):
         yield Advice(
             "threads_many",
             f"num_threads={run.threads} is too many for {count_of(run.processors, 'processor')}: threads that had work waited "

@@ -204,7 +204,10 @@ def find_definition(function: types.FunctionType) -> tuple[Definition | None, st
         fitting = [node for node in found if all(_covers(node.body, *place) for place in places)]
         found = sorted(fitting, key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0, -node.col_offset))[:1]
     if len(found) != 1:
-        return None, f"its source at {code.co_filename}:{code.co_firstlineno} does not match (edited since it was imported?)"
+        return (
+            None,
+            f"its source at {code.co_filename}:{code.co_firstlineno} does not match (edited since it was imported?)",
+        )
     arguments = found[0].args
     names = [argument.arg for argument in arguments.posonlyargs + arguments.args]
     if names != list(code.co_varnames[: code.co_argcount]) or _is_stale(code, source):
@@ -277,9 +280,10 @@ def _construct(frame: types.FrameType) -> str | None:
         return None
     line, end_line, column, end_column = positions
     covering = [
-        node for node in ast.walk(source.tree)
+        node
+        for node in ast.walk(source.tree)
         if hasattr(node, "lineno") and _covers(node, line, column) and _covers(node, end_line, end_column)  # type: ignore[arg-type]
-    ]  # fmt: skip
+    ]
     sizes = [(item.end_lineno - item.lineno, item.end_col_offset - item.col_offset) for item in covering]  # type: ignore[attr-defined]
     node: ast.AST | None = covering[sizes.index(min(sizes))] if covering else None
     while node is not None and not isinstance(node, SCOPES):

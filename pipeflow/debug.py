@@ -106,13 +106,21 @@ class DebugRecorder(Recorder):
             self.slots[(node.id, index)] = self._new_slot(spec, origin)
         outputs = [self.slots[(node.id, index)] for index in range(node.count)]
         step = Step(
-            op=node.op.name, name=node.name, inputs=tuple(self._slot(edge) for edge in node.inputs),
+            op=node.op.name,
+            name=node.name,
+            inputs=tuple(self._slot(edge) for edge in node.inputs),
             constants=tuple((name, External(name)) for name in node.constants),
             nodes=tuple((name, self._slot(edge)) for name, edge in node.nodes.items()),
-            outputs=tuple(outputs), device=node.device, guard=tuple((self._slot(edge), on) for edge, on in node.guard),
-            key=node_key(self.run.seed if node.seed is None else node.seed, node.random_name), specs=node.specs, hint=node.hint,
-            origin=node.origin, user_code=False, on_error=node.on_error,
-        )  # fmt: skip
+            outputs=tuple(outputs),
+            device=node.device,
+            guard=tuple((self._slot(edge), on) for edge, on in node.guard),
+            key=node_key(self.run.seed if node.seed is None else node.seed, node.random_name),
+            specs=node.specs,
+            hint=node.hint,
+            origin=node.origin,
+            user_code=False,
+            on_error=node.on_error,
+        )
         self.plan.externals = dict(node.constants)
         if node.op.factory is not None:
             self._read(node, step)
@@ -159,7 +167,9 @@ class DebugRecorder(Recorder):
         self.unread.pop(node.name, None)
         source.step = step
         if node.op.fetches:
-            source.step = replace(step, outputs=(self._new_slot(Spec((), np.dtype(np.int64), ""), self.plan.origins[-1]),))
+            source.step = replace(
+                step, outputs=(self._new_slot(Spec((), np.dtype(np.int64), ""), self.plan.origins[-1]),)
+            )
         self.plan.stages = (Stage("source", (*self.plan.stages[0].steps, source.step)), *self.plan.stages[1:])
         self.run.failures.follow(self.plan, self.runners, source.step)
         size = source.run(self.batch, self._request(step), self.run.pool)
@@ -242,9 +252,14 @@ class DebugRun:
     """
 
     def __init__(
-        self, define: Callable[[], Any], seed: int, batch_size: int, enable_conditionals: bool = False,
-        on_error: Any = "raise", max_failures: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        define: Callable[[], Any],
+        seed: int,
+        batch_size: int,
+        enable_conditionals: bool = False,
+        on_error: Any = "raise",
+        max_failures: Any = None,
+    ) -> None:
         self.define = define
         self.enable_conditionals = enable_conditionals
         self.seed = seed
@@ -422,13 +437,19 @@ class DebugRun:
         self._count(batch)
         self._ran, self._outputs = True, len(edges)
         self._made = batch
-        copies = [TensorListCPU([_copied(sample) for sample in values.samples()], values.layout()) for values in outputs]
+        copies = [
+            TensorListCPU([_copied(sample) for sample in values.samples()], values.layout()) for values in outputs
+        ]
         rows = batch.rows()
         return Delivered(
-            tuple(copies), self.iteration - 1, self.epoch, self.iteration - 1, batch.size if rows is None else len(rows),
+            tuple(copies),
+            self.iteration - 1,
+            self.epoch,
+            self.iteration - 1,
+            batch.size if rows is None else len(rows),
             batch.positions if rows is None else batch.positions[rows],
             batch.padding if rows is None or batch.padding is None else batch.padding[rows],
-        )  # fmt: skip
+        )
 
 
 def _copied(sample: np.ndarray) -> np.ndarray:

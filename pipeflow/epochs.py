@@ -84,9 +84,11 @@ class Loop:
             pipeline.reader_meta(name)  # says which there are
         metas = [pipeline.reader_meta(name) for pipeline in self.pipelines]
         for key, what in (
-            ("epoch_size", "size"), ("number_of_shards", "num_shards"), ("pad_last_batch", "pad_last_batch"),
+            ("epoch_size", "size"),
+            ("number_of_shards", "num_shards"),
+            ("pad_last_batch", "pad_last_batch"),
             ("stick_to_shard", "stick_to_shard"),
-        ):  # fmt: skip
+        ):
             values = [meta[key] for meta in metas]
             if len(set(values)) != 1:
                 raise ValueError(f"the reader {name!r} must have the same {what} in all pipelines, got {values}")
@@ -104,7 +106,7 @@ class Loop:
         sizes = {
             item.step.name: (item.source.reader_meta()["epoch_size"], item.source.reader_meta()["number_of_shards"])
             for item in executor.readers
-        }  # fmt: skip
+        }
         if self.policy is not LastBatchPolicy.FILL and len(set(sizes.values())) > 1:
             raise ValueError(
                 f"the readers of this pipeline end their epochs at different samples ({sizes}: size and number of shards): "

@@ -164,4 +164,6 @@ def scalar_error(what: str, got: str) -> str:
 
 def logical_error(operator: str, side: str, where: str, got: str) -> str:
     """The message for an operand of ``and`` or ``or`` that is no scalar bool."""
-    return f"`{operator}` at {where} needs a scalar bool on its {side} side, got {got}; compare it (x != 0) or use & / |."
+    return (
+        f"`{operator}` at {where} needs a scalar bool on its {side} side, got {got}; compare it (x != 0) or use & / |."
+    )

@@ -209,9 +209,13 @@ class Pipeline:
             if self._restored is not None:
                 raise InvalidState(f"the checkpoint cannot be taken up: {NOT_COMPILED}")
             self._debug = DebugRun(
-                self._define.function, self._seed, self._batch_size, self._enable_conditionals, self._on_error,
+                self._define.function,
+                self._seed,
+                self._batch_size,
+                self._enable_conditionals,
+                self._on_error,
                 self._max_failures,
-            )  # fmt: skip
+            )
             return
         graph = self._recorded()
         if self._bytes_per_sample:
@@ -223,10 +227,18 @@ class Pipeline:
         self._one_at_a_time()
         warmup.prepare(self._plan)
         options = Options(
-            self._batch_size, self._num_threads, self._depth, not (self._exec_async and self._exec_pipelined),
-            self._enable_memory_stats, self._set_affinity, self._enable_checkpointing, self._py_num_workers,
-            self._py_start_method, self._max_failures, bool(self._plan.differentiable()),
-        )  # fmt: skip
+            self._batch_size,
+            self._num_threads,
+            self._depth,
+            not (self._exec_async and self._exec_pipelined),
+            self._enable_memory_stats,
+            self._set_affinity,
+            self._enable_checkpointing,
+            self._py_num_workers,
+            self._py_start_method,
+            self._max_failures,
+            bool(self._plan.differentiable()),
+        )
         self._executor = Executor(self._plan, options, self._runtime())
         self._finalizer = weakref.finalize(self, self._executor.crew.close)
         if self._enable_checkpointing:
@@ -502,8 +514,10 @@ class Pipeline:
     def reader_meta(self, name: str | None = None) -> dict[str, Any]:
         """Sizes and sharding of one reader, or of all by name."""
         metas = {
-            item.step.name: item.source.reader_meta() for item in self._built().sources if hasattr(item.source, "reader_meta")
-        }  # fmt: skip
+            item.step.name: item.source.reader_meta()
+            for item in self._built().sources
+            if hasattr(item.source, "reader_meta")
+        }
         if name is None:
             return metas
         if name not in metas:
@@ -527,7 +541,9 @@ class Pipeline:
         """
         executor = self._compiled()
         if self._measuring:
-            raise InvalidState("this pipeline is being measured already: end the first `with pipe.measure():` before another")
+            raise InvalidState(
+                "this pipeline is being measured already: end the first `with pipe.measure():` before another"
+            )
         self._measuring = True
         executor.measure(True, race=True)
         try:
@@ -688,11 +704,16 @@ class Pipeline:
 
     def _settings(self) -> dict[str, Any]:
         return {
-            "batch_size": self._batch_size, "num_threads": self._num_threads, "device_id": self._device_id, "seed": self._seed,
-            "prefetch_queue_depth": self.prefetch_queue_depth, "exec_pipelined": self._exec_pipelined,
-            "exec_async": self._exec_async, "max_failures": self._max_failures,
+            "batch_size": self._batch_size,
+            "num_threads": self._num_threads,
+            "device_id": self._device_id,
+            "seed": self._seed,
+            "prefetch_queue_depth": self.prefetch_queue_depth,
+            "exec_pipelined": self._exec_pipelined,
+            "exec_async": self._exec_async,
+            "max_failures": self._max_failures,
             **({"on_error": self._on_error} if isinstance(self._on_error, str) else {}),
-        }  # fmt: skip
+        }
 
     def __str__(self) -> str:
         if self._plan is None:
@@ -820,12 +841,7 @@ class _DebugDefinition:
         return self.function()
 
 
-def pipeline_def(
-    fn: Callable[..., Any] | None = None,
-    *,
-    debug: bool = False,
-    **pipeline_kwargs: Any,
-) -> Any:
+def pipeline_def(fn: Callable[..., Any] | None = None, *, debug: bool = False, **pipeline_kwargs: Any) -> Any:
     """Turns a function that returns DataNodes into one that returns a Pipeline.
 
     Arguments of Pipeline may be given here and overridden at the call. ``debug=True`` runs the operators at once, in the
@@ -885,6 +901,7 @@ def _check_pipeline_arguments(arguments: Mapping[str, Any], function: Callable[.
         if name not in _ARGUMENTS:
             where = f"neither an argument of {function.__qualname__} nor" if function else "not"
             raise TypeError(f"{name!r} is {where} one of a pipeline{nearest(name, _ARGUMENTS)}")
+
 
 # DALI's debug mode lives under this name; here debug=True works with the plain decorator as well.
 experimental = ModuleType(f"{__name__}.experimental", "pipeline_def under the name of DALI's debug mode.")

@@ -41,8 +41,11 @@ class Lease:
         self._block = block
         self._home = home
         self.__array_interface__ = {
-            "data": (block.address, False), "shape": (block.nbytes,), "typestr": "|u1", "version": 3,
-        }  # fmt: skip
+            "data": (block.address, False),
+            "shape": (block.nbytes,),
+            "typestr": "|u1",
+            "version": 3,
+        }
 
     def __del__(self) -> None:
         self._home.append(self._block)
@@ -61,9 +64,13 @@ class Traced(np.ndarray):
 
     @classmethod
     def of(
-        cls, array: np.ndarray, tensor: Any, join: "Callable[[Sequence[Any]], Traced]", whole: "Traced | None" = None,
+        cls,
+        array: np.ndarray,
+        tensor: Any,
+        join: "Callable[[Sequence[Any]], Traced]",
+        whole: "Traced | None" = None,
         row: int = -1,
-    ) -> "Traced":  # fmt: skip
+    ) -> "Traced":
         """The array with the tensor whose memory it shows."""
         view = array.view(cls)
         view.flags.writeable = False
@@ -220,9 +227,10 @@ class TensorCPU(Described):
     def squeeze(self, dim: int | None = None) -> bool:
         """Removes the axes of extent 1 (or the axis ``dim`` where it is 1) in place; tells whether anything changed."""
         keep = [
-            axis for axis, extent in enumerate(self.array.shape)
+            axis
+            for axis, extent in enumerate(self.array.shape)
             if not (extent == 1 and (dim is None or axis == dim % self.array.ndim))
-        ]  # fmt: skip
+        ]
         changed = len(keep) != self.array.ndim
         if changed:
             self._layout = "".join(self._layout[axis] for axis in keep) if self._layout else ""
@@ -327,9 +335,13 @@ class TensorListCPU(Described):
 
     @classmethod
     def from_parts(
-        cls, values: "np.ndarray | list[np.ndarray]", dtype: np.dtype | None, ndim: int | None, layout: str,
+        cls,
+        values: "np.ndarray | list[np.ndarray]",
+        dtype: np.dtype | None,
+        ndim: int | None,
+        layout: str,
         source_info: Sequence[str] | None,
-    ) -> "TensorListCPU":  # fmt: skip
+    ) -> "TensorListCPU":
         """A batch of values that are known to be uniform: nothing is checked."""
         batch = cls.__new__(cls)
         batch.key = None
@@ -524,7 +536,9 @@ def _reshaped(array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
 
 def _check_untraced(value: Any) -> None:
     if traced(value):
-        raise RuntimeError("these are results of a differentiable function: read as another type they would lose their gradients")
+        raise RuntimeError(
+            "these are results of a differentiable function: read as another type they would lose their gradients"
+        )
 
 
 def _check_uniform(samples: Sequence[np.ndarray]) -> None:

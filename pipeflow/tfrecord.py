@@ -61,9 +61,7 @@ def VarLenFeature(*arguments: Any) -> Feature:
     *shape, dtype, default = arguments
     kind = _kind(dtype)
     if kind == "string":
-        raise ValueError(
-            "a VarLenFeature of strings has no form as one array; use FixedLenFeature([], string, '')"
-        )
+        raise ValueError("a VarLenFeature of strings has no form as one array; use FixedLenFeature([], string, '')")
     extents = tuple(int(extent) for extent in shape[0]) if shape else None
     if extents and any(extent < 1 for extent in extents):
         raise ValueError(f"the shape of a VarLenFeature has positive extents only: {list(extents)}")

@@ -22,12 +22,7 @@ def only_floats(monkeypatch):
 def test_groups_and_names_of_types_are_told_apart():
     """`number` is every type of numbers, the other words narrow it."""
     assert types.dtypes_of("number") == types.NUMBERS
-    assert {str(dtype) for dtype in types.dtypes_of("float uint8")} == {
-        "float16",
-        "float32",
-        "float64",
-        "uint8",
-    }
+    assert {str(dtype) for dtype in types.dtypes_of("float uint8")} == {"float16", "float32", "float64", "uint8"}
     assert len(types.dtypes_of("integer")) == 8
     assert types.dtypes_of("bool") == {np.dtype(bool)}
 

@@ -22,9 +22,14 @@ RESIZES = [
     f"fn.crop_mirror_normalize({name}, crop=({height}, {width}), crop_pos_x={x}, crop_pos_y={x}, mirror={mirror}, "
     f"mean=[1.0], std=[2.0], dtype=types.{dtype}, output_layout='{layout}')"
     for name, (height, width), x, mirror, dtype, layout in product(
-        ["image", "gray"], [(40, 60), (7, 13), (1, 1)], [0.0, 1.0], [0, 1], ["FLOAT", "FLOAT16", "UINT8"], ["CHW", "HWC"]
+        ["image", "gray"],
+        [(40, 60), (7, 13), (1, 1)],
+        [0.0, 1.0],
+        [0, 1],
+        ["FLOAT", "FLOAT16", "UINT8"],
+        ["CHW", "HWC"],
     )
-]  # fmt: skip
+]
 WARPS = [
     f"fn.warp_affine({name}, matrix=(0.9, 0.3, -4, -0.2, 1.1, 2), interp_type=types.INTERP_{kind}, size=({height}, {width}))"
     for name, kind, (height, width) in product(["image", "gray"], ["NN", "LINEAR"], [(40, 60), (55, 71)])
@@ -44,7 +49,12 @@ def test_no_operator_leaves_its_memory(part):
     """The inputs and the results of every call stand beside memory that ends the process when it is touched."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(
-        [sys.executable, SCRIPT], input="\n".join(PARTS[part]), env=environment, capture_output=True, text=True, check=False
+        [sys.executable, SCRIPT],
+        input="\n".join(PARTS[part]),
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     last = done.stdout.splitlines()[-1] if done.stdout else "before the first call"
     assert last == "all", f"ended with {done.returncode} in: {last}\n{done.stderr[-2000:]}"

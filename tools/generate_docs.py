@@ -96,7 +96,9 @@ def facts(op: OpDef) -> str:
 def section(op: OpDef) -> str:
     if op.nodes_only:
         title = f"## fn.{op.name}\n\n`fn.{op.name}({', '.join(name for name in op.order if name not in declare.UNIVERSAL)})`"
-        code = "<!-- no-run: works on nodes in a pipeline definition -->\n```python\n" + "\n".join(op.examples) + "\n```\n"
+        code = (
+            "<!-- no-run: works on nodes in a pipeline definition -->\n```python\n" + "\n".join(op.examples) + "\n```\n"
+        )
         return "\n".join([title + "\n", (op.__doc__ or "") + "\n", facts(op), code])
     inputs = [p.name if p.required else f"[{p.name}]" for p in op.inputs]
     title = f"## fn.{op.name}\n\n`fn.{op.name}({', '.join(inputs)}{', ' if inputs and op.arguments else ''}"
@@ -134,7 +136,13 @@ def index(pages: dict[str, list[OpDef]]) -> str:
         shape = " x ".join(map(str, value.shape)) or "a number"
         # how long the path is depends on where the project lies
         lines.append(f"| `{name}` | {value.dtype} | {'the bytes of a file name' if name == 'path' else shape} |")
-    lines += ["", "## Arguments of a pipeline that do nothing here", "", "They are accepted so that ported code runs.", ""]
+    lines += [
+        "",
+        "## Arguments of a pipeline that do nothing here",
+        "",
+        "They are accepted so that ported code runs.",
+        "",
+    ]
     lines += ["| argument | why |", "|---|---|"]
     lines += [f"| `{name}` | {reason} |" for name, reason in PIPELINE_NO_EFFECT.items()]
     return "\n".join(lines) + "\n"

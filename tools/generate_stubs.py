@@ -51,9 +51,13 @@ KINDS = {
     "floats": "float | Sequence[float]", "dtype": "DTypeLike", "layout": "str",
 }  # fmt: skip
 UNIVERSAL = {
-    "name": "str", "device": 'Literal["cpu", "gpu", "mixed"]', "preserve": "bool", "seed": "int",
-    "bytes_per_sample_hint": "int | Sequence[int]", "on_error": "Any",
-}  # fmt: skip
+    "name": "str",
+    "device": 'Literal["cpu", "gpu", "mixed"]',
+    "preserve": "bool",
+    "seed": "int",
+    "bytes_per_sample_hint": "int | Sequence[int]",
+    "on_error": "Any",
+}
 
 
 def accepted(param: Param) -> str:

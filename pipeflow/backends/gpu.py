@@ -70,7 +70,9 @@ def _why_not(device_id: int) -> str:
     if not count:
         return f"there is no CUDA device{hidden}"
     if not 0 <= device_id < count:
-        return f"device_id={device_id} and there {'is one GPU, 0' if count == 1 else f'are {count} GPUs, from 0'}{hidden}"
+        return (
+            f"device_id={device_id} and there {'is one GPU, 0' if count == 1 else f'are {count} GPUs, from 0'}{hidden}"
+        )
     try:
         cupy.cuda.nvrtc.getVersion()
     except Exception as error:  # a missing library is of another type in every CuPy

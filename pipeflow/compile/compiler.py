@@ -20,10 +20,7 @@ FUNCTIONS = "functions"  # the module of operators/on_gpu/ whose forms call code
 COLUMN_ELEMENTS = 64  # outputs of at most this many elements are computed for the whole batch at once
 
 
-def compile(
-    graph: Graph, seed: int, fuse: bool = False, on_error: Any = "raise",
-    codec: bool = False,
-) -> Plan:  # fmt: skip
+def compile(graph: Graph, seed: int, fuse: bool = False, on_error: Any = "raise", codec: bool = False) -> Plan:
     """The Plan of a graph: prune, merge equal calls, place the rest in stages, decide storage and who may write.
 
     With ``fuse``, chains of image operators become one step; the identity of the plan stays that of the chain.
@@ -78,11 +75,17 @@ def _merge_equal(graph: Graph, alive: set[int]) -> dict[int, int]:
             continue
         content = tuple(_hashable(name, value) for name, value in sorted(node.constants.items()))
         key = (
-            node.op.name, tuple(Edge(same[e.node], e.index) for e in node.inputs), content, node.device, node.seed, node.hint,
+            node.op.name,
+            tuple(Edge(same[e.node], e.index) for e in node.inputs),
+            content,
+            node.device,
+            node.seed,
+            node.hint,
             tuple((name, Edge(same[e.node], e.index)) for name, e in sorted(node.nodes.items())),
-            tuple((Edge(same[e.node], e.index), on) for e, on in node.guard), node.weak,
+            tuple((Edge(same[e.node], e.index), on) for e, on in node.guard),
+            node.weak,
             _hashable("on_error", node.on_error),
-        )  # fmt: skip
+        )
         same[node.id] = seen.setdefault(key, node.id)
     return same
 
@@ -103,7 +106,8 @@ _STORAGE: dict[str, Storage] = {"source": "source", "sample": "table"}
 
 
 class _Compiler:
-    def __init__(self, graph: Graph, nodes: Sequence[GraphNode], same: dict[int, int], seed: int, on_error: Any = "raise"
+    def __init__(
+        self, graph: Graph, nodes: Sequence[GraphNode], same: dict[int, int], seed: int, on_error: Any = "raise"
     ) -> None:
         self.graph = graph
         self.nodes = nodes
@@ -212,7 +216,9 @@ class _Compiler:
                 value = External(reference)
             constants.append((name, value))
         if node.op.fetches and node.seed is not None:
-            constants.append(("seed", node.seed))  # a reader's shards share an order by its own seed, not the pipeline's
+            constants.append(
+                ("seed", node.seed)
+            )  # a reader's shards share an order by its own seed, not the pipeline's
         on_error = node.on_error
         if not plain(on_error):
             reference = f"{node.name}.on_error"
@@ -221,14 +227,21 @@ class _Compiler:
         if node.op.random:  # sources included: they shuffle by it
             key = seeds.node_key(self.seed if node.seed is None else node.seed, node.random_name)
         return Step(
-            op=node.op.name, name=node.name, inputs=tuple(self.slot(edge) for edge in node.inputs), constants=tuple(constants),
+            op=node.op.name,
+            name=node.name,
+            inputs=tuple(self.slot(edge) for edge in node.inputs),
+            constants=tuple(constants),
             nodes=tuple((name, self.slot(edge)) for name, edge in node.nodes.items()),
             outputs=tuple(self.slot_of[Edge(node.id, index)] for index in range(node.count)),
-            device=node.device, guard=tuple((self.slot(edge), on) for edge, on in node.guard), key=key, specs=node.specs,
-            hint=node.hint, origin=node.origin,
+            device=node.device,
+            guard=tuple((self.slot(edge), on) for edge, on in node.guard),
+            key=key,
+            specs=node.specs,
+            hint=node.hint,
+            origin=node.origin,
             user_code=self.traits[node.id].user_code or (node.device == "gpu" and node.op.gpu_module == FUNCTIONS),
             on_error=on_error,
-        )  # fmt: skip
+        )
 
     def _stages(self, steps: dict[int, Step]) -> list[Stage]:
         sources, columns = [], []
@@ -269,7 +282,9 @@ class _Compiler:
         stages: list[Stage] = []
         made: dict[int, int] = {}  # the stage of a node
         segment = -1  # the last one
-        behind: set[int] = set()  # what is on the device, calls code of the user, or comes after such: the rest goes first
+        behind: set[int] = (
+            set()
+        )  # what is on the device, calls code of the user, or comes after such: the rest goes first
         for node in members:
             inputs = {self.same[edge.node] for edge in self._reads(node)}
             if node.device != "cpu" or node.op.name == "_transfer" or steps[node.id].user_code or inputs & behind:
@@ -327,11 +342,15 @@ class _Compiler:
                 op = find(step.op)
                 for slot in step.outputs:
                     unsure = step.op == "_merge" and (self.specs[slot].dtype is None or self.specs[slot].ndim is None)
-                    inside = slot not in outputs and not unsure and all(
-                        where == number
-                        and not reader.user_code
-                        and (takes_out(reader) or all(storage[s] == "arena" for s in reader.outputs))
-                        for where, reader in readers.get(slot, [])
+                    inside = (
+                        slot not in outputs
+                        and not unsure
+                        and all(
+                            where == number
+                            and not reader.user_code
+                            and (takes_out(reader) or all(storage[s] == "arena" for s in reader.outputs))
+                            for where, reader in readers.get(slot, [])
+                        )
                     )
                     if inside:
                         storage[slot] = "arena"

@@ -97,6 +97,11 @@ def _joined(links: Sequence[GraphNode]) -> GraphNode:
         f"{name}_{i}": edge for i, link in enumerate(links) for name, edge in link.nodes.items()
     }
     return replace(
-        links[-1], op=op, inputs=links[0].inputs, constants=constants, nodes=arguments, seed=links[0].seed,
+        links[-1],
+        op=op,
+        inputs=links[0].inputs,
+        constants=constants,
+        nodes=arguments,
+        seed=links[0].seed,
         random_name=links[0].random_name,
-    )  # fmt: skip
+    )

@@ -31,7 +31,9 @@ def check_history(graph: Graph, on_error: Any = "raise") -> None:
                 text = f'{_called(node)} is differentiable=True, which goes with on_error="raise" only, not {rule!r}'
                 raise _with_origins(ValueError(text), node)
             if node.device != "cpu":
-                raise _with_origins(ValueError(f'{_called(node)} is differentiable=True, which is for device="cpu"'), node)
+                raise _with_origins(
+                    ValueError(f'{_called(node)} is differentiable=True, which is for device="cpu"'), node
+                )
 
 
 def _lost(reader: GraphNode, function: GraphNode) -> ValueError:
@@ -82,9 +84,12 @@ def expand(graph: Graph) -> Graph:
         for name in ("parallel", "differentiable"):
             constants.pop(name, None)
         nodes[number] = replace(
-            function, op=find("_taped_function"), constants=constants, count=function.count + 1,
+            function,
+            op=find("_taped_function"),
+            constants=constants,
+            count=function.count + 1,
             specs=(*function.specs, Spec((), np.dtype(object), "")),
-        )  # fmt: skip
+        )
     for gradient in wanted:
         way = ways[gradient.id]
         steps = tuple(
@@ -97,9 +102,11 @@ def expand(graph: Graph) -> Graph:
         ys, xs = _ys(gradient), _xs(gradient)
         route = (tuple((e.node, e.index) for e in ys), steps, tuple((e.node, e.index) for e in xs))
         nodes[gradient.id] = replace(
-            gradient, op=find("_back_propagation"), inputs=tuple(Edge(n, graph.nodes[n].count) for n in way),
+            gradient,
+            op=find("_back_propagation"),
+            inputs=tuple(Edge(n, graph.nodes[n].count) for n in way),
             constants={"route": route, "sizes": gradient.constants["sizes"]},
-        )  # fmt: skip
+        )
     return Graph(nodes, graph.outputs)
 
 

@@ -21,19 +21,23 @@ def on_gpu(node: GraphNode) -> bool:
 def split(graph: Graph, codec: bool) -> Graph:
     """The graph with sources on the CPU, and decoders where the GPU has none; ``codec``: whether nvImageCodec is there."""
     apart = {
-        node.id for node in graph.nodes
-        if (node.device == "mixed" and not (codec and on_gpu(node))) or (node.device == "gpu" and node.op.factory is not None)
-    }  # fmt: skip
+        node.id
+        for node in graph.nodes
+        if (node.device == "mixed" and not (codec and on_gpu(node)))
+        or (node.device == "gpu" and node.op.factory is not None)
+    }
     if not apart:
         return graph
     nodes: list[GraphNode] = []
     moved: dict[Edge, Edge] = {}
     for node in graph.nodes:
         made = replace(
-            node, id=len(nodes), inputs=tuple(moved[edge] for edge in node.inputs),
+            node,
+            id=len(nodes),
+            inputs=tuple(moved[edge] for edge in node.inputs),
             nodes={name: moved[edge] for name, edge in node.nodes.items()},
             guard=tuple((moved[edge], on) for edge, on in node.guard),
-        )  # fmt: skip
+        )
         nodes.append(made)
         outputs = [Edge(made.id, index) for index in range(node.count)]
         if node.id in apart:
@@ -41,9 +45,19 @@ def split(graph: Graph, codec: bool) -> Graph:
             for index in range(node.count):
                 name = f"{node.name}.gpu" if node.count == 1 else f"{node.name}.gpu{index}"
                 copy = replace(
-                    made, id=len(nodes), op=structure.transfer, inputs=(outputs[index],), constants={}, nodes={},
-                    count=1, name=name, random_name=name, device="gpu", seed=None, specs=(node.specs[index],),
-                )  # fmt: skip
+                    made,
+                    id=len(nodes),
+                    op=structure.transfer,
+                    inputs=(outputs[index],),
+                    constants={},
+                    nodes={},
+                    count=1,
+                    name=name,
+                    random_name=name,
+                    device="gpu",
+                    seed=None,
+                    specs=(node.specs[index],),
+                )
                 nodes.append(copy)
                 outputs[index] = Edge(copy.id, 0)
         for index, edge in enumerate(outputs):

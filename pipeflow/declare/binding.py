@@ -63,7 +63,9 @@ def spread(op: OpDef, positional: Sequence[Any], keywords: Mapping[str, Any]) ->
         if data in op.arguments or data in UNIVERSAL:
             continue
         if data not in given:
-            bind(op, (), {"sizes": (1, 1), **given} if "sizes" in op.arguments else given)  # what else is wrong comes first
+            bind(
+                op, (), {"sizes": (1, 1), **given} if "sizes" in op.arguments else given
+            )  # what else is wrong comes first
             raise TypeError(f"{op.title}: argument {data!r} is required (a list of inputs)")
         inputs = given.pop(data)
         lists.append(list(inputs) if isinstance(inputs, (list, tuple)) else [inputs])

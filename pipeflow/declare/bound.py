@@ -52,9 +52,13 @@ class Bound:
     """
 
     def __init__(
-        self, op: OpDef, constants: Mapping[str, Any], count: int, static: Sequence[Spec] | None = None,
+        self,
+        op: OpDef,
+        constants: Mapping[str, Any],
+        count: int,
+        static: Sequence[Spec] | None = None,
         per_frame: Iterable[str] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.op = op
         self.count = count
         self.per_frame = frozenset(per_frame)
@@ -74,9 +78,14 @@ class Bound:
         self._layouts: dict[Any, tuple[str, ...]] = {}
 
     def __call__(
-        self, inputs: Sequence[np.ndarray], layouts: Sequence[str], per_sample: Mapping[str, Any], key: int | None,
-        allocate: Allocate, source: Any = "",
-    ) -> tuple[np.ndarray, ...]:  # fmt: skip
+        self,
+        inputs: Sequence[np.ndarray],
+        layouts: Sequence[str],
+        per_sample: Mapping[str, Any],
+        key: int | None,
+        allocate: Allocate,
+        source: Any = "",
+    ) -> tuple[np.ndarray, ...]:
         kind = self._kind(inputs, tuple(layouts))
         if kind.frames:
             return self._over_frames(inputs, kind.layouts, per_sample, key, allocate, source)
@@ -95,9 +104,14 @@ class Bound:
         return known
 
     def _over_frames(
-        self, inputs: Sequence[np.ndarray], layouts: Sequence[str], per_sample: Mapping[str, Any], key: int | None,
-        allocate: Allocate, source: Any,
-    ) -> tuple[np.ndarray, ...]:  # fmt: skip
+        self,
+        inputs: Sequence[np.ndarray],
+        layouts: Sequence[str],
+        per_sample: Mapping[str, Any],
+        key: int | None,
+        allocate: Allocate,
+        source: Any,
+    ) -> tuple[np.ndarray, ...]:
         """Runs a sequence frame by frame into one block; arguments marked by ``fn.per_frame`` change from frame to frame."""
         count = len(inputs[0])
         for name in self.per_frame & per_sample.keys():
@@ -113,7 +127,11 @@ class Bound:
             values = {name: value[frame] if name in self.per_frame else value for name, value in per_sample.items()}
 
             def place(
-                output: int, shape: tuple[int, ...], dtype: np.dtype, frame: int = frame, blocks: list[np.ndarray] = blocks
+                output: int,
+                shape: tuple[int, ...],
+                dtype: np.dtype,
+                frame: int = frame,
+                blocks: list[np.ndarray] = blocks,
             ) -> np.ndarray:
                 if blocks and blocks[output].shape[1:] == shape and blocks[output].dtype == dtype:
                     return blocks[output][frame]
@@ -130,9 +148,14 @@ class Bound:
         return tuple(blocks)
 
     def _one(
-        self, kind: Signature, inputs: Sequence[np.ndarray], per_sample: Mapping[str, Any], key: int | None,
-        allocate: Allocate, source: Any,
-    ) -> tuple[np.ndarray, ...]:  # fmt: skip
+        self,
+        kind: Signature,
+        inputs: Sequence[np.ndarray],
+        per_sample: Mapping[str, Any],
+        key: int | None,
+        allocate: Allocate,
+        source: Any,
+    ) -> tuple[np.ndarray, ...]:
         op = self.op
         arguments = dict(self.constants)
         for name, value in per_sample.items():
@@ -169,7 +192,10 @@ class Bound:
         values = {name: x if type(x) in READY else from_sample(self.kinds[name], x) for name, x in first.items()}
         if self.op.layouts:
             layouts = self._kind(inputs, tuple(layouts)).layouts
-        return [spec.layout for spec in self.op.specs(self._specs(inputs, layouts), {**self.constants, **values}, self.count)]
+        return [
+            spec.layout
+            for spec in self.op.specs(self._specs(inputs, layouts), {**self.constants, **values}, self.count)
+        ]
 
     def accepted_layouts(self, layouts: Sequence[str], ndims: tuple[int, ...]) -> tuple[str, ...]:
         """The layouts as the kernel sees them: a missing one becomes the first declared one with that number of axes."""
@@ -183,9 +209,13 @@ class Bound:
         return tuple([Spec.exact(x, layout) for x, layout in zip(inputs, layouts, strict=True)])
 
     def _out(
-        self, kind: Signature, inputs: Sequence[np.ndarray], arguments: Mapping[str, Any], per_sample: Mapping[str, Any],
+        self,
+        kind: Signature,
+        inputs: Sequence[np.ndarray],
+        arguments: Mapping[str, Any],
+        per_sample: Mapping[str, Any],
         allocate: Allocate,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         if self._allocates:
             return lambda shape, dtype: allocate(0, tuple(shape), np.dtype(dtype))
         inferred = self._fixed or self._output_specs(kind, inputs, arguments, per_sample)

@@ -157,7 +157,9 @@ class OpDef:
         self._gpu_hooks["check"] = hook
         return hook
 
-    def gpu_hook(self, role: Literal["launch", "plan", "view", "specs", "check"] = "launch") -> Callable[..., Any] | None:
+    def gpu_hook(
+        self, role: Literal["launch", "plan", "view", "specs", "check"] = "launch"
+    ) -> Callable[..., Any] | None:
         """A part of the GPU form; its module is imported when the first one is asked for."""
         if not self._gpu_hooks:
             importlib.import_module(f"pipeflow.operators.on_gpu.{self.gpu_module}")
@@ -202,11 +204,12 @@ class OpDef:
                 inner = [Spec(x.shape[1:], x.dtype, x.layout[1:]) if (x.layout or "")[:1] == "F" else x for x in inputs]
                 return tuple(
                     Spec(
-                        None if spec.shape is None else (frames, *spec.shape), spec.dtype,
+                        None if spec.shape is None else (frames, *spec.shape),
+                        spec.dtype,
                         "F" + spec.layout if spec.layout else spec.layout,
                     )
                     for spec in self.specs(inner, values, count)
-                )  # fmt: skip
+                )
         try:
             result = self.infer_hook(tuple(spec.open() for spec in inputs), self.known(values))
         except UnknownValue:

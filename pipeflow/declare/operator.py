@@ -85,12 +85,27 @@ def operator(
     def declare(body: Callable[..., Any]) -> Operator:
         params, num_outputs = read_signature(body)
         op = Operator(
-            name, body, params, num_outputs, tuple(layouts.split()), sequences, elementwise,
+            name,
+            body,
+            params,
+            num_outputs,
+            tuple(layouts.split()),
+            sequences,
+            elementwise,
             (*devices, *(["gpu"] if gpu and "mixed" not in devices else [])),
-            types.dtypes_of(dtypes), no_effect or {}, examples, ops_name, hidden, nodes_only, takes_seed, unsized, staged,
-            Traits(granularity=granularity, pure=pure), order=tuple(order.split()),
+            types.dtypes_of(dtypes),
+            no_effect or {},
+            examples,
+            ops_name,
+            hidden,
+            nodes_only,
+            takes_seed,
+            unsized,
+            staged,
+            Traits(granularity=granularity, pure=pure),
+            order=tuple(order.split()),
             gpu_module=gpu,
-        )  # fmt: skip
+        )
         return _register(op)
 
     return declare
@@ -116,9 +131,18 @@ def source(
         params, _ = read_signature(cls.__init__, method=True)  # type: ignore[misc]
         factory = (lambda **arguments: build(cls, **arguments)) if build is not None else cls
         op = Operator(
-            name, cls, (*params, *extra), outputs, examples=examples, no_effect=no_effect or {}, ops_name=ops_name,
-            takes_seed=True, base_traits=Traits("batch", ordered=True, pure=True), factory=factory, fetches=fetches,
-        )  # fmt: skip
+            name,
+            cls,
+            (*params, *extra),
+            outputs,
+            examples=examples,
+            no_effect=no_effect or {},
+            ops_name=ops_name,
+            takes_seed=True,
+            base_traits=Traits("batch", ordered=True, pure=True),
+            factory=factory,
+            fetches=fetches,
+        )
         return _register(op)
 
     return declare

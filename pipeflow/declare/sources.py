@@ -39,7 +39,9 @@ class Feed:
     layouts: Sequence[str | None] | None = None
     padding: np.ndarray | None = None
     ends_epoch: bool = False
-    failures: dict[int, Exception] = field(default_factory=dict)  # samples the source could not give; None stands for them
+    failures: dict[int, Exception] = field(
+        default_factory=dict
+    )  # samples the source could not give; None stands for them
 
 
 class Source(Protocol):

@@ -100,7 +100,9 @@ class OutputSpec(Spec):
     def __init__(self, dtype: Any = None, shape: Any = None, layout: str | None = None) -> None:
         super().__init__(shape, dtype, types.check_layout(layout) if layout is not None else None)
         if self.layout and self.shape is not None and len(self.layout) != len(self.shape):
-            raise ValueError(f"layout {self.layout!r} has {len(self.layout)} axes and shape {self.shape} has {self.ndim}")
+            raise ValueError(
+                f"layout {self.layout!r} has {len(self.layout)} axes and shape {self.shape} has {self.ndim}"
+            )
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,9 @@ class Outputs:
     def check_count(self, num_outputs: int) -> None:
         """Refuses another number of outputs than the one that is given beside it."""
         if num_outputs not in (1, len(self.specs)):
-            raise ValueError(f"outputs has {count_of(len(self.specs), 'entry', 'entries')} and num_outputs is {num_outputs}")
+            raise ValueError(
+                f"outputs has {count_of(len(self.specs), 'entry', 'entries')} and num_outputs is {num_outputs}"
+            )
 
 
 def _promised(value: Any) -> Spec:

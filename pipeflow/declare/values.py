@@ -15,9 +15,15 @@ from pipeflow.declare.parameters import Param, Role
 def describe_kind(param: Param) -> str:
     """What a parameter accepts, in words."""
     words = {
-        "ints": "an integer or a list of integers", "floats": "a number or a list of numbers", "dtype": "a type",
-        "layout": "a layout string", bool: "a bool", int: "an integer", float: "a number", str: "a string",
-    }  # fmt: skip
+        "ints": "an integer or a list of integers",
+        "floats": "a number or a list of numbers",
+        "dtype": "a type",
+        "layout": "a layout string",
+        bool: "a bool",
+        int: "an integer",
+        float: "a number",
+        str: "a string",
+    }
     if typing.get_origin(param.kind) is Literal:
         text = " or ".join(repr(choice) for choice in typing.get_args(param.kind))
     else:

@@ -105,9 +105,7 @@ class Runtime(Protocol):
         """Queues a copy within the device."""
         ...
 
-    def launch(
-        self, stream: Any, kernel: str, grid: int, threads: int, rows: int, first: int, count: int
-    ) -> None:  # fmt: skip
+    def launch(self, stream: Any, kernel: str, grid: int, threads: int, rows: int, first: int, count: int) -> None:
         """Queues a kernel of pipeflow.kernels.gpu."""
         ...
 

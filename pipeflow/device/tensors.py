@@ -109,15 +109,21 @@ class TensorGPU(Described):
             self._sample.lease.block.streams.update((LEGACY_DEFAULT, runtime.current()))
         view = self._sample.view
         return {
-            "shape": view.shape, "typestr": view.dtype.str, "data": (view.address if view.size else 0, False),
-            "version": 3, "strides": None, "stream": runtime.computing.ptr,
-        }  # fmt: skip
+            "shape": view.shape,
+            "typestr": view.dtype.str,
+            "data": (view.address if view.size else 0, False),
+            "version": 3,
+            "strides": None,
+            "stream": runtime.computing.ptr,
+        }
 
     def __dlpack__(self, *, stream: int | None = None, **options: Any) -> Any:
         if self._sample is None:
             return self._array.__dlpack__(stream=stream, **options)
         if stream == 0:
-            raise ValueError("stream 0 is ambiguous: give 1 for the legacy default stream, 2 for the thread's, or a handle")
+            raise ValueError(
+                "stream 0 is ambiguous: give 1 for the legacy default stream, 2 for the thread's, or a handle"
+            )
         if stream != -1:
             lend(self._runtime, [self._sample], LEGACY_DEFAULT if stream is None else int(stream))
         return self._runtime.capsule(self._raw(), **options)
@@ -229,9 +235,14 @@ class TensorListGPU(Described):
 
     @classmethod
     def from_parts(
-        cls, runtime: Runtime, samples: list[DeviceArray], dtype: np.dtype | None, ndim: int | None, layout: str,
+        cls,
+        runtime: Runtime,
+        samples: list[DeviceArray],
+        dtype: np.dtype | None,
+        ndim: int | None,
+        layout: str,
         source_info: Sequence[str] | None,
-    ) -> "TensorListGPU":  # fmt: skip
+    ) -> "TensorListGPU":
         """A batch of a pipeline: nothing is checked."""
         batch = cls.__new__(cls)
         batch._runtime, batch._samples, batch._wrapped, batch._dense = runtime, samples, [], None

@@ -81,7 +81,7 @@ class _Blocks:
 
     def __init__(
         self, plan: str, names: list[str], epoch: int, retries: int, num_threads: int, allow_pickle: bool
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._plan = plan
         self._names = names
         self._epoch = epoch
@@ -129,7 +129,9 @@ def _sharded(text: str, shard: int, num_shards: int) -> str:
     document = json.loads(text)
     readers = [node for node in document["nodes"] if find(node["op"]).fetches]
     if not readers:
-        raise ValueError("only a reader can be divided into shards, and this pipeline has none: use PipelineMap in map_batches")
+        raise ValueError(
+            "only a reader can be divided into shards, and this pipeline has none: use PipelineMap in map_batches"
+        )
     for node in readers:
         node.setdefault("constants", {}).update(shard_id=shard, num_shards=num_shards)
     return json.dumps(document)
@@ -164,9 +166,7 @@ class PipelineMap:
         given = {name: _rows(batch[name]) for name in self._inputs}
         outputs = self._pipeline.run(**given)
         rest = {name: column for name, column in batch.items() if name not in self._inputs}
-        return rest | {
-            name: _column(output, np.ones(len(output), bool)) for name, output in zip(self._names, outputs)
-        }
+        return rest | {name: _column(output, np.ones(len(output), bool)) for name, output in zip(self._names, outputs)}
 
 
 def _rows(column: Any) -> Any:

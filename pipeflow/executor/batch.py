@@ -15,10 +15,37 @@ class BatchRun:
     """The values of all slots of one batch, and how far it has come."""
 
     __slots__ = (
-        "absent", "claimed", "columns", "cursor", "done", "ended", "ends", "epoch", "epochs", "error", "failed_sources",
-        "failures", "given", "incidents", "index", "iteration", "keys", "layouts", "masks", "origins", "padding",
-        "pending", "position_after", "positions", "region", "sent", "size", "stage", "states", "values",
-    )  # fmt: skip
+        "absent",
+        "claimed",
+        "columns",
+        "cursor",
+        "done",
+        "ended",
+        "ends",
+        "epoch",
+        "epochs",
+        "error",
+        "failed_sources",
+        "failures",
+        "given",
+        "incidents",
+        "index",
+        "iteration",
+        "keys",
+        "layouts",
+        "masks",
+        "origins",
+        "padding",
+        "pending",
+        "position_after",
+        "positions",
+        "region",
+        "sent",
+        "size",
+        "stage",
+        "states",
+        "values",
+    )
 
     def __init__(self, index: int, slots: int) -> None:
         self.index = index

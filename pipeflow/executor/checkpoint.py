@@ -39,10 +39,16 @@ def take(plan: Plan, executor: Executor, place: Mapping[str, Any]) -> dict[str, 
     """The state after the last delivered batch as plain data, with what it must fit."""
     check_saveable(plan, executor)
     return {
-        "kind": "pipeflow checkpoint", "format": FORMAT, "pipeflow": VERSION,
-        "python": ".".join(map(str, sys.version_info[:2])), "cpu": cpu_features(), "seed": plan.seed,
-        "operators": _operators(plan), **executor.state(), "loop": dict(place),
-    }  # fmt: skip
+        "kind": "pipeflow checkpoint",
+        "format": FORMAT,
+        "pipeflow": VERSION,
+        "python": ".".join(map(str, sys.version_info[:2])),
+        "cpu": cpu_features(),
+        "seed": plan.seed,
+        "operators": _operators(plan),
+        **executor.state(),
+        "loop": dict(place),
+    }
 
 
 def to_json(plan: Plan, executor: Executor, place: Mapping[str, Any]) -> str:
@@ -81,7 +87,9 @@ def check_saveable(plan: Plan, executor: Executor) -> None:
                 "so it has no state after a batch: leave parallel= out"
             )
         elif not executor.options.checkpointing:
-            reasons.append(f"{step.name!r}: {function_name(keeper)} keeps a state: build with enable_checkpointing=True")
+            reasons.append(
+                f"{step.name!r}: {function_name(keeper)} keeps a state: build with enable_checkpointing=True"
+            )
     if reasons:
         raise InvalidState("the state of this pipeline cannot be saved: " + "; ".join(reasons))
 

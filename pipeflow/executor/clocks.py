@@ -187,7 +187,9 @@ class Measures:
         self.samples += samples
         self._ready.append(ready)
 
-    def statistics(self, parts: Sequence[Sequence[Any]], options: Any, threads: Sequence[threading.Thread]) -> Statistics:
+    def statistics(
+        self, parts: Sequence[Sequence[Any]], options: Any, threads: Sequence[threading.Thread]
+    ) -> Statistics:
         """All of it as plain figures; ``parts`` are the steps of each stage made ready, where they have clocks of their own."""
         steps: list[StepFigures] = []
         for clock, stage, bound in zip(self.stages, self.plan.stages, parts):
@@ -196,14 +198,24 @@ class Measures:
         workers = options.py_num_workers if any(step.role == "processes" for step in steps) else 0
         ready = min(self._ready) if len(self._ready) == RECENT else None
         return Statistics(
-            self.last - self.began, self.waited, self.batches, self.samples, options.num_threads, _processors(),
-            options.depth, workers, options.synchronous, options.one_at_a_time, self.peak, ready, queued, tuple(steps),
-        )  # fmt: skip
+            self.last - self.began,
+            self.waited,
+            self.batches,
+            self.samples,
+            options.num_threads,
+            _processors(),
+            options.depth,
+            workers,
+            options.synchronous,
+            options.one_at_a_time,
+            self.peak,
+            ready,
+            queued,
+            tuple(steps),
+        )
 
 
-def _of_stage(
-    plan: Plan, stage: Stage, clock: Clock, bound: Sequence[Any], elapsed: float
-) -> list[StepFigures]:  # fmt: skip
+def _of_stage(plan: Plan, stage: Stage, clock: Clock, bound: Sequence[Any], elapsed: float) -> list[StepFigures]:
     """The figures of a stage, step by step where these were measured apart."""
     role: Any = {"source": "source", "processes": "processes"}.get(stage.kind, "serial" if stage.ordered else "pool")
     clocks = [item.clock for item in bound]
@@ -216,7 +228,7 @@ def _of_stage(
         return [
             _figures(plan, step, role, item.clock, item.largest, item.clock.lack(), elapsed)
             for step, item in zip(stage.steps, bound)
-        ]  # fmt: skip
+        ]
     title = " + ".join(dict.fromkeys(step.title for step in stage.steps))
     unknown = any(step.user_code for step in stage.steps)
     names = " + ".join(step.name for step in stage.steps)
@@ -224,17 +236,32 @@ def _of_stage(
 
 
 def _figures(
-    plan: Plan, step: Step, role: Any, clock: Clock, largest: Sequence[int], lack: float | None = 0.0, elapsed: float = 0.0
-) -> StepFigures:  # fmt: skip
+    plan: Plan,
+    step: Step,
+    role: Any,
+    clock: Clock,
+    largest: Sequence[int],
+    lack: float | None = 0.0,
+    elapsed: float = 0.0,
+) -> StepFigures:
     constants = {name: plan.constant(value) for name, value in step.constants}
     function = next((constants[name] for name in ("function", "func", "source") if callable(constants.get(name))), None)
     named = "" if function is None else f" of {function_name(function)}"
     lack = lack if step.user_code else 0.0
     kept = None if lack is None else min(clock.busy, lack * elapsed)
     return StepFigures(
-        step.title + named, role, clock.seconds, clock.busy, kept, step.user_code, _ways(step, constants), step.hint,
-        tuple(largest), "" if step.origin is None else str(step.origin), step.name,
-    )  # fmt: skip
+        step.title + named,
+        role,
+        clock.seconds,
+        clock.busy,
+        kept,
+        step.user_code,
+        _ways(step, constants),
+        step.hint,
+        tuple(largest),
+        "" if step.origin is None else str(step.origin),
+        step.name,
+    )
 
 
 def _ways(step: Step, constants: dict[str, Any]) -> tuple[str, ...]:

@@ -76,9 +76,13 @@ class Device:
         """Allocations and bytes, copies to the device and launches, and why images were decoded on the CPU."""
         pinned = sum(ring.allocations for ring in self.rings) + self.landing.allocations
         return {
-            "allocations": self.pool.allocations, "reserved": self.pool.reserved, "pinned_allocations": pinned,
-            "uploads": self.uploads, "launches": self.launches, "decoded_on_cpu": dict(self.on_cpu),
-        }  # fmt: skip
+            "allocations": self.pool.allocations,
+            "reserved": self.pool.reserved,
+            "pinned_allocations": pinned,
+            "uploads": self.uploads,
+            "launches": self.launches,
+            "decoded_on_cpu": dict(self.on_cpu),
+        }
 
     def download(self, values: Sequence[DeviceArray | None], least: int = 0) -> list[np.ndarray | None]:
         """Queues copies to the host, one where the samples lie side by side; the arrays are filled when they are done.
@@ -151,8 +155,11 @@ class DeviceStage:
         self.leaving = self.made & (read | set(plan.outputs))
         self.returning = [
             (step.inputs[0], step.outputs[0])
-            for stage in plan.stages if stage.kind == "arrival" for step in stage.steps if step.inputs[0] in self.made
-        ]  # fmt: skip
+            for stage in plan.stages
+            if stage.kind == "arrival"
+            for step in stage.steps
+            if step.inputs[0] in self.made
+        ]
 
     def reserve(self, slots: Iterable[int]) -> None:
         """Allocates what byte-size hints promise: for the batches in flight, the one handed out and the one before it."""
@@ -519,9 +526,7 @@ class OperatorStep(SegmentStep):
         if any(spec.dtype is None or spec.shape is None for spec in (*specs, *values)):
             return ()
         views = [View(0, _everyday(spec), spec.dtype) for spec in specs]
-        arguments = {
-            name: np.ones(_everyday(spec, 1), spec.dtype) for (name, _), spec in zip(self.step.nodes, values)
-        }
+        arguments = {name: np.ones(_everyday(spec, 1), spec.dtype) for (name, _), spec in zip(self.step.nodes, values)}
         memory = KernelNames()
         try:
             self.planner([SampleValues(views, arguments, 1)], [spec.layout or "" for spec in specs], memory)
@@ -537,17 +542,14 @@ class OperatorStep(SegmentStep):
         columns = [(name, batch.values[slot]) for name, slot in step.nodes]
         for row in rows:
             inputs.append(self.inputs(batch, work, row))
-            arguments = {
-                name: values[row] if type(values) is list else values[row, ...] for name, values in columns
-            }
+            arguments = {name: values[row] if type(values) is list else values[row, ...] for name, values in columns}
             samples.append(SampleValues([x.view for x in inputs[-1]], arguments, keys[row] if keys is not None else 0))
         layouts = [batch.layouts[slot] or "" for slot in step.inputs]
         self.planner.per_frame = frozenset(name for name, slot in step.nodes if (batch.layouts[slot] or "")[:1] == "F")
         memory = CallMemory(work, step)
         results, found = self.planner(
-            samples, layouts, memory,
-            lambda index, error: self.segment.fail(batch, step, rows[index], error, work),
-        )  # fmt: skip
+            samples, layouts, memory, lambda index, error: self.segment.fail(batch, step, rows[index], error, work)
+        )
         for row, given, made in zip(rows, inputs, results):
             for output, slot in enumerate(step.outputs):
                 if made is not None:
@@ -679,9 +681,13 @@ class DeviceFunctionCall(FunctionCall):
     """A call of a function over a batch, or over one row of it."""
 
     def __init__(
-        self, stage: FunctionStage, size: int, inputs: Sequence[tuple[list[Any], bool]], keys: np.ndarray,
+        self,
+        stage: FunctionStage,
+        size: int,
+        inputs: Sequence[tuple[list[Any], bool]],
+        keys: np.ndarray,
         sources: list[str],
-    ) -> None:  # fmt: skip
+    ) -> None:
         runtime = stage.runtime
         defaults = {name: param.default for name, param in stage.op.arguments.items() if not param.required}
         super().__init__(stage.op, {**defaults, **stage.constants}, size, keys, runtime)

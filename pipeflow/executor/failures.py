@@ -64,7 +64,9 @@ class Rule:
 class Failures:
     """Applies the rules of a plan, and counts."""
 
-    def __init__(self, plan: Plan, stages: Sequence[Any], pool: HeapPool, limit: int | float | Fraction | None = None) -> None:
+    def __init__(
+        self, plan: Plan, stages: Sequence[Any], pool: HeapPool, limit: int | float | Fraction | None = None
+    ) -> None:
         self.plan = plan
         self.stages = stages
         self.pool = pool
@@ -211,9 +213,15 @@ class Failures:
         text = "".join(traceback.format_exception(error))
         return Failure(
             int(batch.positions[sample]) if sample < len(batch.positions) else -1,
-            int(epochs[sample] if isinstance(epochs, np.ndarray) and epochs.ndim else epochs), batch.iteration, sample,
-            batch.failed_sources.get(sample) or batch.source_of(sample), step.title, _without_frames(error), text, action,
-        )  # fmt: skip
+            int(epochs[sample] if isinstance(epochs, np.ndarray) and epochs.ndim else epochs),
+            batch.iteration,
+            sample,
+            batch.failed_sources.get(sample) or batch.source_of(sample),
+            step.title,
+            _without_frames(error),
+            text,
+            action,
+        )
 
     # When a batch is delivered.
 
@@ -302,4 +310,3 @@ def check_limit(limit: Any) -> Any:
     if limit < 0 or (not isinstance(limit, int) and limit >= 1):
         raise ValueError(f"max_failures must be a count from 0 or a fraction below 1, got {limit!r}")
     return limit
-

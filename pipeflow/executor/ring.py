@@ -184,8 +184,10 @@ class Executor:
         # Readers first: they may give fewer samples at the end of their epoch, and then the others are asked for as many.
         self._in_turn = sorted(self.sources, key=lambda item: not item.op.fetches)
         fetches: dict[str, Callable[[int], Any]] = {
-            item.step.name: item.source.fetch for item in self.sources if item.op.fetches  # type: ignore[attr-defined]
-        }  # fmt: skip
+            item.step.name: item.source.fetch
+            for item in self.sources
+            if item.op.fetches  # type: ignore[attr-defined]
+        }
         self.columns = [[ColumnStep(plan, step) for step in stage.columns] for stage in plan.stages]
         asked_ahead = [item for item in self.sources if getattr(item.source, "wants_workers", False)]
         if asked_ahead or any(stage.kind == "processes" for stage in plan.stages):
@@ -213,7 +215,9 @@ class Executor:
             self.failures.contain()
         self._reserve()
         self._constants = [(slot, plan.constant(value), plan.slots[slot].spec.layout) for slot, value in plan.constants]
-        self.crew.wakers = [weakref.WeakMethod(item.source.close) for item in self.sources if hasattr(item.source, "close")]
+        self.crew.wakers = [
+            weakref.WeakMethod(item.source.close) for item in self.sources if hasattr(item.source, "close")
+        ]
         self._lock = self.crew.lock
         self._work = self.crew.work
         self._finished = self.crew.finished
@@ -332,9 +336,11 @@ class Executor:
                 self._warm = True
                 self._begin_measuring()
         self._after = {
-            "epoch": batch.epoch, "iteration": batch.iteration + 1, "position": batch.position_after,
+            "epoch": batch.epoch,
+            "iteration": batch.iteration + 1,
+            "position": batch.position_after,
             "states": {**self._after["states"], **batch.states},
-        }  # fmt: skip
+        }
         self.ends = frozenset(batch.ends)
         error = batch.failure() or self.failures.account(batch)
         self._after["failures"] = self.failures.state()
@@ -393,7 +399,11 @@ class Executor:
         result: dict[str, Any] = {name: dict(sizes) for name, sizes in self._sizes.items()}
         for figure in self.figures().steps if self._warm and self.measures.batches else ():
             known = result.setdefault(figure.name, {})
-            known["seconds"], known["busy_seconds"], known["waiting_seconds"] = figure.seconds, figure.busy, figure.waited
+            known["seconds"], known["busy_seconds"], known["waiting_seconds"] = (
+                figure.seconds,
+                figure.busy,
+                figure.waited,
+            )
             known["gil_seconds"] = figure.kept
         result["pool"] = {"allocations": self.pool.allocations, "reserved": self.pool.reserved}
         if self.device is not None:
@@ -423,6 +433,7 @@ class Executor:
 
     def _parts(self) -> list[Sequence[BoundStep]]:
         """For every stage its steps that have clocks."""
+
         def clocked(stage: Any) -> Sequence[BoundStep]:
             return stage.steps if isinstance(stage, SampleStage) else [stage] if isinstance(stage, BoundStep) else []
 
@@ -521,9 +532,12 @@ class Executor:
         for keeper in self._keepers.values():
             states[keeper.name] = keeper.snapshot()
         return {
-            "epoch": self.epoch, "iteration": self.iteration, "position": self.position, "states": states,
+            "epoch": self.epoch,
+            "iteration": self.iteration,
+            "position": self.position,
+            "states": states,
             "failures": self.failures.state(),
-        }  # fmt: skip
+        }
 
     # Scheduling; all of it under the lock.
 

@@ -210,7 +210,9 @@ class SampleStep(BoundStep):
         values = batch.values
         for output, (slot, storage, result) in enumerate(zip(self.step.outputs, self.storages, outputs)):
             if storage == "dense":
-                if place.streaming or result is not place.given:  # or one of several outputs, or another array than given
+                if (
+                    place.streaming or result is not place.given
+                ):  # or one of several outputs, or another array than given
                     target = values[slot][sample, ...]
                     if target.shape != result.shape:
                         raise ValueError(f"the result has shape {result.shape} and {target.shape} was expected")
@@ -331,8 +333,20 @@ class Placement:
     side by side take 45 us so, and 100 directly. One stream from first to last is as fast without.
     """
 
-    __slots__ = ("arena", "arguments", "batch", "copy", "given", "layouts", "memory", "sample", "slots", "step", "storages",
-                 "streaming")  # fmt: skip
+    __slots__ = (
+        "arena",
+        "arguments",
+        "batch",
+        "copy",
+        "given",
+        "layouts",
+        "memory",
+        "sample",
+        "slots",
+        "step",
+        "storages",
+        "streaming",
+    )
 
     def __init__(self, batch: BatchRun, step: SampleStep, arena: Arena, pool: HeapPool) -> None:
         self.batch = batch
@@ -441,9 +455,7 @@ class WholeStep(BoundStep):
         nodes = {name: self._input(batch.values[slot], [sample]) for name, slot in step.nodes}
         layouts = [batch.layouts[slot] or "" for slot in step.inputs]
         sources = [self.sources(batch)[sample]]
-        call = BatchCall(
-            1, lambda: self.batch_keys(batch)[sample : sample + 1], layouts, pool.take, step.hint, sources
-        )
+        call = BatchCall(1, lambda: self.batch_keys(batch)[sample : sample + 1], layouts, pool.take, step.hint, sources)
         outputs = declare.run_whole(self.op, self.constants, nodes, inputs, call, self.count)
         if any(batch.layouts[slot] is None for slot in step.outputs):
             self._find_layouts(batch, inputs)
@@ -562,7 +574,9 @@ class SampleStage:
         read = {slot for step in stage.steps for slot in step.reads()}
         for step in self.steps:
             # What another step of the stage reads shall stay in the cache for it.
-            step.streams = step.op.staged and step.count == 1 and takes_out(step.step) and not read & {*step.step.outputs}
+            step.streams = (
+                step.op.staged and step.count == 1 and takes_out(step.step) and not read & {*step.step.outputs}
+            )
         self.slots = len(plan.slots)
         self.limited = any(step.constants.get("timeout") is not None for step in self.steps)
         self._places: dict[int, list[Placement]] = {}  # by thread, where a function has a limit
@@ -624,7 +638,7 @@ class SampleStage:
 
     def _run_measured(
         self, batch: BatchRun, sample: int, row: list[Any], members: Sequence[Any], clocks: "Sequence[Clock]"
-    ) -> None:  # fmt: skip
+    ) -> None:
         """One sample, with both clocks read between the steps."""
         begun, processor = time.perf_counter(), time.thread_time()
         for (step, mask, place), clock in zip(members, clocks):

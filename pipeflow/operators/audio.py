@@ -44,9 +44,16 @@ def _check_positive(name: str, value: Any) -> None:
 
 @operator("decoders.audio", dtypes="uint8", examples=["fn.decoders.audio(encoded_sound, downmix=True)"])
 def audio(
-    encoded: Sample, /, *, sample_rate: Arg[float] = 0.0, quality: float = 50.0, downmix: bool = False,
-    dtype: DType = FLOAT, antialias: bool = True, out: Out,
-) -> tuple[Sample, Sample]:  # fmt: skip
+    encoded: Sample,
+    /,
+    *,
+    sample_rate: Arg[float] = 0.0,
+    quality: float = 50.0,
+    downmix: bool = False,
+    dtype: DType = FLOAT,
+    antialias: bool = True,
+    out: Out,
+) -> tuple[Sample, Sample]:
     """Decodes a sound file to (samples, sampling rate): time by channels, or time alone with ``downmix``.
 
     Uncompressed wav files and FLAC are read directly; Ogg Vorbis and Opus, MP3 and AIFF through libsndfile
@@ -58,9 +65,14 @@ def audio(
         raise ValueError(f"the encoded file must be one row of bytes, got shape {encoded.shape}")
     samples_out, rate_out = out
     samples, rate = decode_sound(
-        encoded, lambda shape: samples_out(shape, dtype), sample_rate=sample_rate, quality=quality, downmix=downmix,
-        dtype=dtype, antialias=antialias,
-    )  # fmt: skip
+        encoded,
+        lambda shape: samples_out(shape, dtype),
+        sample_rate=sample_rate,
+        quality=quality,
+        downmix=downmix,
+        dtype=dtype,
+        antialias=antialias,
+    )
     rate_array = rate_out((), FLOAT)
     rate_array[...] = rate
     return samples, rate_array
@@ -153,10 +165,18 @@ _RESAMPLED = "int8 uint8 int16 uint16 int32 uint32 float"
 
 
 def _audio_resample(
-    signal: Sample, /, *, scale: Arg[float] | None = None, in_rate: Arg[float] | None = None,
-    out_rate: Arg[float] | None = None, out_length: Arg[int] | None = None, quality: float = 50.0,
-    dtype: DType | None = None, antialias: bool = True, out: Out,
-) -> Sample:  # fmt: skip
+    signal: Sample,
+    /,
+    *,
+    scale: Arg[float] | None = None,
+    in_rate: Arg[float] | None = None,
+    out_rate: Arg[float] | None = None,
+    out_length: Arg[int] | None = None,
+    quality: float = 50.0,
+    dtype: DType | None = None,
+    antialias: bool = True,
+    out: Out,
+) -> Sample:
     """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length.
 
     Give ``scale``, or ``in_rate`` and ``out_rate``, or ``out_length``. The filter is a sinc under a Hann window of 3
@@ -164,7 +184,9 @@ def _audio_resample(
     asks for another type. Going down, the filter removes what the new rate cannot hold; ``antialias=False`` leaves that
     out, which is what DALI does.
     """
-    factor = resampling_factor(signal.shape, Args(scale=scale, in_rate=in_rate, out_rate=out_rate, out_length=out_length))
+    factor = resampling_factor(
+        signal.shape, Args(scale=scale, in_rate=in_rate, out_rate=out_rate, out_length=out_length)
+    )
     if dtype in (None, signal.dtype) and factor == 1:
         np.copyto(out, signal)
         return out
@@ -255,9 +277,14 @@ experimental_audio_resample = _declare_resample(
 
 @operator("preemphasis_filter", gpu="audio", dtypes="integer float", examples=["fn.preemphasis_filter(signal)"])
 def preemphasis_filter(
-    signal: Sample, /, *, preemph_coeff: Arg[float] = 0.97, border: Literal["clamp", "zero", "reflect"] = "clamp",
-    dtype: DType = FLOAT, out: Out,
-) -> Sample:  # fmt: skip
+    signal: Sample,
+    /,
+    *,
+    preemph_coeff: Arg[float] = 0.97,
+    border: Literal["clamp", "zero", "reflect"] = "clamp",
+    dtype: DType = FLOAT,
+    out: Out,
+) -> Sample:
     """y[t] = x[t] - preemph_coeff * x[t - 1], each channel on its own; time is the first axis.
 
     ``border`` says what stands before the first value: the value itself, zero, or the second one.
@@ -291,10 +318,12 @@ def _(args: Args) -> None:
 
 
 @operator(
-    "nonsilent_region", dtypes="integer float", gpu="audio",
+    "nonsilent_region",
+    dtypes="integer float",
+    gpu="audio",
     no_effect={"reset_interval": "the running sum is kept in float64 and cannot drift"},
     examples=["fn.nonsilent_region(signal, window_length=64)"],
-)  # fmt: skip
+)
 def nonsilent_region(
     signal: Sample, /, *, cutoff_db: float = -60.0, window_length: int = 2048, reference_power: float = 0.0, out: Out
 ) -> tuple[Sample, Sample]:
@@ -311,8 +340,10 @@ def nonsilent_region(
     if signal.size:
         found = kernels.audio_signal.nonsilent_region(
             np.ascontiguousarray(signal).reshape(-1),
-            cutoff_db=cutoff_db, reference_power=reference_power, window_length=window_length,
-        )  # fmt: skip
+            cutoff_db=cutoff_db,
+            reference_power=reference_power,
+            window_length=window_length,
+        )
     for array, value in zip(out, found):
         array[...] = value
     return out
@@ -371,12 +402,23 @@ def _(args: Args) -> None:
     _check_positive("nfft", args.nfft)
 
 
-@operator("spectrogram", gpu="audio", dtypes="float", examples=["fn.spectrogram(signal, window_length=64, window_step=16)"])
+@operator(
+    "spectrogram", gpu="audio", dtypes="float", examples=["fn.spectrogram(signal, window_length=64, window_step=16)"]
+)
 def spectrogram(
-    signal: Sample, /, *, nfft: int | None = None, window_length: int = 512, window_step: int = 256,
-    window_fn: Floats = (), power: int = 2, center_windows: bool = True, reflect_padding: bool = True,
-    layout: Literal["ft", "tf"] = "ft", out: Out,
-) -> Sample:  # fmt: skip
+    signal: Sample,
+    /,
+    *,
+    nfft: int | None = None,
+    window_length: int = 512,
+    window_step: int = 256,
+    window_fn: Floats = (),
+    power: int = 2,
+    center_windows: bool = True,
+    reflect_padding: bool = True,
+    layout: Literal["ft", "tf"] = "ft",
+    out: Out,
+) -> Sample:
     """The short-time power spectrum of a one-dimensional signal: nfft // 2 + 1 frequencies by frames.
 
     Frame t is centred on sample t * window_step, and what lies outside the signal is its reflection, or zero
@@ -386,10 +428,16 @@ def spectrogram(
     """
     one_channel_of_spectrogram(signal.shape)
     kernels.audio_spectrum.spectrogram(
-        _as_float(signal).reshape(-1), out, nfft=nfft or window_length,
-        window=window_fn or kernels.audio_spectrum.hann(window_length), window_step=window_step,
-        center=center_windows, reflect=reflect_padding, power=power, time_major=layout == "tf",
-    )  # fmt: skip
+        _as_float(signal).reshape(-1),
+        out,
+        nfft=nfft or window_length,
+        window=window_fn or kernels.audio_spectrum.hann(window_length),
+        window_step=window_step,
+        center=center_windows,
+        reflect=reflect_padding,
+        power=power,
+        time_major=layout == "tf",
+    )
     return out
 
 
@@ -454,14 +502,24 @@ def _along(spec: Spec, axis_of: Callable[[str, int], int], size: Callable[[Any],
 
 
 @operator(
-    "mel_filter_bank", gpu="audio", dtypes="float",
+    "mel_filter_bank",
+    gpu="audio",
+    dtypes="float",
     examples=["fn.mel_filter_bank(spectrogram, nfilter=8, sample_rate=16000)"],
-)  # fmt: skip
+)
 def mel_filter_bank(
-    spectrum: Sample, /, *, nfilter: int = 128, sample_rate: float = 44100.0, freq_low: float = 0.0,
-    freq_high: float = 0.0, mel_formula: Literal["slaney", "htk"] = "slaney", normalize: bool = True,
-    out: Out, layouts: Any,
-) -> Sample:  # fmt: skip
+    spectrum: Sample,
+    /,
+    *,
+    nfilter: int = 128,
+    sample_rate: float = 44100.0,
+    freq_low: float = 0.0,
+    freq_high: float = 0.0,
+    mel_formula: Literal["slaney", "htk"] = "slaney",
+    normalize: bool = True,
+    out: Out,
+    layouts: Any,
+) -> Sample:
     """Weights the frequencies of a spectrogram into ``nfilter`` triangular bands, evenly spaced on the mel scale.
 
     The frequencies run along the axis named f, or the last but one, from 0 to half the ``sample_rate``; the bands
@@ -469,9 +527,13 @@ def mel_filter_bank(
     there are frequencies leave some bands empty: they are 0.
     """
     chosen = Args(
-        nfilter=nfilter, sample_rate=sample_rate, freq_low=freq_low, freq_high=freq_high, mel_formula=mel_formula,
+        nfilter=nfilter,
+        sample_rate=sample_rate,
+        freq_low=freq_low,
+        freq_high=freq_high,
+        mel_formula=mel_formula,
         normalize=normalize,
-    )  # fmt: skip
+    )
     axis, bands = bands_of(spectrum.shape, layouts[0], chosen)
     kernels.audio_spectrum.apply_bands(_as_float(spectrum), out, bands, axis)
     return out
@@ -533,9 +595,16 @@ def _(args: Args) -> None:
 
 @operator("mfcc", gpu="audio", dtypes="float", examples=["fn.mfcc(spectrogram, n_mfcc=4)"])
 def mfcc(
-    spectrum: Sample, /, *, axis: int = 0, dct_type: int = 2, n_mfcc: int = 20, normalize: bool = False,
-    lifter: float = 0.0, out: Out,
-) -> Sample:  # fmt: skip
+    spectrum: Sample,
+    /,
+    *,
+    axis: int = 0,
+    dct_type: int = 2,
+    n_mfcc: int = 20,
+    normalize: bool = False,
+    lifter: float = 0.0,
+    out: Out,
+) -> Sample:
     """The first ``n_mfcc`` coefficients of the discrete cosine transform of types 1 to 4 along ``axis``.
 
     Fewer where the axis is shorter. ``normalize`` makes the transform orthonormal (not for type 1). A ``lifter`` L

@@ -45,9 +45,17 @@ def chain(operators: tuple[str, ...]) -> Operator:
         names.append([(f"{param.name}_{number}", param.name) for param in own])
     params += [Param("out", Role.HIDDEN, Any), Param("layouts", Role.HIDDEN, Any)]
     op = Operator(
-        "+".join(operators), body, tuple(params), 1, layouts=links[0].layouts, sequences=links[0].sequences, hidden=True,
-        dtypes=links[0].dtypes, base_traits=Traits(), staged=links[-1].staged,
-    )  # fmt: skip
+        "+".join(operators),
+        body,
+        tuple(params),
+        1,
+        layouts=links[0].layouts,
+        sequences=links[0].sequences,
+        hidden=True,
+        dtypes=links[0].dtypes,
+        base_traits=Traits(),
+        staged=links[-1].staged,
+    )
     op.infer(lambda specs, args: inferred(links, specs, parts_of(dict(vars(args)), names)))
     if links[0].draw_hook is not None:
         op.draw(lambda key, specs, args: drawn(links[0], key, specs, parts_of(dict(vars(args)), names)[0]))

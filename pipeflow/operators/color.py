@@ -25,8 +25,13 @@ LUMA = TO_YIQ[0]
 GREY = np.array([9798, 19235, 3735]) / 32768
 
 # ITU-R BT.601 in the studio range: Y from 16 to 235, chroma around 128.
-TO_YCBCR = np.array([[0.25678824, 0.50412941, 0.09790588], [-0.14822290, -0.29099279, 0.43921569],
-                     [0.43921569, -0.36778831, -0.07142737]])  # fmt: skip
+TO_YCBCR = np.array(
+    [
+        [0.25678824, 0.50412941, 0.09790588],
+        [-0.14822290, -0.29099279, 0.43921569],
+        [0.43921569, -0.36778831, -0.07142737],
+    ]
+)
 YCBCR_OFFSET = np.array([16.0, 128.0, 128.0])
 FROM_YCBCR = np.linalg.inv(TO_YCBCR)
 SWAP = np.eye(3)[::-1]
@@ -75,7 +80,9 @@ def contrast_line(
     return float(a * b), float(np.float32(shift) * np.float32(full_range(target)) + a * (c - b * c))
 
 
-def twist(dtype: np.dtype, hue: float, saturation: float, brightness: float, contrast: float) -> tuple[np.ndarray, np.ndarray]:
+def twist(
+    dtype: np.dtype, hue: float, saturation: float, brightness: float, contrast: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Matrix and offset of color_twist for images of a type."""
     centre = 0.5 if dtype.kind == "f" else 128.0
     return color_matrix(hue, saturation, brightness * contrast), np.full(3, centre * (1 - contrast) * brightness)
@@ -83,9 +90,16 @@ def twist(dtype: np.dtype, hue: float, saturation: float, brightness: float, con
 
 @operator("brightness_contrast", layouts="FHWC DHWC HWC", sequences=True, gpu="color")
 def brightness_contrast(
-    image: Sample, /, *, brightness: Arg[float] = 1.0, brightness_shift: Arg[float] = 0.0, contrast: Arg[float] = 1.0,
-    contrast_center: Arg[float] = None, dtype: DType | None = None, out: Out,
-) -> Sample:  # fmt: skip
+    image: Sample,
+    /,
+    *,
+    brightness: Arg[float] = 1.0,
+    brightness_shift: Arg[float] = 0.0,
+    contrast: Arg[float] = 1.0,
+    contrast_center: Arg[float] = None,
+    dtype: DType | None = None,
+    out: Out,
+) -> Sample:
     """Changes brightness and contrast: ``shift * range + brightness * (center + contrast * (image - center))``.
 
     ``range`` is the output type's maximum (1 for floats); ``contrast_center`` is a value of the input, by default the
@@ -130,9 +144,17 @@ def contrast(
 
 @operator("color_twist", layouts=COLOR_LAYOUTS, sequences=True, gpu="color")
 def color_twist(
-    image: Sample, /, *, hue: Arg[float] = 0.0, saturation: Arg[float] = 1.0, brightness: Arg[float] = 1.0,
-    contrast: Arg[float] = 1.0, image_type: DALIImageType = RGB, dtype: DType | None = None, out: Out,
-) -> Sample:  # fmt: skip
+    image: Sample,
+    /,
+    *,
+    hue: Arg[float] = 0.0,
+    saturation: Arg[float] = 1.0,
+    brightness: Arg[float] = 1.0,
+    contrast: Arg[float] = 1.0,
+    image_type: DALIImageType = RGB,
+    dtype: DType | None = None,
+    out: Out,
+) -> Sample:
     """Changes hue (degrees), saturation, brightness and contrast in one pass.
 
     Contrast is around 128 for integers and 0.5 for floats.
@@ -144,9 +166,15 @@ def color_twist(
 
 @operator("hsv", layouts=COLOR_LAYOUTS, sequences=True, gpu="color")
 def hsv(
-    image: Sample, /, *, hue: Arg[float] = 0.0, saturation: Arg[float] = 1.0, value: Arg[float] = 1.0,
-    dtype: DType = UINT8, out: Out,
-) -> Sample:  # fmt: skip
+    image: Sample,
+    /,
+    *,
+    hue: Arg[float] = 0.0,
+    saturation: Arg[float] = 1.0,
+    value: Arg[float] = 1.0,
+    dtype: DType = UINT8,
+    out: Out,
+) -> Sample:
     """Turns the hue by an angle in degrees, scales saturation and value; the result is UINT8 unless ``dtype`` says
     otherwise."""
     del dtype
@@ -212,9 +240,13 @@ def conversion(source: DALIImageType, target: DALIImageType) -> tuple[np.ndarray
 
 
 @operator(
-    "color_space_conversion", layouts="FDHWC FHWC DHWC HWC", sequences=True, dtypes="uint8", gpu="color",
+    "color_space_conversion",
+    layouts="FDHWC FHWC DHWC HWC",
+    sequences=True,
+    dtypes="uint8",
+    gpu="color",
     examples=["fn.color_space_conversion(image, image_type=types.RGB, output_type=types.YCbCr)"],
-)  # fmt: skip
+)
 def color_space_conversion(
     image: Sample, /, *, image_type: DALIImageType, output_type: DALIImageType, out: Out
 ) -> Sample:

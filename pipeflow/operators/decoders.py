@@ -55,9 +55,16 @@ def check_dtype(args: Any) -> None:
 
 
 def decode(
-    data: np.ndarray, output_type: Any, dtype: Any, adjust_orientation: bool, use_fast_idct: bool, max_pixels: int,
-    out: Any, source: Any, region: Any = None,
-) -> np.ndarray:  # fmt: skip
+    data: np.ndarray,
+    output_type: Any,
+    dtype: Any,
+    adjust_orientation: bool,
+    use_fast_idct: bool,
+    max_pixels: int,
+    out: Any,
+    source: Any,
+    region: Any = None,
+) -> np.ndarray:
     """One image, or the part of it that `region(height, width)` names."""
     allocate = out if callable(out) else lambda _shape, _dtype: out  # an array where the shape was known beforehand
     wanted = _wanted(output_type, dtype, adjust_orientation, use_fast_idct)
@@ -71,13 +78,26 @@ def _wanted(output_type: Any, dtype: Any, adjust_orientation: bool, use_fast_idc
 
 
 @operator(
-    "decoders.image", dtypes="uint8", unsized=True, no_effect=NO_EFFECT, examples=["fn.decoders.image(encoded_image)"],
-    devices=("cpu", "mixed"), gpu="decoders",
-)  # fmt: skip
+    "decoders.image",
+    dtypes="uint8",
+    unsized=True,
+    no_effect=NO_EFFECT,
+    examples=["fn.decoders.image(encoded_image)"],
+    devices=("cpu", "mixed"),
+    gpu="decoders",
+)
 def image(
-    data: Sample, /, *, output_type: DALIImageType = RGB, dtype: DType = _UINT8, adjust_orientation: bool = True,
-    use_fast_idct: bool = False, max_pixels: int = MAX_PIXELS, out: Out, source: Any,
-) -> Sample:  # fmt: skip
+    data: Sample,
+    /,
+    *,
+    output_type: DALIImageType = RGB,
+    dtype: DType = _UINT8,
+    adjust_orientation: bool = True,
+    use_fast_idct: bool = False,
+    max_pixels: int = MAX_PIXELS,
+    out: Out,
+    source: Any,
+) -> Sample:
     """Decodes images; the output has the layout HWC.
 
     ``output_type`` names the colours; ANY_DATA keeps what the file stores, with alpha. Another ``dtype`` than the
@@ -96,10 +116,11 @@ def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
 
 image.check(check_dtype)
 
+
 @operator("peek_image_shape", dtypes="uint8", examples=["fn.peek_image_shape(encoded_image)"])
 def peek_image_shape(
-    data: Sample, /, *, dtype: DType = _INT64, image_type: DALIImageType = RGB, adjust_orientation: bool = True,
-) -> Sample:  # fmt: skip
+    data: Sample, /, *, dtype: DType = _INT64, image_type: DALIImageType = RGB, adjust_orientation: bool = True
+) -> Sample:
     """The shape that ``fn.decoders.image`` would give (height, width, channels), read from the header alone."""
     header = kernels.image_headers.read(memoryview(encoded(data).data))
     name = DALIImageType(image_type).name
@@ -124,9 +145,11 @@ def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 @operator(
-    "io.file.read", dtypes="uint8", examples=["fn.io.file.read(path)"],
+    "io.file.read",
+    dtypes="uint8",
+    examples=["fn.io.file.read(path)"],
     no_effect={"dont_use_mmap": "whole files are read, not mapped", "use_o_direct": "files go through the page cache"},
-)  # fmt: skip
+)
 def read(filepath: Sample, /) -> Sample:
     """Reads whole files; the input is the path as bytes, with or without a zero at its end."""
     path = encoded(filepath).tobytes().rstrip(b"\0")

@@ -17,16 +17,31 @@ _UINT8 = np.dtype(np.uint8)
 
 
 @operator(
-    "decoders.image_crop", dtypes="uint8", unsized=True, devices=("cpu", "mixed"),
+    "decoders.image_crop",
+    dtypes="uint8",
+    unsized=True,
+    devices=("cpu", "mixed"),
     no_effect={**NO_EFFECT, "crop_d": "images have no depth", "crop_pos_z": "images have no depth"},
     examples=["fn.decoders.image_crop(encoded_image, crop=(20, 30))"],
-)  # fmt: skip
+)
 def image_crop(
-    data: Sample, /, *, crop: Arg[Floats] = None, crop_h: Arg[float] = 0.0, crop_w: Arg[float] = 0.0,
-    crop_pos_x: Arg[float] = 0.5, crop_pos_y: Arg[float] = 0.5, rounding: str = "round",
-    output_type: DALIImageType = RGB, dtype: DType = _UINT8, adjust_orientation: bool = True,
-    use_fast_idct: bool = False, max_pixels: int = MAX_PIXELS, out: Out, source: Any,
-) -> Sample:  # fmt: skip
+    data: Sample,
+    /,
+    *,
+    crop: Arg[Floats] = None,
+    crop_h: Arg[float] = 0.0,
+    crop_w: Arg[float] = 0.0,
+    crop_pos_x: Arg[float] = 0.5,
+    crop_pos_y: Arg[float] = 0.5,
+    rounding: str = "round",
+    output_type: DALIImageType = RGB,
+    dtype: DType = _UINT8,
+    adjust_orientation: bool = True,
+    use_fast_idct: bool = False,
+    max_pixels: int = MAX_PIXELS,
+    out: Out,
+    source: Any,
+) -> Sample:
     """Decodes a window of each image, given as in ``fn.crop``; it must lie inside the image."""
     args = Options(locals() | {"crop_d": 0.0, "crop_pos_z": 0.5})
 
@@ -52,14 +67,29 @@ def _(args: Any) -> None:
 
 
 @operator(
-    "decoders.image_random_crop", dtypes="uint8", unsized=True, devices=("cpu", "mixed"), no_effect=NO_EFFECT,
+    "decoders.image_random_crop",
+    dtypes="uint8",
+    unsized=True,
+    devices=("cpu", "mixed"),
+    no_effect=NO_EFFECT,
     examples=["fn.decoders.image_random_crop(encoded_image)"],
-)  # fmt: skip
+)
 def image_random_crop(
-    data: Sample, /, *, random_area: Floats = (0.08, 1.0), random_aspect_ratio: Floats = (3 / 4, 4 / 3),
-    num_attempts: int = 10, output_type: DALIImageType = RGB, dtype: DType = _UINT8, adjust_orientation: bool = True,
-    use_fast_idct: bool = False, max_pixels: int = MAX_PIXELS, key: Any, out: Out, source: Any,
-) -> Sample:  # fmt: skip
+    data: Sample,
+    /,
+    *,
+    random_area: Floats = (0.08, 1.0),
+    random_aspect_ratio: Floats = (3 / 4, 4 / 3),
+    num_attempts: int = 10,
+    output_type: DALIImageType = RGB,
+    dtype: DType = _UINT8,
+    adjust_orientation: bool = True,
+    use_fast_idct: bool = False,
+    max_pixels: int = MAX_PIXELS,
+    key: Any,
+    out: Out,
+    source: Any,
+) -> Sample:
     """Decodes a random window of each image, chosen by its share of the area and its aspect ratio."""
 
     def region(height: int, width: int) -> tuple[int, int, int, int]:
@@ -85,16 +115,37 @@ def _(args: Any) -> None:
 
 
 @operator(
-    "decoders.image_slice", dtypes="uint8", unsized=True, devices=("cpu", "mixed"), no_effect=NO_EFFECT,
+    "decoders.image_slice",
+    dtypes="uint8",
+    unsized=True,
+    devices=("cpu", "mixed"),
+    no_effect=NO_EFFECT,
     examples=["fn.decoders.image_slice(encoded_image, start=(10, 5), shape=(20, 15))"],
-)  # fmt: skip
+)
 def image_slice(
-    data: Sample, anchor: Sample | None = None, shape_input: Sample | None = None, /, *, start: Arg[Ints] = None,
-    rel_start: Arg[Floats] = None, end: Arg[Ints] = None, rel_end: Arg[Floats] = None, shape: Arg[Ints] = None,
-    rel_shape: Arg[Floats] = None, axes: Arg[Ints] = (1, 0), axis_names: Layout = "WH", normalized_anchor: bool = True,
-    normalized_shape: bool = True, output_type: DALIImageType = RGB, dtype: DType = _UINT8,
-    adjust_orientation: bool = True, use_fast_idct: bool = False, max_pixels: int = MAX_PIXELS, out: Out, source: Any,
-) -> Sample:  # fmt: skip
+    data: Sample,
+    anchor: Sample | None = None,
+    shape_input: Sample | None = None,
+    /,
+    *,
+    start: Arg[Ints] = None,
+    rel_start: Arg[Floats] = None,
+    end: Arg[Ints] = None,
+    rel_end: Arg[Floats] = None,
+    shape: Arg[Ints] = None,
+    rel_shape: Arg[Floats] = None,
+    axes: Arg[Ints] = (1, 0),
+    axis_names: Layout = "WH",
+    normalized_anchor: bool = True,
+    normalized_shape: bool = True,
+    output_type: DALIImageType = RGB,
+    dtype: DType = _UINT8,
+    adjust_orientation: bool = True,
+    use_fast_idct: bool = False,
+    max_pixels: int = MAX_PIXELS,
+    out: Out,
+    source: Any,
+) -> Sample:
     """Decodes a part of each image, given as in ``fn.slice``; it must lie inside the image.
 
     Anchor and shape may be inputs. Without ``axes`` the values are in the order width, height.

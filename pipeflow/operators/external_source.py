@@ -256,8 +256,7 @@ class ExternalSource:
 
 
 external_source = source(
-    "external_source",
-    examples=["fn.external_source(lambda sample: np.full(3, sample.idx_in_epoch), batch=False)"],
+    "external_source", examples=["fn.external_source(lambda sample: np.full(3, sample.idx_in_epoch), batch=False)"]
 )(ExternalSource)
 external_source.devices = ("cpu", "gpu")  # with "gpu" what comes is copied there
 external_source.outputs(lambda args: 1 if args.num_outputs is None else args.num_outputs)

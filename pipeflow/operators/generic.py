@@ -50,11 +50,21 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
     return Spec(specs[0].shape, specs[1].dtype, specs[0].layout)
 
 
-@operator("one_hot", gpu="values", examples=["fn.one_hot(labels, num_classes=4)", "fn.one_hot(number, num_classes=4, axis=0)"])
+@operator(
+    "one_hot", gpu="values", examples=["fn.one_hot(labels, num_classes=4)", "fn.one_hot(number, num_classes=4, axis=0)"]
+)
 def one_hot(
-    data: Sample, /, *, num_classes: int = 0, axis: int = -1, axis_name: str | None = None, on_value: float = 1.0,
-    off_value: float = 0.0, dtype: DType = FLOAT, out: Out,
-) -> Sample:  # fmt: skip
+    data: Sample,
+    /,
+    *,
+    num_classes: int = 0,
+    axis: int = -1,
+    axis_name: str | None = None,
+    on_value: float = 1.0,
+    off_value: float = 0.0,
+    dtype: DType = FLOAT,
+    out: Out,
+) -> Sample:
     """A vector for each number: ``on_value`` at its place, ``off_value`` elsewhere; numbers without a place have only
     the latter.
 
@@ -112,7 +122,10 @@ def _(args: Any) -> None:
 
 
 @operator(
-    "lookup_table", dtypes="integer", gpu="values", examples=["fn.lookup_table(image, keys=[0, 6, 12], values=[1.0, 5.0, 9.0])"]
+    "lookup_table",
+    dtypes="integer",
+    gpu="values",
+    examples=["fn.lookup_table(image, keys=[0, 6, 12], values=[1.0, 5.0, 9.0])"],
 )
 def lookup_table(
     data: Sample, /, *, keys: Ints = (), values: Floats = (), default_value: float = 0.0, dtype: DType = FLOAT, out: Out

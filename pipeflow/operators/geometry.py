@@ -60,15 +60,30 @@ def check_rounding(args: Any) -> None:
 
 
 @operator(
-    "crop", layouts=CROP_LAYOUTS, sequences=True, gpu="geometry", no_effect=NO_IMAGE_TYPE,
+    "crop",
+    layouts=CROP_LAYOUTS,
+    sequences=True,
+    gpu="geometry",
+    no_effect=NO_IMAGE_TYPE,
     examples=["fn.crop(image, crop=(20, 30))"],
-)  # fmt: skip
+)
 def crop(
-    image: Sample, /, *, crop: Arg[Floats] = None, crop_h: Arg[float] = 0.0, crop_w: Arg[float] = 0.0,
-    crop_d: Arg[float] = 0.0, crop_pos_x: Arg[float] = 0.5, crop_pos_y: Arg[float] = 0.5, crop_pos_z: Arg[float] = 0.5,
-    rounding: str = "round", out_of_bounds_policy: str = "error", fill_values: Floats = (0.0,),
-    dtype: DType | None = None, layouts: Any,
-) -> Sample:  # fmt: skip
+    image: Sample,
+    /,
+    *,
+    crop: Arg[Floats] = None,
+    crop_h: Arg[float] = 0.0,
+    crop_w: Arg[float] = 0.0,
+    crop_d: Arg[float] = 0.0,
+    crop_pos_x: Arg[float] = 0.5,
+    crop_pos_y: Arg[float] = 0.5,
+    crop_pos_z: Arg[float] = 0.5,
+    rounding: str = "round",
+    out_of_bounds_policy: str = "error",
+    fill_values: Floats = (0.0,),
+    dtype: DType | None = None,
+    layouts: Any,
+) -> Sample:
     """Cuts a window out of the image, by default at its centre.
 
     The window starts at ``crop_pos * (extent - window)`` of each axis, halves rounded up.
@@ -157,16 +172,32 @@ def _relative(values: Any, normalized: bool) -> bool:
 
 
 @operator(
-    "slice", gpu="geometry", no_effect=NO_IMAGE_TYPE,
+    "slice",
+    gpu="geometry",
+    no_effect=NO_IMAGE_TYPE,
     examples=["fn.slice(image, start=(5, 8), shape=(10, 12), axes=(0, 1))"],
-)  # fmt: skip
+)
 def slice(
-    data: Sample, anchor: Sample | None = None, shape_input: Sample | None = None, /, *, start: Arg[Ints] = None,
-    rel_start: Arg[Floats] = None, end: Arg[Ints] = None, rel_end: Arg[Floats] = None, shape: Arg[Ints] = None,
-    rel_shape: Arg[Floats] = None, axes: Arg[Ints] = (1, 0), axis_names: Layout = "WH",
-    out_of_bounds_policy: str = "error", fill_values: Floats = (0.0,), normalized_anchor: bool = True,
-    normalized_shape: bool = True, dtype: DType | None = None, layouts: Any,
-) -> Sample:  # fmt: skip
+    data: Sample,
+    anchor: Sample | None = None,
+    shape_input: Sample | None = None,
+    /,
+    *,
+    start: Arg[Ints] = None,
+    rel_start: Arg[Floats] = None,
+    end: Arg[Ints] = None,
+    rel_end: Arg[Floats] = None,
+    shape: Arg[Ints] = None,
+    rel_shape: Arg[Floats] = None,
+    axes: Arg[Ints] = (1, 0),
+    axis_names: Layout = "WH",
+    out_of_bounds_policy: str = "error",
+    fill_values: Floats = (0.0,),
+    normalized_anchor: bool = True,
+    normalized_shape: bool = True,
+    dtype: DType | None = None,
+    layouts: Any,
+) -> Sample:
     """Cuts a part out of the data by start and end, or start and shape, in elements or relative to the extent.
 
     Anchor and shape may be inputs; there, integers are elements and floats relative. Without ``axes`` the values are in
@@ -238,13 +269,22 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 @operator(
-    "flip", layouts="FDHWC FHWC DHWC HWC FCDHW FCHW CDHW CHW", sequences=True, gpu="geometry",
+    "flip",
+    layouts="FDHWC FHWC DHWC HWC FCDHW FCHW CDHW CHW",
+    sequences=True,
+    gpu="geometry",
     examples=["fn.flip(image, vertical=1)"],
-)  # fmt: skip
+)
 def flip(
-    image: Sample, /, *, horizontal: Arg[bool] = True, vertical: Arg[bool] = False, depthwise: Arg[bool] = False,
-    out: Out, layouts: Any,
-) -> Sample:  # fmt: skip
+    image: Sample,
+    /,
+    *,
+    horizontal: Arg[bool] = True,
+    vertical: Arg[bool] = False,
+    depthwise: Arg[bool] = False,
+    out: Out,
+    layouts: Any,
+) -> Sample:
     """Mirrors the image left to right, and where asked top to bottom or front to back."""
     layout = layouts[0]
     pixel = image.shape[-1] if layout[-1] == "C" else 1
@@ -297,12 +337,21 @@ def given_size(size: Sequence[float] | None, ndim: int) -> list[int] | None:
 
 
 @operator(
-    "rotate", layouts="HWC FHWC DHWC FDHWC", sequences=True, gpu="warp", examples=["fn.rotate(image, angle=30.0)"],
-)  # fmt: skip
+    "rotate", layouts="HWC FHWC DHWC FDHWC", sequences=True, gpu="warp", examples=["fn.rotate(image, angle=30.0)"]
+)
 def rotate(
-    image: Sample, /, *, angle: Arg[float], axis: Arg[Floats] = None, size: Arg[Floats] = None, keep_size: bool = False,
-    fill_value: float | None = None, interp_type: DALIInterpType = INTERP_LINEAR, dtype: DType | None = None, out: Out,
-) -> Sample:  # fmt: skip
+    image: Sample,
+    /,
+    *,
+    angle: Arg[float],
+    axis: Arg[Floats] = None,
+    size: Arg[Floats] = None,
+    keep_size: bool = False,
+    fill_value: float | None = None,
+    interp_type: DALIInterpType = INTERP_LINEAR,
+    dtype: DType | None = None,
+    out: Out,
+) -> Sample:
     """Turns the image counter-clockwise by an angle in degrees; volumes around ``axis`` (x, y, z).
 
     The canvas grows to hold the turned image unless ``keep_size`` or ``size`` is given. Without a ``fill_value``, what
@@ -361,14 +410,28 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 @operator(
-    "warp_affine", layouts="HWC FHWC DHWC FDHWC", sequences=True, gpu="warp",
-    examples=["fn.warp_affine(image, matrix=(1.0, 0.2, 3.0, -0.1, 0.9, 1.0))", "fn.warp_affine(image, matrix, size=(30, 30))"],
-)  # fmt: skip
+    "warp_affine",
+    layouts="HWC FHWC DHWC FDHWC",
+    sequences=True,
+    gpu="warp",
+    examples=[
+        "fn.warp_affine(image, matrix=(1.0, 0.2, 3.0, -0.1, 0.9, 1.0))",
+        "fn.warp_affine(image, matrix, size=(30, 30))",
+    ],
+)
 def warp_affine(
-    image: Sample, matrix_input: Sample | None = None, /, *, matrix: Arg[Floats] = (), size: Arg[Floats] = None,
-    inverse_map: bool = True, fill_value: float | None = None, interp_type: DALIInterpType = INTERP_LINEAR,
-    dtype: DType | None = None, out: Out,
-) -> Sample:  # fmt: skip
+    image: Sample,
+    matrix_input: Sample | None = None,
+    /,
+    *,
+    matrix: Arg[Floats] = (),
+    size: Arg[Floats] = None,
+    inverse_map: bool = True,
+    fill_value: float | None = None,
+    interp_type: DALIInterpType = INTERP_LINEAR,
+    dtype: DType | None = None,
+    out: Out,
+) -> Sample:
     """Warps the image by an affine matrix, given row by row or as the second input.
 
     The matrix maps output to input coordinates, x first; with ``inverse_map=False`` it maps input to output. Pixel
@@ -420,9 +483,16 @@ warp_affine.check(check_interpolation)
 
 @operator("pad", gpu="geometry", examples=["fn.pad(image, axes=(0, 1), shape=(64, 64), fill_value=9)"])
 def pad(
-    data: Sample, /, *, fill_value: Arg[float] = 0.0, axes: Arg[Ints] = None, axis_names: Layout | None = None,
-    shape: Arg[Ints] = None, align: Arg[Ints] = None, layouts: Any,
-) -> Sample:  # fmt: skip
+    data: Sample,
+    /,
+    *,
+    fill_value: Arg[float] = 0.0,
+    axes: Arg[Ints] = None,
+    axis_names: Layout | None = None,
+    shape: Arg[Ints] = None,
+    align: Arg[Ints] = None,
+    layouts: Any,
+) -> Sample:
     """Pads the data at its end up to ``shape`` and to multiples of ``align`` along the chosen axes.
 
     Without a shape, or where it is -1, the largest sample of the batch decides; a sample larger than the shape stays.
@@ -497,14 +567,28 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 @operator(
-    "erase", sequences=True, gpu="geometry", staged=True,
+    "erase",
+    sequences=True,
+    gpu="geometry",
+    staged=True,
     examples=["fn.erase(image, anchor=(5.0, 8.0), shape=(10.0, 12.0), fill_value=7)"],
-)  # fmt: skip
+)
 def erase(
-    data: Sample, /, *, anchor: Arg[Floats] = (), shape: Arg[Floats] = (), axes: Ints = (1, 0), axis_names: str = "HW",
-    fill_value: Arg[Floats] = (0.0,), normalized: bool = False, normalized_anchor: bool = False,
-    normalized_shape: bool = False, centered_anchor: bool = False, out: Out, layouts: Any,
-) -> Sample:  # fmt: skip
+    data: Sample,
+    /,
+    *,
+    anchor: Arg[Floats] = (),
+    shape: Arg[Floats] = (),
+    axes: Ints = (1, 0),
+    axis_names: str = "HW",
+    fill_value: Arg[Floats] = (0.0,),
+    normalized: bool = False,
+    normalized_anchor: bool = False,
+    normalized_shape: bool = False,
+    centered_anchor: bool = False,
+    out: Out,
+    layouts: Any,
+) -> Sample:
     """Overwrites rectangles with a value, or one value for each channel.
 
     ``anchor`` and ``shape`` hold one rectangle after another, each in the order of the axes.
@@ -524,8 +608,17 @@ def erased_channel(layout: str, ndim: int) -> int:
     return layout.find("C") if layout else ndim - 1
 
 
-ERASE = ("anchor", "shape", "axes", "axis_names", "fill_value", "normalized", "normalized_anchor", "normalized_shape",
-         "centered_anchor")  # fmt: skip
+ERASE = (
+    "anchor",
+    "shape",
+    "axes",
+    "axis_names",
+    "fill_value",
+    "normalized",
+    "normalized_anchor",
+    "normalized_shape",
+    "centered_anchor",
+)
 _erase = attrgetter(*ERASE)
 Boxes = list[tuple[list[int], list[int]]]
 
@@ -536,7 +629,9 @@ def erased(shape: Sequence[int], dtype: np.dtype, layout: str, args: Any) -> tup
 
 
 @lru_cache(maxsize=256)
-def _erased(shape: tuple[int, ...], dtype: np.dtype, layout: str, given_values: tuple[Any, ...]) -> tuple[np.ndarray, Boxes]:
+def _erased(
+    shape: tuple[int, ...], dtype: np.dtype, layout: str, given_values: tuple[Any, ...]
+) -> tuple[np.ndarray, Boxes]:
     args: Any = Options(dict(zip(ERASE, given_values, strict=True)))
     ndim = len(shape)
     by_name = layout and all(name in layout for name in args.axis_names)

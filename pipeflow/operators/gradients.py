@@ -20,7 +20,9 @@ from pipeflow.operators.tensorflow_functions import OutputTypes
 class Tape:
     """One call of a function for one sample: its outputs as tensors, and the way back."""
 
-    def __init__(self, func: Callable[..., Any], name: str, arrays: Sequence[np.ndarray], wanted: Sequence[int]) -> None:
+    def __init__(
+        self, func: Callable[..., Any], name: str, arrays: Sequence[np.ndarray], wanted: Sequence[int]
+    ) -> None:
         self.func = func
         for position in wanted:
             if arrays[position].dtype.kind != "f":
@@ -42,9 +44,13 @@ class Tape:
 
 @operator("_taped_function", hidden=True, pure=False)
 def taped_function(
-    *inp: Sample, func: Callable[..., Any], Tout: OutputTypes, framework: str = "torch", wanted: Ints,
+    *inp: Sample,
+    func: Callable[..., Any],
+    Tout: OutputTypes,
+    framework: str = "torch",
+    wanted: Ints,
     timeout: float | None = None,
-) -> Sample:  # fmt: skip
+) -> Sample:
     """fn.py_function with one more output, the tape."""
     del inp, func, Tout, framework, wanted, timeout
     raise RuntimeError("derivatives are taken of nodes in a pipeline definition, not of arrays")
@@ -52,8 +58,14 @@ def taped_function(
 
 @taped_function.batch
 def _(
-    *inp: Any, func: Callable[..., Any], Tout: OutputTypes, framework: str, wanted: tuple[int, ...], batch: BatchCall, **_: Any
-) -> list[Any]:  # fmt: skip
+    *inp: Any,
+    func: Callable[..., Any],
+    Tout: OutputTypes,
+    framework: str,
+    wanted: tuple[int, ...],
+    batch: BatchCall,
+    **_: Any,
+) -> list[Any]:
     results = Results(func, 0, Tout)
     columns: list[list[np.ndarray]] = [[] for _ in range(results.count + 1)]
     for index, arrays in enumerate(zip(*map(iterate, inp))):

@@ -30,12 +30,30 @@ FLOAT = np.dtype(np.float32)
     examples=["fn.crop_mirror_normalize(image, crop=(20, 30), mean=[9.0, 8.0, 7.0], std=[2.0, 3.0, 4.0], mirror=1)"],
 )
 def crop_mirror_normalize(
-    image: Sample, /, *, crop: Arg[Floats] = None, crop_h: Arg[float] = 0.0, crop_w: Arg[float] = 0.0,
-    crop_d: Arg[float] = 0.0, crop_pos_x: Arg[float] = 0.5, crop_pos_y: Arg[float] = 0.5, crop_pos_z: Arg[float] = 0.5,
-    rounding: str = "round", out_of_bounds_policy: str = "error", fill_values: Floats = (0.0,), mirror: Arg[bool] = False,
-    mean: Arg[Floats] = (0.0,), std: Arg[Floats] = (1.0,), scale: float = 1.0, shift: float = 0.0,
-    output_layout: Layout = "CHW", pad_output: bool = False, dtype: DType = FLOAT, out: Out, layouts: Any,
-) -> Sample:  # fmt: skip
+    image: Sample,
+    /,
+    *,
+    crop: Arg[Floats] = None,
+    crop_h: Arg[float] = 0.0,
+    crop_w: Arg[float] = 0.0,
+    crop_d: Arg[float] = 0.0,
+    crop_pos_x: Arg[float] = 0.5,
+    crop_pos_y: Arg[float] = 0.5,
+    crop_pos_z: Arg[float] = 0.5,
+    rounding: str = "round",
+    out_of_bounds_policy: str = "error",
+    fill_values: Floats = (0.0,),
+    mirror: Arg[bool] = False,
+    mean: Arg[Floats] = (0.0,),
+    std: Arg[Floats] = (1.0,),
+    scale: float = 1.0,
+    shift: float = 0.0,
+    output_layout: Layout = "CHW",
+    pad_output: bool = False,
+    dtype: DType = FLOAT,
+    out: Out,
+    layouts: Any,
+) -> Sample:
     """Cuts a window out, mirrors it left to right where asked, and normalises: ``scale * (x - mean) / std + shift``.
 
     ``mean`` and ``std`` are one number or one a channel; ``pad_output`` adds channels of zeros up to a power of two.
@@ -198,10 +216,21 @@ def inferred_window(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 @operator("normalize", gpu="reductions")
 def normalize(
-    data: Sample, /, *, mean: Arg[Any] = None, stddev: Arg[Any] = None, axes: Ints = None, axis_names: Layout | None = None,
-    batch: bool = False, ddof: int = 0, epsilon: float = 0.0, scale: float = 1.0, shift: float = 0.0,
-    dtype: DType = FLOAT, layouts: Any,
-) -> Sample:  # fmt: skip
+    data: Sample,
+    /,
+    *,
+    mean: Arg[Any] = None,
+    stddev: Arg[Any] = None,
+    axes: Ints = None,
+    axis_names: Layout | None = None,
+    batch: bool = False,
+    ddof: int = 0,
+    epsilon: float = 0.0,
+    scale: float = 1.0,
+    shift: float = 0.0,
+    dtype: DType = FLOAT,
+    layouts: Any,
+) -> Sample:
     """Normalises the data: ``scale * (x - mean) / stddev + shift``, with the mean and deviation of the data itself by
     default.
 
@@ -342,11 +371,19 @@ def some_pixels(shape: tuple[int, ...]) -> None:
 BLUR_LAYOUTS = "HWC FHWC DHWC FDHWC CHW FCHW CDHW FCDHW CFHW CFDHW HW FHW DHW"
 
 
-@operator("gaussian_blur", layouts=BLUR_LAYOUTS, sequences=True, gpu="image", examples=["fn.gaussian_blur(image, sigma=1.5)"])
+@operator(
+    "gaussian_blur", layouts=BLUR_LAYOUTS, sequences=True, gpu="image", examples=["fn.gaussian_blur(image, sigma=1.5)"]
+)
 def gaussian_blur(
-    image: Sample, /, *, sigma: Arg[Floats] = (0.0,), window_size: Arg[Ints] = (0,), dtype: DType | None = None,
-    out: Out, layouts: Any,
-) -> Sample:  # fmt: skip
+    image: Sample,
+    /,
+    *,
+    sigma: Arg[Floats] = (0.0,),
+    window_size: Arg[Ints] = (0,),
+    dtype: DType | None = None,
+    out: Out,
+    layouts: Any,
+) -> Sample:
     """Blurs with a Gaussian window along every spatial axis; borders are mirrored without repeating the border pixel.
 
     Give ``sigma`` or ``window_size`` or both, for all axes or for each; the missing one follows from the other. The

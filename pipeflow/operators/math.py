@@ -67,9 +67,14 @@ def common_type(specs: Sequence[Spec]) -> Any:
 
 
 def _declare(
-    name: str, arity: int, compute: Callable[..., Any], result: Callable[[Any], Any], summary: str,
-    accepts: Callable[[np.dtype], bool] = lambda dtype: dtype.kind in "buif", complaint: str = "",
-) -> OpDef:  # fmt: skip
+    name: str,
+    arity: int,
+    compute: Callable[..., Any],
+    result: Callable[[Any], Any],
+    summary: str,
+    accepts: Callable[[np.dtype], bool] = lambda dtype: dtype.kind in "buif",
+    complaint: str = "",
+) -> OpDef:
     """One elementwise operator: ``compute(arrays in the common type, out)`` and the dtype of its result."""
 
     def run(inputs: tuple[np.ndarray, ...], out: Any) -> np.ndarray:
@@ -261,11 +266,27 @@ _declare("fabs", 1, _in_float(np.absolute), to_float, "The absolute value in flo
 _declare("atan2", 2, _in_float(np.arctan2), to_float, "The angle of the point (right, left).")
 _declare("rsqrt", 1, _in_float(lambda x: 1 / np.sqrt(x)), to_float, "One divided by the square root.")
 for _name, _function in {
-    "sqrt": np.sqrt, "cbrt": np.cbrt, "exp": np.exp, "log": np.log, "log2": np.log2, "log10": np.log10,
-    "floor": np.floor, "ceil": np.ceil, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin,
-    "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh,
-    "acosh": np.arccosh, "atanh": np.arctanh,
-}.items():  # fmt: skip
+    "sqrt": np.sqrt,
+    "cbrt": np.cbrt,
+    "exp": np.exp,
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+}.items():
     _declare(_name, 1, _in_float(_function), to_float, f"{_name} of each element; integers give FLOAT.")
 
 
@@ -278,7 +299,11 @@ def _compare(ufunc: Callable[..., Any]) -> Callable[..., Any]:
 
 
 for _name, _symbol, _comparison in (
-    ("eq", "==", np.equal), ("ne", "!=", np.not_equal), ("lt", "<", np.less), ("le", "<=", np.less_equal),
-    ("gt", ">", np.greater), ("ge", ">=", np.greater_equal),
-):  # fmt: skip
+    ("eq", "==", np.equal),
+    ("ne", "!=", np.not_equal),
+    ("lt", "<", np.less),
+    ("le", "<=", np.less_equal),
+    ("gt", ">", np.greater),
+    ("ge", ">=", np.greater_equal),
+):
     _declare(_name, 2, _compare(_comparison), to_bool, f"``left {_symbol} right``, elementwise.")

@@ -52,7 +52,7 @@ def check_inputs(function: Callable[..., Any], kinds: Kinds, found: Sequence[tup
 
 def shapes_of(
     setup: Callable[..., Any] | None, batch: Sequence[Sequence[tuple[int, ...]]], outs_ndim: Sequence[int], size: int
-) -> list[np.ndarray]:  # fmt: skip
+) -> list[np.ndarray]:
     """The shapes of the outputs, (samples, axes) for each: those of the inputs, or what ``setup_fn`` writes."""
     inputs = [np.array(shapes, np.int64).reshape(size, -1) for shapes in batch]
     if setup is None:
@@ -70,10 +70,18 @@ def _contiguous(array: np.ndarray) -> np.ndarray:
 
 
 def _body(
-    *inputs: Sample, run_fn: Callable[..., Any], out_types: TypeList, in_types: TypeList, outs_ndim: Ints, ins_ndim: Ints,
-    setup_fn: Callable[..., Any] | None = None, batch_processing: bool = False, blocks: Ints | None = None,
-    threads_per_block: Ints | None = None, out: Out,
-) -> Sample:  # fmt: skip
+    *inputs: Sample,
+    run_fn: Callable[..., Any],
+    out_types: TypeList,
+    in_types: TypeList,
+    outs_ndim: Ints,
+    ins_ndim: Ints,
+    setup_fn: Callable[..., Any] | None = None,
+    batch_processing: bool = False,
+    blocks: Ints | None = None,
+    threads_per_block: Ints | None = None,
+    out: Out,
+) -> Sample:
     """Calls a function compiled by Numba that fills its outputs: ``run_fn(*outputs, *inputs)``.
 
     ``in_types``, ``ins_ndim``, ``out_types`` and ``outs_ndim`` say what it is compiled for. ``setup_fn(outputs, inputs)`` writes
@@ -98,9 +106,16 @@ def _body(
 
 
 def _batch(
-    *inputs: Any, run_fn: Callable[..., Any], out_types: TypeList, in_types: TypeList, outs_ndim: tuple[int, ...],
-    ins_ndim: tuple[int, ...], setup_fn: Callable[..., Any] | None, batch: BatchCall, **_: Any,
-) -> list[Any]:  # fmt: skip
+    *inputs: Any,
+    run_fn: Callable[..., Any],
+    out_types: TypeList,
+    in_types: TypeList,
+    outs_ndim: tuple[int, ...],
+    ins_ndim: tuple[int, ...],
+    setup_fn: Callable[..., Any] | None,
+    batch: BatchCall,
+    **_: Any,
+) -> list[Any]:
     kinds = kinds_of(in_types, ins_ndim)
     lists = [[np.require(x, requirements=["C", "W"]) for x in samples] for samples in inputs]
     for row in zip(*lists):
@@ -116,9 +131,10 @@ def _batch(
 
 def _infer(specs: tuple[Spec, ...], args: Args) -> tuple[Spec, ...]:
     check_inputs(
-        args.run_fn, kinds_of(args.in_types, args.ins_ndim),
+        args.run_fn,
+        kinds_of(args.in_types, args.ins_ndim),
         [(spec.dtype, UNKNOWN if spec.shape is UNKNOWN else len(spec.shape)) for spec in specs],
-    )  # fmt: skip
+    )
     shapes = [(None,) * ndim for ndim in args.outs_ndim]
     if args.setup_fn is None:
         shapes = [spec.shape if spec.shape is not UNKNOWN else shape for spec, shape in zip(specs, shapes)]

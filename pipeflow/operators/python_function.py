@@ -97,9 +97,7 @@ def _shown(value: Any) -> str:
     return f"{type(value).__name__} {text[:60]}{'...' if len(text) > 60 else ''}"
 
 
-def split_outputs(
-    result: Any, function: Callable[..., Any], num_outputs: int, declared: str = ""
-) -> Sequence[Any]:  # fmt: skip
+def split_outputs(result: Any, function: Callable[..., Any], num_outputs: int, declared: str = "") -> Sequence[Any]:
     """The results of one call, one entry an output; ``declared`` says for messages where their number stands."""
     declared = declared or f"num_outputs={num_outputs}"
     if num_outputs == 0:
@@ -133,7 +131,7 @@ class Results:
 
     def __init__(
         self, function: Callable[..., Any], num_outputs: int, promised: Outputs | None = None, argument: str = "outputs"
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.function = function
         self.declared = ""
         if promised is not None:
@@ -452,10 +450,17 @@ def _dense_output(value: Any, function: Callable[..., Any], output: int, batch: 
     gpu="functions",
 )
 def python_function(
-    *inputs: Sample, function: Callable[..., Any], num_outputs: int = 1, batch_processing: bool = False,
-    output_layouts: Any = None, outputs: Outputs | None = None,
-    parallel: Parallel = "serial", timeout: float | None = None, jit: bool = False, key: Any,
-) -> Sample:  # fmt: skip
+    *inputs: Sample,
+    function: Callable[..., Any],
+    num_outputs: int = 1,
+    batch_processing: bool = False,
+    output_layouts: Any = None,
+    outputs: Outputs | None = None,
+    parallel: Parallel = "serial",
+    timeout: float | None = None,
+    jit: bool = False,
+    key: Any,
+) -> Sample:
     """Calls a Python function with NumPy arrays, for each sample or (``batch_processing``) once for the batch.
 
     The function returns an array, or a tuple of ``num_outputs`` arrays; with ``num_outputs=0`` nothing. A parameter named
@@ -476,9 +481,14 @@ def python_function(
 
 @python_function.batch
 def _(
-    *inputs: Any, function: Callable[..., Any], num_outputs: int, batch_processing: bool, outputs: Outputs | None,
-    batch: BatchCall, **_: Any
-) -> list[Any]:  # fmt: skip
+    *inputs: Any,
+    function: Callable[..., Any],
+    num_outputs: int,
+    batch_processing: bool,
+    outputs: Outputs | None,
+    batch: BatchCall,
+    **_: Any,
+) -> list[Any]:
     rng = wants_rng(function)
     results = Results(function, num_outputs, outputs)
     if batch_processing:
@@ -496,9 +506,13 @@ def call_traits(parallel: str, batch_processing: bool = False, pure: bool = Fals
     if parallel == "threads" and not batch_processing:
         return Traits("sample", pure=pure, user_code=True)
     return Traits(
-        "batch", ordered=parallel == "serial", pure=pure, user_code=True, rows=not batch_processing,
+        "batch",
+        ordered=parallel == "serial",
+        pure=pure,
+        user_code=True,
+        rows=not batch_processing,
         processes=parallel == "processes",
-    )  # fmt: skip
+    )
 
 
 def check_timeout(timeout: float | None) -> None:
@@ -577,7 +591,9 @@ def check_outputs(args: Any) -> None:
     """Checks the arguments about outputs against each other."""
     if args.num_outputs < 0 or args.num_outputs > 256:
         raise ValueError(f"num_outputs must lie between 0 and 256, got {args.num_outputs}")
-    if getattr(args, "jit", False) and (args.batch_processing or args.parallel == "processes" or args.timeout is not None):
+    if getattr(args, "jit", False) and (
+        args.batch_processing or args.parallel == "processes" or args.timeout is not None
+    ):
         raise ValueError(
             "jit=True compiles a function of single samples that runs on the pipeline's threads: "
             'it goes with neither batch_processing, parallel="processes" nor timeout'

@@ -63,11 +63,19 @@ def _no_bool(op: OpDef) -> None:
             raise RuntimeError(f"dtype {args.dtype} is not supported; use a number type")
 
 
-@operator("random.uniform", elementwise=True, gpu="random", examples=["fn.random.uniform(range=(0.0, 1.0), shape=(3, 2))"])
+@operator(
+    "random.uniform", elementwise=True, gpu="random", examples=["fn.random.uniform(range=(0.0, 1.0), shape=(3, 2))"]
+)
 def uniform(
-    shape_like: Sample | None = None, /, *, range: Arg[Floats] = (-1.0, 1.0), values: Arg[Floats] = None,
-    dtype: DType | None = None, shape: Arg[Ints] = None, key: Any,
-) -> Sample:  # fmt: skip
+    shape_like: Sample | None = None,
+    /,
+    *,
+    range: Arg[Floats] = (-1.0, 1.0),
+    values: Arg[Floats] = None,
+    dtype: DType | None = None,
+    shape: Arg[Ints] = None,
+    key: Any,
+) -> Sample:
     """Uniformly distributed numbers in ``[low, high)``, or one of ``values``; integer types are rounded."""
     extents = _shape(shape, shape_like)
     unit = _drawn(seeds.unit(key.value, _size(extents)), extents, key)
@@ -125,9 +133,15 @@ _no_bool(uniform)
 
 @operator("random.normal", elementwise=True, gpu="random")
 def normal(
-    shape_like: Sample | None = None, /, *, mean: Arg[float] = 0.0, stddev: Arg[float] = 1.0,
-    dtype: DType | None = None, shape: Arg[Ints] = None, key: Any,
-) -> Sample:  # fmt: skip
+    shape_like: Sample | None = None,
+    /,
+    *,
+    mean: Arg[float] = 0.0,
+    stddev: Arg[float] = 1.0,
+    dtype: DType | None = None,
+    shape: Arg[Ints] = None,
+    key: Any,
+) -> Sample:
     """Normally distributed numbers; integer types are rounded and limited to their range."""
     extents = _shape(shape, shape_like)
     numbers = _drawn(seeds.standard_normal(key.value, _size(extents)), extents, key)
@@ -141,9 +155,14 @@ _no_bool(normal)
 
 @operator("random.coin_flip", elementwise=True, gpu="random")
 def coin_flip(
-    shape_like: Sample | None = None, /, *, probability: Arg[float] = 0.5, dtype: DType | None = None,
-    shape: Arg[Ints] = None, key: Any,
-) -> Sample:  # fmt: skip
+    shape_like: Sample | None = None,
+    /,
+    *,
+    probability: Arg[float] = 0.5,
+    dtype: DType | None = None,
+    shape: Arg[Ints] = None,
+    key: Any,
+) -> Sample:
     """1 with the given probability, else 0."""
     check_probability(probability)
     extents = _shape(shape, shape_like)
@@ -199,9 +218,15 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 @operator("random.beta")
 def beta(
-    shape_like: Sample | None = None, /, *, alpha: Arg[float] = 1.0, beta: Arg[float] = 1.0,
-    dtype: DType | None = None, shape: Arg[Ints] = None, key: Any,
-) -> Sample:  # fmt: skip
+    shape_like: Sample | None = None,
+    /,
+    *,
+    alpha: Arg[float] = 1.0,
+    beta: Arg[float] = 1.0,
+    dtype: DType | None = None,
+    shape: Arg[Ints] = None,
+    key: Any,
+) -> Sample:
     """Numbers in [0, 1] of the beta distribution."""
     for name, value in (("alpha", alpha), ("beta", beta)):
         if not value > 0:

@@ -102,9 +102,15 @@ def in_type(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def _mean_like(name: str, compute: Callable[[np.ndarray, tuple[int, ...]], np.ndarray], summary: str) -> None:
     def body(
-        data: Sample, /, *, axes: Ints = None, axis_names: Layout | None = None, keep_dims: bool = False,
-        dtype: DType | None = None, layouts: Any,
-    ) -> Sample:  # fmt: skip
+        data: Sample,
+        /,
+        *,
+        axes: Ints = None,
+        axis_names: Layout | None = None,
+        keep_dims: bool = False,
+        dtype: DType | None = None,
+        layouts: Any,
+    ) -> Sample:
         chosen = reduced_axes(layouts[0], data.ndim, _Axes(axes, axis_names))
         some_elements(name, data, chosen)
         result = compute(data, chosen).reshape(shaped(data, chosen, keep_dims))
@@ -141,9 +147,15 @@ _mean_like("rms", lambda x, axes: np.sqrt(sums(x, axes, 2) / count_of(x, axes)),
 
 @operator("reductions.sum", gpu="reductions", examples=["fn.reductions.sum(image, axes=(0, 1))"])
 def sum(
-    data: Sample, /, *, axes: Ints = None, axis_names: Layout | None = None, keep_dims: bool = False,
-    dtype: DType | None = None, layouts: Any,
-) -> Sample:  # fmt: skip
+    data: Sample,
+    /,
+    *,
+    axes: Ints = None,
+    axis_names: Layout | None = None,
+    keep_dims: bool = False,
+    dtype: DType | None = None,
+    layouts: Any,
+) -> Sample:
     """The sum over some or all axes; that of integers has 64 bits unless ``dtype`` says otherwise."""
     chosen = reduced_axes(layouts[0], data.ndim, _Axes(axes, axis_names))
     return in_type(sums(data, chosen).reshape(shaped(data, chosen, keep_dims)), sum_type(data.dtype, dtype))
@@ -185,9 +197,16 @@ _extreme("min", "The smallest element over some or all axes.")
 
 def _deviation(name: str, root: bool, summary: str) -> None:
     def body(
-        data: Sample, mean: Sample, /, *, axes: Ints = None, axis_names: Layout | None = None, keep_dims: bool = False,
-        ddof: int = 0, layouts: Any,
-    ) -> Sample:  # fmt: skip
+        data: Sample,
+        mean: Sample,
+        /,
+        *,
+        axes: Ints = None,
+        axis_names: Layout | None = None,
+        keep_dims: bool = False,
+        ddof: int = 0,
+        layouts: Any,
+    ) -> Sample:
         chosen = reduced_axes(layouts[0], data.ndim, _Axes(axes, axis_names))
         kept = shaped(data, chosen, True)
         count = divisor(name, data, mean, chosen, ddof)

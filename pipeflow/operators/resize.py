@@ -118,8 +118,20 @@ def whole_pixels(size: float) -> int:
 
 
 # The arguments that a resize's geometry follows from.
-GEOMETRY = ("size", "resize_x", "resize_y", "resize_z", "resize_shorter", "resize_longer", "mode", "max_size",
-            "subpixel_scale", "roi_start", "roi_end", "roi_relative")  # fmt: skip
+GEOMETRY = (
+    "size",
+    "resize_x",
+    "resize_y",
+    "resize_z",
+    "resize_shorter",
+    "resize_longer",
+    "mode",
+    "max_size",
+    "subpixel_scale",
+    "roi_start",
+    "roi_end",
+    "roi_relative",
+)
 _geometry = attrgetter(*GEOMETRY)
 
 
@@ -179,11 +191,18 @@ def taps_of(axes: Sequence[Axis], args: Any) -> list[Any]:
     """The tap tables of all axes."""
     return [
         _taps(
-            axis.size, axis.low, axis.high, axis.full, filters(args, axis), args.antialias, axis.first, axis.count,
+            axis.size,
+            axis.low,
+            axis.high,
+            axis.full,
+            filters(args, axis),
+            args.antialias,
+            axis.first,
+            axis.count,
             axis.mirror,
         )
         for axis in axes
-    ]  # fmt: skip
+    ]
 
 
 @lru_cache(maxsize=256)
@@ -212,16 +231,38 @@ def known_sizes(letters: str, args: Any) -> list[int] | None:
 
 
 @operator(
-    "resize", layouts=LAYOUTS, sequences=True, gpu="resize", no_effect=IGNORED, examples=["fn.resize(image, size=(20, 30))"]
+    "resize",
+    layouts=LAYOUTS,
+    sequences=True,
+    gpu="resize",
+    no_effect=IGNORED,
+    examples=["fn.resize(image, size=(20, 30))"],
 )
 def resize(
-    image: Sample, /, *, size: Arg[Floats] = None, resize_x: Arg[float] = 0.0, resize_y: Arg[float] = 0.0,
-    resize_z: Arg[float] = 0.0, resize_shorter: Arg[float] = 0.0, resize_longer: Arg[float] = 0.0,
-    mode: str = "default", max_size: Floats = None, interp_type: Arg[DALIInterpType] = INTERP_LINEAR,
-    min_filter: Arg[DALIInterpType] = None, mag_filter: Arg[DALIInterpType] = None, antialias: bool = True,
-    subpixel_scale: bool = True, roi_start: Arg[Floats] = None, roi_end: Arg[Floats] = None, roi_relative: bool = False,
-    save_attrs: bool = False, dtype: DType | None = None, out: Out, layouts: Any,
-) -> Sample:  # fmt: skip
+    image: Sample,
+    /,
+    *,
+    size: Arg[Floats] = None,
+    resize_x: Arg[float] = 0.0,
+    resize_y: Arg[float] = 0.0,
+    resize_z: Arg[float] = 0.0,
+    resize_shorter: Arg[float] = 0.0,
+    resize_longer: Arg[float] = 0.0,
+    mode: str = "default",
+    max_size: Floats = None,
+    interp_type: Arg[DALIInterpType] = INTERP_LINEAR,
+    min_filter: Arg[DALIInterpType] = None,
+    mag_filter: Arg[DALIInterpType] = None,
+    antialias: bool = True,
+    subpixel_scale: bool = True,
+    roi_start: Arg[Floats] = None,
+    roi_end: Arg[Floats] = None,
+    roi_relative: bool = False,
+    save_attrs: bool = False,
+    dtype: DType | None = None,
+    out: Out,
+    layouts: Any,
+) -> Sample:
     """Resizes images, volumes and sequences of them.
 
     ``size`` gives the spatial extents in the order of the layout; 0 keeps the aspect ratio, a negative extent mirrors.
@@ -273,19 +314,46 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
 
 
 @operator(
-    "resize_crop_mirror", layouts=LAYOUTS, sequences=True, gpu="resize", no_effect=IGNORED,
+    "resize_crop_mirror",
+    layouts=LAYOUTS,
+    sequences=True,
+    gpu="resize",
+    no_effect=IGNORED,
     examples=["fn.resize_crop_mirror(image, size=(20, 30), crop=(10, 12), mirror=1)"],
-)  # fmt: skip
+)
 def resize_crop_mirror(
-    image: Sample, /, *, size: Arg[Floats] = None, resize_x: Arg[float] = 0.0, resize_y: Arg[float] = 0.0,
-    resize_z: Arg[float] = 0.0, resize_shorter: Arg[float] = 0.0, resize_longer: Arg[float] = 0.0,
-    mode: str = "default", max_size: Floats = None, interp_type: Arg[DALIInterpType] = INTERP_LINEAR,
-    min_filter: Arg[DALIInterpType] = None, mag_filter: Arg[DALIInterpType] = None, antialias: bool = True,
-    subpixel_scale: bool = True, roi_start: Arg[Floats] = None, roi_end: Arg[Floats] = None, roi_relative: bool = False,
-    crop: Arg[Floats] = None, crop_h: Arg[float] = 0.0, crop_w: Arg[float] = 0.0, crop_d: Arg[float] = 0.0,
-    crop_pos_x: Arg[float] = 0.5, crop_pos_y: Arg[float] = 0.5, crop_pos_z: Arg[float] = 0.5, rounding: str = "round",
-    mirror: Arg[int] = 0, dtype: DType | None = None, out: Out, layouts: Any,
-) -> Sample:  # fmt: skip
+    image: Sample,
+    /,
+    *,
+    size: Arg[Floats] = None,
+    resize_x: Arg[float] = 0.0,
+    resize_y: Arg[float] = 0.0,
+    resize_z: Arg[float] = 0.0,
+    resize_shorter: Arg[float] = 0.0,
+    resize_longer: Arg[float] = 0.0,
+    mode: str = "default",
+    max_size: Floats = None,
+    interp_type: Arg[DALIInterpType] = INTERP_LINEAR,
+    min_filter: Arg[DALIInterpType] = None,
+    mag_filter: Arg[DALIInterpType] = None,
+    antialias: bool = True,
+    subpixel_scale: bool = True,
+    roi_start: Arg[Floats] = None,
+    roi_end: Arg[Floats] = None,
+    roi_relative: bool = False,
+    crop: Arg[Floats] = None,
+    crop_h: Arg[float] = 0.0,
+    crop_w: Arg[float] = 0.0,
+    crop_d: Arg[float] = 0.0,
+    crop_pos_x: Arg[float] = 0.5,
+    crop_pos_y: Arg[float] = 0.5,
+    crop_pos_z: Arg[float] = 0.5,
+    rounding: str = "round",
+    mirror: Arg[int] = 0,
+    dtype: DType | None = None,
+    out: Out,
+    layouts: Any,
+) -> Sample:
     """Resizes, crops the result and mirrors it in one pass over the input; only the kept window is computed.
 
     ``mirror`` is 1 for horizontal, 2 for vertical, 4 for depth, or a sum of them.
@@ -329,16 +397,30 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 @operator(
-    "random_resized_crop", layouts="HWC CHW FHWC FCHW CFHW", sequences=True, gpu="resize", no_effect=IGNORED,
+    "random_resized_crop",
+    layouts="HWC CHW FHWC FCHW CFHW",
+    sequences=True,
+    gpu="resize",
+    no_effect=IGNORED,
     examples=["fn.random_resized_crop(image, size=(20, 30))"],
-)  # fmt: skip
+)
 def random_resized_crop(
-    image: Sample, /, *, size: Arg[Floats], random_area: Floats = (0.08, 1.0),
-    random_aspect_ratio: Floats = (3 / 4, 4 / 3), num_attempts: int = 10,
-    interp_type: Arg[DALIInterpType] = INTERP_LINEAR, min_filter: Arg[DALIInterpType] = None,
-    mag_filter: Arg[DALIInterpType] = None, antialias: bool = True, dtype: DType | None = None,
-    window: Drawn[tuple], out: Out, layouts: Any,
-) -> Sample:  # fmt: skip
+    image: Sample,
+    /,
+    *,
+    size: Arg[Floats],
+    random_area: Floats = (0.08, 1.0),
+    random_aspect_ratio: Floats = (3 / 4, 4 / 3),
+    num_attempts: int = 10,
+    interp_type: Arg[DALIInterpType] = INTERP_LINEAR,
+    min_filter: Arg[DALIInterpType] = None,
+    mag_filter: Arg[DALIInterpType] = None,
+    antialias: bool = True,
+    dtype: DType | None = None,
+    window: Drawn[tuple],
+    out: Out,
+    layouts: Any,
+) -> Sample:
     """Crops a random window, by area and aspect ratio, and resizes it to ``size``."""
     args = Options(locals())
     first, count = spatial_axes(layouts[0])
@@ -353,10 +435,7 @@ def window_axes(extents: Sequence[int], size: Sequence[float], window: tuple[int
     """A window (top, left, height, width) resized to `size` (one number: a square)."""
     height, width = (whole_pixels(one) for one in (size if len(size) == 2 else (size[0], size[0])))
     top, left, tall, wide = window
-    return [
-        Axis(extents[0], top, top + tall, height),
-        Axis(extents[1], left, left + wide, width),
-    ]
+    return [Axis(extents[0], top, top + tall, height), Axis(extents[1], left, left + wide, width)]
 
 
 @random_resized_crop.check

@@ -78,13 +78,20 @@ def _infer_reshape(specs: tuple[Spec, ...], args: Any, dtype: Any, scale: float 
 
 
 @operator(
-    "reshape", gpu="shape",
+    "reshape",
+    gpu="shape",
     examples=["fn.reshape(image, shape=(20, 120, 3), layout='HWC')", "fn.reshape(array, rel_shape=[0.5, -1])"],
 )
 def reshape(
-    data: Sample, shape_input: Sample | None = None, /, *, shape: Arg[Ints] = None, rel_shape: Arg[Floats] = None,
-    src_dims: Arg[Ints] = None, layout: Layout | None = None,
-) -> Sample:  # fmt: skip
+    data: Sample,
+    shape_input: Sample | None = None,
+    /,
+    *,
+    shape: Arg[Ints] = None,
+    rel_shape: Arg[Floats] = None,
+    src_dims: Arg[Ints] = None,
+    layout: Layout | None = None,
+) -> Sample:
     """Gives the data another shape, layout or order of axes' extents, without touching the elements.
 
     ``rel_shape`` is relative to the input's extents, ``src_dims`` says to which of them; one extent may be -1.
@@ -100,9 +107,16 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 @operator("reinterpret", gpu="shape", examples=["fn.reinterpret(image, shape=(-1,), dtype=types.UINT8)"])
 def reinterpret(
-    data: Sample, shape_input: Sample | None = None, /, *, shape: Arg[Ints] = None, rel_shape: Arg[Floats] = None,
-    src_dims: Arg[Ints] = None, layout: Layout | None = None, dtype: DType | None = None,
-) -> Sample:  # fmt: skip
+    data: Sample,
+    shape_input: Sample | None = None,
+    /,
+    *,
+    shape: Arg[Ints] = None,
+    rel_shape: Arg[Floats] = None,
+    src_dims: Arg[Ints] = None,
+    layout: Layout | None = None,
+    dtype: DType | None = None,
+) -> Sample:
     """Reads the same bytes as another type and shape; a wider type shortens the last axis."""
     wanted = shape if shape_input is None else tuple(int(extent) for extent in np.ravel(shape_input))
     if dtype is not None and dtype != data.dtype:
@@ -210,9 +224,8 @@ def _(args: Any) -> None:
 
 @operator("transpose", gpu="shape", examples=["fn.transpose(image, perm=(2, 0, 1))"])
 def transpose(
-    data: Sample, /, *, perm: Ints = None, transpose_layout: bool = True, output_layout: Layout | None = None,
-    out: Out,
-) -> Sample:  # fmt: skip
+    data: Sample, /, *, perm: Ints = None, transpose_layout: bool = True, output_layout: Layout | None = None, out: Out
+) -> Sample:
     """Changes the order of the axes; the default reverses them.
 
     The layout follows unless ``transpose_layout=False`` keeps it; ``output_layout`` names the axes of the result.

@@ -61,12 +61,16 @@ def merge_late(
 ) -> Sample:
     """A merge where a Python number takes the type of the other side, which only the batch knows."""
     flags = [bool(flag) for flag in predicate]
-    strong = next((x for flag, *pair in zip(flags, true_side, false_side) for x in [pair[not flag]] if not weak[not flag]), None)
+    strong = next(
+        (x for flag, *pair in zip(flags, true_side, false_side) for x in [pair[not flag]] if not weak[not flag]), None
+    )
     results = []
     for flag, *pair in zip(flags, true_side, false_side):
         value = pair[not flag]
         if strong is not None and weak[not flag] and value.dtype != strong.dtype:
-            if not np.can_cast(value.dtype, strong.dtype, "same_kind") or not np.array_equal(value.astype(strong.dtype), value):
+            if not np.can_cast(value.dtype, strong.dtype, "same_kind") or not np.array_equal(
+                value.astype(strong.dtype), value
+            ):
                 texts = [f"{(value if weak[side] else strong).dtype} {sides[side]}" for side in (0, 1)]
                 raise RuntimeError(merge_error(variable, *texts, CAST))  # type: ignore[call-arg]
             value = value.astype(strong.dtype)
@@ -100,7 +104,9 @@ def _(data: Any, *, operator: str, side: str, where: str, batch: BatchCall) -> A
     kinds = [(data.dtype, data.ndim - 1)] if isinstance(data, np.ndarray) else [(x.dtype, x.ndim) for x in data]
     for batch.current, (dtype, ndim) in enumerate(kinds):
         if ndim or dtype != np.bool_:
-            raise RuntimeError(logical_error(operator, side, where, f"{dtype} with {ndim} axes" if ndim else str(dtype)))
+            raise RuntimeError(
+                logical_error(operator, side, where, f"{dtype} with {ndim} axes" if ndim else str(dtype))
+            )
     return [data if isinstance(data, np.ndarray) else np.array([bool(x) for x in data])]
 
 

@@ -53,7 +53,7 @@ class WithHistory(WithTensors):
 
 def call_with_history(
     function: Callable[..., Any], results: Results, inputs: Sequence[Any], batch: BatchCall, whole: bool = False
-) -> list[list[np.ndarray]]:  # fmt: skip
+) -> list[list[np.ndarray]]:
     """Calls a differentiable function for every sample, or once for the batch; nothing it returns is copied."""
     called = WithHistory(function, "torch")
     if whole:
@@ -72,7 +72,7 @@ def call_with_history(
 
 def _whole_with_history(
     called: WithHistory, results: Results, inputs: Sequence[Any], batch: BatchCall
-) -> list[list[np.ndarray]]:  # fmt: skip
+) -> list[list[np.ndarray]]:
     result = called(*[list(iterate(values)) for values in inputs])
     columns = []
     for output, value in enumerate((result,) if results.count == 1 else results.split(result)):
@@ -173,8 +173,13 @@ def _declare(op: OpDef, adapted: Callable[[Callable[..., Any], bool], Callable[.
     """What the operators of this file have in common; ``adapted(function, whole)`` takes arrays."""
 
     def batch_body(
-        *inputs: Any, function: Callable[..., Any], num_outputs: int, batch_processing: bool, batch: BatchCall, **others: Any
-    ) -> list[Any]:  # fmt: skip
+        *inputs: Any,
+        function: Callable[..., Any],
+        num_outputs: int,
+        batch_processing: bool,
+        batch: BatchCall,
+        **others: Any,
+    ) -> list[Any]:
         results = Results(function, num_outputs)
         if others.get("differentiable"):
             return call_with_history(function, results, inputs, batch, batch_processing)
@@ -210,9 +215,15 @@ def _declare(op: OpDef, adapted: Callable[[Callable[..., Any], bool], Callable[.
     gpu="functions",
 )
 def dl_tensor_python_function(
-    *inputs: Sample, function: Callable[..., Any], num_outputs: int = 1, batch_processing: bool = False,
-    output_layouts: Any = None, synchronize_stream: bool = True, parallel: Parallel = "serial", timeout: float | None = None,
-) -> Sample:  # fmt: skip
+    *inputs: Sample,
+    function: Callable[..., Any],
+    num_outputs: int = 1,
+    batch_processing: bool = False,
+    output_layouts: Any = None,
+    synchronize_stream: bool = True,
+    parallel: Parallel = "serial",
+    timeout: float | None = None,
+) -> Sample:
     """Calls a function with DLPack capsules, for each sample or (``batch_processing``) with lists of them for the batch.
 
     The function returns capsules or objects that offer DLPack. ``synchronize_stream`` lets the work on a GPU finish before
@@ -224,9 +235,15 @@ def dl_tensor_python_function(
 
 @operator("torch_python_function", hidden=True, ops_name="TorchPythonFunction", pure=False, gpu="functions")
 def torch_python_function(
-    *inputs: Sample, function: Callable[..., Any], num_outputs: int = 1, batch_processing: bool = False,
-    output_layouts: Any = None, parallel: Parallel = "serial", timeout: float | None = None, differentiable: bool = False,
-) -> Sample:  # fmt: skip
+    *inputs: Sample,
+    function: Callable[..., Any],
+    num_outputs: int = 1,
+    batch_processing: bool = False,
+    output_layouts: Any = None,
+    parallel: Parallel = "serial",
+    timeout: float | None = None,
+    differentiable: bool = False,
+) -> Sample:
     """Calls a function with torch tensors, for each sample or (``batch_processing``) with lists of them for the batch.
 
     The function returns tensors (a tuple of ``num_outputs`` of them); for a batch a list of tensors, or one tensor whose
@@ -239,9 +256,14 @@ def torch_python_function(
 
 @operator("jax_function", hidden=True, ops_name="JaxFunction", pure=False, gpu="functions")
 def jax_function(
-    *inputs: Sample, function: Callable[..., Any], num_outputs: int = 1, batch_processing: bool = True,
-    output_layouts: Any = None, parallel: Parallel = "serial", timeout: float | None = None,
-) -> Sample:  # fmt: skip
+    *inputs: Sample,
+    function: Callable[..., Any],
+    num_outputs: int = 1,
+    batch_processing: bool = True,
+    output_layouts: Any = None,
+    parallel: Parallel = "serial",
+    timeout: float | None = None,
+) -> Sample:
     """Calls a function with JAX arrays: once for the batch, whose samples are the first axis, or for each sample.
 
     The function returns JAX arrays (a tuple of ``num_outputs`` of them). ``parallel`` and ``timeout`` are those of

@@ -65,9 +65,7 @@ def _stateful(args: Args) -> Traits:
     return call_traits("threads" if beside else args.parallel, pure=not args.stateful)
 
 
-def _batch(
-    *inp: Any, func: Callable[..., Any], Tout: OutputTypes, batch: BatchCall, **_: Any
-) -> list[Any]:  # fmt: skip
+def _batch(*inp: Any, func: Callable[..., Any], Tout: OutputTypes, batch: BatchCall, **_: Any) -> list[Any]:
     return SampleCalls(func, _results(func, Tout), rng=False)(inp, batch)
 
 
@@ -77,9 +75,13 @@ def _batch(
     order="func inp Tout stateful name",
 )
 def numpy_function(
-    *inp: Sample, func: Callable[..., Any], Tout: OutputTypes, stateful: bool = True,
-    parallel: Parallel = "serial", timeout: float | None = None,
-) -> Sample:  # fmt: skip
+    *inp: Sample,
+    func: Callable[..., Any],
+    Tout: OutputTypes,
+    stateful: bool = True,
+    parallel: Parallel = "serial",
+    timeout: float | None = None,
+) -> Sample:
     """Calls a Python function with the NumPy arrays of each sample; its results have the types ``Tout``.
 
     ``inp`` is a list of nodes or constants, ``Tout`` one type or a list of types, [] for none. With ``stateful=False`` the
@@ -96,9 +98,13 @@ def numpy_function(
     order="func inp Tout stateful name",
 )
 def py_func(
-    *inp: Sample, func: Callable[..., Any], Tout: OutputTypes, stateful: bool = True,
-    parallel: Parallel = "serial", timeout: float | None = None,
-) -> Sample:  # fmt: skip
+    *inp: Sample,
+    func: Callable[..., Any],
+    Tout: OutputTypes,
+    stateful: bool = True,
+    parallel: Parallel = "serial",
+    timeout: float | None = None,
+) -> Sample:
     """Calls a Python function with the NumPy arrays of each sample: the older name of ``fn.numpy_function``."""
     del stateful, parallel, timeout
     return call_sample(func, _results(func, Tout), inp, {})
@@ -119,9 +125,14 @@ for _op in (numpy_function, py_func):
     pure=False,
 )
 def py_function(
-    *inp: Sample, func: Callable[..., Any], Tout: OutputTypes, framework: str = "torch", parallel: Parallel = "serial",
-    timeout: float | None = None, differentiable: bool = False,
-) -> Sample:  # fmt: skip
+    *inp: Sample,
+    func: Callable[..., Any],
+    Tout: OutputTypes,
+    framework: str = "torch",
+    parallel: Parallel = "serial",
+    timeout: float | None = None,
+    differentiable: bool = False,
+) -> Sample:
     """Calls a Python function with eager tensors of each sample; any Python control flow may be inside.
 
     The tensors are torch's, or with ``framework="jax"`` or ``"numpy"`` theirs. ``inp`` is a list of nodes or constants, ``Tout``
@@ -138,8 +149,14 @@ def py_function(
 
 @py_function.batch
 def _(
-    *inp: Any, func: Callable[..., Any], Tout: OutputTypes, framework: str, differentiable: bool, batch: BatchCall, **_: Any
-) -> Sequence[Any]:  # fmt: skip
+    *inp: Any,
+    func: Callable[..., Any],
+    Tout: OutputTypes,
+    framework: str,
+    differentiable: bool,
+    batch: BatchCall,
+    **_: Any,
+) -> Sequence[Any]:
     if differentiable:
         return call_with_history(func, _results(func, Tout), inp, batch)
     return SampleCalls(WithTensors(func, framework), _results(func, Tout), rng=False)(inp, batch)

@@ -71,9 +71,14 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 @operator("transforms.scale", examples=["fn.transforms.scale(scale=[2.0, 3.0], center=[5.0, 7.0])"])
 def scale(
-    matrix: Sample | None = None, /, *, scale: Arg[Floats], center: Arg[Floats] = None, ndim: int | None = None,
+    matrix: Sample | None = None,
+    /,
+    *,
+    scale: Arg[Floats],
+    center: Arg[Floats] = None,
+    ndim: int | None = None,
     reverse_order: bool = False,
-) -> Sample:  # fmt: skip
+) -> Sample:
     """Scales along each dimension, about the origin or ``center``."""
     dims = _scale_ndim(matrix, scale, center, ndim)
     return combined(matrix, np.diag(spread(scale, dims, "scale")), center, 0.0, reverse_order)
@@ -97,9 +102,14 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     examples=["fn.transforms.rotation(angle=30.0)", "fn.transforms.rotation(angle=30.0, axis=(0, 0, 1))"],
 )
 def rotation(
-    matrix: Sample | None = None, /, *, angle: Arg[float], axis: Arg[Floats] = None, center: Arg[Floats] = None,
+    matrix: Sample | None = None,
+    /,
+    *,
+    angle: Arg[float],
+    axis: Arg[Floats] = None,
+    center: Arg[Floats] = None,
     reverse_order: bool = False,
-) -> Sample:  # fmt: skip
+) -> Sample:
     """Turns by an angle in degrees: in the plane, or in space around ``axis``."""
     if axis:
         if len(axis) != 3 or not any(axis):
@@ -118,9 +128,14 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 @operator("transforms.shear", examples=["fn.transforms.shear(shear=[0.5, 0.25])"])
 def shear(
-    matrix: Sample | None = None, /, *, shear: Arg[Floats] = None, angles: Arg[Floats] = None, center: Arg[Floats] = None,
+    matrix: Sample | None = None,
+    /,
+    *,
+    shear: Arg[Floats] = None,
+    angles: Arg[Floats] = None,
+    center: Arg[Floats] = None,
     reverse_order: bool = False,
-) -> Sample:  # fmt: skip
+) -> Sample:
     """Shears by factors or by angles in degrees: (xy, yx), or in space (xy, xz, yx, yz, zx, zy)."""
     if (shear is None) == (angles is None):
         raise ValueError("give either shear or angles")
@@ -140,9 +155,16 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 @operator("transforms.crop", examples=["fn.transforms.crop(to_start=[0.2, 0.3], to_end=[0.8, 0.5])"])
 def crop(
-    matrix: Sample | None = None, /, *, from_start: Arg[Floats] = (0.0,), from_end: Arg[Floats] = (1.0,),
-    to_start: Arg[Floats] = (0.0,), to_end: Arg[Floats] = (1.0,), absolute: bool = False, reverse_order: bool = False,
-) -> Sample:  # fmt: skip
+    matrix: Sample | None = None,
+    /,
+    *,
+    from_start: Arg[Floats] = (0.0,),
+    from_end: Arg[Floats] = (1.0,),
+    to_start: Arg[Floats] = (0.0,),
+    to_end: Arg[Floats] = (1.0,),
+    absolute: bool = False,
+    reverse_order: bool = False,
+) -> Sample:
     """Maps the box from ``from_start`` to ``from_end`` onto the box from ``to_start`` to ``to_end``.
 
     With ``absolute``, bounds given in the wrong order are exchanged instead of mirroring.
@@ -185,7 +207,8 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
 
 
 @operator(
-    "coord_transform", gpu="values",
+    "coord_transform",
+    gpu="values",
     examples=["fn.coord_transform(points, MT=matrix)", "fn.coord_transform(points, M=(2.0,), T=(1.0, 3.0))"],
 )
 def coord_transform(

@@ -40,14 +40,32 @@ class Window(NamedTuple):
 def window_of(layout: str, shape: Sequence[int], args: Any) -> Window:
     """The window that the arguments of a crop name. The same few for most samples, so it is worked out once for each."""
     return _window_of(
-        layout, tuple(shape), args.crop, args.crop_d, args.crop_h, args.crop_w, args.crop_pos_z, args.crop_pos_y,
-        args.crop_pos_x, args.rounding,
-    )  # fmt: skip
+        layout,
+        tuple(shape),
+        args.crop,
+        args.crop_d,
+        args.crop_h,
+        args.crop_w,
+        args.crop_pos_z,
+        args.crop_pos_y,
+        args.crop_pos_x,
+        args.rounding,
+    )
 
 
 @lru_cache(maxsize=4096)
-def _window_of(layout: str, shape: tuple[int, ...], crop: Any, depth: float, height: float, width: float, z: float, y: float,
-               x: float, rounding: str) -> Window:  # fmt: skip
+def _window_of(
+    layout: str,
+    shape: tuple[int, ...],
+    crop: Any,
+    depth: float,
+    height: float,
+    width: float,
+    z: float,
+    y: float,
+    x: float,
+    rounding: str,
+) -> Window:
     axes = tuple(axis for axis, letter in enumerate(layout) if letter in "DHW")
     letters = "".join(layout[axis] for axis in axes)
     extents = tuple(shape[axis] for axis in axes)
@@ -90,13 +108,12 @@ def _crop_extents(
 
 def place_window(letters: str, extents: Sequence[int], sizes: Sequence[int], args: Any) -> tuple[int, ...]:
     """The first element of the window along the given axes."""
-    return _place_window(
-        letters, extents, sizes, args.crop_pos_z, args.crop_pos_y, args.crop_pos_x, args.rounding
-    )  # fmt: skip
+    return _place_window(letters, extents, sizes, args.crop_pos_z, args.crop_pos_y, args.crop_pos_x, args.rounding)
 
 
-def _place_window(letters: str, extents: Sequence[int], sizes: Sequence[int], z: float, y: float, x: float, rounding: str
-) -> tuple[int, ...]:  # fmt: skip
+def _place_window(
+    letters: str, extents: Sequence[int], sizes: Sequence[int], z: float, y: float, x: float, rounding: str
+) -> tuple[int, ...]:
     positions = {"D": z, "H": y, "W": x}
     anchors = []
     for letter, extent, size in zip(letters, extents, sizes, strict=True):
@@ -179,9 +196,14 @@ def fill_table(values: Sequence[float], dtype: np.dtype, shape: Sequence[int], c
 
 
 def cut(
-    data: np.ndarray, axes: Sequence[int], anchors: Sequence[int], sizes: Sequence[int], policy: str,
-    fill_values: Sequence[float], channel: int,
-) -> np.ndarray:  # fmt: skip
+    data: np.ndarray,
+    axes: Sequence[int],
+    anchors: Sequence[int],
+    sizes: Sequence[int],
+    policy: str,
+    fill_values: Sequence[float],
+    channel: int,
+) -> np.ndarray:
     """A window of the data: a view where it lies inside; else an error, a padded copy or what there is of it."""
     window = place_cut(data.shape, axes, anchors, sizes, policy)
     part = data[tuple([np.s_[begin : begin + size] for begin, size in zip(window.low, window.extents)])]

@@ -81,7 +81,9 @@ class BaseIterator:
             "namedtuple": namedtuple("Batch", names)._make,  # type: ignore[attr-defined]
         }
         if container not in makers:
-            raise ValueError(f"container must be 'dict', 'tuple' or 'namedtuple', got {container!r}{nearest(container, makers)}")
+            raise ValueError(
+                f"container must be 'dict', 'tuple' or 'namedtuple', got {container!r}{nearest(container, makers)}"
+            )
         self._make = makers[container]
         self.loop = Loop(pipelines, size, reader_name, last_batch_policy, last_batch_padded)
         self._check_outputs()
@@ -154,7 +156,9 @@ class BaseIterator:
         if self.loop.policy is LastBatchPolicy.DROP:
             return meta["epoch_size"] // meta["number_of_shards"]
         largest = -(-meta["epoch_size"] // meta["number_of_shards"])
-        return largest if self.loop.policy is LastBatchPolicy.PARTIAL else -(-largest // self.batch_size) * self.batch_size
+        return (
+            largest if self.loop.policy is LastBatchPolicy.PARTIAL else -(-largest // self.batch_size) * self.batch_size
+        )
 
     def reset(self) -> None:
         """Begins the next epoch, also in the middle of one; does nothing where an epoch has just begun."""

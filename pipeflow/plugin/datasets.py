@@ -31,9 +31,13 @@ def from_torch_dataset(
     except (TypeError, NotImplementedError):
         indexed = False
     except (IndexError, KeyError):
-        raise ValueError(f"the data set {type(dataset).__name__} has no item 0: it is empty, or not numbered from 0") from None
+        raise ValueError(
+            f"the data set {type(dataset).__name__} has no item 0: it is empty, or not numbered from 0"
+        ) from None
     if not indexed and not hasattr(dataset, "__iter__"):
-        raise TypeError(f"{type(dataset).__name__} is no data set: it has neither an index and a length nor an iterator")
+        raise TypeError(
+            f"{type(dataset).__name__} is no data set: it has neither an index and a length nor an iterator"
+        )
     if not indexed and (shuffle or num_shards > 1):
         raise ValueError("a data set that can only be iterated over decides its order and its shards itself")
     item = dataset[0] if indexed else next(iter(dataset))
@@ -43,12 +47,21 @@ def from_torch_dataset(
     def define() -> Any:
         if indexed:
             read = fn.readers.dataset(
-                dataset=dataset, num_outputs=count, keys=keys, random_shuffle=shuffle, shard_id=shard_id,
-                num_shards=num_shards, pad_last_batch=pad_last_batch, name="dataset",
-            )  # fmt: skip
+                dataset=dataset,
+                num_outputs=count,
+                keys=keys,
+                random_shuffle=shuffle,
+                shard_id=shard_id,
+                num_shards=num_shards,
+                pad_last_batch=pad_last_batch,
+                name="dataset",
+            )
         else:
             read = fn.external_source(
-                source=_Rows(dataset, keys, count), num_outputs=count if count > 1 else None, batch=False, name="dataset"
+                source=_Rows(dataset, keys, count),
+                num_outputs=count if count > 1 else None,
+                batch=False,
+                name="dataset",
             )
         nodes = tuple(read) if isinstance(read, (list, tuple)) else (read,)
         return transform(*nodes) if transform is not None else nodes

@@ -31,9 +31,14 @@ class GenericIterator(BaseIterator):
     """
 
     def __init__(
-        self, pipelines: Any, output_map: Sequence[str], *args: Any, sharding: Any = None,
-        last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL, **options: Any,
-    ) -> None:  # fmt: skip
+        self,
+        pipelines: Any,
+        output_map: Sequence[str],
+        *args: Any,
+        sharding: Any = None,
+        last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL,
+        **options: Any,
+    ) -> None:
         if sharding is not None and not isinstance(sharding, jax.sharding.Sharding):
             raise TypeError(f"sharding must be a jax.sharding.Sharding, got {type(sharding).__name__}")
         several = isinstance(pipelines, (list, tuple)) and len(pipelines) > 1
@@ -64,7 +69,9 @@ class GenericIterator(BaseIterator):
     def _combined(self, arrays: list[np.ndarray], name: Any) -> jax.Array:
         shapes = {array.shape for array in arrays}
         if len(shapes) != 1:
-            raise ValueError(f"the batches of output {name!r} have different shapes {sorted(shapes)} and cannot be one array")
+            raise ValueError(
+                f"the batches of output {name!r} have different shapes {sorted(shapes)} and cannot be one array"
+            )
         if isinstance(arrays[0], jax.Array):
             return self._on_devices(arrays)
         if self._sharding is not None:
@@ -81,9 +88,13 @@ class GenericIterator(BaseIterator):
 
 
 def data_iterator(
-    pipeline_fn: Callable[..., Any] | None = None, *, output_map: Sequence[str], sharding: Any = None,
-    devices: Sequence[Any] | None = None, **options: Any,
-) -> Any:  # fmt: skip
+    pipeline_fn: Callable[..., Any] | None = None,
+    *,
+    output_map: Sequence[str],
+    sharding: Any = None,
+    devices: Sequence[Any] | None = None,
+    **options: Any,
+) -> Any:
     """Turns a pipeline definition into a function that returns an iterator: ``@data_iterator(output_map=["x", "y"])``.
 
     With ``sharding`` or ``devices`` there is one pipeline for each device of this process, and the definition is given
@@ -154,7 +165,7 @@ def to_array(tensor: jax.Array) -> np.ndarray:
 
 def _differentiate(
     function: Callable[..., Any], tensors: Sequence[Any], wanted: Sequence[int]
-) -> tuple[Any, Callable[[Sequence[Any]], list[np.ndarray]]]:  # fmt: skip
+) -> tuple[Any, Callable[[Sequence[Any]], list[np.ndarray]]]:
     def of_wanted(*values: Any) -> Any:
         arguments = list(tensors)
         for position, value in zip(wanted, values):
@@ -173,16 +184,28 @@ def _differentiate(
 
 
 declare.frameworks["jax"] = declare.Framework(
-    "jax", to_tensor, to_array, lambda value: isinstance(value, jax.Array), _differentiate,
-    jax.dlpack.from_dlpack, on_stream=lambda _device, _handle: contextlib.nullcontext(),  # JAX orders streams by DLPack
+    "jax",
+    to_tensor,
+    to_array,
+    lambda value: isinstance(value, jax.Array),
+    _differentiate,
+    jax.dlpack.from_dlpack,
+    on_stream=lambda _device, _handle: contextlib.nullcontext(),  # JAX orders streams by DLPack
 )
 
 
 def jax_function(
-    function: Callable[..., Any] | None = None, *, num_outputs: int = 1, output_layouts: Any = None, sharding: Any = None,
-    device: str | None = None, preserve: bool = True, batch_processing: bool = True,
-    parallel: Literal["serial", "threads", "processes"] = "serial", timeout: float | None = None,
-) -> Any:  # fmt: skip
+    function: Callable[..., Any] | None = None,
+    *,
+    num_outputs: int = 1,
+    output_layouts: Any = None,
+    sharding: Any = None,
+    device: str | None = None,
+    preserve: bool = True,
+    batch_processing: bool = True,
+    parallel: Literal["serial", "threads", "processes"] = "serial",
+    timeout: float | None = None,
+) -> Any:
     """Turns a function of JAX arrays into an operator: ``flipped = flip(images)`` inside a pipeline definition.
 
     The function gets each batch as one array whose first axis is the samples, and returns such an array, or a tuple of
@@ -191,9 +214,16 @@ def jax_function(
     """
     if function is None:
         return functools.partial(
-            jax_function, num_outputs=num_outputs, output_layouts=output_layouts, sharding=sharding, device=device,
-            preserve=preserve, batch_processing=batch_processing, parallel=parallel, timeout=timeout,
-        )  # fmt: skip
+            jax_function,
+            num_outputs=num_outputs,
+            output_layouts=output_layouts,
+            sharding=sharding,
+            device=device,
+            preserve=preserve,
+            batch_processing=batch_processing,
+            parallel=parallel,
+            timeout=timeout,
+        )
     if sharding is not None:
         raise ValueError("sharding is for several GPUs; on the CPU a batch lies on one device")
     if isinstance(function, staticmethod):
@@ -202,9 +232,16 @@ def jax_function(
     @functools.wraps(function)
     def call(*inputs: Any) -> Any:
         return tensor_functions.jax_function(
-            *inputs, function=function, num_outputs=num_outputs, output_layouts=output_layouts, device=device,
-            preserve=preserve, batch_processing=batch_processing, parallel=parallel, timeout=timeout,
-        )  # fmt: skip
+            *inputs,
+            function=function,
+            num_outputs=num_outputs,
+            output_layouts=output_layouts,
+            device=device,
+            preserve=preserve,
+            batch_processing=batch_processing,
+            parallel=parallel,
+            timeout=timeout,
+        )
 
     return call
 

@@ -95,7 +95,9 @@ def tf_dataset(pipeline: Any, output_signature: Sequence[Any] | None = None) -> 
         state = pipeline.state_dict()
         first = next(pipeline.epoch())
         output_signature = tuple(
-            tensorflow.TensorSpec([None] * (output.ndim + 1), tensorflow.as_dtype(dense_array(output, f"output {number}").dtype))
+            tensorflow.TensorSpec(
+                [None] * (output.ndim + 1), tensorflow.as_dtype(dense_array(output, f"output {number}").dtype)
+            )
             for number, output in enumerate(first)
         )
         pipeline.load_state_dict(state)

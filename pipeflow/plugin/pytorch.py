@@ -49,7 +49,9 @@ class GenericIterator(BaseIterator):
     False for samples that only fill the batch; ``container`` chooses "dict", "tuple" or "namedtuple".
     """
 
-    def __init__(self, pipelines: Any, output_map: Sequence[str], *args: Any, pin_memory: bool = False, **options: Any) -> None:
+    def __init__(
+        self, pipelines: Any, output_map: Sequence[str], *args: Any, pin_memory: bool = False, **options: Any
+    ) -> None:
         if pin_memory and not torch.cuda.is_available():
             raise RuntimeError("pin_memory=True needs a CUDA device, and torch sees none: leave it out")
         self._pin = pin_memory
@@ -87,9 +89,14 @@ class RaggedIterator(GenericIterator):
     SPARSE_COO_TAG: Collate = "coo"
 
     def __init__(
-        self, pipelines: Any, output_map: Sequence[str], *args: Any,
-        output_types: "Collate | Sequence[Collate] | Mapping[str, Collate] | None" = None, fill_value: float = 0, **options: Any,
-    ) -> None:  # fmt: skip
+        self,
+        pipelines: Any,
+        output_map: Sequence[str],
+        *args: Any,
+        output_types: "Collate | Sequence[Collate] | Mapping[str, Collate] | None" = None,
+        fill_value: float = 0,
+        **options: Any,
+    ) -> None:
         names = list(output_map)
         if output_types is None or isinstance(output_types, str):
             kinds = dict.fromkeys(names, output_types or "list")
@@ -122,7 +129,9 @@ class RaggedIterator(GenericIterator):
 def _nested(samples: Sequence[np.ndarray], _fill: float) -> torch.Tensor:
     tensors = [to_tensor(sample) for sample in samples]
     same_rest = len({sample.shape[1:] for sample in samples}) == 1 and samples[0].ndim > 0
-    make = torch.nested.as_nested_tensor if any(map(traced, samples)) else torch.nested.nested_tensor  # keeps the history
+    make = (
+        torch.nested.as_nested_tensor if any(map(traced, samples)) else torch.nested.nested_tensor
+    )  # keeps the history
     return make(tensors, layout=torch.jagged if same_rest else torch.strided)
 
 
@@ -151,10 +160,12 @@ def _coo(samples: Sequence[np.ndarray], _fill: float) -> torch.Tensor:
 
 
 _COLLATE: dict[str, Any] = {
-    "dense": None, "nested": _nested, "padded": _padded, "coo": _coo,
+    "dense": None,
+    "nested": _nested,
+    "padded": _padded,
+    "coo": _coo,
     "list": lambda samples, _fill: [as_tensor(sample) for sample in samples],
-}  # fmt: skip
-
+}
 
 
 def _nested_on_device(tensors: list[torch.Tensor], _fill: float) -> torch.Tensor:
@@ -174,19 +185,26 @@ def _padded_on_device(tensors: list[torch.Tensor], fill: float) -> torch.Tensor:
 def _coo_on_device(tensors: list[torch.Tensor], _fill: float) -> torch.Tensor:
     padded = _padded_on_device(tensors, 0)
     inside = _padded_on_device([torch.ones_like(tensor, dtype=torch.bool) for tensor in tensors], 0)
-    return torch.sparse_coo_tensor(inside.nonzero().T, padded[inside], padded.shape, is_coalesced=True, check_invariants=True)
+    return torch.sparse_coo_tensor(
+        inside.nonzero().T, padded[inside], padded.shape, is_coalesced=True, check_invariants=True
+    )
 
 
 _ON_DEVICE: dict[str, Any] = {
-    "nested": _nested_on_device, "padded": _padded_on_device, "coo": _coo_on_device, "list": lambda tensors, _fill: tensors,
-}  # fmt: skip
+    "nested": _nested_on_device,
+    "padded": _padded_on_device,
+    "coo": _coo_on_device,
+    "list": lambda tensors, _fill: tensors,
+}
 
 DALIGenericIterator = GenericIterator
 DALIClassificationIterator = ClassificationIterator
 DALIRaggedIterator = RaggedIterator
 
 
-def feed_ndarray(tensor_or_tl: Any, arr: torch.Tensor, cuda_stream: Any = None, non_blocking: bool = False) -> torch.Tensor:
+def feed_ndarray(
+    tensor_or_tl: Any, arr: torch.Tensor, cuda_stream: Any = None, non_blocking: bool = False
+) -> torch.Tensor:
     """Copies a tensor (or a batch of equal shapes) into a torch tensor of the same shape and type.
 
     From the GPU the copy is made on ``cuda_stream``, torch's current one where it is not given, and the host does not wait.
@@ -250,7 +268,7 @@ def trace(tensor: torch.Tensor) -> Traced:
 
 def _differentiate(
     function: Callable[..., Any], tensors: Sequence[torch.Tensor], wanted: Sequence[int]
-) -> tuple[Any, Callable[[Sequence[Any]], list[np.ndarray]]]:  # fmt: skip
+) -> tuple[Any, Callable[[Sequence[Any]], list[np.ndarray]]]:
     leaves = [tensors[position].requires_grad_(True) for position in wanted]
     result = function(*tensors)
     outputs = result if isinstance(result, (tuple, list)) else (result,)
@@ -272,8 +290,16 @@ def _on_stream(device_id: int, handle: int) -> Any:
 
 
 declare.frameworks["torch"] = declare.Framework(
-    "torch", to_tensor, to_array, lambda value: isinstance(value, torch.Tensor), _differentiate,
-    torch.from_dlpack, torch.Tensor.detach, _on_stream, trace, torch.is_grad_enabled,
+    "torch",
+    to_tensor,
+    to_array,
+    lambda value: isinstance(value, torch.Tensor),
+    _differentiate,
+    torch.from_dlpack,
+    torch.Tensor.detach,
+    _on_stream,
+    trace,
+    torch.is_grad_enabled,
 )
 
 # ``pipeflow.plugin.pytorch.fn.torch_python_function``, where DALI has it.

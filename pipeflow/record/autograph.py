@@ -38,6 +38,7 @@ UNSET: Any = type("Unset", (), {"__repr__": lambda _: "<no value>"})()
 # ----------------------------------------------------------------------------------------------------
 # What converted code asks, with the answers of plain Python
 
+
 class Choice:
     """A condition on a plain Python value: one of the two sides runs and nothing is merged."""
 
@@ -128,6 +129,7 @@ class _Door:
 
 # ----------------------------------------------------------------------------------------------------
 # The rewriter
+
 
 class Stores(ast.NodeVisitor):
     """Collects the names that a block binds or deletes in its own function."""
@@ -371,10 +373,17 @@ class Rewriter(ast.NodeTransformer):
         names = self.stored(*node.body, *node.orelse)
         leaves, name = self.leaves(node), self.temporary()
         return self.build(
-            IF, node, K=name, C=self.visit(node.test), W=self.where(node), N=self.constant(tuple(names)),
-            FR="__fr__" if leaves else self.constant(None), A=self.block(node.body),
-            B=self.block(node.orelse), RELOAD=self.reload(name, names, node),
-        )  # fmt: skip
+            IF,
+            node,
+            K=name,
+            C=self.visit(node.test),
+            W=self.where(node),
+            N=self.constant(tuple(names)),
+            FR="__fr__" if leaves else self.constant(None),
+            A=self.block(node.body),
+            B=self.block(node.orelse),
+            RELOAD=self.reload(name, names, node),
+        )
 
     def _visit_loop(self, node: Any) -> Any:
         name = self.temporary() if self.managed(node) else None
@@ -462,7 +471,13 @@ class Rewriter(ast.NodeTransformer):
             return self.generic_visit(node)
         name, parts = self.temporary(), [copied(node.body), copied(node.orelse)]
         result = self.expression(
-            IFEXP, node, K=name, C=self.visit(node.test), W=self.where(node), A=self.visit(node.body), B=self.visit(node.orelse)
+            IFEXP,
+            node,
+            K=name,
+            C=self.visit(node.test),
+            W=self.where(node),
+            A=self.visit(node.body),
+            B=self.visit(node.orelse),
         )
         return self._poisoned(result, name, node, parts)
 
@@ -506,7 +521,9 @@ class Rewriter(ast.NodeTransformer):
 # ----------------------------------------------------------------------------------------------------
 # Converting functions
 
-FUTURE = functools.reduce(int.__or__, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names))
+FUTURE = functools.reduce(
+    int.__or__, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
+)
 TYPE_PARAMS: dict[str, Any] = {"type_params": []} if sys.version_info >= (3, 12) else {}
 
 
@@ -617,14 +634,19 @@ def convert(function: types.FunctionType) -> types.FunctionType:
         guard.left_alone[code] = reason
         return function
     cells = {
-        "__pf__": types.CellType(_door), "__pf_locals__": types.CellType(builtins.locals),
+        "__pf__": types.CellType(_door),
+        "__pf_locals__": types.CellType(builtins.locals),
         "__pf_cells__": types.CellType(function.__closure__ or ()),
         **dict(zip(code.co_freevars, function.__closure__ or ())),
-    }  # fmt: skip
+    }
     made = conversion.code
     assert made is not None
     copy = types.FunctionType(
-        made, function.__globals__, function.__name__, function.__defaults__, tuple(cells[name] for name in made.co_freevars)
+        made,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        tuple(cells[name] for name in made.co_freevars),
     )
     functools.update_wrapper(copy, function)
     copy.__kwdefaults__ = function.__kwdefaults__

@@ -25,7 +25,10 @@ def maybe(probability: Any, function: Callable[..., Any] | None = None, *inputs:
 
 
 def one_of(
-    functions: Sequence[Callable[..., Any]], *inputs: Any, probabilities: Sequence[float] | None = None, seed: int | None = None
+    functions: Sequence[Callable[..., Any]],
+    *inputs: Any,
+    probabilities: Sequence[float] | None = None,
+    seed: int | None = None,
 ) -> Any:
     """``function(*inputs)`` of one of some functions, drawn for each sample: evenly, or by their probabilities.
 

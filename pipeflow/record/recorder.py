@@ -310,12 +310,23 @@ class Recorder:
                 )
             specs = self._infer(op, edges, nodes, call, count)
             recorded = GraphNode(
-                id=len(self.graph.nodes), op=op, inputs=edges, constants=dict(call.constants), nodes=nodes, count=count,
-                name=name, random_name=call.name or f"{op.name}#{ordinal}", device=device, seed=call.seed,
-                preserve=call.preserve, hint=call.hint * count if len(call.hint) == 1 else call.hint,
-                guard=self._guard_of(scope), specs=specs, origin=call.origin,
+                id=len(self.graph.nodes),
+                op=op,
+                inputs=edges,
+                constants=dict(call.constants),
+                nodes=nodes,
+                count=count,
+                name=name,
+                random_name=call.name or f"{op.name}#{ordinal}",
+                device=device,
+                seed=call.seed,
+                preserve=call.preserve,
+                hint=call.hint * count if len(call.hint) == 1 else call.hint,
+                guard=self._guard_of(scope),
+                specs=specs,
+                origin=call.origin,
                 on_error=call.on_error,
-            )  # fmt: skip
+            )
         except Exception as error:
             add_notes(error, [f"in {op.title}", *([call.origin.describe()] if call.origin else [])])
             raise
@@ -330,7 +341,14 @@ class Recorder:
     # What record/conditional asks of a graph.
 
     def merge(
-        self, first: DataNode, second: DataNode, predicate: DataNode, scope: Scope, *, weak: tuple[bool, bool], name: str
+        self,
+        first: DataNode,
+        second: DataNode,
+        predicate: DataNode,
+        scope: Scope,
+        *,
+        weak: tuple[bool, bool],
+        name: str,
     ) -> DataNode:
         """The node that reads one of two others; where a Python number meets an unknown type, a whole batch decides."""
         late = any(weak) and (first.spec.dtype is None or second.spec.dtype is None)
@@ -387,11 +405,15 @@ class Recorder:
             for position, edge in enumerate(edges):
                 dtype = self.graph.spec(edge).dtype
                 if dtype is not None and dtype.hasobject:
-                    raise TypeError(f"input {position} is text, and str and bytes stay on the CPU: encode it as numbers first")
+                    raise TypeError(
+                        f"input {position} is text, and str and bytes stay on the CPU: encode it as numbers first"
+                    )
         if call.op is structure.transfer:
             return call.device or "cpu"
         if call.op in (structure.merge, structure.merge_late):
-            return "gpu" if on_gpu[0] else "cpu"  # record/conditional has compared the sides, and the predicate is on the CPU
+            return (
+                "gpu" if on_gpu[0] else "cpu"
+            )  # record/conditional has compared the sides, and the predicate is on the CPU
         device = call.device or ("gpu" if any(on_gpu) else "cpu")
         # constants go along with what an operator of the GPU needs anyway
         there = [on or self.graph.nodes[edge.node].op is structure.constant for on, edge in zip(on_gpu, edges)]
@@ -401,7 +423,7 @@ class Recorder:
             )
         if device == "mixed" and any(on_gpu):
             raise ValueError(
-                f"device=\"mixed\" takes CPU data to the GPU, and input {on_gpu.index(True)} lies there already: use .cpu()"
+                f'device="mixed" takes CPU data to the GPU, and input {on_gpu.index(True)} lies there already: use .cpu()'
             )
         if device == "gpu" and not all(there):
             raise ValueError(
@@ -412,7 +434,7 @@ class Recorder:
             raise ValueError(f"{call.op.title} has no {device} implementation, only {devices}")
         if device == "gpu" and (call.constants.get("jit") or call.op.traits_of(call.constants).processes):
             what = "jit=True compiles for the CPU" if call.constants.get("jit") else "worker processes have no GPU"
-            raise ValueError(f"{what}: leave it out where the function works with device=\"gpu\"")
+            raise ValueError(f'{what}: leave it out where the function works with device="gpu"')
         return device
 
     def as_node(self, value: Any, what: str = "value") -> DataNode:

@@ -34,7 +34,7 @@ def graph_to_json(graph: Graph, settings: Mapping[str, Any], allow_pickle: bool)
             entry["constants"] = {
                 name: encode(value, f"argument {name!r} of {node.op.title} ({node.name})", allow_pickle)
                 for name, value in node.constants.items()
-            }  # fmt: skip
+            }
         if node.nodes:
             entry["nodes"] = {name: [edge.node, edge.index] for name, edge in node.nodes.items()}
         if node.guard:
@@ -84,16 +84,22 @@ def graph_from_json(serialized: "str | bytes", recorder: Recorder, allow_pickle:
         constants = {
             name: convert(op.arguments[name].kind, decode(value, f"argument {name!r} {what}", allow_pickle))
             for name, value in entry.get("constants", {}).items()
-        }  # fmt: skip
+        }
         for value in constants.values():
             if isinstance(value, np.ndarray):
                 value.flags.writeable = False
         call = Call(
-            op, tuple(node_of(pair) for pair in entry.get("inputs", ())), constants,
-            {name: node_of(pair) for name, pair in entry.get("nodes", {}).items()}, entry["name"], entry["device"],
-            entry.get("seed"), bool(entry.get("preserve")), tuple(entry.get("hint", ())),
+            op,
+            tuple(node_of(pair) for pair in entry.get("inputs", ())),
+            constants,
+            {name: node_of(pair) for name, pair in entry.get("nodes", {}).items()},
+            entry["name"],
+            entry["device"],
+            entry.get("seed"),
+            bool(entry.get("preserve")),
+            tuple(entry.get("hint", ())),
             on_error=decode(entry.get("on_error"), f"on_error {what}", allow_pickle),
-        )  # fmt: skip
+        )
         recorder.guard = tuple((Edge(number, index), on) for number, index, on in entry.get("guard", ()))
         recorder(call)
         node = recorder.graph.nodes[-1]

@@ -37,7 +37,9 @@ def test_torch_training_continues_where_it_was_stopped(tmp_path):
 
 def test_jax_training_on_four_devices(tmp_path):
     """The loss falls, on four devices of the CPU."""
-    output = run("train_jax.py", folder=tmp_path, XLA_FLAGS="--xla_force_host_platform_device_count=4", JAX_PLATFORMS="cpu")
+    output = run(
+        "train_jax.py", folder=tmp_path, XLA_FLAGS="--xla_force_host_platform_device_count=4", JAX_PLATFORMS="cpu"
+    )
     losses = [float(loss) for loss in re.findall(r"on 4 devices: loss (\S+),", output)]
     assert len(losses) == 5
     assert losses[-1] < losses[0] / 100

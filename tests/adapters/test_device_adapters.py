@@ -27,7 +27,9 @@ def device(monkeypatch):
 def pipeline(batches=IMAGES):
     @pipeline_def(batch_size=4, num_threads=2, device_id=0)
     def define():
-        return mirror(fn.external_source(batches, layout="HWC").gpu()), fn.external_source([np.arange(4)] * len(batches))
+        return mirror(fn.external_source(batches, layout="HWC").gpu()), fn.external_source(
+            [np.arange(4)] * len(batches)
+        )
 
     return define()
 
@@ -59,7 +61,9 @@ def test_ragged_batches_in_torch(device, kind):
 
     device.eager = True  # torch works at once
     ragged = [[x[: 1 + (k % 2 if kind != "dense" else 1)] for k, x in enumerate(images)] for images in IMAGES]
-    made = next(pytorch.DALIRaggedIterator(pipeline(ragged), ["data", "label"], output_types=[kind, "dense"]))[0]["data"]
+    made = next(pytorch.DALIRaggedIterator(pipeline(ragged), ["data", "label"], output_types=[kind, "dense"]))[0][
+        "data"
+    ]
     expected = [torch.from_numpy(x[:, ::-1].copy()) for x in ragged[0]]
     if kind == "list":
         assert all(torch.equal(a, b) for a, b in zip(made, expected, strict=True))

@@ -8,7 +8,9 @@ import pytest
 from pipeflow import fn, pipeline_def
 from pipeflow.errors import InvalidState
 
-torch = pytest.importorskip("torch", reason="differentiable functions need torch: make test-adapters", exc_type=ImportError)
+torch = pytest.importorskip(
+    "torch", reason="differentiable functions need torch: make test-adapters", exc_type=ImportError
+)
 pytorch = pytest.importorskip("pipeflow.plugin.pytorch")
 
 pytestmark = pytest.mark.adapters
@@ -85,7 +87,9 @@ def test_the_loss_reaches_parameters(way):
         assert tensor.shape == (BATCH, 3, 5)
         np.testing.assert_array_equal(np.asarray(batch.as_array()), tensor.detach().numpy())
         found = gradient_of(scale.weight, (tensor**2).mean())
-        expected = gradient_of(scale.weight, (torch.stack([scale(x) for x in samples(dense, step * BATCH)]) ** 2).mean())
+        expected = gradient_of(
+            scale.weight, (torch.stack([scale(x) for x in samples(dense, step * BATCH)]) ** 2).mean()
+        )
         torch.testing.assert_close(found, expected)
 
 
@@ -149,9 +153,12 @@ def test_a_chain_of_differentiable_functions():
 
 
 KINDS = {
-    "dense": lambda x: x, "padded": lambda x: x, "nested": lambda x: torch.cat(list(x.unbind())), "list": torch.cat,
+    "dense": lambda x: x,
+    "padded": lambda x: x,
+    "nested": lambda x: torch.cat(list(x.unbind())),
+    "list": torch.cat,
     "coo": lambda x: x.to_dense(),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -171,7 +178,7 @@ def test_a_part_of_the_last_batch_keeps_its_gradients():
     scale = Scale()
     loader = pytorch.GenericIterator(
         pipeline(by_py_function(scale)), ["x"], size=6, last_batch_policy=pytorch.LastBatchPolicy.PARTIAL
-    )  # fmt: skip
+    )
     batches = [batch["x"] for (batch,) in loader]
     assert [len(x) for x in batches] == [4, 2]
     found = gradient_of(scale.weight, batches[1].sum())
@@ -245,7 +252,9 @@ def test_two_outstanding_batches_are_refused():
     """The error gives the reason; after taking the first one it goes on."""
     pipe = pipeline(by_py_function(Scale()))
     pipe.schedule_run()
-    with pytest.raises(InvalidState, match=r"one batch at a time, .* would make the gradients of the second one wrong|one batch"):
+    with pytest.raises(
+        InvalidState, match=r"one batch at a time, .* would make the gradients of the second one wrong|one batch"
+    ):
         pipe.schedule_run()
     pipe.outputs()
     pipe.schedule_run()

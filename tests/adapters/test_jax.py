@@ -40,8 +40,9 @@ def test_batches_are_jax_arrays(plugin):
         batches = list(iterator)
         assert all(isinstance(batch["x"], jax.Array) for batch in batches)
         assert [batch["x"].tolist() for batch in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
-    partial = plugin.GenericIterator(numbers(10, batch_size=4), ["x", "u"], reader_name="numbers",
-                                     last_batch_policy=plugin.LastBatchPolicy.PARTIAL)
+    partial = plugin.GenericIterator(
+        numbers(10, batch_size=4), ["x", "u"], reader_name="numbers", last_batch_policy=plugin.LastBatchPolicy.PARTIAL
+    )
     assert [len(batch["x"]) for batch in partial] == [4, 4, 2]
 
 
@@ -58,10 +59,12 @@ def test_one_pipeline_over_several_devices(plugin, sharding):
 
 def test_a_pipeline_for_each_device(plugin, sharding):
     """data_iterator makes one pipeline a device, each its shard; an epoch over all is exact, and states continue it."""
+
     @plugin.data_iterator(output_map=["x"], reader_name="numbers", sharding=sharding, mask="valid")
     def load(shard_id=0, num_shards=1):
-        return read_numbers(count=22, name="numbers", random_shuffle=True, pad_last_batch=True, shard_id=shard_id,
-                                 num_shards=num_shards)
+        return read_numbers(
+            count=22, name="numbers", random_shuffle=True, pad_last_batch=True, shard_id=shard_id, num_shards=num_shards
+        )
 
     options = {"batch_size": 3, "num_threads": 1, "enable_checkpointing": True}
     iterator = load(**options)
@@ -87,8 +90,9 @@ def test_several_pipelines_without_a_sharding_are_stacked(plugin):
 def test_what_cannot_be_one_array_is_refused(plugin, sharding):
     """PARTIAL with shards, a sharding that is none, and both ways to name devices."""
     with pytest.raises(ValueError, match="PARTIAL gives shards of different sizes"):
-        plugin.GenericIterator(numbers(batch_size=2), ["x", "u"], sharding=sharding,
-                               last_batch_policy=plugin.LastBatchPolicy.PARTIAL)
+        plugin.GenericIterator(
+            numbers(batch_size=2), ["x", "u"], sharding=sharding, last_batch_policy=plugin.LastBatchPolicy.PARTIAL
+        )
     with pytest.raises(TypeError, match=r"must be a jax.sharding.Sharding, got str"):
         plugin.GenericIterator(numbers(batch_size=2), ["x", "u"], sharding="batch")
     with pytest.raises(ValueError, match="either sharding or devices"):

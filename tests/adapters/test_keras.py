@@ -14,6 +14,7 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow" if find_spec("tensorflow") e
 
 def pairs(count=22):
     """(x, 3x) in batches of four, shuffled."""
+
     def define():
         number = read_numbers(count=count, random_shuffle=True)
         x = fn.cast(number, dtype=fn_float()) / 10.0
@@ -132,8 +133,9 @@ def test_evaluation_and_prediction():
     assert len(history.history["val_loss"]) == 2
     assert sorted(number for batch in given[-6:] for number in batch) == list(range(22))
     assert network.evaluate(data, verbose=0) >= 0
-    inputs = pipeline_def(lambda: fn.reshape(fn.cast(read_numbers(22), dtype=fn_float()), shape=[1]), batch_size=4,
-                          num_threads=1)()
+    inputs = pipeline_def(
+        lambda: fn.reshape(fn.cast(read_numbers(22), dtype=fn_float()), shape=[1]), batch_size=4, num_threads=1
+    )()
     assert network.predict(PyDataset(inputs), verbose=0).shape == (22, 1)
 
 

@@ -20,8 +20,14 @@ def cluster(tmp_path_factory):
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "adapters")])
     variables = {"PYTHONPATH": path, "PIPEFLOW_TEST_FOLDER": str(folder), "RAY_DATA_DISABLE_PROGRESS_BARS": "1"}
     os.environ.update(variables)
-    ray.init(num_cpus=2, include_dashboard=False, _node_ip_address="127.0.0.2", runtime_env={"env_vars": variables},
-             log_to_driver=False, object_store_memory=200 * 2**20)
+    ray.init(
+        num_cpus=2,
+        include_dashboard=False,
+        _node_ip_address="127.0.0.2",
+        runtime_env={"env_vars": variables},
+        log_to_driver=False,
+        object_store_memory=200 * 2**20,
+    )
     ray.data.DataContext.get_current().enable_progress_bars = False
     yield ray
     ray.shutdown()
@@ -139,6 +145,8 @@ def test_what_cannot_be_divided_is_refused(cluster):
         read(plain, 2, ["x"], retries=-1)
     with pytest.raises(ValueError, match="num_threads must be an integer of at least 1, got 0"):
         read(plain, 2, ["x"], num_threads=0)
-    function = pipeline_def(lambda: fn.python_function(fn.random.uniform(), function=lambda x: x), batch_size=2, num_threads=1)()
+    function = pipeline_def(
+        lambda: fn.python_function(fn.random.uniform(), function=lambda x: x), batch_size=2, num_threads=1
+    )()
     with pytest.raises(TypeError, match="cannot be imported by name"):
         read(function, 2, ["x"])

@@ -11,6 +11,7 @@ pytestmark = [pytest.mark.adapters, pytest.mark.filterwarnings("ignore")]
 
 def pairs(count=22, **options):
     """(x, 3x) in batches of four, shuffled."""
+
     def define():
         x = fn.cast(read_numbers(count=count, random_shuffle=True), dtype=types.FLOAT)
         return fn.reshape(x, shape=[1]), x * 3.0

@@ -30,8 +30,9 @@ def images(count=3):
             fn.external_source([np.arange(24, dtype=np.float32).reshape(4, 2, 3) + number for number in range(count)]),
             fn.external_source([np.arange(4) for _ in range(count)]),
         ),
-        batch_size=4, num_threads=2,
-    )()  # fmt: skip
+        batch_size=4,
+        num_threads=2,
+    )()
 
 
 def test_batches_are_tensors_on_the_pipelines_memory(plugin):
@@ -51,10 +52,13 @@ def test_batches_are_tensors_on_the_pipelines_memory(plugin):
 @pytest.mark.parametrize(
     ("kind", "numpy_kind"),
     [
-        ("torch.uint8", np.uint8), ("torch.float16", np.float16), ("torch.int64", np.int64), ("torch.uint16", np.uint16),
+        ("torch.uint8", np.uint8),
+        ("torch.float16", np.float16),
+        ("torch.int64", np.int64),
+        ("torch.uint16", np.uint16),
         ("torch.bool", np.bool_),
     ],
-)  # fmt: skip
+)
 def test_types(plugin, kind, numpy_kind):
     """Every NumPy type arrives as torch's own."""
     pipeline = pipeline_def(lambda: fn.external_source([np.ones((2, 3), numpy_kind)]), batch_size=2, num_threads=1)()
@@ -62,7 +66,7 @@ def test_types(plugin, kind, numpy_kind):
 
 
 def test_classification_names_and_lengths(plugin):
-    """"data" and "label", a length, and epochs by iter()."""
+    """ "data" and "label", a length, and epochs by iter()."""
     iterator = plugin.DALIClassificationIterator(images(), mask="valid")
     assert len(iterator) == 3
     for _ in range(2):
@@ -74,8 +78,11 @@ def test_ragged_batches(plugin):
     import torch
 
     def make():
-        return pipeline_def(lambda: fn.external_source([[np.ones((n + 1, 2), np.float32) for n in range(3)]]), batch_size=3,
-                            num_threads=1)()
+        return pipeline_def(
+            lambda: fn.external_source([[np.ones((n + 1, 2), np.float32) for n in range(3)]]),
+            batch_size=3,
+            num_threads=1,
+        )()
 
     def one(kind):
         return next(plugin.RaggedIterator(make(), ["x"], output_types=kind, fill_value=-1))[0]["x"]
@@ -179,11 +186,17 @@ distributed.destroy_process_group()
 
 def test_training_on_two_processes(tmp_path):
     """DDP with gloo: every sample once an epoch over both ranks, equal weights at the end, and nothing waits for ever."""
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}", "GLOO_SOCKET_IFNAME": "lo",
-                   "OMP_NUM_THREADS": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "OMP_NUM_THREADS": "1",
+    }
     meeting = f"file://{tmp_path / 'meeting'}"
     ranks = [
-        subprocess.Popen([sys.executable, "-c", WORKER, meeting, str(rank)], env=environment, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", WORKER, meeting, str(rank)], env=environment, stdout=subprocess.PIPE, text=True
+        )
         for rank in range(2)
     ]
     results = [json.loads(rank.communicate(timeout=120)[0].splitlines()[-1]) for rank in ranks]

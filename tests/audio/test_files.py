@@ -69,11 +69,18 @@ def test_integers_from_stored_floats_are_scaled(kind, subtype):
 @pytest.mark.parametrize(
     ("kind", "subtype", "rate"),
     [
-        ("FLAC", "PCM_16", RATE), ("FLAC", "PCM_24", RATE), ("FLAC", "PCM_S8", RATE), ("OGG", "VORBIS", RATE),
-        ("OGG", "OPUS", 24000), ("MP3", None, RATE), ("AIFF", "PCM_16", RATE), ("WAV", "ULAW", RATE),
-        ("WAV", "IMA_ADPCM", RATE), ("RF64", "PCM_16", RATE),
+        ("FLAC", "PCM_16", RATE),
+        ("FLAC", "PCM_24", RATE),
+        ("FLAC", "PCM_S8", RATE),
+        ("OGG", "VORBIS", RATE),
+        ("OGG", "OPUS", 24000),
+        ("MP3", None, RATE),
+        ("AIFF", "PCM_16", RATE),
+        ("WAV", "ULAW", RATE),
+        ("WAV", "IMA_ADPCM", RATE),
+        ("RF64", "PCM_16", RATE),
     ],
-)  # fmt: skip
+)
 def test_other_kinds_equal_libsndfile(kind, subtype, rate):
     """Every other kind of file gives what libsndfile gives: exactly, MP3 to the last bit of rounding."""
     data = encoded(sound(3000), kind, subtype, rate)

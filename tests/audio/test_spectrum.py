@@ -48,7 +48,14 @@ def by_definition(signal, nfft, window, step, center, reflect):
 @pytest.mark.parametrize(
     ("nfft", "window_length", "step"),
     [
-        (512, 400, 160), (400, 400, 160), (64, 63, 17), (48, 30, 30), (101, 90, 40), (14, 14, 3), (4, 3, 2), (2, 2, 1),
+        (512, 400, 160),
+        (400, 400, 160),
+        (64, 63, 17),
+        (48, 30, 30),
+        (101, 90, 40),
+        (14, 14, 3),
+        (4, 3, 2),
+        (2, 2, 1),
         (1, 1, 5),
     ],
 )
@@ -155,11 +162,21 @@ def test_mel_filter_bank_agrees_with_librosa(formula, normalize, nfilter, low, h
     """librosa's filters applied in float64, to 1e-5; the same for frequency-first, time-first and three axes."""
     rng = np.random.default_rng(1)
     filters = librosa.filters.mel(
-        sr=RATE, n_fft=512, n_mels=nfilter, fmin=low, fmax=high or None, htk=formula == "htk",
-        norm="slaney" if normalize else None, dtype=np.float64,
+        sr=RATE,
+        n_fft=512,
+        n_mels=nfilter,
+        fmin=low,
+        fmax=high or None,
+        htk=formula == "htk",
+        norm="slaney" if normalize else None,
+        dtype=np.float64,
     )
     options = {
-        "nfilter": nfilter, "sample_rate": RATE, "freq_low": low, "freq_high": high, "mel_formula": formula,
+        "nfilter": nfilter,
+        "sample_rate": RATE,
+        "freq_low": low,
+        "freq_high": high,
+        "mel_formula": formula,
         "normalize": normalize,
     }
     for frames in (1, 7, 16, 37):

@@ -51,7 +51,9 @@ def single(function, values=NUMBERS):
     rows = []
     for value in values:
         result = function(value)
-        rows.append(tuple(np.asarray(x).tolist() for x in result) if isinstance(result, tuple) else np.asarray(result).tolist())
+        rows.append(
+            tuple(np.asarray(x).tolist() for x in result) if isinstance(result, tuple) else np.asarray(result).tolist()
+        )
     return rows
 
 

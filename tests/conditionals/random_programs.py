@@ -109,15 +109,22 @@ class Program:
     def call(self) -> str:
         x, y = self.expression(0), self.expression(0)
         return self.pick(
-            f"pick({x}, {y}, o, l)", f"store({x})", f"o.bump({x})", f"bind({x})", f"maybe({x})",
-            f"(lambda q: q * 2 if abs(q) % 3 == 1 else q)({x})", f"[(q + 1 if abs(q) % 2 == 0 else q) for q in ({x}, {y})][1]",
-        )  # fmt: skip
+            f"pick({x}, {y}, o, l)",
+            f"store({x})",
+            f"o.bump({x})",
+            f"bind({x})",
+            f"maybe({x})",
+            f"(lambda q: q * 2 if abs(q) % 3 == 1 else q)({x})",
+            f"[(q + 1 if abs(q) % 2 == 0 else q) for q in ({x}, {y})][1]",
+        )
 
     def condition(self, depth: int = 2) -> str:
         kind = self.random.randrange(7 if depth > 0 else 2)
         if kind <= 1:
             left = f"abs(i + {self.pick(*NAMES, 'o.v', 'l[0]')})"
-            return f"{left} % {self.random.randrange(2, 5)} {self.pick('<', '==', '>', '!=')} {self.random.randrange(3)}"
+            return (
+                f"{left} % {self.random.randrange(2, 5)} {self.pick('<', '==', '>', '!=')} {self.random.randrange(3)}"
+            )
         if kind == 2:
             return f"({self.condition(depth - 1)} and {self.condition(depth - 1)})"
         if kind == 3:
@@ -137,7 +144,9 @@ class Program:
         if kind == 4:
             return f"d['{self.pick('x', 'y')}'] = {self.expression()}"
         if kind == 5:
-            return f"{self.random.choice(NAMES)}, {self.random.choice(NAMES)} = {self.expression()}, {self.expression()}"
+            return (
+                f"{self.random.choice(NAMES)}, {self.random.choice(NAMES)} = {self.expression()}, {self.expression()}"
+            )
         if kind == 6:
             return f"o.{self.pick('v', 'w')} = {self.expression()}"
         if kind == 7:
@@ -172,10 +181,18 @@ class Program:
             elif kind == 11:
                 # What a `finally` assigns is refused for samples that left the `try` early: either or.
                 leaves = self.random.random() < 0.5
-                lines += [f"{space}try:", *self.block(depth - 1, indent + 1, may_return and leaves, loop if leaves else 0)]
+                lines += [
+                    f"{space}try:",
+                    *self.block(depth - 1, indent + 1, may_return and leaves, loop if leaves else 0),
+                ]
                 lines += [f"{space}finally:", f"{space}    {'pass' if leaves else self.simple()}"]
                 if self.random.random() < 0.5:
-                    lines[-2:-2] = [f"{space}except KeyError:", f"{space}    a = 5", f"{space}else:", f"{space}    b = a"]
+                    lines[-2:-2] = [
+                        f"{space}except KeyError:",
+                        f"{space}    a = 5",
+                        f"{space}else:",
+                        f"{space}    b = a",
+                    ]
             else:
                 lines += [f"{space}if {self.condition()}:", *self.block(depth - 1, indent + 1, may_return, loop)]
                 if self.random.random() < 0.3:

@@ -349,7 +349,9 @@ def test_named_21_marked_function_with_node_if_error_E1():
 
     text = fails(lambda i: augment(i), error=TypeError, match="no single truth value")
     line = inspect.getsourcelines(augment)[1] + 2
-    assert f"In augment() at {HERE}:{line}: this function was not converted because it is marked @do_not_convert" in text
+    assert (
+        f"In augment() at {HERE}:{line}: this function was not converted because it is marked @do_not_convert" in text
+    )
 
 
 def test_named_22_function_called_by_marked_is_plain():
@@ -382,10 +384,15 @@ def test_named_24_why_not_converted_reasons():
         pass
 
     reasons = {
-        marked_factory: "marked", namespace["made"]: "source is not available", textwrap.dedent: "module 'textwrap'",
-        len: "not a Python function", generator: "generators", coroutine: "coroutines",
-        functools.lru_cache(global_callback): "lru_cache", fn.cast if hasattr(fn, "cast") else fn.python_function: "pipeflow",
-    }  # fmt: skip
+        marked_factory: "marked",
+        namespace["made"]: "source is not available",
+        textwrap.dedent: "module 'textwrap'",
+        len: "not a Python function",
+        generator: "generators",
+        coroutine: "coroutines",
+        functools.lru_cache(global_callback): "lru_cache",
+        fn.cast if hasattr(fn, "cast") else fn.python_function: "pipeflow",
+    }
     for function, reason in reasons.items():
         assert reason in guard.why_not_converted(function)
     for function in (global_callback, Base, Callback(), Callback().method, functools.partial(factory, 1)):

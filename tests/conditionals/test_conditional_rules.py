@@ -100,7 +100,9 @@ def test_rule_03_a_predicate_is_one_number_per_sample():
         return r
 
     where = f"{HERE}:{line_of(f, 'if i:')}"
-    assert where in fails_at_build(f, lambda: data(np.ones((B, 2))), match=r"must be one number per sample \(0-d\), got 1-d")
+    assert where in fails_at_build(
+        f, lambda: data(np.ones((B, 2))), match=r"must be one number per sample \(0-d\), got 1-d"
+    )
     assert where in fails_at_build(f, lambda: data(np.ones((B, 1))), match="0-d")
     text = fails(f, lambda: unknown(np.ones((B, 2))), match=r"must be one number per sample \(0-d\), got shape \(2,\)")
     assert where in text
@@ -194,9 +196,13 @@ def test_rule_07_what_cannot_be_per_sample_is_named():
         return [x for x in [i, i] if x < 3][0]
 
     expected = {
-        loop: "`while`.*the loop count", check: "`assert`", member: "`in`.*x == a or x == b", cast: r"`bool\(\)`",
-        smallest: r"`min\(\)`", kept: "filter of a comprehension",
-    }  # fmt: skip
+        loop: "`while`.*the loop count",
+        check: "`assert`",
+        member: "`in`.*x == a or x == b",
+        cast: r"`bool\(\)`",
+        smallest: r"`min\(\)`",
+        kept: "filter of a comprehension",
+    }
     for function, match in expected.items():
         text = fails_at_build(function, error=TypeError, match=match)
         assert f"{HERE}:" in text
@@ -545,7 +551,11 @@ def test_rule_25_python_numbers_take_the_type_of_the_other_side():
     pipe.build()
     outputs = pipe.run()
     assert [output.dtype for output in outputs] == [types.FLOAT, types.INT32, types.FLOAT]
-    assert [x.tolist() for x in map(np.asarray, outputs)] == [[0, 1, 2, 0, 0, 1.5], [0, 1, 2, 5, 5, 1], [1, 1, 1, 2, 2, 5]]
+    assert [x.tolist() for x in map(np.asarray, outputs)] == [
+        [0, 1, 2, 0, 0, 1.5],
+        [0, 1, 2, 5, 5, 1],
+        [1, 1, 1, 2, 2, 5],
+    ]
 
     def lossy(i):
         if i < 3:
@@ -1285,7 +1295,9 @@ def test_rule_60_a_python_bool_on_the_right():
 
 def test_rule_61_operands_on_the_gpu():
     """A GPU operand of and/or is an error without the repr of nodes."""
-    text = fails_at_build(lambda i: (i > 2).gpu() and i < 3, match=r"`and` at .* left side, got data on the GPU", device_id=0)
+    text = fails_at_build(
+        lambda i: (i > 2).gpu() and i < 3, match=r"`and` at .* left side, got data on the GPU", device_id=0
+    )
     assert "DataNode(" not in text
 
 
@@ -1570,10 +1582,19 @@ def test_rule_74_every_called_function_is_converted():
         mapped = list(map(lambda x: x * 2 if x < 3 else x, [i, i + 1]))
         least = functools.reduce(lambda p, q: p if p < q else q, [i, i * 0 + 2])
         return (
-            helper(i, i < 3), c.method(i), c(i), Calls.static(i), Calls.of_class(i), Heir(10).method(i),
-            functools.partial(helper, p=i < 3)(i), recursive(i, 3), decorated(i), mapped[1], least,
+            helper(i, i < 3),
+            c.method(i),
+            c(i),
+            Calls.static(i),
+            Calls.of_class(i),
+            Heir(10).method(i),
+            functools.partial(helper, p=i < 3)(i),
+            recursive(i, 3),
+            decorated(i),
+            mapped[1],
+            least,
             sorted([2, 1], key=lambda k: k if True else 0)[0] + i,
-        )  # fmt: skip
+        )
 
     agree(f)
 
@@ -1672,10 +1693,14 @@ def test_rule_81_repl_sources():
         except TypeError as error:
             print(error)
     """)
-    entry = 'linecache.cache["<ipython-input-1-abc>"] = (len(text), None, text.splitlines(True), "<ipython-input-1-abc>")'
+    entry = (
+        'linecache.cache["<ipython-input-1-abc>"] = (len(text), None, text.splitlines(True), "<ipython-input-1-abc>")'
+    )
     for line, expected in ((entry, "[0, 10, 2, 3]"), ("", "its source is not available")):
         command = [sys.executable, "-"]
-        result = subprocess.run(command, input=program.format(line), capture_output=True, text=True, timeout=50, check=False)
+        result = subprocess.run(
+            command, input=program.format(line), capture_output=True, text=True, timeout=50, check=False
+        )
         assert expected in result.stdout, result.stdout + result.stderr
 
 

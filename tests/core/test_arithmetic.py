@@ -218,11 +218,27 @@ DATA = np.arange(24).reshape(2, 3, 4)
 @pytest.mark.parametrize(
     "index",
     [
-        0, -1, (1, 2), (1, 2, 3), (slice(None), 1), slice(1, None), slice(None, -1), (slice(None), slice(None, None, -1)),
-        (slice(None), slice(None), slice(3, 0, -2)), (Ellipsis, 0), (0, Ellipsis), (Ellipsis, slice(1, 3)), (slice(0, 0),),
-        None, (slice(None), None), (0, None, 1), Ellipsis, (-2, slice(-2, None), -3), (slice(5, 9),),
+        0,
+        -1,
+        (1, 2),
+        (1, 2, 3),
+        (slice(None), 1),
+        slice(1, None),
+        slice(None, -1),
+        (slice(None), slice(None, None, -1)),
+        (slice(None), slice(None), slice(3, 0, -2)),
+        (Ellipsis, 0),
+        (0, Ellipsis),
+        (Ellipsis, slice(1, 3)),
+        (slice(0, 0),),
+        None,
+        (slice(None), None),
+        (0, None, 1),
+        Ellipsis,
+        (-2, slice(-2, None), -3),
+        (slice(5, 9),),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("known", [False, True])
 def test_indexing_like_numpy(index, known):
     """Integers, slices with any step, newaxis and Ellipsis give what NumPy gives."""

@@ -315,7 +315,9 @@ def test_repeat_last():
 
 
 @pytest.mark.parametrize("no_copy", [False, True])
-@pytest.mark.parametrize("form", [np.array, lambda numbers: [np.array([number]) for number in numbers]], ids=["dense", "list"])
+@pytest.mark.parametrize(
+    "form", [np.array, lambda numbers: [np.array([number]) for number in numbers]], ids=["dense", "list"]
+)
 def test_a_batch_that_comes_again_is_as_it_was_fed(no_copy, form):
     """A function that would write into it gets no right to: neither the next batch nor the user's data change."""
 

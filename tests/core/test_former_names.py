@@ -33,7 +33,9 @@ def test_former_operators_do_the_same_and_warn_at_the_callers_line():
 def test_former_classes():
     """``ops`` has them too, under DALI's spelling."""
     assert class_name("tfrecord_reader") == "TFRecordReader"
-    with pytest.warns(DeprecationWarning, match=r"ops.FastResizeCropMirror is a former name: write ops.ResizeCropMirror"):
+    with pytest.warns(
+        DeprecationWarning, match=r"ops.FastResizeCropMirror is a former name: write ops.ResizeCropMirror"
+    ):
         former = ops.FastResizeCropMirror(size=(4, 4), crop=(2, 2))
     assert np.array_equal(former(IMAGE), fn.resize_crop_mirror(IMAGE, size=(4, 4), crop=(2, 2)))
     with pytest.warns(DeprecationWarning, match=r"write ops.random.CoinFlip"):

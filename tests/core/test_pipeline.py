@@ -255,10 +255,20 @@ def test_settings_can_be_read_back():
     assert (pipe.cpu_queue_size, pipe.gpu_queue_size) == (3, 1)
     assert pipe.prefetch_queue_depth == {"cpu_size": 3, "gpu_size": 1}
     for name in (
-        "exec_pipelined", "exec_async", "exec_dynamic", "set_affinity", "max_streams", "default_cuda_stream_priority",
-        "enable_memory_stats", "py_num_workers", "py_start_method", "stream_policy", "concurrency", "device_id",
+        "exec_pipelined",
+        "exec_async",
+        "exec_dynamic",
+        "set_affinity",
+        "max_streams",
+        "default_cuda_stream_priority",
+        "enable_memory_stats",
+        "py_num_workers",
+        "py_start_method",
+        "stream_policy",
+        "concurrency",
+        "device_id",
         "is_restored_from_checkpoint",
-    ):  # fmt: skip
+    ):
         getattr(pipe, name)
 
 

@@ -218,7 +218,9 @@ class Lazy:
         return np.array([1.5, 2.5])
 
 
-@pytest.mark.parametrize("item", [Lazy(), [1.5, 2.5], (1.5, 2.5), memoryview(np.array([1.5, 2.5])), np.array([1.5, 2.5])])
+@pytest.mark.parametrize(
+    "item", [Lazy(), [1.5, 2.5], (1.5, 2.5), memoryview(np.array([1.5, 2.5])), np.array([1.5, 2.5])]
+)
 def test_what_becomes_a_tensor(item):
     """__array__, lists, buffers and arrays."""
     assert TensorCPU(item).array.tolist() == [1.5, 2.5]
@@ -241,7 +243,13 @@ def test_leases_return_memory_when_the_last_view_is_gone():
     """Slices, reshapes, memoryviews and DLPack capsules all hold the block."""
     pool = HeapPool()
     array = pool.empty((SMALL,), np.dtype(np.float32))
-    holders = [array[5:10], array.reshape(-1, 2)[3], memoryview(array[1:]), array[2:].__dlpack__(), np.from_dlpack(array)[1:]]
+    holders = [
+        array[5:10],
+        array.reshape(-1, 2)[3],
+        memoryview(array[1:]),
+        array[2:].__dlpack__(),
+        np.from_dlpack(array)[1:],
+    ]
     address = array.ctypes.data
     del array
 
@@ -314,7 +322,9 @@ def fresh(nbytes):
 
 
 @pytest.mark.parametrize("hint", [0, 8, 1000])
-@pytest.mark.parametrize("shapes", [[(3,)] * 4, [(1,), (2,), (3,)], [(3,), (3,), (2, )], [(0,), (5,)], [()] * 3, [(2, 0)] * 2])
+@pytest.mark.parametrize(
+    "shapes", [[(3,)] * 4, [(1,), (2,), (3,)], [(3,), (3,), (2,)], [(0,), (5,)], [()] * 3, [(2, 0)] * 2]
+)
 def test_collector_keeps_values(shapes, hint):
     """Dense while the shapes agree, a table otherwise; the values are copies."""
     samples = [np.full(shape, index + 1, np.float32) for index, shape in enumerate(shapes)]

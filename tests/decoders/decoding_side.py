@@ -43,6 +43,7 @@ for path in sorted((folder / "pictures").iterdir()):
     for name, arguments in MODES.items():
         decode(path, name, arguments)
 
+
 def read_in_order(key, **arguments):
     @pipeline_def(batch_size=4, num_threads=1, device_id=None)
     def order():
@@ -59,8 +60,11 @@ for stick, pad, shards in product([False, True], [False, True], [1, 3]):
     for shard in range(shards):
         read_in_order(
             f"order {stick} {pad} {shards} {shard}",
-            stick_to_shard=stick, pad_last_batch=pad, num_shards=shards, shard_id=shard,
-        )  # fmt: skip
+            stick_to_shard=stick,
+            pad_last_batch=pad,
+            num_shards=shards,
+            shard_id=shard,
+        )
 
 REGIONS = [
     {"roi_start": [1, 1], "roi_shape": [2, 3]}, {"roi_end": [2, 2]}, {"roi_start": [3], "roi_axes": [1]},

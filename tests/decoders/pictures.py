@@ -47,7 +47,15 @@ def interlaced_png(image):
     """An Adam7 PNG: neither Pillow nor OpenCV writes one."""
     height, width, _ = image.shape
     passes = b""
-    for y, x, dy, dx in [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1)]:
+    for y, x, dy, dx in [
+        (0, 0, 8, 8),
+        (0, 4, 8, 8),
+        (4, 0, 8, 4),
+        (0, 2, 4, 4),
+        (2, 0, 4, 2),
+        (0, 1, 2, 2),
+        (1, 0, 2, 1),
+    ]:
         for row in image[y::dy, x::dx]:
             if row.size:
                 passes += b"\0" + row.tobytes()

@@ -10,10 +10,18 @@ PNG = bytes_of(LOSSLESS["png rgb"][0])
 TURNED = bytes_of(pillow(RGB, "JPEG", quality=90, exif=exif(6)))
 
 
-@pytest.mark.parametrize("arguments", [
-    {"crop": (20, 30)}, {"crop": 10}, {"crop_h": 12}, {"crop_w": 7, "crop_pos_x": 1.0},
-    {"crop": (21, 32), "crop_pos_x": 0.3, "crop_pos_y": 0.9}, {"crop": (21, 32), "rounding": "truncate"}, {},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"crop": (20, 30)},
+        {"crop": 10},
+        {"crop_h": 12},
+        {"crop_w": 7, "crop_pos_x": 1.0},
+        {"crop": (21, 32), "crop_pos_x": 0.3, "crop_pos_y": 0.9},
+        {"crop": (21, 32), "rounding": "truncate"},
+        {},
+    ],
+)
 @pytest.mark.parametrize("data", [PNG, TURNED], ids=["png", "turned jpeg"])
 def test_image_crop_is_decode_and_crop(data, arguments):
     """Sizes, positions and rounding are those of fn.crop, in the turned image."""
@@ -23,14 +31,20 @@ def test_image_crop_is_decode_and_crop(data, arguments):
     assert got.flags.c_contiguous
 
 
-@pytest.mark.parametrize("arguments", [
-    {"start": (10, 5), "shape": (20, 15)}, {"rel_start": (0.1, 0.2), "rel_end": (0.5, 0.9)}, {"end": (20, 30)},
-    {"rel_shape": (0.5, 0.5), "axes": (0, 1), "axis_names": ""},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"start": (10, 5), "shape": (20, 15)},
+        {"rel_start": (0.1, 0.2), "rel_end": (0.5, 0.9)},
+        {"end": (20, 30)},
+        {"rel_shape": (0.5, 0.5), "axes": (0, 1), "axis_names": ""},
+    ],
+)
 def test_image_slice_is_decode_and_slice(arguments):
     """All forms of fn.slice, width first unless told otherwise."""
     np.testing.assert_array_equal(
-        fn.decoders.image_slice(TURNED, **arguments), fn.slice(fn.decoders.image(TURNED), **arguments))
+        fn.decoders.image_slice(TURNED, **arguments), fn.slice(fn.decoders.image(TURNED), **arguments)
+    )
 
 
 def test_image_slice_along_one_named_axis():
@@ -98,16 +112,25 @@ def test_crops_in_a_pipeline_do_not_depend_on_threads(tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize(("call", "message"), [
-    (lambda: fn.decoders.image_crop(PNG, crop=(38, 10)), "region of 38 x 10 .* does not lie inside the image of 37 x 53"),
-    (lambda: fn.decoders.image_slice(PNG, start=(50, 0), shape=(10, 10)), "does not lie inside"),
-    (lambda: fn.decoders.image_slice(PNG, start=(1,), axes=(2,), axis_names=""), "not along axes"),
-    (lambda: fn.decoders.image_slice(PNG, start=(1, 1), rel_start=(0.1, 0.1)), "mutually exclusive"),
-    (lambda: fn.decoders.image_random_crop(PNG, random_area=(0.5, 0.1)), "random_area must be two positive numbers"),
-    (lambda: fn.decoders.image_random_crop(PNG, num_attempts=0), "num_attempts must be at least 1, got 0"),
-    (lambda: fn.decoders.image_crop(PNG, crop=(3, 3), rounding="up"), "rounding"),
-    (lambda: fn.decoders.image_crop(PNG, crop=(3, 3), dtype=types.BOOL), "cannot be decoded to bool"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: fn.decoders.image_crop(PNG, crop=(38, 10)),
+            "region of 38 x 10 .* does not lie inside the image of 37 x 53",
+        ),
+        (lambda: fn.decoders.image_slice(PNG, start=(50, 0), shape=(10, 10)), "does not lie inside"),
+        (lambda: fn.decoders.image_slice(PNG, start=(1,), axes=(2,), axis_names=""), "not along axes"),
+        (lambda: fn.decoders.image_slice(PNG, start=(1, 1), rel_start=(0.1, 0.1)), "mutually exclusive"),
+        (
+            lambda: fn.decoders.image_random_crop(PNG, random_area=(0.5, 0.1)),
+            "random_area must be two positive numbers",
+        ),
+        (lambda: fn.decoders.image_random_crop(PNG, num_attempts=0), "num_attempts must be at least 1, got 0"),
+        (lambda: fn.decoders.image_crop(PNG, crop=(3, 3), rounding="up"), "rounding"),
+        (lambda: fn.decoders.image_crop(PNG, crop=(3, 3), dtype=types.BOOL), "cannot be decoded to bool"),
+    ],
+)
 def test_windows_that_cannot_be_are_refused(call, message):
     """Out of the image, or contradicting themselves."""
     with pytest.raises((ValueError, RuntimeError), match=message):

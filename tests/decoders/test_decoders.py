@@ -134,7 +134,8 @@ def test_floating_point_is_between_0_and_1(dtype):
     assert got.dtype == dtype
     np.testing.assert_allclose(got, RGB / 255, atol=1e-3 if dtype == np.float16 else 1e-6)
     np.testing.assert_allclose(
-        decode(LOSSLESS["png 16 bit"][0], dtype=np.dtype(np.float32)), deep(RGB) / 65535, atol=1e-6)
+        decode(LOSSLESS["png 16 bit"][0], dtype=np.dtype(np.float32)), deep(RGB) / 65535, atol=1e-6
+    )
 
 
 def test_bool_is_no_type_for_an_image():
@@ -213,19 +214,27 @@ def test_images_larger_than_max_pixels_are_refused_before_decoding():
         decode(b"GIF89a" + (20_000).to_bytes(2, "little") * 2 + bytes(20))
 
 
-@pytest.mark.parametrize(("data", "message"), [
-    (b"", "the image file is empty"),
-    (b"just some text", "not a JPEG, PNG, BMP, PNM, TIFF, WebP, JPEG 2000 or GIF file: it starts with b'just some te'"),
-    (b"\xff\xd8\xff\xd9", "no frame header before the image data"),
-    (JPEG["jpeg"][:30], "truncated JPEG file: 30 bytes do not hold its header"),
-    (JPEG["jpeg"][:-400], "truncated JPEG of 53 x 37 pixels"),
-    (LOSSLESS["png rgb"][0][:20], "truncated PNG file"),
-    (LOSSLESS["png rgb"][0][:-60], "truncated PNG file: a chunk b.IDAT. states 102 bytes, 66 are left"),
-    (LOSSLESS["bmp rgb"][0][:-1], "truncated BMP file: 53 x 37 pixels need at least 5974 bytes, there are 5973"),
-    (LOSSLESS["ppm"][0][:-1], "truncated PNM file"),
-    (LOSSLESS["webp"][0][:-9], "truncated WebP file"),
-    (b"P6 0 5 255 ", "an empty image"), (b"P6 99999999999 5 255 ", "too long"), (b"P6 5 5 70000 ", "largest value 70000"),
-])
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "the image file is empty"),
+        (
+            b"just some text",
+            "not a JPEG, PNG, BMP, PNM, TIFF, WebP, JPEG 2000 or GIF file: it starts with b'just some te'",
+        ),
+        (b"\xff\xd8\xff\xd9", "no frame header before the image data"),
+        (JPEG["jpeg"][:30], "truncated JPEG file: 30 bytes do not hold its header"),
+        (JPEG["jpeg"][:-400], "truncated JPEG of 53 x 37 pixels"),
+        (LOSSLESS["png rgb"][0][:20], "truncated PNG file"),
+        (LOSSLESS["png rgb"][0][:-60], "truncated PNG file: a chunk b.IDAT. states 102 bytes, 66 are left"),
+        (LOSSLESS["bmp rgb"][0][:-1], "truncated BMP file: 53 x 37 pixels need at least 5974 bytes, there are 5973"),
+        (LOSSLESS["ppm"][0][:-1], "truncated PNM file"),
+        (LOSSLESS["webp"][0][:-9], "truncated WebP file"),
+        (b"P6 0 5 255 ", "an empty image"),
+        (b"P6 99999999999 5 255 ", "too long"),
+        (b"P6 5 5 70000 ", "largest value 70000"),
+    ],
+)
 def test_damaged_files_are_errors_that_say_what_is_wrong(data, message):
     """Truncated files are never decoded in part; a format that is not known is named by its first bytes."""
     with pytest.raises(ValueError, match=message):

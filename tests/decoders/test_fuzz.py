@@ -181,8 +181,11 @@ def test_fuzz_damaged_files_of_the_readers(reader_files, name, mutants):
 
 def test_fuzz_examples_behind_a_right_crc(tmp_path, mutants):
     """The parser of tf.train.Example meets damage that the CRC does not see."""
-    features = {"i": tfrecord.VarLenFeature(tfrecord.int64, 0), "f": tfrecord.VarLenFeature(tfrecord.float32, 0.0),
-                "s": tfrecord.FixedLenFeature([], tfrecord.string, "")}  # fmt: skip
+    features = {
+        "i": tfrecord.VarLenFeature(tfrecord.int64, 0),
+        "f": tfrecord.VarLenFeature(tfrecord.float32, 0.0),
+        "s": tfrecord.FixedLenFeature([], tfrecord.string, ""),
+    }
     data = records.example({"i": [1, -2, 300], "f": [0.5, 1.5], "s": [b"text"]})
     generator = np.random.default_rng(9)
     path = tmp_path / "fuzzed.tfrecord"

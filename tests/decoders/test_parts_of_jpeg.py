@@ -45,7 +45,9 @@ def test_parts_equal_those_of_the_whole(name, output_type):
     """Whatever row a part ends at, its pixels are those of the whole image."""
     whole = fn.decoders.image(FILES[name], output_type=output_type)
     for top, rows in [(0, 1), (0, 16), (3, 14), (20, 81), (50, 100), (100, 87), (100, 88), (100, 103), (202, 1)]:
-        part = fn.decoders.image_slice(FILES[name], start=(top, 5), shape=(rows, 90), axes=(0, 1), output_type=output_type)
+        part = fn.decoders.image_slice(
+            FILES[name], start=(top, 5), shape=(rows, 90), axes=(0, 1), output_type=output_type
+        )
         assert np.array_equal(part, whole[top : top + rows, 5:95]), (top, rows)
 
 

@@ -387,10 +387,9 @@ def test_a_fraction_limits_the_failures(fraction):
 
 def test_the_count_is_in_the_checkpoint():
     """A resumed pipeline goes on counting where the saved one stood."""
+
     def build(**settings):
-        return pipeline(
-            lambda: failing_at("function", "skip"), max_failures=5, enable_checkpointing=True, **settings
-        )  # fmt: skip
+        return pipeline(lambda: failing_at("function", "skip"), max_failures=5, enable_checkpointing=True, **settings)
 
     pipe = build()
     pipe.run()
@@ -496,8 +495,11 @@ def test_an_error_of_the_substitute_itself_is_raised():
 
 def test_rules_are_saved_with_the_graph():
     """A serialized pipeline has the rules of its operators and its own."""
-    saved = pipeline(lambda: fn.reshape(fn.external_source(numbers, batch=False, name="in"), shape=[1, 2], on_error="replace"),
-                     on_error="skip", max_failures=3)  # fmt: skip
+    saved = pipeline(
+        lambda: fn.reshape(fn.external_source(numbers, batch=False, name="in"), shape=[1, 2], on_error="replace"),
+        on_error="skip",
+        max_failures=3,
+    )
     loaded = Pipeline.deserialize(saved.serialize(allow_pickle=True), allow_pickle=True)
     assert [node.on_error for node in loaded.graph.nodes][-1] == "replace"
     assert loaded.serialize(allow_pickle=True) == saved.serialize(allow_pickle=True)
@@ -549,9 +551,11 @@ def test_rules_hold_in_worker_processes(rule, how):
 
 
 RULES = {
-    "skip": "skip", "replace": "replace", "value": np.array([7, 7], np.int32),
+    "skip": "skip",
+    "replace": "replace",
+    "value": np.array([7, 7], np.int32),
     "function": lambda failure: np.array([failure.position, -1], np.int32),
-}  # fmt: skip
+}
 
 
 def two_ways(define, batches=3, **settings):

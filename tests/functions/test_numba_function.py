@@ -164,8 +164,9 @@ class TestJit:
         """A compiled function joins the work around it instead of ending a stage."""
         pipe = pipeline_def(
             lambda: fn.python_function(fn.external_source(images, batch=False), function=contrast, jit=True) * 2,
-            batch_size=BATCH, num_threads=2,
-        )()  # fmt: skip
+            batch_size=BATCH,
+            num_threads=2,
+        )()
         pipe.build()
         kinds = [stage.kind for stage in pipe.plan.stages]
         assert kinds == ["source", "sample"]
@@ -192,7 +193,11 @@ class TestNumbaFunction:
         def define():
             x = fn.external_source(images, batch=False)
             return x, fn.numba_function(
-                x, run_fn=transpose_all if whole else transpose, setup_fn=transposed_shape, batch_processing=whole, **SAME
+                x,
+                run_fn=transpose_all if whole else transpose,
+                setup_fn=transposed_shape,
+                batch_processing=whole,
+                **SAME,
             )
 
         for plain, results in run(define, batches=2):
@@ -208,9 +213,13 @@ class TestNumbaFunction:
         exec(f"def spread({', '.join(names)}):\n" + "\n".join(lines), namespace)
         arrays = [np.arange(4.0) + i for i in range(count)]
         results = fn.numba_function(
-            *arrays, run_fn=namespace["spread"], in_types=[types.FLOAT64] * count, ins_ndim=[1] * count,
-            out_types=[types.FLOAT64] * count, outs_ndim=[1] * count,
-        )  # fmt: skip
+            *arrays,
+            run_fn=namespace["spread"],
+            in_types=[types.FLOAT64] * count,
+            ins_ndim=[1] * count,
+            out_types=[types.FLOAT64] * count,
+            outs_ndim=[1] * count,
+        )
         for i, result in enumerate(results if count > 1 else [results]):
             np.testing.assert_array_equal(result, arrays[i] * (i + 1))
 
@@ -270,7 +279,9 @@ class TestNumbaFunction:
             result[:] = x
 
         with pytest.raises(TypeError, match="writes to an input that is read-only"):
-            fn.numba_function(np.ones(2), run_fn=swap, in_types=np.float64, ins_ndim=1, out_types=np.float64, outs_ndim=1)
+            fn.numba_function(
+                np.ones(2), run_fn=swap, in_types=np.float64, ins_ndim=1, out_types=np.float64, outs_ndim=1
+            )
 
 
 def test_compiled_code_is_kept_on_disk(tmp_path):
@@ -328,5 +339,7 @@ def test_partials_are_compiled():
 @pytest.mark.parametrize("function", [Scale(), Scale().method, np.negative, len])
 def test_objects_cannot_be_compiled(function):
     """What is no function of Python's own is refused when the pipeline is built, with what to do."""
-    with pytest.raises(TypeError, match=r"jit=True compiles functions written with def or lambda, and .* is a .*: write"):
+    with pytest.raises(
+        TypeError, match=r"jit=True compiles functions written with def or lambda, and .* is a .*: write"
+    ):
         fn.python_function(np.ones(3), function=function, jit=True)

@@ -382,10 +382,12 @@ FAMILY = {
     "py_func": lambda x, **where: fn.py_func(np.negative, [x], np.float32, stateful=False, **where),
     "py_function": lambda x, **where: fn.py_function(np.negative, [x], np.float32, framework="numpy", **where),
     "dl_tensor_python_function": lambda x, **where: fn.dl_tensor_python_function(
-        x, function=lambda capsule: -np.from_dlpack(Capsule(capsule)), **where),
+        x, function=lambda capsule: -np.from_dlpack(Capsule(capsule)), **where
+    ),
     "dl_tensor_python_function, batch": lambda x, **where: fn.dl_tensor_python_function(
-        x, function=lambda data: [-np.from_dlpack(Capsule(y)) for y in data], batch_processing=True, **where),
-}  # fmt: skip
+        x, function=lambda data: [-np.from_dlpack(Capsule(y)) for y in data], batch_processing=True, **where
+    ),
+}
 
 
 @pytest.mark.parametrize("name", FAMILY)
@@ -418,7 +420,9 @@ def test_tensors_of_frameworks_in_worker_processes():
         x = fn.external_source(images, batch=False)
         return (
             torch_python_function(x, function=lambda t: t * 2, parallel=parallel),
-            torch_python_function(x, function=lambda data: [t + 1 for t in data], batch_processing=True, parallel=parallel),
+            torch_python_function(
+                x, function=lambda data: [t + 1 for t in data], batch_processing=True, parallel=parallel
+            ),
             jax_function(lambda batch: batch[:, ::-1], parallel=parallel)(x),
             fn.py_function(lambda t: t.sum(), [x], np.float32, parallel=parallel),
             fn.py_function(lambda t: t.sum(), [x], np.float32, framework="jax", parallel=parallel),

@@ -347,5 +347,7 @@ class TestDifferentiable:
             x = fn.external_source(lambda: [np.float32(1)] * 2)
             return fn.py_function(halve, [x], np.float32, differentiable=True)
 
-        with pytest.raises(ValueError, match=r'fn.py_function \(py_function_0\) of halve .* goes with on_error="raise" only'):
+        with pytest.raises(
+            ValueError, match=r'fn.py_function \(py_function_0\) of halve .* goes with on_error="raise" only'
+        ):
             pipeline_def(define, batch_size=2, num_threads=1, **settings)().build()

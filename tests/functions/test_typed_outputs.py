@@ -94,12 +94,18 @@ def test_python_integers_from_zero_up_take_every_promised_type_of_numbers(kind, 
 def test_a_negative_integer_is_none_of_an_unsigned_type(value):
     """It is refused with the promise; it does not wrap around."""
     with pytest.raises(TypeError, match="is declared as uint8"):
-        run(lambda: fn.python_function(fn.external_source(images, batch=False), function=lambda x: value, outputs=Spec(np.uint8)))
+        run(
+            lambda: fn.python_function(
+                fn.external_source(images, batch=False), function=lambda x: value, outputs=Spec(np.uint8)
+            )
+        )
 
 
 def test_a_list_of_promises_is_several_outputs():
     """The number of entries is the number of outputs; num_outputs need not be said again."""
-    left, right = fn.python_function(np.ones(3), function=lambda x: (x, 2), outputs=[Spec(np.float64, (3,)), types.INT32])
+    left, right = fn.python_function(
+        np.ones(3), function=lambda x: (x, 2), outputs=[Spec(np.float64, (3,)), types.INT32]
+    )
     assert left.dtype == np.float64
     assert right.dtype == np.int32
     with pytest.raises(ValueError, match="outputs has 2 entries and num_outputs is 3"):
@@ -159,8 +165,12 @@ def test_fields_of_a_batch_function():
     def function(xs):
         return {"sum": [x.sum() for x in xs], "twice": [2 * x for x in xs]}
 
-    out = fn.python_function([np.arange(2), np.arange(3)], function=function, batch_processing=True,
-                             outputs={"twice": np.int64, "sum": np.int64})  # fmt: skip
+    out = fn.python_function(
+        [np.arange(2), np.arange(3)],
+        function=function,
+        batch_processing=True,
+        outputs={"twice": np.int64, "sum": np.int64},
+    )
     assert [int(x) for x in out.sum.samples()] == [1, 3]
     np.testing.assert_array_equal(out.twice.at(1), [0, 2, 4])
 

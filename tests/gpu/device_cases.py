@@ -19,7 +19,7 @@ EXAMPLES = [
     for op in public()
     if "gpu" in op.devices and op.factory is None and op.gpu_module != "functions" and op.name not in NOT_HERE
     for text in examples(op)
-]  # fmt: skip
+]
 NAMES = {"fn": fn, "types": types, "np": np, **example_data.arrays()}
 BATCHES = 3
 
@@ -107,9 +107,18 @@ def image_graph(on_gpu):
         chosen = fn.flip(chosen, horizontal=0, vertical=1)
     noise = fn.random.uniform(images, range=[0, 1], name="noise")
     return (
-        cropped, normal, small * 2 + 1.5, fn.reductions.mean(small, axes=[0, 1]), images[3:20, :, 0],
-        fn.reshape(small, shape=[-1]), chosen, noise, fn.cast(small, dtype=types.FLOAT16), fn.shapes(images), 255 - images,
-    )  # fmt: skip
+        cropped,
+        normal,
+        small * 2 + 1.5,
+        fn.reductions.mean(small, axes=[0, 1]),
+        images[3:20, :, 0],
+        fn.reshape(small, shape=[-1]),
+        chosen,
+        noise,
+        fn.cast(small, dtype=types.FLOAT16),
+        fn.shapes(images),
+        255 - images,
+    )
 
 
 def compare_images(device_id=0):

@@ -128,7 +128,12 @@ def test_inputs_can_be_written_where_nobody_else_reads_them(device):
 @pytest.mark.parametrize(
     ("result", "options", "kind", "text"),
     [
-        (lambda x: np.zeros(3), {}, WrongResult, r"output 0 of .* returned a NumPy array of float64 \(3,\) in a GPU operator"),
+        (
+            lambda x: np.zeros(3),
+            {},
+            WrongResult,
+            r"output 0 of .* returned a NumPy array of float64 \(3,\) in a GPU operator",
+        ),
         (lambda x: 3.0, {}, WrongResult, r"returned float in a GPU operator, which returns arrays of CuPy"),
         (lambda x: None, {}, WrongResult, "returned None instead of an array"),
         (lambda x: (x, x), {}, WrongShape, "returned 2 outputs, declared is num_outputs=1"),
@@ -140,7 +145,7 @@ def test_inputs_can_be_written_where_nobody_else_reads_them(device):
         (lambda x: 7, {"batch_processing": True}, WrongResult, "returned int in a GPU operator"),
         (lambda x: 1 / 0, {}, ZeroDivisionError, "division"),
     ],
-)  # fmt: skip
+)
 def test_wrong_results(device, result, options, kind, text):
     """What is wrong is said as on the CPU; the notes name the operator, the sample and the user's line."""
     with pytest.raises(kind, match=text) as caught:
@@ -226,9 +231,14 @@ def test_tensors_of_a_framework(device, monkeypatch):
         yield
 
     library = declare.Framework(
-        "torch", None, None, lambda value: isinstance(value, Tensor), from_device=Tensor,
-        to_device=lambda tensor: tensor.array, on_stream=on_stream,
-    )  # fmt: skip
+        "torch",
+        None,
+        None,
+        lambda value: isinstance(value, Tensor),
+        from_device=Tensor,
+        to_device=lambda tensor: tensor.array,
+        on_stream=on_stream,
+    )
     monkeypatch.setitem(declare.frameworks, "torch", library)
     monkeypatch.setitem(declare.frameworks, "jax", library)
 
@@ -236,7 +246,9 @@ def test_tensors_of_a_framework(device, monkeypatch):
         assert isinstance(x, Tensor)
         return Tensor(x.array * 2)
 
-    same(run(lambda: tensor_functions.torch_python_function(source(), function=double))[0][0], [x * 2 for x in IMAGES[0]])
+    same(
+        run(lambda: tensor_functions.torch_python_function(source(), function=double))[0][0], [x * 2 for x in IMAGES[0]]
+    )
     assert set(streams) == {(0, device.computing.ptr)}
     with pytest.raises(ValueError, match="samples of different shapes"):
         run(lambda: tensor_functions.jax_function(source(), function=double))

@@ -167,8 +167,10 @@ class TestMemory:
         def define():
             images = fn.external_source(
                 lambda info: np.full((8 * (info.idx_in_epoch // 4) + 64, 64, 3), info.idx_in_batch, np.uint8),
-                batch=False, batch_info=False, layout="HWC",
-            )  # fmt: skip
+                batch=False,
+                batch_info=False,
+                layout="HWC",
+            )
             return mirror(mirror(images.gpu()), vertical=1)
 
         pipe, counts = build(define), []
@@ -255,9 +257,13 @@ class TestPipelines:
 
     def test_text_and_mixtures_stay_on_their_side(self, device):
         """Text cannot go to the GPU, and operators do not read from both sides."""
-        with pytest.raises(ValueError, match=r"a GPU operator cannot read input 0, which lies on the CPU: use \.gpu\(\)"):
+        with pytest.raises(
+            ValueError, match=r"a GPU operator cannot read input 0, which lies on the CPU: use \.gpu\(\)"
+        ):
             build(lambda: mirror(fn.external_source(IMAGES), device="gpu"))
-        with pytest.raises(ValueError, match=r"a CPU operator cannot read input 0, which lies on the GPU: use \.cpu\(\)"):
+        with pytest.raises(
+            ValueError, match=r"a CPU operator cannot read input 0, which lies on the GPU: use \.cpu\(\)"
+        ):
             build(lambda: mirror(source(), device="cpu"))
         pipe = build(lambda: fn.external_source(name="images"))
         (there,) = build(lambda: fn.copy(fn.external_source([[x[:4] for x in IMAGES[0]]]).gpu())).run()
@@ -454,7 +460,9 @@ class TestHandOver:
         assert (len(batch), batch.layout(), batch.shape()[0]) == (4, "HWC", (4, 5, 3))
         assert batch[0].as_array() is there[0]
         assert len(TensorListGPU(fake_device.fake(np.zeros((5, 2))))) == 5
-        with pytest.raises(TypeError, match="ndarray lies in CPU memory and a batch on the GPU takes arrays that lie there"):
+        with pytest.raises(
+            TypeError, match="ndarray lies in CPU memory and a batch on the GPU takes arrays that lie there"
+        ):
             TensorListGPU([there[0], IMAGES[0][1]])
         with pytest.raises(TypeError, match="ndarray lies in CPU memory"):
             TensorGPU(IMAGES[0][0])

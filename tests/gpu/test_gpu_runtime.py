@@ -47,30 +47,42 @@ def stub(version=13010, count=1, nvrtc=None, memory=None):
         def __exit__(self, *_):
             return None
 
-    runtime = SimpleNamespace(CUDARuntimeError=CudaError, driverGetVersion=answer(version), getDeviceCount=answer(count))
+    runtime = SimpleNamespace(
+        CUDARuntimeError=CudaError, driverGetVersion=answer(version), getDeviceCount=answer(count)
+    )
     return SimpleNamespace(
         cuda=SimpleNamespace(
-            runtime=runtime, nvrtc=SimpleNamespace(getVersion=answer(nvrtc)), Device=Device,
+            runtime=runtime,
+            nvrtc=SimpleNamespace(getVersion=answer(nvrtc)),
+            Device=Device,
             memory=SimpleNamespace(Memory=answer(memory)),
         )
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(
     ("cupy", "device_id", "reason"),
     [
-        (None, 0, r'CuPy cannot be imported \(No module named .cupy.\): pip install "pipeflow\[cuda13\]", or \[cuda12\]'),
+        (
+            None,
+            0,
+            r'CuPy cannot be imported \(No module named .cupy.\): pip install "pipeflow\[cuda13\]", or \[cuda12\]',
+        ),
         (stub(version=0), 0, "there is no NVIDIA driver"),
         (stub(version=CudaError("no answer")), 0, "the NVIDIA driver does not answer: no answer"),
         (stub(count=CudaError("insufficient driver")), 0, r"insufficient driver \(the driver supports CUDA 13\.1\)"),
         (stub(count=0), 0, r"there is no CUDA device \(CUDA_VISIBLE_DEVICES='7' hides the others\)"),
         (stub(count=1), 1, "device_id=1 and there is one GPU, 0"),
         (stub(count=2), 3, "device_id=3 and there are 2 GPUs, from 0"),
-        (stub(nvrtc=RuntimeError("libnvrtc.so")), 0, r'NVRTC, the CUDA compiler, is not installed \(libnvrtc.so\): pip install'),
+        (
+            stub(nvrtc=RuntimeError("libnvrtc.so")),
+            0,
+            r"NVRTC, the CUDA compiler, is not installed \(libnvrtc.so\): pip install",
+        ),
         (stub(memory=CudaError("out of memory")), 0, "GPU 0 gives no memory: out of memory"),
         (stub(), 0, "^$"),
     ],
-)  # fmt: skip
+)
 def test_why_a_gpu_cannot_be_used(monkeypatch, cupy, device_id, reason):
     """Every reason has its own text, with what to do."""
     gpu = backends.gpu

@@ -104,5 +104,8 @@ def test_data_that_lies_on_the_device_already(device):
     """mixed takes CPU data."""
     with pytest.raises(ValueError, match='device="mixed" takes CPU data to the GPU, and input 0 lies there already'):
         pipeline_def(
-            lambda: fn.decoders.image(fn.external_source(FILES).gpu(), device="mixed"), batch_size=3, num_threads=1, device_id=0
+            lambda: fn.decoders.image(fn.external_source(FILES).gpu(), device="mixed"),
+            batch_size=3,
+            num_threads=1,
+            device_id=0,
         )()

@@ -87,8 +87,10 @@ class TestFunctions:
     def test_kernels_of_the_user(self, cupy):
         """ElementwiseKernel and RawKernel are launched on the pipeline's stream."""
         halve = cupy.ElementwiseKernel("uint8 x", "float32 y", "y = x * 0.5f", "halve")
-        code = 'extern "C" __global__ void invert(const unsigned char* x, unsigned char* y, int n) {' \
-               " int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = 255 - x[i]; }"  # fmt: skip
+        code = (
+            'extern "C" __global__ void invert(const unsigned char* x, unsigned char* y, int n) {'
+            " int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = 255 - x[i]; }"
+        )
         raw = cupy.RawKernel(code, "invert")
 
         def invert(x):
@@ -101,7 +103,10 @@ class TestFunctions:
 
     def test_results_that_are_not_contiguous_or_not_there(self, cupy):
         """Views are laid out; NumPy results are refused."""
-        same(build(lambda: fn.python_function(source(), function=lambda x: x.T[::-1])).run()[0], [x.T[::-1] for x in IMAGES[0]])
+        same(
+            build(lambda: fn.python_function(source(), function=lambda x: x.T[::-1])).run()[0],
+            [x.T[::-1] for x in IMAGES[0]],
+        )
         with pytest.raises(WrongResult, match="returned a NumPy array"):
             build(lambda: fn.python_function(source(), function=cupy.asnumpy)).run()
 
@@ -133,7 +138,10 @@ class TestFunctions:
 
         kinds = {"in_types": np.uint8, "ins_ndim": 3, "out_types": np.uint8, "outs_ndim": 3}
         grid = {"blocks": [8, 8], "threads_per_block": [16, 16]}
-        same(build(lambda: fn.numba_function(source(), run_fn=double, **kinds, **grid)).run()[0], [x * 2 for x in IMAGES[0]])
+        same(
+            build(lambda: fn.numba_function(source(), run_fn=double, **kinds, **grid)).run()[0],
+            [x * 2 for x in IMAGES[0]],
+        )
 
 
 class TestHandOver:

@@ -138,7 +138,10 @@ def stood_in(device):
     def define():
         images = fn.external_source(lambda info: images_of(info.iteration), layout="HWC", batch_info=True).gpu()
         failed = fn.python_function(
-            images, function=fail, on_error=lambda failure: images_of(failure.batch)[failure.sample], output_layouts="HWC"
+            images,
+            function=fail,
+            on_error=lambda failure: images_of(failure.batch)[failure.sample],
+            output_layouts="HWC",
         )
         return mirror(failed)
 
@@ -223,6 +226,13 @@ def test_the_waits_are_those_that_are_described():
     """The list in device/runtime.py is complete: staging, blocks of both streams, consumers, and what comes back."""
     functions = sorted(place.partition("+")[0] for place in PLACES)
     assert functions == [
-        "ArrivalStage.run", "Device.put", "DevicePool.take", "DevicePool.take", "PinnedRing.take", "TensorGPU._held",
-        "Work.send", "download", "lend",
-    ]  # fmt: skip
+        "ArrivalStage.run",
+        "Device.put",
+        "DevicePool.take",
+        "DevicePool.take",
+        "PinnedRing.take",
+        "TensorGPU._held",
+        "Work.send",
+        "download",
+        "lend",
+    ]

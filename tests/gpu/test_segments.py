@@ -11,9 +11,7 @@ from pipeflow.errors import NoGpu
 def batches(count=8, size=4, seed=0, extent=(3, 30)):
     """Ragged random images."""
     rng = np.random.default_rng(seed)
-    return [
-        [rng.integers(0, 255, (*rng.integers(*extent, 2), 3), np.uint8) for _ in range(size)] for _ in range(count)
-    ]
+    return [[rng.integers(0, 255, (*rng.integers(*extent, 2), 3), np.uint8) for _ in range(size)] for _ in range(count)]
 
 
 def same(batch, expected):

@@ -178,18 +178,14 @@ TYPES = [
 ]
 
 
-@pytest.mark.parametrize(
-    "source_type", [np.uint8, np.int64, np.uint64, np.float16, np.float32, np.float64, np.bool_]
-)
+@pytest.mark.parametrize("source_type", [np.uint8, np.int64, np.uint64, np.float16, np.float32, np.float64, np.bool_])
 @pytest.mark.parametrize("target", TYPES)
 def test_casting_rounds_half_away_and_saturates(source_type, target):
     """Each pair of types converts as exact arithmetic with rounding half away from zero and saturation
     would."""
     kind = np.dtype(source_type)
     if kind.kind == "f":
-        values = np.array(
-            [0, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49999997, 255.5, -128.5, 3e4, -7e4, 1e10, -1e10, 1e30]
-        )
+        values = np.array([0, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49999997, 255.5, -128.5, 3e4, -7e4, 1e10, -1e10, 1e30])
         values = values[np.abs(values) < np.finfo(kind).max].astype(kind)
     elif kind.kind == "b":
         values = np.array([False, True])
@@ -202,15 +198,9 @@ def test_casting_rounds_half_away_and_saturates(source_type, target):
             assert result == (value != 0)
         elif np.dtype(target).kind == "f":
             with np.errstate(over="ignore"):
-                assert result == float(
-                    np.dtype(target).type(np.float32(value) if target is np.float16 else value)
-                )
+                assert result == float(np.dtype(target).type(np.float32(value) if target is np.float16 else value))
         else:
-            whole = (
-                int(value)
-                if kind.kind != "f"
-                else int(abs(value) + 0.5 if abs(value) < 2**52 else abs(value))
-            )
+            whole = int(value) if kind.kind != "f" else int(abs(value) + 0.5 if abs(value) < 2**52 else abs(value))
             if kind.kind == "f":
                 whole = -whole if value < 0 else whole
                 if abs(value) == np.float32(0.49999997):
@@ -333,16 +323,12 @@ def looked_up(source, transform, fill, height, width):
             for yy, wy in ((q, 1 - (y - q)), (q + 1, y - q)):
                 for xx, wx in ((p, 1 - (x - p)), (p + 1, x - p)):
                     if fill is None:
-                        value = source[
-                            min(max(yy, 0), source.shape[0] - 1), min(max(xx, 0), source.shape[1] - 1)
-                        ]
+                        value = source[min(max(yy, 0), source.shape[0] - 1), min(max(xx, 0), source.shape[1] - 1)]
                     else:
                         inside = 0 <= yy < source.shape[0] and 0 <= xx < source.shape[1]
                         value = source[yy, xx] if inside else fill
                     total = (
-                        total + wy * wx * value.astype(float)
-                        if hasattr(value, "astype")
-                        else total + wy * wx * value
+                        total + wy * wx * value.astype(float) if hasattr(value, "astype") else total + wy * wx * value
                     )
             out[i, j] = total
     return out
@@ -386,7 +372,5 @@ def test_read_only_and_strided_inputs_are_taken_as_they_are():
     assert (resized(view, 9, 8, "linear", True, np.uint8) == wanted).all()
     fixed = source.copy()
     fixed.flags.writeable = False
-    assert (
-        resized(fixed, 9, 8, "linear", True, np.uint8) == resized(source, 9, 8, "linear", True, np.uint8)
-    ).all()
+    assert (resized(fixed, 9, 8, "linear", True, np.uint8) == resized(source, 9, 8, "linear", True, np.uint8)).all()
     assert (fixed == source).all()

@@ -43,11 +43,13 @@ LINEAR_RESIZES = [
     {"size": [20.0, 0.0], "max_size": [15.0, 100.0]}, {"size": [20.0, 70.0], "antialias": False},
 ]  # fmt: skip
 CROPS = [
-    {"crop": [20.0, 30.0]}, {"crop": [21.0, 31.0], "crop_pos_x": 0.31, "crop_pos_y": 0.8}, {"crop_h": 11.0, "crop_w": 9.0},
+    {"crop": [20.0, 30.0]},
+    {"crop": [21.0, 31.0], "crop_pos_x": 0.31, "crop_pos_y": 0.8},
+    {"crop_h": 11.0, "crop_w": 9.0},
     {"crop": [21.0, 31.0], "crop_pos_x": 0.31, "rounding": "truncate"},
     {"crop": [50.0, 60.0], "out_of_bounds_policy": "pad", "fill_values": [7.0, 8.0, 9.0]},
     {"crop": [50.0, 30.0], "out_of_bounds_policy": "trim_to_shape"},
-]  # fmt: skip
+]
 
 CASES = [
     *(("resize", [x], [layout], options, 1) for options in LINEAR_RESIZES for x, layout in ((IMAGE, "HWC"), (PLANES, "CHW"))),

@@ -8,8 +8,14 @@ from pipeflow.tensors import TensorListCPU
 
 RNG = np.random.default_rng(3)
 NEAREST, LINEAR = types.INTERP_NN, types.INTERP_LINEAR
-FILTERS = [types.INTERP_NN, types.INTERP_LINEAR, types.INTERP_CUBIC, types.INTERP_LANCZOS3, types.INTERP_TRIANGULAR,
-           types.INTERP_GAUSSIAN]  # fmt: skip
+FILTERS = [
+    types.INTERP_NN,
+    types.INTERP_LINEAR,
+    types.INTERP_CUBIC,
+    types.INTERP_LANCZOS3,
+    types.INTERP_TRIANGULAR,
+    types.INTERP_GAUSSIAN,
+]
 
 
 def ramp(extent, dtype=np.float32):
@@ -178,9 +184,11 @@ def test_the_layout_follows_a_transposition_unless_it_is_to_stay():
     """The letters move with the axes; they stay, or are others, on request."""
     image = TensorListCPU([np.zeros((3, 4, 2))], "HWC")
     for given, layout in (
-        ({}, "CHW"), ({"transpose_layout": False}, "HWC"), ({"output_layout": "ABC"}, "ABC"),
+        ({}, "CHW"),
+        ({"transpose_layout": False}, "HWC"),
+        ({"output_layout": "ABC"}, "ABC"),
         ({"output_layout": "ABC", "transpose_layout": False}, "ABC"),
-    ):  # fmt: skip
+    ):
         turned = fn.transpose(image, perm=(2, 0, 1), **given)
         assert turned.at(0).shape == (2, 3, 4)
         assert turned.layout() == layout

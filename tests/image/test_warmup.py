@@ -34,9 +34,13 @@ print("built", built, "more", jit.compiled_count() - built)
 def run(folder, *arguments):
     """A fresh process with its own cache folder."""
     return subprocess.run(
-        [sys.executable, *arguments], env={**os.environ, "PIPEFLOW_CACHE_DIR": str(folder)}, cwd=Path(__file__).parents[2],
-        capture_output=True, text=True, timeout=280,
-    )  # fmt: skip
+        [sys.executable, *arguments],
+        env={**os.environ, "PIPEFLOW_CACHE_DIR": str(folder)},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
 
 
 @pytest.mark.timeout(300)
@@ -59,9 +63,13 @@ def test_build_compiles_what_the_plan_uses_and_says_so_once(tmp_path):
 def test_the_command_fills_the_cache(tmp_path):
     """After `python -m pipeflow warmup` an ordinary image pipeline compiles nothing."""
     warm = subprocess.run(
-        [sys.executable, "-m", "pipeflow", "warmup"], env={**os.environ, "PIPEFLOW_CACHE_DIR": str(tmp_path)},
-        cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=290,
-    )  # fmt: skip
+        [sys.executable, "-m", "pipeflow", "warmup"],
+        env={**os.environ, "PIPEFLOW_CACHE_DIR": str(tmp_path)},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=290,
+    )
     assert warm.returncode == 0, warm.stderr
     assert "kernels are ready after" in warm.stdout
     assert run(tmp_path, "-c", PROGRAM).stdout.split() == ["built", "0", "more", "0"]

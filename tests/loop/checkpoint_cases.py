@@ -128,7 +128,9 @@ def contiguous_shard():
 
 @_case
 def a_shard_that_stays():
-    return read_numbers(count=20, random_shuffle=True, num_shards=3, shard_id=1, stick_to_shard=True), fn.random.uniform()
+    return read_numbers(
+        count=20, random_shuffle=True, num_shards=3, shard_id=1, stick_to_shard=True
+    ), fn.random.uniform()
 
 
 @_case
@@ -172,16 +174,16 @@ def write_files(path):
 
 READERS = {
     "readers.dataset": lambda **order: read_numbers(count=COUNT, **order),
-    "readers.file": lambda **order: fn.readers.file(
-        file_root=str(folder() / "files"), file_filters="*.bin", **order
-    ),
+    "readers.file": lambda **order: fn.readers.file(file_root=str(folder() / "files"), file_filters="*.bin", **order),
     "readers.numpy": lambda **order: fn.readers.numpy(file_root=str(folder() / "arrays"), file_filter="*.npy", **order),
     "readers.webdataset": lambda **order: fn.readers.webdataset(paths=str(folder() / "data.tar"), ext="npy", **order),
     "readers.tfrecord": lambda **order: fn.readers.tfrecord(
         path=str(folder() / "data.tfrecord"), features={"i": FixedLenFeature([1], tfrecord.int64, -1)}, **order
     ),
-    "readers.nemo_asr": lambda **order: fn.readers.nemo_asr(manifest_filepaths=str(folder() / "manifest.json"), **order),
-}  # fmt: skip
+    "readers.nemo_asr": lambda **order: fn.readers.nemo_asr(
+        manifest_filepaths=str(folder() / "manifest.json"), **order
+    ),
+}
 
 
 def _reading(name, **order):
@@ -207,16 +209,16 @@ def _drawing(text):
 
     def define():
         number = read_numbers(count=COUNT, random_shuffle=True)
-        nodes = {name: fn.external_source(lambda info, name=name: arrays[name], batch=False, name=name) for name in used}
+        nodes = {
+            name: fn.external_source(lambda info, name=name: arrays[name], batch=False, name=name) for name in used
+        }
         result = eval(text, {"fn": fn, "types": types, "np": np, **nodes})
         return (number, *(result if isinstance(result, (tuple, list)) else [result]))
 
     return define
 
 
-RANDOM_OPERATORS = {
-    text: op.name for op in public() if op.random and op.factory is None for text in examples(op)
-}
+RANDOM_OPERATORS = {text: op.name for op in public() if op.random and op.factory is None for text in examples(op)}
 for _text in RANDOM_OPERATORS:
     _case(_drawing(_text), _text)
 

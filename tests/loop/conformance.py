@@ -76,7 +76,10 @@ class Killed:
 
     def __init__(self, module, folder):
         self.journal = folder / "journal"
-        self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tools", ROOT / "tests")))}
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tools", ROOT / "tests"))),
+        }
         self.command = [sys.executable, "-m", "loop.conformance", module, str(self.journal)]
         killed = subprocess.run([*self.command, "run"], env=self.environment, timeout=55, check=False)
         assert killed.returncode == -signal.SIGKILL
@@ -97,12 +100,16 @@ class Killed:
             assert before == reference, f"the first process gave other batches at depth {depth}"
             for number in range(len(reference) - 1):
                 expected = reference[number + 1 :]
-                assert self.after[case, depth, number] == expected, f"in a fresh process after step {number} at depth {depth}"
+                assert self.after[case, depth, number] == expected, (
+                    f"in a fresh process after step {number} at depth {depth}"
+                )
 
 
 def run_and_die(cases, journal):
     """All cases at all depths, step by step side by side for two epochs; all are alive, and ahead of that, at the end."""
-    walks = {(case, depth): walk(make(prefetch_queue_depth=depth), 3) for case, make in cases.items() for depth in DEPTHS}
+    walks = {
+        (case, depth): walk(make(prefetch_queue_depth=depth), 3) for case, make in cases.items() for depth in DEPTHS
+    }
     ends = dict.fromkeys(walks, 0)
     with open(journal, "w") as file:
         while min(ends.values()) < 2:

@@ -32,7 +32,9 @@ FUNCTION_WAYS = ("threads", "processes", "jit")
 
 
 def function(seconds, busy=None, kept=0.0, role="serial"):
-    return step("fn.python_function of f", role, seconds, busy, kept, python=True, ways=FUNCTION_WAYS, where="train.py:7")
+    return step(
+        "fn.python_function of f", role, seconds, busy, kept, python=True, ways=FUNCTION_WAYS, where="train.py:7"
+    )
 
 
 def kinds(run):
@@ -82,8 +84,14 @@ class TestRules:
         )
         assert "keeps Python's interpreter (the GIL) to itself 97% of the time it computes" in advice.text
         assert "while the pool's 4 threads idle 75% of the time" in advice.text
-        assert 'parallel="processes" with py_num_workers=4 would give a batch every 4.95 ms instead of 20 ms: 4.0 ' in advice.text
-        assert "jit=True, where Numba can compile it, would run it on 4 threads without the interpreter: 4.0 times" in advice.text
+        assert (
+            'parallel="processes" with py_num_workers=4 would give a batch every 4.95 ms instead of 20 ms: 4.0 '
+            in advice.text
+        )
+        assert (
+            "jit=True, where Numba can compile it, would run it on 4 threads without the interpreter: 4.0 times"
+            in advice.text
+        )
 
     def test_on_several_threads_it_waits_for_itself(self):
         """4 threads are in it all the time, and have one processor between them: 20 ms of work become 5 ms."""
@@ -158,7 +166,7 @@ class TestRules:
         """8 threads on 2 processors spend 3/4 of their time in the queue."""
         run = figures(
             step("fn.resize", "pool", 0.160, 0.040), waited=0.019, threads=8, processors=2, queued=0.120 * BATCHES
-        )  # fmt: skip
+        )
         advice = only(run, "threads_many")
         assert advice.figures == {"threads": 8, "processors": 2, "queued": pytest.approx(0.75)}
         assert "threads that had work waited for a processor 75% of the time. num_threads=2" in advice.text
@@ -225,15 +233,22 @@ class TestRules:
     def test_the_sum_behind_the_estimates(self):
         """Each limit by itself."""
         run = figures(
-            step("source", "source", 0.002), step("pool", "pool", 0.032, 0.016, 0.004), step("out", "processes", 0.012),
-            waited=0.015, workers=2,
-        )  # fmt: skip
+            step("source", "source", 0.002),
+            step("pool", "pool", 0.032, 0.016, 0.004),
+            step("out", "processes", 0.012),
+            waited=0.015,
+            workers=2,
+        )
         assert limits(run) == pytest.approx(
             {
-                "loop": 0.005, "one after another": 0.002, "threads": 0.034 / 4, "interpreter": 0.004, "workers": 0.012 / 2,
+                "loop": 0.005,
+                "one after another": 0.002,
+                "threads": 0.034 / 4,
+                "interpreter": 0.004,
+                "workers": 0.012 / 2,
                 "processors": (0.002 + 0.016 + 0.012) / 4,
             }
-        )  # fmt: skip
+        )
         assert best_pace(run) == pytest.approx(0.0085)
 
     def test_the_table(self):
@@ -317,7 +332,9 @@ class TestSituations:
         """A function in pure Python keeps most of the time it computes, hashing little, sleeping nothing to speak of."""
         found = {}
         for function in (spin, digest, sleep):
-            (found[function],) = [x for x in measured(function, batches=20).statistics().steps if function.__name__ in x.title]
+            (found[function],) = [
+                x for x in measured(function, batches=20).statistics().steps if function.__name__ in x.title
+            ]
         assert found[spin].kept / found[spin].busy > found[digest].kept / found[digest].busy + 0.2
         assert found[sleep].kept < 0.1 * found[sleep].seconds
 
@@ -355,7 +372,9 @@ class TestSituations:
         """The loop sleeps, the function does nothing."""
         found = advised(lambda x: x, loop=0.03)
         assert list(found) == ["consumer"]
-        assert found["consumer"].figures["loop"] >= 0.03 * 11 / 12  # the last batch is counted without the loop's last sleep
+        assert (
+            found["consumer"].figures["loop"] >= 0.03 * 11 / 12
+        )  # the last batch is counted without the loop's last sleep
 
     def test_a_balanced_pipeline_gets_none(self):
         """The function sleeps 200 ms a batch and the loop 270: neither has much to gain."""

@@ -61,6 +61,7 @@ def halves(pipeline, batches):
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (4, 2), (3, 5), (2, 1)])
 def test_another_number_of_shards_and_threads_continues_an_epoch(before, after):
     """Elastic resume: the same epoch, nothing lost or twice, then whole epochs; every rank gives as many batches."""
+
     def rank(number, of, **options):
         shard = {"num_shards": of, "shard_id": number}
         return numbers(47, batch_size=3, random_shuffle=True, enable_checkpointing=True, **shard, **options)
@@ -70,7 +71,9 @@ def test_another_number_of_shards_and_threads_continues_an_epoch(before, after):
         part, saved = halves(rank(number, before), 2)
         seen += part
         states.append(saved)
-    restored = [rank(number, after, checkpoint=states[number % before], num_threads=1 + number) for number in range(after)]
+    restored = [
+        rank(number, after, checkpoint=states[number % before], num_threads=1 + number) for number in range(after)
+    ]
     for expected in (sorted(set(range(47)) - set(seen)), list(range(47))):
         rest, counts = [], set()
         for pipeline in restored:
@@ -93,6 +96,7 @@ def test_contiguous_shards_need_their_count_and_say_so():
 @pytest.mark.parametrize("policy", list(LastBatchPolicy))
 def test_iterators_resume_at_every_step(policy):
     """checkpoints() and state_dict() of an iterator over two pipelines, at every batch of two epochs."""
+
     def make(states=(None, None)):
         pipelines = [
             numbers(17, batch_size=3, num_shards=2, shard_id=rank, enable_checkpointing=True, checkpoint=state)
@@ -122,8 +126,13 @@ def test_iterators_resume_at_every_step(policy):
 def test_the_state_is_that_of_the_last_delivered_batch():
     """A function that ran ahead of the loop is saved as it was when the delivered batch was made."""
     counter = Counter()
-    pipeline = pipeline_def(lambda: fn.python_function(read_numbers(count=100), function=counter), batch_size=2,
-                            num_threads=2, prefetch_queue_depth=5, enable_checkpointing=True)()
+    pipeline = pipeline_def(
+        lambda: fn.python_function(read_numbers(count=100), function=counter),
+        batch_size=2,
+        num_threads=2,
+        prefetch_queue_depth=5,
+        enable_checkpointing=True,
+    )()
     for number, _ in zip(range(1, 4), pipeline.epoch()):
         state = pipeline.state_dict()["states"]["python_function_0"]
         assert state["dict"]["calls"] == 2 * number
@@ -144,7 +153,9 @@ def test_seek_goes_to_any_batch_of_any_epoch():
 
 def test_seek_moves_sources_that_are_told_the_batch():
     """A callable that takes the iteration needs no walking."""
-    make = pipeline_def(lambda: fn.external_source(lambda iteration: np.full((2, 1), iteration)), batch_size=2, num_threads=1)
+    make = pipeline_def(
+        lambda: fn.external_source(lambda iteration: np.full((2, 1), iteration)), batch_size=2, num_threads=1
+    )
     pipeline = make()
     pipeline.run()
     pipeline.reset()
@@ -157,7 +168,10 @@ def test_seek_moves_sources_that_are_told_the_batch():
     [
         (lambda: fn.external_source([np.zeros((2, 1))]), "gives its batches one after another"),
         (lambda: fn.external_source(lambda: np.zeros((2, 1))), "gives its batches one after another"),
-        (lambda: fn.python_function(fn.random.uniform(), function=Counter()), "seek.. cannot tell the state that Counter"),
+        (
+            lambda: fn.python_function(fn.random.uniform(), function=Counter()),
+            "seek.. cannot tell the state that Counter",
+        ),
     ],
 )
 def test_seek_refuses_parts_with_a_state(make, message):
@@ -192,7 +206,9 @@ def test_what_cannot_be_saved_is_said_at_build(make, message):
 def test_objects_with_a_state_need_enable_checkpointing():
     """state_dict() works without it for everything else; get_state() is not called behind the user's back."""
     assert numbers(batch_size=2).state_dict()["iteration"] == 0
-    pipeline = pipeline_def(lambda: fn.python_function(fn.random.uniform(), function=Counter()), batch_size=2, num_threads=1)()
+    pipeline = pipeline_def(
+        lambda: fn.python_function(fn.random.uniform(), function=Counter()), batch_size=2, num_threads=1
+    )()
     with pytest.raises(InvalidState, match="build with enable_checkpointing=True"):
         pipeline.state_dict()
     with pytest.raises(RuntimeError, match="checkpointing is off"):
@@ -201,12 +217,17 @@ def test_objects_with_a_state_need_enable_checkpointing():
 
 def test_a_state_that_json_cannot_hold_is_named():
     """An object in get_state() fails the batch it belongs to, with what would be possible."""
+
     class Odd(Counter):
         def get_state(self):
             return {"lock": object()}
 
-    pipeline = pipeline_def(lambda: fn.python_function(fn.random.uniform(), function=Odd()), batch_size=2, num_threads=1,
-                            enable_checkpointing=True)()
+    pipeline = pipeline_def(
+        lambda: fn.python_function(fn.random.uniform(), function=Odd()),
+        batch_size=2,
+        num_threads=1,
+        enable_checkpointing=True,
+    )()
     with pytest.raises(TypeError, match=r"the state that get_state\(\) of 'python_function_0' returned"):
         pipeline.build()
 
@@ -238,7 +259,11 @@ def foreign():
         (lambda: saved().replace('"iteration": 1', '"iteration": 2'), ValueError, "damaged: its checksum"),
         (lambda: saved(kind=None, format=1), ValueError, "format 1, of an older version"),
         (lambda: foreign().serialize(), ValueError, r"a serialized pipeline: use Pipeline.deserialize\(\)"),
-        (lambda: saved(format=3, pipeflow="9.0"), ValueError, "format 3 .made by pipeflow 9.0.; this version reads format 2"),
+        (
+            lambda: saved(format=3, pipeflow="9.0"),
+            ValueError,
+            "format 3 .made by pipeflow 9.0.; this version reads format 2",
+        ),
         (lambda: saved(position=-4), ValueError, "damaged: position is -4"),
         (lambda: saved(states=None), ValueError, "damaged: states is None"),
         (lambda: saved(states={}), InvalidState, r"no state for \['numbers'\]"),
@@ -270,7 +295,8 @@ DAMAGES = ("missing", None, "x", -1, 10**30, [], {}, 1.5, True)
 
 
 @pytest.mark.parametrize(
-    "case", ["shuffled", "contiguous_shard", "told_which_batch", "a_list_of_samples", "an_iterable", "function_with_failures"]
+    "case",
+    ["shuffled", "contiguous_shard", "told_which_batch", "a_list_of_samples", "an_iterable", "function_with_failures"],
 )
 def test_every_value_of_a_state_may_be_damaged(case):
     """What is taken up works; what is not is an error in words, and the pipeline goes on where it was."""
@@ -305,12 +331,18 @@ def test_every_value_of_a_state_may_be_damaged(case):
 
 def test_an_error_of_the_users_set_state_is_the_users():
     """It keeps its type, and the pipeline stays where it was."""
+
     class Fussy(Counter):
         def set_state(self, state):
             raise KeyError("colour")
 
-    pipeline = pipeline_def(lambda: fn.python_function(read_numbers(count=9), function=Fussy()), batch_size=2, num_threads=1,
-                            seed=1, enable_checkpointing=True)()
+    pipeline = pipeline_def(
+        lambda: fn.python_function(read_numbers(count=9), function=Fussy()),
+        batch_size=2,
+        num_threads=1,
+        seed=1,
+        enable_checkpointing=True,
+    )()
     state = pipeline.state_dict()
     with pytest.raises(KeyError, match="colour"):
         pipeline.load_state_dict(state)
@@ -318,8 +350,9 @@ def test_an_error_of_the_users_set_state_is_the_users():
 
 def test_a_checkpoint_of_another_pipeline_says_what_differs():
     """Missing and added operators are named; so is another size of the data set."""
-    other = pipeline_def(lambda: fn.random.coin_flip() + read_numbers(count=10, name="numbers"), batch_size=2, seed=5,
-                         num_threads=1)
+    other = pipeline_def(
+        lambda: fn.random.coin_flip() + read_numbers(count=10, name="numbers"), batch_size=2, seed=5, num_threads=1
+    )
     with pytest.raises(InvalidState, match=r"it has \['random.uniform_0'\] operators that this one lacks and lacks \["):
         other(checkpoint=saved()).build()
     with pytest.raises(ValueError, match="size was 10, is 11"):
@@ -328,12 +361,18 @@ def test_a_checkpoint_of_another_pipeline_says_what_differs():
 
 def test_a_function_that_had_no_state_before_is_named():
     """A checkpoint without the state of a function that now has one does not fit."""
+
     def plain():
         return fn.python_function(fn.random.uniform(), function=lambda x: x)
 
     state = pipeline_def(plain, batch_size=2, seed=1, num_threads=1)().state_dict()
-    stateful = pipeline_def(lambda: fn.python_function(fn.random.uniform(), function=Counter()), batch_size=2, seed=1,
-                            num_threads=1, enable_checkpointing=True)()
+    stateful = pipeline_def(
+        lambda: fn.python_function(fn.random.uniform(), function=Counter()),
+        batch_size=2,
+        seed=1,
+        num_threads=1,
+        enable_checkpointing=True,
+    )()
     with pytest.raises(InvalidState, match="no state for 'python_function_0'"):
         stateful.load_state_dict(state)
 
@@ -347,8 +386,11 @@ def test_another_version_or_machine_is_a_warning(field):
 
 def test_the_seed_of_a_checkpoint_is_taken_where_none_is_given():
     """A pipeline without a seed of its own continues with the saved one."""
+
     def make(**options):
-        return pipeline_def(lambda: fn.random.uniform(), batch_size=2, num_threads=1, enable_checkpointing=True)(**options)
+        return pipeline_def(lambda: fn.random.uniform(), batch_size=2, num_threads=1, enable_checkpointing=True)(
+            **options
+        )
 
     first = make()
     first.run()
@@ -358,6 +400,7 @@ def test_the_seed_of_a_checkpoint_is_taken_where_none_is_given():
 
 def test_large_graphs_keep_small_checkpoints():
     """Three hundred operators still fit in 2 kB, and a difference is still found."""
+
     def define(count):
         value = fn.random.uniform()
         for _ in range(count):
@@ -373,6 +416,7 @@ def test_large_graphs_keep_small_checkpoints():
 
 def test_many_readers_and_sources_keep_small_checkpoints():
     """The names of a hundred operators give way to the states of eight readers and four sources."""
+
     def define():
         readers = [read_numbers(count=9, random_shuffle=True) for _ in range(8)]
         lists = [fn.external_source([np.zeros((2, 1))] * 5) for _ in range(4)]

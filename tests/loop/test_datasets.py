@@ -46,7 +46,9 @@ def test_a_map_style_data_set_becomes_a_pipeline():
     assert len(pipeline) == 3
     orders = []
     for _ in range(2):
-        rows = [(int(x[0]), int(y)) for batch in pipeline.epoch() for x, y in zip(batch[0].samples(), batch[1].samples())]
+        rows = [
+            (int(x[0]), int(y)) for batch in pipeline.epoch() for x, y in zip(batch[0].samples(), batch[1].samples())
+        ]
         assert sorted(rows) == [(number, number**2) for number in range(10)]
         orders.append(rows)
     assert orders[0] != orders[1]
@@ -73,7 +75,9 @@ def test_an_iterable_data_set_is_read_anew_each_epoch():
 
 def test_checkpoints_and_shards_work_as_for_any_reader():
     """Two shards together give all, and a state continues."""
-    make = lambda rank: pipeflow.from_torch_dataset(Squares(11), 2, True, shard_id=rank, num_shards=2, num_threads=1, seed=1)
+    make = lambda rank: pipeflow.from_torch_dataset(
+        Squares(11), 2, True, shard_id=rank, num_shards=2, num_threads=1, seed=1
+    )
     seen = []
     for rank in range(2):
         pipeline = make(rank)
@@ -113,6 +117,7 @@ def test_what_is_no_data_set_is_refused(dataset, options, kind, message):
 )
 def test_items_that_do_not_fit_are_named(dataset, options, kind, message):
     """Wrong items say their number and what they are."""
+
     def define():
         read = fn.readers.dataset(dataset=dataset, **options)
         return tuple(read) if isinstance(read, (list, tuple)) else read

@@ -34,6 +34,7 @@ def plain(batch):
 @pytest.mark.parametrize("order", ORDERS)
 def test_epochs_of_a_reader_equal_the_compiled_ones(order, policy):
     """Whole epochs, one left by `break`, masks and lengths, and run() after reset() are those of the compiled pipeline."""
+
     def define():
         return read_numbers(14, name="r", **order), fn.random.uniform()
 
@@ -53,6 +54,7 @@ def test_epochs_of_a_reader_equal_the_compiled_ones(order, policy):
 
 def test_a_source_before_the_reader_is_no_problem_where_batches_are_full():
     """The sources are asked in the order of the definition's lines."""
+
     def define():
         return fn.external_source(lambda info: np.array(info.idx_in_epoch), batch=False), read_numbers(12)
 
@@ -62,6 +64,7 @@ def test_a_source_before_the_reader_is_no_problem_where_batches_are_full():
 
 def test_epochs_of_a_list_and_of_a_source_that_stops():
     """A list begins again with each loop; StopIteration ends the epoch, and the length is known where a list is read."""
+
     def listed():
         return fn.external_source([np.full((4, 1), number) for number in range(3)])
 
@@ -90,12 +93,15 @@ def test_the_definition_runs_once_for_each_batch():
 
 def test_adapters_take_debug_pipelines():
     """The adapters' iterator with a reader's name, its length, its policy and its mask."""
+
     def define():
         return read_numbers(10, name="r", random_shuffle=True)
 
     found = []
     for pipeline in both(define):
-        iterator = GenericIterator(pipeline, ["x"], reader_name="r", last_batch_policy=LastBatchPolicy.PARTIAL, mask="ok")
+        iterator = GenericIterator(
+            pipeline, ["x"], reader_name="r", last_batch_policy=LastBatchPolicy.PARTIAL, mask="ok"
+        )
         length = len(iterator)
         rows = [(batch[0]["x"].tolist(), batch[0]["ok"].tolist()) for _ in range(2) for batch in iterator]
         found.append((length, rows))
@@ -106,6 +112,7 @@ def test_adapters_take_debug_pipelines():
 
 def test_an_error_consumes_its_batch():
     """The failed batch counts, the next one follows, and a reader that the definition did not come to keeps step."""
+
     def define():
         number = read_numbers(12, name="a")
         checked = fn.python_function(number, function=lambda x: 12 // (5 - int(x)) * 0 + x)
@@ -140,10 +147,15 @@ def test_two_loops_are_refused_and_progress_knows_no_operators(monkeypatch):
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda pipe: pipe.plan, lambda pipe: pipe.checkpoint(), lambda pipe: pipe.state_dict(), lambda pipe: pipe.seek(1),
-        lambda pipe: pipe.schedule_run(), lambda pipe: pipe.executor_statistics(), lambda pipe: pipe.load_state_dict({}),
+        lambda pipe: pipe.plan,
+        lambda pipe: pipe.checkpoint(),
+        lambda pipe: pipe.state_dict(),
+        lambda pipe: pipe.seek(1),
+        lambda pipe: pipe.schedule_run(),
+        lambda pipe: pipe.executor_statistics(),
+        lambda pipe: pipe.load_state_dict({}),
     ],
-)  # fmt: skip
+)
 def test_what_needs_a_plan_says_so(ask):
     """Plans, schedules and checkpoints belong to compiled pipelines."""
     pipeline = both(lambda: read_numbers(10), enable_checkpointing=True)[1]

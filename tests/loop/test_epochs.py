@@ -96,6 +96,7 @@ def epoch_firsts(pipeline):
 
 def test_a_list_of_samples_counts_batches():
     """With batch=False the length is in batches, rounded up."""
+
     @pipeline_def(batch_size=4, num_threads=1)
     def samples():
         return fn.external_source([np.full(2, number) for number in range(10)], batch=False)
@@ -108,6 +109,7 @@ def test_a_list_of_samples_counts_batches():
 
 def test_an_external_source_beside_a_reader_gives_as_many_samples():
     """In the reader's short last batch a source of samples is asked for as many."""
+
     @pipeline_def(batch_size=4, num_threads=2)
     def both():
         extra = fn.external_source(lambda sample: np.array(sample.idx_in_epoch), batch=False)
@@ -155,6 +157,7 @@ def test_run_inside_a_loop_is_refused():
 
 def test_an_error_in_the_last_batch_still_ends_the_epoch():
     """The failed batch counts; the loop after it is the next epoch."""
+
     @pipeline_def(batch_size=4, num_threads=1)
     def failing():
         number = read_numbers(count=6)
@@ -206,6 +209,7 @@ def test_wrong_policy_is_an_error():
 
 def test_readers_that_end_at_different_samples_must_run_on():
     """Two readers of different sizes have no common last batch; "fill" is possible and the named one counts."""
+
     @pipeline_def(batch_size=4, num_threads=1)
     def two():
         return read_numbers(count=10, name="a"), read_numbers(count=7, name="b")
@@ -278,8 +282,9 @@ TABLE = [
 @pytest.mark.parametrize("prepare", [False, True])
 def test_last_batches_of_a_reader(policy, padded, last, following, prepare):
     """The six rows of the policy table, and a length that is right in each epoch."""
-    pipeline = pipeline_def(lambda: read_numbers(count=7, pad_last_batch=padded, name="r") + 1, batch_size=2,
-                            num_threads=2)()
+    pipeline = pipeline_def(
+        lambda: read_numbers(count=7, pad_last_batch=padded, name="r") + 1, batch_size=2, num_threads=2
+    )()
     iterator = GenericIterator(pipeline, ["x"], reader_name="r", last_batch_policy=policy, prepare_first_batch=prepare)
     length = len(iterator)
     first = given(iterator)
@@ -290,6 +295,7 @@ def test_last_batches_of_a_reader(policy, padded, last, following, prepare):
 
 def test_size_counts_samples_and_cuts_the_last_batch():
     """With size= the pipeline runs on and batches are counted, as in DALI."""
+
     def make(**options):
         pipeline = pipeline_def(lambda: read_numbers(count=7, name="r"), batch_size=2, num_threads=1)()
         return GenericIterator(pipeline, ["x"], size=7, **options)
@@ -324,6 +330,7 @@ def test_a_counted_epoch_may_be_smaller_than_a_batch():
 @pytest.mark.parametrize(("padded", "following"), [(True, [0, 1]), (False, [1, 2])])
 def test_what_drop_leaves_of_a_counted_epoch_is_not_in_the_next_one(padded, following):
     """With size= and DROP the batch that is not full is passed over, as in DALI; also when it is taken up from a state."""
+
     def make():
         define = lambda: read_numbers(count=7, pad_last_batch=padded, name="r")
         pipeline = pipeline_def(define, batch_size=2, num_threads=1, seed=1)()
@@ -372,6 +379,7 @@ def test_several_pipelines_give_a_list_and_keep_step():
 
 def test_containers_and_aliases():
     """dict, tuple and namedtuple outputs; DALI's name is the same class."""
+
     def make(container):
         return next(GenericIterator(listed(), ["x"], container=container))[0]
 
@@ -391,9 +399,14 @@ def test_a_source_that_stops_ends_the_epoch():
 
 def test_ragged_batches_in_a_dense_iterator_name_shapes_and_samples():
     """The error names the output, the shapes and a sample of each, and says what to do."""
-    ragged = pipeline_def(lambda: fn.external_source([[np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((4, 3))]]), batch_size=3,
-                          num_threads=1)
-    with pytest.raises(RaggedBatch, match=r"output 'boxes'.*sample 0 is \(2, 3\), sample 2 is \(4, 3\).*fn\.pad.*RaggedIterator"):
+    ragged = pipeline_def(
+        lambda: fn.external_source([[np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((4, 3))]]),
+        batch_size=3,
+        num_threads=1,
+    )
+    with pytest.raises(
+        RaggedBatch, match=r"output 'boxes'.*sample 0 is \(2, 3\), sample 2 is \(4, 3\).*fn\.pad.*RaggedIterator"
+    ):
         next(GenericIterator(ragged(), ["boxes"]))
     assert [len(x) for x in next(RaggedIterator(ragged(), ["boxes"]))[0]["boxes"]] == [2, 2, 4]
 
@@ -455,6 +468,7 @@ def test_fill_last_batch_is_deprecated():
 
 def test_samples_that_are_skipped_leave_the_mask_in_step():
     """With on_error="skip" a batch is shorter; what remains, its mask and the epoch's end fit together."""
+
     def define():
         number = read_numbers(10, name="numbers")
         return fn.python_function(number, function=lambda x: np.array(10 // (int(x) - 5)), on_error="skip"), number

@@ -30,7 +30,8 @@ def test_alone_is_one_shard():
 
 
 @pytest.mark.parametrize(
-    "names", [("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")]
+    "names",
+    [("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")],
 )
 def test_launchers_are_understood(names, monkeypatch):
     """torchrun, Slurm and Open MPI tell rank and number in variables of their own."""

@@ -49,7 +49,11 @@ def compiler():
 @pytest.fixture(scope="session", autouse=True)
 def compilations(request):
     """Futures of what NVRTC makes of each file for each architecture, in a thread beside the host tests."""
-    cases = [item.callspec.params for item in request.session.items if item.path == HERE / COMPILE and hasattr(item, "callspec")]
+    cases = [
+        item.callspec.params
+        for item in request.session.items
+        if item.path == HERE / COMPILE and hasattr(item, "callspec")
+    ]
     keys = [(case["file"], case["architecture"]) for case in cases]
     executor = ThreadPoolExecutor(1)
     yield {
@@ -76,7 +80,19 @@ def sanitized(request, compiler):
     }
     # how rows are checked is tested in this process, which checks them
     files = sorted(str(path) for path in HERE.glob("test_host_*.py") if path.name != "test_host_machinery.py")
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "nvrtc", "--timeout=300", "-p", "no:cacheprovider", *files]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-m",
+        "nvrtc",
+        "--timeout=300",
+        "-p",
+        "no:cacheprovider",
+        *files,
+    ]
     process = subprocess.Popen(
         command, cwd=HERE.parents[1], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )

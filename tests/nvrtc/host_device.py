@@ -19,10 +19,17 @@ HERE = Path(__file__).parent
 FLAGS = ["-O2", "-std=c++17", "-shared", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing", "-Wall"]
 FLAGS += ["-Wno-unused-function", "-Wno-unknown-pragmas"]
 # A device stops at an address that is not a multiple of the type's size; a CPU would go on.
-SANITIZED = [
-    "-fsanitize=address,alignment,float-cast-overflow", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g1",
-    "-O1",  # twice as fast to build
-] if os.environ.get("PIPEFLOW_SANITIZE") else []  # fmt: skip
+SANITIZED = (
+    [
+        "-fsanitize=address,alignment,float-cast-overflow",
+        "-fno-sanitize-recover=all",
+        "-fno-omit-frame-pointer",
+        "-g1",
+        "-O1",  # twice as fast to build
+    ]
+    if os.environ.get("PIPEFLOW_SANITIZE")
+    else []
+)
 LAUNCHED: set[str] = set()  # every instance that ran in this process
 
 
@@ -41,7 +48,9 @@ def library(file: str) -> ctypes.CDLL:
     lines.insert(1, "template <class R> R row_of(void (*)(const R*, const int*, int));")
     text = "\n".join(lines) + "\n"
     sources = sorted([*gpu.FOLDER.glob("*.cu*"), *HERE.glob("*.h")])
-    digest = hashlib.sha256("".join([text, *FLAGS, *SANITIZED, *[path.read_text() for path in sources]]).encode()).hexdigest()
+    digest = hashlib.sha256(
+        "".join([text, *FLAGS, *SANITIZED, *[path.read_text() for path in sources]]).encode()
+    ).hexdigest()
     folder = Path(tempfile.gettempdir()) / f"pipeflow-host-kernels-{os.getuid()}"
     folder.mkdir(exist_ok=True)
     built = folder / f"{Path(file).stem}-{digest[:16]}.so"
@@ -64,7 +73,9 @@ def field_checks(struct: str, layout: np.dtype) -> list[str]:
     checks = [f'static_assert(sizeof({struct}) == {layout.itemsize}, "the size of the row differs");']
     for field, (inner, offset) in ((field, layout.fields[field][:2]) for field in layout.names):
         element, _ = inner.subdtype or (inner, ())
-        kind = "std::is_floating_point_v<E>" if element.kind == "f" else "(std::is_integral_v<E> || std::is_pointer_v<E>)"
+        kind = (
+            "std::is_floating_point_v<E>" if element.kind == "f" else "(std::is_integral_v<E> || std::is_pointer_v<E>)"
+        )
         kind = "std::is_class_v<E>" if element.names else kind
         checks += [
             f'static_assert(offsetof({struct}, {field}) == {offset}, "{field} lies elsewhere");',
@@ -86,11 +97,17 @@ def check_rows(kernel: str, layout: np.dtype) -> None:
     checks = field_checks("Row", layout)
     text = "\n".join(
         [
-            '#include "cuda_on_host.h"', "#include <cstddef>", "#include <type_traits>", f'#include "{file}"',
+            '#include "cuda_on_host.h"',
+            "#include <cstddef>",
+            "#include <type_traits>",
+            f'#include "{file}"',
             "template <class R> R row_of(void (*)(const R*, const int*, int));",
-            f"using Row = decltype(row_of({name}));", "void check() {", *checks, "}",
+            f"using Row = decltype(row_of({name}));",
+            "void check() {",
+            *checks,
+            "}",
         ]
-    )  # fmt: skip
+    )
     command = ["g++", *FLAGS, "-fsyntax-only", "-w", f"-I{HERE}", f"-I{gpu.FOLDER}", "-x", "c++", "-"]
     done = subprocess.run(command, input=text, capture_output=True, text=True)
     assert done.returncode == 0, f"{kernel}: the rows are not those of the kernel:\n{done.stderr}"
@@ -103,7 +120,9 @@ def launch_on_host(kernel: str, grid: int, threads: int, rows: int, first: int, 
     assert name in gpu.INSTANCES[file], f"{kernel} is not listed in pipeflow/kernels/gpu/__init__.py"
     LAUNCHED.add(kernel)
     function = getattr(library(file), f"launch_{gpu.INSTANCES[file].index(name)}")
-    function(ctypes.c_uint(grid), ctypes.c_uint(threads), ctypes.c_void_p(rows), ctypes.c_void_p(first), ctypes.c_int(count))
+    function(
+        ctypes.c_uint(grid), ctypes.c_uint(threads), ctypes.c_void_p(rows), ctypes.c_void_p(first), ctypes.c_int(count)
+    )
 
 
 class HostMemory:
@@ -166,7 +185,10 @@ class GpuMemory:
 
     def upload(self, array: np.ndarray) -> int:
         with self.runtime.active():
-            memory, bytes_ = self.runtime.allocate(max(array.nbytes, 1)), np.array(array, order="C").reshape(-1).view(np.uint8)
+            memory, bytes_ = (
+                self.runtime.allocate(max(array.nbytes, 1)),
+                np.array(array, order="C").reshape(-1).view(np.uint8),
+            )
             self.runtime.upload(self.runtime.computing, memory.address, bytes_)
             self.runtime.drain(self.runtime.computing)
         self.kept.append(memory)
@@ -214,8 +236,10 @@ def on_host(call: declare.Call) -> tuple[list[list[np.ndarray]], tuple[str, ...]
     memory = GpuMemory() if ON_GPU else HostMemory()
     batches = [x for x in (*call.inputs, *call.nodes.values()) if isinstance(x, (TensorListCPU, list))]
     size = len(batches[0]) if batches else 1
-    inputs = [TensorListCPU(x if isinstance(x, list) else [x] * size) if not isinstance(x, TensorListCPU) else x
-              for x in call.inputs]  # fmt: skip
+    inputs = [
+        TensorListCPU(x if isinstance(x, list) else [x] * size) if not isinstance(x, TensorListCPU) else x
+        for x in call.inputs
+    ]
     keys = seeds.sample_keys(call.key or 0, np.arange(size)).tolist()
     arrays = [[np.asarray(x) for x in batch.samples()] for batch in inputs]
     nodes = {name: batch.samples() for name, batch in call.nodes.items()}

@@ -35,11 +35,17 @@ def test_what_is_used_exists(name):
 @pytest.mark.parametrize(
     ("owner", "name"),
     [
-        (cupy.cuda.Event, "record"), (cupy.cuda.Event, "synchronize"), (cupy.cuda.Event, "done"),
-        (cupy.cuda.Stream, "wait_event"), (cupy.cuda.Stream, "synchronize"), (cupy.cuda.Stream, "null"),
-        (cupy.cuda.Stream, "ptds"), (cupy.RawModule, "get_function"), (cupy.ndarray, "__dlpack__"),
+        (cupy.cuda.Event, "record"),
+        (cupy.cuda.Event, "synchronize"),
+        (cupy.cuda.Event, "done"),
+        (cupy.cuda.Stream, "wait_event"),
+        (cupy.cuda.Stream, "synchronize"),
+        (cupy.cuda.Stream, "null"),
+        (cupy.cuda.Stream, "ptds"),
+        (cupy.RawModule, "get_function"),
+        (cupy.ndarray, "__dlpack__"),
     ],
-)  # fmt: skip
+)
 def test_methods_exist(owner, name):
     """And so do the methods of its objects."""
     assert hasattr(owner, name)

@@ -43,7 +43,14 @@ def test_nonsilent_region(dtype):
     rng = np.random.default_rng(2)
     scale = 1 if np.dtype(dtype).kind == "f" else 100
     data = []
-    for length, begin, end in ((9000, 2000, 6100), (50, 10, 11), (1, 0, 1), (3000, 0, 3000), (0, 0, 0), (500, 500, 500)):
+    for length, begin, end in (
+        (9000, 2000, 6100),
+        (50, 10, 11),
+        (1, 0, 1),
+        (3000, 0, 3000),
+        (0, 0, 0),
+        (500, 500, 500),
+    ):
         sound = np.zeros(length)
         sound[begin:end] = scale * (0.3 + rng.uniform(0, 1, end - begin))
         data.append(sound.astype(dtype))
@@ -67,14 +74,17 @@ def test_one_channel_is_wanted():
         on_host(call_of(lambda: fn.spectrogram([np.zeros((3, 2), np.float32)])))
 
 
-@pytest.mark.parametrize("ratio", [(16000, 8000), (8000, 16000), (22050, 16000), (16000, 16000.7), (3, 7.123), (48000, 440)])
+@pytest.mark.parametrize(
+    "ratio", [(16000, 8000), (8000, 16000), (22050, 16000), (16000, 16000.7), (3, 7.123), (48000, 440)]
+)
 @pytest.mark.parametrize("quality", [0.0, 50.0, 100.0])
 def test_resampling(ratio, quality):
     """Exact ratios and blended phases, up and down, of all qualities."""
     rates = {"in_rate": ratio[0], "out_rate": ratio[1]}
     for antialias in (True, False):
         assert_same(
-            lambda antialias=antialias: fn.audio_resample(signals(), **rates, quality=quality, antialias=antialias), atol=2e-6
+            lambda antialias=antialias: fn.audio_resample(signals(), **rates, quality=quality, antialias=antialias),
+            atol=2e-6,
         )
 
 
@@ -103,11 +113,16 @@ def test_spectrogram(layout, power, dtype):
 @pytest.mark.parametrize(
     "options",
     [
-        {"nfft": 100, "window_length": 64}, {"nfft": 35, "window_length": 35, "window_step": 3}, {"reflect_padding": False},
-        {"center_windows": False, "window_length": 16, "window_step": 16}, {"window_length": 3, "window_fn": [1.0, 2.0, 3.0]},
-        {"nfft": 1024, "window_length": 1000, "window_step": 1000}, {"window_length": 1},
-    ], ids=str,
-)  # fmt: skip
+        {"nfft": 100, "window_length": 64},
+        {"nfft": 35, "window_length": 35, "window_step": 3},
+        {"reflect_padding": False},
+        {"center_windows": False, "window_length": 16, "window_step": 16},
+        {"window_length": 3, "window_fn": [1.0, 2.0, 3.0]},
+        {"nfft": 1024, "window_length": 1000, "window_step": 1000},
+        {"window_length": 1},
+    ],
+    ids=str,
+)
 def test_windows_of_spectrograms(options):
     """Sizes of the transform, paddings and windows."""
     data = signals(lengths=[16, 900, 5003] if options.get("center_windows") is False else LENGTHS)
@@ -147,7 +162,9 @@ def test_to_decibels(dtype, reference):
     data[0][0, :5] = [0, -1, np.nan, 1e-6, 1e-4]
     data[1][:] = 0
     assert_same(lambda: fn.to_decibels(data, reference=reference), atol=3e-5, rtol=1e-5)
-    assert_same(lambda: fn.to_decibels(data, multiplier=20.0, cutoff_db=-30.0, reference=reference), atol=3e-5, rtol=1e-5)
+    assert_same(
+        lambda: fn.to_decibels(data, multiplier=20.0, cutoff_db=-30.0, reference=reference), atol=3e-5, rtol=1e-5
+    )
     data[2][0, 0] = np.inf
     if reference:
         assert_same(lambda: fn.to_decibels(data, reference=reference), atol=3e-5, rtol=1e-5)

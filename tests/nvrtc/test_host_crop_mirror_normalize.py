@@ -28,7 +28,9 @@ def test_bytes_of_three_channels(dtype, layout, mirror):
     options = {**NUMBERS, "output_layout": layout, "mirror": mirror, "dtype": dtype}
     exact = {} if dtype in (types.FLOAT, types.FLOAT16, types.UINT8, types.INT8) else tolerance(dtype)
     for width in (8, 7, 6, 5, 1):
-        assert_same(lambda width=width: fn.crop_mirror_normalize(images(sizes=SIZES), crop=(8, width), **options), **exact)
+        assert_same(
+            lambda width=width: fn.crop_mirror_normalize(images(sizes=SIZES), crop=(8, width), **options), **exact
+        )
     assert_same(lambda: fn.crop_mirror_normalize(images(), **options), **exact)
 
 
@@ -88,8 +90,9 @@ def test_sequences_and_volumes():
 def test_wrong_numbers_are_refused():
     """The errors are those of the CPU."""
     for options, message in (
-        ({"crop": (90, 5)}, "Slice can't be placed"), ({"mean": [1.0, 2.0]}, "mean has 2 values for 3 channels"),
+        ({"crop": (90, 5)}, "Slice can't be placed"),
+        ({"mean": [1.0, 2.0]}, "mean has 2 values for 3 channels"),
         ({"std": 0.0}, "std must not be 0"),
-    ):  # fmt: skip
+    ):
         with pytest.raises((ValueError, RuntimeError), match=message):
             on_host(call_of(lambda options=options: fn.crop_mirror_normalize(images(), **options)))

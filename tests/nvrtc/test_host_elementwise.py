@@ -1,6 +1,5 @@
 """Casts, arithmetic and mathematical functions on the GPU give on the host what the CPU gives."""
 
-
 import numpy as np
 import pytest
 from host_device import assert_same, call_of, on_host
@@ -42,7 +41,9 @@ def test_cast(source, target):
 @pytest.mark.parametrize("target", [np.uint8, np.int8, np.uint16, np.int32, np.uint32, np.int64, np.uint64])
 def test_cast_of_halves_and_of_what_does_not_fit(source, target):
     """Exact halves of both signs, infinities, and numbers beyond the range."""
-    values = np.concatenate([np.arange(-300, 300) + 0.5, [np.inf, -np.inf, 6e4, -6e4, 1025, 1027], np.linspace(-3, 3, 100)])
+    values = np.concatenate(
+        [np.arange(-300, 300) + 0.5, [np.inf, -np.inf, 6e4, -6e4, 1025, 1027], np.linspace(-3, 3, 100)]
+    )
     if source.itemsize > 2:
         values = np.concatenate([values, [1e20, -1e20, 2.0**31, 2.0**63, 2.0**64, -(2.0**63), 4294967040.0]])
     assert_same(lambda: fn.cast([values.astype(source)], dtype=target))
@@ -109,7 +110,6 @@ def test_integer_division_and_powers(name, dtype):
 
 def test_integer_division_by_zero_gives_0():
     """The CPU refuses it; a kernel cannot."""
-
 
     zeros = np.zeros(3, np.int32)
     for name in ("fdiv", "mod"):
@@ -201,7 +201,9 @@ def test_what_was_planned_for_equal_shapes_is_planned_once(monkeypatch):
     asked = []
     infer = op.infer_hook
     monkeypatch.setattr(op, "infer_hook", lambda specs, args: asked.append(specs) or infer(specs, args))
-    call = call_of(lambda: fn.reductions.mean([numbers(np.dtype(np.uint8), (5, 6 + n % 2), n) for n in range(8)], axes=0))
+    call = call_of(
+        lambda: fn.reductions.mean([numbers(np.dtype(np.uint8), (5, 6 + n % 2), n) for n in range(8)], axes=0)
+    )
     asked.clear()
     (found,), _ = on_host(call)
     assert len(asked) == 2

@@ -41,7 +41,21 @@ def test_dividers_divide():
     """Multiplier and shift give the quotient of every number below 2**31."""
     rng = np.random.default_rng(0)
     numbers = np.concatenate([rng.integers(0, 1 << 31, 1000), [0, 1, (1 << 31) - 1]]).astype(np.uint64)
-    for extent in [1, 2, 3, 5, 7, 224, 255, 256, 257, 641, 65535, (1 << 31) - 1, *rng.integers(1, 1 << 31, 50).tolist()]:
+    for extent in [
+        1,
+        2,
+        3,
+        5,
+        7,
+        224,
+        255,
+        256,
+        257,
+        641,
+        65535,
+        (1 << 31) - 1,
+        *rng.integers(1, 1 << 31, 50).tolist(),
+    ]:
         multiplier, shift = divider(extent)
         exact = numbers // np.uint64(extent)
         found = (((numbers * np.uint64(multiplier)) >> np.uint64(32)) + numbers) >> np.uint64(shift)
@@ -86,7 +100,11 @@ def test_runs_of_bytes_from_every_place_to_every_place(run):
     for start in range(0, 20, 3):
         for goal in range(17):
             place, target = memory.upload(source[: start + run]), memory.scratch(140)
-            move(DeviceCall(None, [], memory), [Box(place + start, target + goal, (run,), (1,), (1,), place + start + run)], 1)
+            move(
+                DeviceCall(None, [], memory),
+                [Box(place + start, target + goal, (run,), (1,), (1,), place + start + run)],
+                1,
+            )
             found = memory.blocks[target]
             np.testing.assert_array_equal(found[goal : goal + run], source[start : start + run])
             assert (np.delete(found, np.s_[goal : goal + run]) == 0xA5).all()
@@ -190,7 +208,11 @@ def test_pad_by_the_samples_own_arguments():
 def test_erase(dtype):
     """Several rectangles, some of them partly or wholly outside; one value or one a channel."""
     batch = TensorListCPU(images(dtype), "HWC")
-    options = {"anchor": (0.0, 1.0, 20.0, -3.0, 90.0, 0.0), "shape": (3.0, 4.0, 30.0, 9.0, 5.0, 5.0), "axis_names": "HW"}
+    options = {
+        "anchor": (0.0, 1.0, 20.0, -3.0, 90.0, 0.0),
+        "shape": (3.0, 4.0, 30.0, 9.0, 5.0, 5.0),
+        "axis_names": "HW",
+    }
     assert_same(lambda: fn.erase(batch, **options, fill_value=(1, 0, 1)))
     assert_same(lambda: fn.erase(batch, **options, fill_value=1))
 

@@ -50,7 +50,9 @@ def test_axes(axes, keep):
         assert_same(lambda data=data: fn.reductions.mean(data, axes=axes, keep_dims=keep), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("shape", [(40000,), (17000, 3), (3, 20000), (70, 300), (70, 3, 290), (4, 17000, 2), (2, 70, 1)])
+@pytest.mark.parametrize(
+    "shape", [(40000,), (17000, 3), (3, 20000), (70, 300), (70, 3, 290), (4, 17000, 2), (2, 70, 1)]
+)
 def test_long_ones_are_cut_into_chunks(shape):
     """Several blocks a result, rows at odd addresses, many columns, several outer axes."""
     data = np.random.default_rng(3).integers(-1000, 1000, shape)

@@ -11,9 +11,13 @@ from pipeflow.tensors import TensorListCPU
 
 SIZES = [(40, 70), (1, 1), (33, 2), (64, 65)]
 KINDS = [
-    types.INTERP_NN, types.INTERP_LINEAR, types.INTERP_CUBIC, types.INTERP_LANCZOS3, types.INTERP_TRIANGULAR,
+    types.INTERP_NN,
+    types.INTERP_LINEAR,
+    types.INTERP_CUBIC,
+    types.INTERP_LANCZOS3,
+    types.INTERP_TRIANGULAR,
     types.INTERP_GAUSSIAN,
-]  # fmt: skip
+]
 
 
 def close(dtype):
@@ -38,7 +42,9 @@ def test_every_filter(kind, antialias, planar):
     for dtype in (np.uint8, np.float32):
         for size in ((12, 90), (50, 1), (3, 3)):
             options = {"size": size, "interp_type": kind, "antialias": antialias}
-            assert_same(lambda dtype=dtype, options=options: fn.resize(batch(dtype, 3, planar), **options), **close(dtype))
+            assert_same(
+                lambda dtype=dtype, options=options: fn.resize(batch(dtype, 3, planar), **options), **close(dtype)
+            )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -51,7 +57,9 @@ def test_every_type(dtype, channels):
         assert_same(lambda target=target: fn.resize(batch(dtype, channels), size=(9, 33), dtype=target), **tolerance)
     assert_same(lambda: fn.resize(batch(dtype, channels), size=(9, 33), interp_type=types.INTERP_NN))
     if dtype is not np.bool_:
-        assert_same(lambda: fn.resize(batch(dtype, channels), size=(9, 33), interp_type=types.INTERP_NN, dtype=types.INT64))
+        assert_same(
+            lambda: fn.resize(batch(dtype, channels), size=(9, 33), interp_type=types.INTERP_NN, dtype=types.INT64)
+        )
 
 
 def test_sizes_modes_and_regions():
@@ -109,7 +117,9 @@ def test_resize_crop_mirror():
 def test_random_resized_crop():
     """The windows are the CPU's: the same numbers are drawn."""
     assert_same(lambda: fn.random_resized_crop(batch(), size=(20, 30)), **close(np.uint8))
-    assert_same(lambda: fn.random_resized_crop(batch(np.float32), size=9, interp_type=types.INTERP_CUBIC), **close(np.float32))
+    assert_same(
+        lambda: fn.random_resized_crop(batch(np.float32), size=9, interp_type=types.INTERP_CUBIC), **close(np.float32)
+    )
     assert_same(lambda: fn.random_resized_crop(clips(), size=(4, 9)), **close(np.uint8))
 
 

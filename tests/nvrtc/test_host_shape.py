@@ -49,7 +49,10 @@ def test_wrong_shapes_are_refused():
         (lambda: fn.permute_batch(images(), indices=[0, 1, 2, 4]), "names sample 4"),
         (lambda: fn.cat(images(), [x[:1] for x in images()], axis=1), "must agree but along axis 1"),
         (lambda: fn.stack(images(), [x[:1] for x in images()]), "must have one shape"),
-        (lambda: fn.reshape(images(), TensorListCPU([np.array([3, 5, 7])] * 4)), "comes? too late|cannot be read in time"),
+        (
+            lambda: fn.reshape(images(), TensorListCPU([np.array([3, 5, 7])] * 4)),
+            "comes? too late|cannot be read in time",
+        ),
     ):
         with pytest.raises((ValueError, IndexError, RuntimeError), match=message):
             on_host(call_of(wrong))
@@ -97,9 +100,15 @@ def test_subscripts():
     """Positions, ranges with steps in both directions, new axes, ranges of nothing."""
     batch = TensorListCPU(images(sizes=[(9, 8), (12, 7)]), "HWC")
     for plan in (
-        [("at", 2)], [("at", -1), ("all",), ("at", 0)], [("range", 1, 7, 2)], [("range", None, None, -1)],
-        [("all",), ("range", 6, 1, -2)], [("new", "F"), ("at", 3)], [("range", 5, 5, None)], [("all",), ("all",), ("new", None)],
-    ):  # fmt: skip
+        [("at", 2)],
+        [("at", -1), ("all",), ("at", 0)],
+        [("range", 1, 7, 2)],
+        [("range", None, None, -1)],
+        [("all",), ("range", 6, 1, -2)],
+        [("new", "F"), ("at", 3)],
+        [("range", 5, 5, None)],
+        [("all",), ("all",), ("new", None)],
+    ):
         assert_same(lambda plan=plan: structure.subscript(batch, plan=plan))
     with pytest.raises(IndexError, match="out of bounds for axis 0"):
         on_host(call_of(lambda: structure.subscript(images(sizes=SIZES), plan=[("at", 5)])))

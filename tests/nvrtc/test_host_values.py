@@ -34,8 +34,12 @@ def test_look_up(source, target):
     """Keys of every integer type to values of every type; negative numbers and numbers without an entry get the default."""
     rng = np.random.default_rng(7)
     low = -5 if np.dtype(source).kind == "i" else 0
-    batch = [rng.integers(low, 20, size).astype(source) for size in (1, 8, 9, 1000)] + [np.full(3, np.iinfo(source).max, source)]
-    assert_same(lambda: fn.lookup_table(batch, keys=[0, 3, 9], values=[1.0, 5.5, 9.0], default_value=-2.0, dtype=target))
+    batch = [rng.integers(low, 20, size).astype(source) for size in (1, 8, 9, 1000)] + [
+        np.full(3, np.iinfo(source).max, source)
+    ]
+    assert_same(
+        lambda: fn.lookup_table(batch, keys=[0, 3, 9], values=[1.0, 5.5, 9.0], default_value=-2.0, dtype=target)
+    )
 
 
 @pytest.mark.parametrize("source", DTYPES)

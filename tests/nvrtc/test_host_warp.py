@@ -69,7 +69,9 @@ def test_matrices_on_the_device(inverse_map):
 def test_volumes_and_sequences(fill):
     """Volumes in space, frames one by one, with an angle for each frame."""
     for layout in ("DHWC", "FDHWC"):
-        assert_same(lambda layout=layout: fn.warp_affine(clips(layout), matrix=SPATIAL, fill_value=fill), **close(np.uint8))
+        assert_same(
+            lambda layout=layout: fn.warp_affine(clips(layout), matrix=SPATIAL, fill_value=fill), **close(np.uint8)
+        )
         assert_same(lambda layout=layout: fn.warp_affine(clips(layout), matrix=SPATIAL, fill_value=fill, **NEAREST))
         turn = {"angle": 40.0, "axis": (0.3, 1, 0.2), "fill_value": fill}
         assert_same(lambda layout=layout, turn=turn: fn.rotate(clips(layout), **turn), **close(np.uint8))

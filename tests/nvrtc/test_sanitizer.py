@@ -25,17 +25,23 @@ print("went through")
 
 def run(code, environment):
     return subprocess.run(
-        [sys.executable, "-c", code], cwd=HERE.parents[1], capture_output=True, text=True,
+        [sys.executable, "-c", code],
+        cwd=HERE.parents[1],
+        capture_output=True,
+        text=True,
         env={**environment, "PYTHONPATH": f"{HERE}:{HERE.parents[1]}"},
-    )  # fmt: skip
+    )
 
 
 def test_a_step_over_the_edge_is_caught():
     """One row too many in a box ends the process with the name of the kernel; the right number does not."""
     runtime = subprocess.run(["g++", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
     environment = {
-        **os.environ, "PIPEFLOW_SANITIZE": "1", "LD_PRELOAD": runtime.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0",
-    }  # fmt: skip
+        **os.environ,
+        "PIPEFLOW_SANITIZE": "1",
+        "LD_PRELOAD": runtime.stdout.strip(),
+        "ASAN_OPTIONS": "detect_leaks=0",
+    }
     good = run(OVER_THE_EDGE.format(extra=0), environment)
     assert good.returncode == 0, good.stderr
     assert "went through" in good.stdout

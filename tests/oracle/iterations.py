@@ -18,22 +18,42 @@ def cases():
         (7, 8, 11), (2, 3), (1, 2, 3), (False, True), (False, True), POLICIES
     ):
         if policy != "DROP" or count // shards >= batch_size:
-            yield {"count": count, "batch_size": batch_size, "shards": shards, "padded": padded, "stays": stays,
-                   "policy": policy, "size": 0}  # fmt: skip
+            yield {
+                "count": count,
+                "batch_size": batch_size,
+                "shards": shards,
+                "padded": padded,
+                "stays": stays,
+                "policy": policy,
+                "size": 0,
+            }
     for count, batch_size, shards, padded, policy, size in itertools.product(
         (7, 8), (2, 3), (1, 2), (False, True), POLICIES, (7, 8, 12)
     ):
-        yield {"count": count, "batch_size": batch_size, "shards": shards, "padded": padded, "stays": False,
-               "policy": policy, "size": size}  # fmt: skip
+        yield {
+            "count": count,
+            "batch_size": batch_size,
+            "shards": shards,
+            "padded": padded,
+            "stays": False,
+            "policy": policy,
+            "size": size,
+        }
 
 
 def epochs(case, folder, pipeline_def, fn, iterator, policies):
     """[length, batches] of four epochs, a batch as one list of numbers a pipeline."""
+
     def reading(shard):
         return fn.readers.numpy(
-            file_root=f"{folder}/{case['count']}", file_filter="*.npy", name="r", shard_id=shard, num_shards=case["shards"],
-            pad_last_batch=case["padded"], stick_to_shard=case["stays"],
-        )  # fmt: skip
+            file_root=f"{folder}/{case['count']}",
+            file_filter="*.npy",
+            name="r",
+            shard_id=shard,
+            num_shards=case["shards"],
+            pad_last_batch=case["padded"],
+            stick_to_shard=case["stays"],
+        )
 
     make = pipeline_def(reading, batch_size=case["batch_size"], num_threads=1, device_id=None, seed=1)
     counted = {"size": case["size"], "last_batch_padded": case["padded"]} if case["size"] else {"reader_name": "r"}
@@ -72,7 +92,10 @@ def dali_iterator(base):
                     return [{k: v[: max(0, int(n))] for k, v in batch.items()} for batch, n in zip(batches, left)]
             elif self._last_batch_policy.name == "PARTIAL" and self._counter > self._size:
                 wanted = len(batches) * self.batch_size - (self._counter - self._size)
-                parts = [min(self.batch_size, wanted - n * self.batch_size) for n in range(math.ceil(wanted / self.batch_size))]
+                parts = [
+                    min(self.batch_size, wanted - n * self.batch_size)
+                    for n in range(math.ceil(wanted / self.batch_size))
+                ]
                 return [{k: v[:n] for k, v in batch.items()} for batch, n in zip(batches, parts)]
             return batches
 

@@ -231,10 +231,24 @@ attempt(lambda: (lambda p: (p.build(), p.run()))(too_few()))
 """,
 )
 for _arguments in (
-    "dtype=types.FLOAT", "dtype=types.UINT8", "ndim=1", "ndim=3", "layout='HWC'", "layout='HW'", "layout='HW', ndim=3",
-    "dtype=[types.UINT8]", "no_copy=True", "repeat_last=True", "batch_info=True", "batch=False", "num_outputs=0",
-    "num_outputs=-1", "cycle='maybe'", "wrong=1", "dtype='abc'",
-):  # fmt: skip
+    "dtype=types.FLOAT",
+    "dtype=types.UINT8",
+    "ndim=1",
+    "ndim=3",
+    "layout='HWC'",
+    "layout='HW'",
+    "layout='HW', ndim=3",
+    "dtype=[types.UINT8]",
+    "no_copy=True",
+    "repeat_last=True",
+    "batch_info=True",
+    "batch=False",
+    "num_outputs=0",
+    "num_outputs=-1",
+    "cycle='maybe'",
+    "wrong=1",
+    "dtype='abc'",
+):
     program(
         f"external_source: checks, {_arguments}",
         f"""

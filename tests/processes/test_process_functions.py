@@ -29,7 +29,9 @@ def numbers(batches=100):
 def make(function, batches=100, **arguments):
     """A pipeline with one function over the running numbers."""
     options = {"py_num_workers": 2, "num_threads": 1, "seed": 7}
-    options.update({k: arguments.pop(k) for k in list(arguments) if k in ("num_threads", "prefetch_queue_depth", "exec_async")})
+    options.update(
+        {k: arguments.pop(k) for k in list(arguments) if k in ("num_threads", "prefetch_queue_depth", "exec_async")}
+    )
 
     @pipeline_def(batch_size=6, device_id=None, **options)
     def pipeline():
@@ -53,9 +55,11 @@ FUNCTIONS = {
         lambda samples: ([s + 1 for s in samples], np.arange(len(samples))),
         {"batch_processing": True, "num_outputs": 2},
     ),
-    "batch, random": (lambda samples, rng: [s * key.unit(0) for s, key in zip(samples, rng)],
-                      {"batch_processing": True}),
-}  # fmt: skip
+    "batch, random": (
+        lambda samples, rng: [s * key.unit(0) for s, key in zip(samples, rng)],
+        {"batch_processing": True},
+    ),
+}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -118,9 +122,11 @@ def test_numpy_function_in_processes(stateful):
     @pipeline_def(batch_size=6, num_threads=1, device_id=None, py_num_workers=2)
     def pipeline(types):
         data = fn.external_source(functools.partial(numbers, 100), batch=True)
-        return tuple(fn.numpy_function(
-            lambda x: (x * 2, np.int64(os.getpid())), [data], types, stateful=stateful, parallel="processes"
-        ))  # fmt: skip
+        return tuple(
+            fn.numpy_function(
+                lambda x: (x * 2, np.int64(os.getpid())), [data], types, stateful=stateful, parallel="processes"
+            )
+        )
 
     doubled, pids = pipeline([np.float32, np.int64]).run()
     assert [float(np.asarray(doubled.at(i))[0, 0]) for i in range(6)] == [0, 2, 4, 6, 8, 10]

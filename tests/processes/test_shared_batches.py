@@ -108,8 +108,15 @@ def test_whole_batches_come_back_as_one_array():
 
 def test_shapes_may_change_from_batch_to_batch():
     """Dense, ragged, other dense and small batches follow each other; what was foreseen wrongly is still right."""
-    shapes = [lambda _: SHAPE, lambda _: SHAPE, lambda i: (40, 50 + i, 3), lambda _: (90, 90, 3), lambda _: (1, 2, 3),
-              lambda i: SHAPE if i else (3, 3, 3), lambda _: SHAPE]  # fmt: skip
+    shapes = [
+        lambda _: SHAPE,
+        lambda _: SHAPE,
+        lambda i: (40, 50 + i, 3),
+        lambda _: (90, 90, 3),
+        lambda _: (1, 2, 3),
+        lambda i: SHAPE if i else (3, 3, 3),
+        lambda _: SHAPE,
+    ]
     pipe = make(lambda x: (invert(x), x.sum(), x[:1].astype(np.float32)), shapes, num_outputs=3)
     kept = []
     for _, expected in zip(range(21), images(shapes)):
@@ -227,9 +234,7 @@ def test_a_reset_while_workers_write():
     """Batches that nobody waits for any more give their memory back only when the workers are done with it."""
     pipe = make(invert, cycle="raise")
     for _ in range(5):
-        np.testing.assert_array_equal(
-            pipe.run()[0].as_array(), [invert(x) for x in next(images())]
-        )  # fmt: skip
+        np.testing.assert_array_equal(pipe.run()[0].as_array(), [invert(x) for x in next(images())])
         pipe.reset()
 
 
@@ -242,6 +247,8 @@ def test_hints_reserve_no_heap_for_workers():
         first = fn.python_function(data, function=invert, bytes_per_sample_hint=6000)
         return fn.python_function(first, function=invert, parallel=parallel, bytes_per_sample_hint=6000)
 
-    reserved = [executor_of(pipeline(parallel)).statistics()["pool"]["reserved"] for parallel in ("serial", "processes")]
+    reserved = [
+        executor_of(pipeline(parallel)).statistics()["pool"]["reserved"] for parallel in ("serial", "processes")
+    ]
     assert reserved[0] > 0
     assert reserved[1] == 0

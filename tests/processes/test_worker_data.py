@@ -23,9 +23,28 @@ def identity(pool):
 
 @pytest.mark.parametrize(
     "dtype",
-    ["?", "u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8", "c8", "c16", ">i4", "S5", "U7", "M8[ns]",
-     [("x", "f4"), ("y", "u1", (2,))]],
-)  # fmt: skip
+    [
+        "?",
+        "u1",
+        "i1",
+        "u2",
+        "i2",
+        "u4",
+        "i4",
+        "u8",
+        "i8",
+        "f2",
+        "f4",
+        "f8",
+        "c8",
+        "c16",
+        ">i4",
+        "S5",
+        "U7",
+        "M8[ns]",
+        [("x", "f4"), ("y", "u1", (2,))],
+    ],
+)
 def test_every_dtype_comes_back_as_it_went(pool, identity, dtype):
     """Values, dtype and shape survive the way there and back, bool, float16 and structures included."""
     array = np.zeros((3, 4), dtype)
@@ -51,8 +70,7 @@ def test_ragged_chunks_keep_their_order(pool, identity):
     """Samples of different shapes come back each in its place, and tickets in the order they are asked for."""
     rng = np.random.default_rng(1)
     chunks = [
-        [(rng.random(rng.integers(0, 50, 2)), np.uint8(i)) for i in range(int(rng.integers(1, 9)))]
-        for _ in range(30)
+        [(rng.random(rng.integers(0, 50, 2)), np.uint8(i)) for i in range(int(rng.integers(1, 9)))] for _ in range(30)
     ]
     tickets = [pool.submit(identity, chunk) for chunk in chunks]
     for ticket, chunk in zip(tickets, chunks):
@@ -73,9 +91,16 @@ def test_arrays_that_do_not_lie_in_one_piece(pool, identity):
 def test_objects_travel_beside_arrays(pool, identity):
     """bytes, str, None, dicts, object arrays and nested lists of arrays are part of a sample."""
     sample = (
-        b"\x00raw", "text", None, 7, {"a": [1, 2]}, np.array(["x", None], object),
-        [np.arange(3), (np.zeros(2), "in")], [], (),
-    )  # fmt: skip
+        b"\x00raw",
+        "text",
+        None,
+        7,
+        {"a": [1, 2]},
+        np.array(["x", None], object),
+        [np.arange(3), (np.zeros(2), "in")],
+        [],
+        (),
+    )
     [back] = pool.submit(identity, [sample]).result()
     assert back[:5] == sample[:5]
     assert back[5].tolist() == ["x", None]

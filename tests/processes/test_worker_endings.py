@@ -206,7 +206,7 @@ def test_a_forgotten_pool_ends_by_itself():
 
 
 def test_fork_is_refused_once_there_are_threads():
-    """"fork" in a process with threads is an error that names them and what to do."""
+    """ "fork" in a process with threads is an error that names them and what to do."""
     stop = threading.Event()
     thread = threading.Thread(target=stop.wait, name="a thread of the program")
     thread.start()
@@ -241,9 +241,12 @@ print("done")
 def test_fork_passes_on_what_does_not_pickle_and_replaces_workers():
     """Under "fork" functions registered before the start are inherited, also by later workers; warnings are errors."""
     result = subprocess.run(
-        [sys.executable, "-W", "error", "-c", FORK], capture_output=True, text=True, timeout=30,
+        [sys.executable, "-W", "error", "-c", FORK],
+        capture_output=True,
+        text=True,
+        timeout=30,
         cwd=os.path.dirname(os.path.dirname(os.path.dirname(__file__))),
-    )  # fmt: skip
+    )
     assert result.stdout.split() == ["WorkerDied", "done"], result.stderr
     assert result.stderr == ""
 

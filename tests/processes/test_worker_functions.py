@@ -41,9 +41,14 @@ def test_functions_of_every_kind_travel():
         return x + step + OFFSET
 
     callables = [
-        (lambda x: x + 1, 2), (closure, 14), (Holder(5), 6), (Holder(5).method, 5),
-        (functools.partial(np.add, 4), 5), (np.negative, -1), (abs, 1),
-    ]  # fmt: skip
+        (lambda x: x + 1, 2),
+        (closure, 14),
+        (Holder(5), 6),
+        (Holder(5).method, 5),
+        (functools.partial(np.add, 4), 5),
+        (np.negative, -1),
+        (abs, 1),
+    ]
     with WorkerPool(1) as pool:
         for function, expected in callables:
             [result] = pool.submit(pool.register(function), [(np.array(1),)]).result()
@@ -57,10 +62,12 @@ def test_functions_of_every_kind_travel():
         (lambda: Holder(threading.Lock()), "attribute 'value' (lock)"),
         (lambda: Holder(threading.Lock()).method, "its object (Holder), in it attribute 'value' (lock)"),
         (lambda: functools.partial(use_number, threading.Lock()), "argument 0 of the partial (lock)"),
-        (lambda: closure_over(Holder({"a": (i for i in ())})),
-         "closure variable 'value' (Holder), in it attribute 'value' (dict), in it item 'a' (generator)"),
+        (
+            lambda: closure_over(Holder({"a": (i for i in ())})),
+            "closure variable 'value' (Holder), in it attribute 'value' (dict), in it item 'a' (generator)",
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_culprit_is_named(make, culprit):
     """What keeps a function from travelling is named by variable, attribute and type."""
     function = make()

@@ -63,8 +63,14 @@ def check_reader(make, expected, batch_size=3):
         assert sorted(position for position, _ in first_epoch) == list(range(size)), order
 
     meta = Reader(make, {"num_shards": 3, "shard_id": 1, "pad_last_batch": True}, lazy=False).reader_meta()
-    assert meta == {"epoch_size": size, "epoch_size_padded": 3 * -(-size // 3), "number_of_shards": 3, "shard_id": 1,
-                    "pad_last_batch": 1, "stick_to_shard": 0}
+    assert meta == {
+        "epoch_size": size,
+        "epoch_size_padded": 3 * -(-size // 3),
+        "number_of_shards": 3,
+        "shard_id": 1,
+        "pad_last_batch": 1,
+        "stick_to_shard": 0,
+    }
 
 
 def _check_state(make, order, batch_size):

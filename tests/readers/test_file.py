@@ -41,9 +41,15 @@ def test_filters_choose_files_and_folders(root):
     assert contents(FileReader(file_root=str(root), file_filters="*.txt")) == [("notes.txt", 0), ("n.txt", 3)]
     assert contents(FileReader(file_root=str(root), dir_filters="b*")) == [("x0.jpg", 0), ("x1.jpg", 0)]
     assert contents(FileReader(file_root=str(root), dir_filters=["A", "b"])) == [
-        ("y0.png", 0), ("y1.JPG", 0), ("x0.jpg", 1), ("x1.jpg", 1)]
+        ("y0.png", 0),
+        ("y1.JPG", 0),
+        ("x0.jpg", 1),
+        ("x1.jpg", 1),
+    ]
     assert contents(FileReader(file_root=str(root), file_filters="*.jpg", case_sensitive_filter=True)) == [
-        ("x0.jpg", 2), ("x1.jpg", 2)]
+        ("x0.jpg", 2),
+        ("x1.jpg", 2),
+    ]
 
 
 def test_files_are_numbered_or_labelled(root):
@@ -68,8 +74,10 @@ def test_file_list_holds_paths_and_labels(root, tmp_path):
 def test_conformance(root):
     """The reader keeps every promise of readers, and its source_info is the path."""
     names = ["b/x0.jpg", "b/x1.jpg", "a/y0.png", "a/y1.JPG", "top.jpg"]
-    expected = [(np.frombuffer(os.path.basename(name).encode(), np.uint8), np.array([label], np.int32))
-                for label, name in enumerate(names)]
+    expected = [
+        (np.frombuffer(os.path.basename(name).encode(), np.uint8), np.array([label], np.int32))
+        for label, name in enumerate(names)
+    ]
     check_reader(lambda: FileReader(file_root=str(root), files=names), expected)
     assert FileReader(file_root=str(root), files=names).source_info(2) == str(root / "a/y0.png")
 
@@ -81,17 +89,20 @@ def test_an_empty_file_is_an_empty_array(tmp_path):
     assert FileReader(file_root=str(tmp_path)).fetch(0)[0].shape == (0,)
 
 
-@pytest.mark.parametrize(("arguments", "error", "message"), [
-    ({}, ValueError, "one of 'file_root', 'files' and 'file_list' is required"),
-    ({"files": ["a"], "file_list": "b"}, ValueError, "but not by both"),
-    ({"files": []}, ValueError, "'files' is an empty list"),
-    ({"files": ["a", "b"], "labels": [1]}, ValueError, "1 label for 2 files"),
-    ({"file_root": ".", "labels": [1]}, ValueError, "'labels' belong to 'files'"),
-    ({"files": 3}, TypeError, "argument 'files' must be a string or a list of strings, got int"),
-    ({"files": [b"a"]}, TypeError, "got an element bytes b'a'"),
-    ({"file_root": "no/such/folder"}, FileNotFoundError, "no/such/folder"),
-    ({"file_list": "no/such/list.txt"}, FileNotFoundError, "no/such/list.txt"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({}, ValueError, "one of 'file_root', 'files' and 'file_list' is required"),
+        ({"files": ["a"], "file_list": "b"}, ValueError, "but not by both"),
+        ({"files": []}, ValueError, "'files' is an empty list"),
+        ({"files": ["a", "b"], "labels": [1]}, ValueError, "1 label for 2 files"),
+        ({"file_root": ".", "labels": [1]}, ValueError, "'labels' belong to 'files'"),
+        ({"files": 3}, TypeError, "argument 'files' must be a string or a list of strings, got int"),
+        ({"files": [b"a"]}, TypeError, "got an element bytes b'a'"),
+        ({"file_root": "no/such/folder"}, FileNotFoundError, "no/such/folder"),
+        ({"file_list": "no/such/list.txt"}, FileNotFoundError, "no/such/list.txt"),
+    ],
+)
 def test_wrong_arguments_say_what_is_wanted(arguments, error, message):
     """Contradictions and missing paths are errors when the reader is made."""
     with pytest.raises(error, match=message):
@@ -109,7 +120,9 @@ def test_a_flat_folder_is_told_apart_from_an_empty_one(tmp_path):
     """Files that lie directly in file_root have no label: the message says so, and what to give instead."""
     for name in ("b.jpg", "a.jpg", "notes.txt"):
         (tmp_path / name).write_bytes(b"x")
-    with pytest.raises(BadData, match=r"but 2 files directly in it \('a.jpg'\): every sub-folder is a label.*files= and labels="):
+    with pytest.raises(
+        BadData, match=r"but 2 files directly in it \('a.jpg'\): every sub-folder is a label.*files= and labels="
+    ):
         FileReader(file_root=str(tmp_path), file_filters=["*.jpg"])
 
 

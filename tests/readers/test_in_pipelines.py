@@ -21,8 +21,13 @@ def root(tmp_path):
 
 
 def pipe(root, batch_size=4, num_threads=2, pipeline_seed=7, checkpoint=None, **arguments):
-    @pipeline_def(batch_size=batch_size, num_threads=num_threads, seed=pipeline_seed, enable_checkpointing=True,
-                  checkpoint=checkpoint)
+    @pipeline_def(
+        batch_size=batch_size,
+        num_threads=num_threads,
+        seed=pipeline_seed,
+        enable_checkpointing=True,
+        checkpoint=checkpoint,
+    )
     def define():
         data, _ = fn.readers.file(file_root=root, name="files", **arguments)
         return data, fn.random.uniform(range=(0.0, 1.0))
@@ -45,7 +50,15 @@ def test_unshuffled_batches_run_on_into_the_next_epoch(root):
     assert run(pipe(root), 6) == [place % 10 for place in range(24)]
     assert run(pipe(root, num_shards=3, shard_id=1), 3) == [3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3, 4]
     assert run(pipe(root, num_shards=3, shard_id=1, stick_to_shard=True, pad_last_batch=True), 2) == [
-        3, 4, 5, 5, 3, 4, 5, 5]
+        3,
+        4,
+        5,
+        5,
+        3,
+        4,
+        5,
+        5,
+    ]
 
 
 def test_shuffled_epochs_hold_every_sample_once(root):
@@ -71,6 +84,7 @@ def test_shards_agree_on_the_order_whatever_the_seeds_of_their_pipelines(root):
 
 def test_random_numbers_belong_to_the_sample_not_to_its_shard_or_batch(root):
     """A sample draws the same numbers in one pipeline and in any shard of several, in any batch size."""
+
     def draws(batches, **arguments):
         pipeline = pipe(root, random_shuffle=True, seed=5, **arguments)
         outputs = [pipeline.run() for _ in range(batches)]
@@ -95,6 +109,7 @@ def test_reset_loses_no_samples_and_repeats_none(root):
 def test_checkpoints_restore_at_every_batch(root):
     """A pipeline built from a checkpoint continues exactly, shuffled or not, with its random numbers."""
     for arguments in ({}, {"random_shuffle": True}, {"random_shuffle": True, "num_shards": 2, "shard_id": 1}):
+
         def numbers(pipeline, batches):
             outputs = [pipeline.run() for _ in range(batches)]
             return [(int(a[0]), float(b)) for batch in outputs for a, b in zip(*samples(batch))]
@@ -122,8 +137,13 @@ def test_reader_meta_and_epoch_size(root):
     """DALI's keys, and the size of an epoch by the reader's name."""
     pipeline = pipe(root, num_shards=3, shard_id=2, pad_last_batch=True)
     assert pipeline.reader_meta("files") == {
-        "epoch_size": 10, "epoch_size_padded": 12, "number_of_shards": 3, "shard_id": 2, "pad_last_batch": 1,
-        "stick_to_shard": 0}
+        "epoch_size": 10,
+        "epoch_size_padded": 12,
+        "number_of_shards": 3,
+        "shard_id": 2,
+        "pad_last_batch": 1,
+        "stick_to_shard": 0,
+    }
     assert pipeline.epoch_size("files") == 12
     assert pipeline.epoch_size() == {"files": 12}
 
@@ -131,11 +151,14 @@ def test_reader_meta_and_epoch_size(root):
 def test_source_info_follows_every_sample(root):
     """Every output of a batch says which file each of its samples came from."""
     data, _ = pipe(root, random_shuffle=True).run()
-    assert [data[place].source_info() for place in range(4)] == [f"{root}/a/{int(data.at(place)[0])}.jpg" for place in range(4)]
+    assert [data[place].source_info() for place in range(4)] == [
+        f"{root}/a/{int(data.at(place)[0])}.jpg" for place in range(4)
+    ]
 
 
 def test_an_error_names_the_file_and_the_pipeline_goes_on(root):
     """A sample that cannot be decoded is an error with its file, in its batch's turn; the next batch comes as usual."""
+
     @pipeline_def(batch_size=2, num_threads=2)
     def define():
         data, labels = fn.readers.file(file_root=root)
@@ -170,6 +193,7 @@ def test_a_missing_file_is_an_error_of_its_batch_only(tmp_path):
 
 def test_lazy_init_reports_a_missing_folder_only_when_it_runs(tmp_path):
     """By default build() looks at the files; with lazy_init the first batch does."""
+
     def define(lazy):
         @pipeline_def(batch_size=1, num_threads=1)
         def inner():
@@ -186,9 +210,13 @@ def test_lazy_init_reports_a_missing_folder_only_when_it_runs(tmp_path):
 
 def test_tfrecord_gives_a_dictionary_of_outputs(tmp_path):
     """The outputs are found by their features' names, whether there is one or several."""
-    (tmp_path / "a.tfrecord").write_bytes(b"".join(records.record(records.example({"i": [n], "s": [b"x" * n]}))
-                                                   for n in range(1, 5)))
-    features = {"s": tfrecord.FixedLenFeature([], tfrecord.string, ""), "i": tfrecord.FixedLenFeature([], tfrecord.int64, 0)}
+    (tmp_path / "a.tfrecord").write_bytes(
+        b"".join(records.record(records.example({"i": [n], "s": [b"x" * n]})) for n in range(1, 5))
+    )
+    features = {
+        "s": tfrecord.FixedLenFeature([], tfrecord.string, ""),
+        "i": tfrecord.FixedLenFeature([], tfrecord.int64, 0),
+    }
 
     @pipeline_def(batch_size=4, num_threads=1)
     def define():
@@ -210,7 +238,10 @@ def test_webdataset_has_one_output_an_extension(tmp_path):
         image, label = fn.readers.webdataset(paths=path, ext=["jpg", "cls"])
         return image, label
 
-    assert [[sample.tobytes() for sample in output.as_array()] for output in define().run()] == [[b"1", b"2"], [b"c", b"d"]]
+    assert [[sample.tobytes() for sample in output.as_array()] for output in define().run()] == [
+        [b"1", b"2"],
+        [b"c", b"d"],
+    ]
 
 
 def test_a_new_reader_is_two_methods(monkeypatch):

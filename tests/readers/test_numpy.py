@@ -12,8 +12,20 @@ from pipeflow.errors import BadData
 from pipeflow.operators.readers import npy
 from pipeflow.operators.readers.numpy import NumpyReader
 
-NAMES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32",
-         "float64"]  # fmt: skip
+NAMES = [
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+]
 
 
 def save(path, array, **options):
@@ -85,29 +97,35 @@ def test_regions_are_those_of_dali(tmp_path, arguments, expected, order, mapped)
 
 
 # On one axis of ten: ends are rounded, not lengths; halves go away from zero. Read off DALI 2.4.0 too.
-@pytest.mark.parametrize(("arguments", "expected"), [
-    ({"rel_roi_start": (0.25,), "rel_roi_shape": (0.3,)}, [3, 4, 5]),
-    ({"rel_roi_start": (0.15,), "rel_roi_shape": (0.3,)}, [2, 3, 4]),
-    ({"rel_roi_start": (0.24,), "rel_roi_shape": (0.34,)}, [2, 3, 4, 5]),
-    ({"roi_start": (1,), "rel_roi_shape": (0.25,)}, [1, 2, 3]),
-    ({"roi_start": (2,), "rel_roi_end": (0.55,)}, [2, 3, 4, 5]),
-    ({"rel_roi_start": (0.35,), "roi_shape": (2,)}, [4, 5]),
-    ({"rel_roi_start": (0.05,), "rel_roi_shape": (0.9,)}, [1, 2, 3, 4, 5, 6, 7, 8]),
-    ({"rel_roi_start": (-0.15,), "rel_roi_shape": (0.3,), "out_of_bounds_policy": "pad"}, [0, 0, 0, 1]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"rel_roi_start": (0.25,), "rel_roi_shape": (0.3,)}, [3, 4, 5]),
+        ({"rel_roi_start": (0.15,), "rel_roi_shape": (0.3,)}, [2, 3, 4]),
+        ({"rel_roi_start": (0.24,), "rel_roi_shape": (0.34,)}, [2, 3, 4, 5]),
+        ({"roi_start": (1,), "rel_roi_shape": (0.25,)}, [1, 2, 3]),
+        ({"roi_start": (2,), "rel_roi_end": (0.55,)}, [2, 3, 4, 5]),
+        ({"rel_roi_start": (0.35,), "roi_shape": (2,)}, [4, 5]),
+        ({"rel_roi_start": (0.05,), "rel_roi_shape": (0.9,)}, [1, 2, 3, 4, 5, 6, 7, 8]),
+        ({"rel_roi_start": (-0.15,), "rel_roi_shape": (0.3,), "out_of_bounds_policy": "pad"}, [0, 0, 0, 1]),
+    ],
+)
 def test_relative_bounds_are_rounded_as_dali_rounds_them(tmp_path, arguments, expected):
     """Each bound is multiplied by the extent and rounded by itself."""
     assert fetch(save(tmp_path / "a.npy", np.arange(10)), **arguments).tolist() == expected
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    ({"roi_start": (3, 3), "roi_shape": (2, 3)}, r"a slice of shape \(2, 3\) at \(3, 3\) does not lie inside"),
-    ({"roi_start": (3, 1), "roi_end": (1, 2)}, "cannot come before its start: start 3, end 1"),
-    ({"roi_start": (2,), "roi_axes": (2,)}, "axis 2 is not one of the 2 axes"),
-    ({"roi_start": (1, 1), "roi_axes": (0, -2)}, "an axis occurs twice"),
-    ({"roi_start": (1, 1, 1)}, "a slice of 2 axes needs 2 numbers, got 3"),
-    ({"roi_shape": (-1, 2), "out_of_bounds_policy": "pad"}, "roi_shape must not be negative"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"roi_start": (3, 3), "roi_shape": (2, 3)}, r"a slice of shape \(2, 3\) at \(3, 3\) does not lie inside"),
+        ({"roi_start": (3, 1), "roi_end": (1, 2)}, "cannot come before its start: start 3, end 1"),
+        ({"roi_start": (2,), "roi_axes": (2,)}, "axis 2 is not one of the 2 axes"),
+        ({"roi_start": (1, 1), "roi_axes": (0, -2)}, "an axis occurs twice"),
+        ({"roi_start": (1, 1, 1)}, "a slice of 2 axes needs 2 numbers, got 3"),
+        ({"roi_shape": (-1, 2), "out_of_bounds_policy": "pad"}, "roi_shape must not be negative"),
+    ],
+)
 def test_impossible_regions_name_the_file(tmp_path, arguments, message):
     """What does not fit a file's shape is an error of its sample."""
     path = save(tmp_path / "a.npy", np.zeros((4, 5)))
@@ -116,10 +134,13 @@ def test_impossible_regions_name_the_file(tmp_path, arguments, message):
     assert "a.npy" in str(caught.value) + "".join(getattr(caught.value, "__notes__", []))
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    ({"roi_shape": (2,), "roi_end": (3,)}, "exclude each other; got roi_end and roi_shape"),
-    ({"roi_start": (1,), "rel_roi_start": (0.5,)}, "exclude each other; got roi_start and rel_roi_start"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"roi_shape": (2,), "roi_end": (3,)}, "exclude each other; got roi_end and roi_shape"),
+        ({"roi_start": (1,), "rel_roi_start": (0.5,)}, "exclude each other; got roi_start and rel_roi_start"),
+    ],
+)
 def test_contradicting_regions_are_refused_when_the_reader_is_made(arguments, message):
     """Two arguments that say the same bound are an error at once."""
     with pytest.raises(ValueError, match=message):
@@ -174,25 +195,28 @@ def with_header(text, data=b"\0" * 64, length=None):
     return b"\x93NUMPY\x01\x00" + (len(body) if length is None else length).to_bytes(2, "little") + body + data
 
 
-@pytest.mark.parametrize(("content", "message"), [
-    (b"", "is not a .npy file"),
-    (b"PK\x03\x04 a zip file", "is not a .npy file"),
-    (b"\x93NUMPY\x01\x00\xff\xff{", "truncated or damaged"),
-    (with_header("{'descr': '<i4', 'fortran_order': False, 'shape': (17,)}"), "needs 134 bytes, the file has 130"),
-    (with_header("{'descr': '<i4', 'fortran_order': False, 'shape': (1000000000000, 1000000000)}"), "truncated"),
-    (with_header("{'descr': '<i4', 'fortran_order': False, 'shape': (-1,)}"), "damaged .npy header: shape"),
-    (with_header("{'descr': '<i4', 'fortran_order': False, 'shape': (True,)}"), "damaged .npy header: shape"),
-    (with_header("{'descr': '<i4', 'fortran_order': 1, 'shape': (2,)}"), "fortran_order 1"),
-    (with_header("{'descr': '<c8', 'fortran_order': False, 'shape': (2,)}"), "elements of type '<c8'"),
-    (with_header("{'descr': '<U2', 'fortran_order': False, 'shape': (2,)}"), "elements of type '<U2'"),
-    (with_header("{'descr': '<i3', 'fortran_order': False, 'shape': (2,)}"), "is not a dtype"),
-    (with_header("{'descr': '<f16', 'fortran_order': False, 'shape': (2,)}"), "not supported"),
-    (with_header("{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (2,)}"), "not supported"),
-    (with_header("{'shape': (2,)}"), "damaged .npy header"),
-    (with_header("__import__('os').system('true')"), "damaged .npy header"),
-    (with_header("[" * 5000), "damaged .npy header"),
-    (with_header("{'descr': '<i4', 'fortran_order': False, 'shape': (" + "1," * 40 + ")}"), "header: shape"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is not a .npy file"),
+        (b"PK\x03\x04 a zip file", "is not a .npy file"),
+        (b"\x93NUMPY\x01\x00\xff\xff{", "truncated or damaged"),
+        (with_header("{'descr': '<i4', 'fortran_order': False, 'shape': (17,)}"), "needs 134 bytes, the file has 130"),
+        (with_header("{'descr': '<i4', 'fortran_order': False, 'shape': (1000000000000, 1000000000)}"), "truncated"),
+        (with_header("{'descr': '<i4', 'fortran_order': False, 'shape': (-1,)}"), "damaged .npy header: shape"),
+        (with_header("{'descr': '<i4', 'fortran_order': False, 'shape': (True,)}"), "damaged .npy header: shape"),
+        (with_header("{'descr': '<i4', 'fortran_order': 1, 'shape': (2,)}"), "fortran_order 1"),
+        (with_header("{'descr': '<c8', 'fortran_order': False, 'shape': (2,)}"), "elements of type '<c8'"),
+        (with_header("{'descr': '<U2', 'fortran_order': False, 'shape': (2,)}"), "elements of type '<U2'"),
+        (with_header("{'descr': '<i3', 'fortran_order': False, 'shape': (2,)}"), "is not a dtype"),
+        (with_header("{'descr': '<f16', 'fortran_order': False, 'shape': (2,)}"), "not supported"),
+        (with_header("{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (2,)}"), "not supported"),
+        (with_header("{'shape': (2,)}"), "damaged .npy header"),
+        (with_header("__import__('os').system('true')"), "damaged .npy header"),
+        (with_header("[" * 5000), "damaged .npy header"),
+        (with_header("{'descr': '<i4', 'fortran_order': False, 'shape': (" + "1," * 40 + ")}"), "header: shape"),
+    ],
+)
 def test_damaged_files_are_refused_by_name(tmp_path, content, message):
     """A header that lies or means anything but a plain array is an error with the file's name; no memory is taken."""
     (tmp_path / "bad.npy").write_bytes(content)

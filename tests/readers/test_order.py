@@ -23,11 +23,7 @@ def one_epoch(order, epoch=0):
 CONTIGUOUS = [
     ({}, "contiguous shards, the next one every epoch", "345678901234"),
     ({"stick_to_shard": True}, "contiguous shards, the same one every epoch", "345345345345"),
-    (
-        {"pad_last_batch": True},
-        "contiguous shards, the next one every epoch, last batch padded",
-        "345567890122",
-    ),
+    ({"pad_last_batch": True}, "contiguous shards, the next one every epoch, last batch padded", "345567890122"),
     (
         {"pad_last_batch": True, "stick_to_shard": True},
         "contiguous shards, the same one every epoch, last batch padded",
@@ -73,8 +69,7 @@ def test_which_shuffled_order_each_set_of_arguments_gives(arguments, kind):
 
 
 @pytest.mark.parametrize(
-    ("shuffle", "stick", "pad", "num_shards"),
-    list(product([False, True], [False, True], [False, True], [1, 2, 3, 7])),
+    ("shuffle", "stick", "pad", "num_shards"), list(product([False, True], [False, True], [False, True], [1, 2, 3, 7]))
 )
 def test_shards_together_hand_out_every_sample_once_per_epoch(shuffle, stick, pad, num_shards):
     """Over all shards, each epoch has every index and every position exactly once, padding aside."""
@@ -208,8 +203,7 @@ def restored_copy(sampler):
 def test_another_number_of_shards_takes_up_a_shuffled_epoch(before, after, size):
     """Shards saved after equally many picks are continued by any number of shards, nothing lost or twice."""
     samplers = [
-        Sampler(Order(size=size, shard_id=k, num_shards=before, random_shuffle=True, seed=1), 2)
-        for k in range(before)
+        Sampler(Order(size=size, shard_id=k, num_shards=before, random_shuffle=True, seed=1), 2) for k in range(before)
     ]
     seen = [index for sampler in samplers for index in sampler.take(6).index.tolist()]
     state = samplers[0].state()
@@ -285,14 +279,8 @@ def test_padding_is_marked_and_repeats_the_last_sample():
         ({"size": 5, "num_shards": 3, "shard_id": 3}, r"shard_id must be in 0..2 \(num_shards - 1\), not 3"),
         ({"size": 5, "num_shards": 3, "shard_id": -1}, "not -1"),
         ({"size": 5, "num_shards": 6}, "num_shards=6 is more than the 5 samples"),
-        (
-            {"size": 5, "shuffle_after_epoch": True, "random_shuffle": True},
-            "random_shuffle cannot both be true",
-        ),
-        (
-            {"size": 5, "shuffle_after_epoch": True, "stick_to_shard": True},
-            "stick_to_shard cannot both be true",
-        ),
+        ({"size": 5, "shuffle_after_epoch": True, "random_shuffle": True}, "random_shuffle cannot both be true"),
+        ({"size": 5, "shuffle_after_epoch": True, "stick_to_shard": True}, "stick_to_shard cannot both be true"),
     ],
 )
 def test_impossible_orders_are_refused(arguments, message):

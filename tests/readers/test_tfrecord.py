@@ -35,25 +35,39 @@ def test_crc32c_equals_the_byte_by_byte_formula(length):
 def test_features_of_all_kinds_are_read(tmp_path, packed):
     """Strings give bytes, numbers their arrays in the declared shape, packed or not."""
     data = records.example({"s": [b"abc", b"second"], "i": [5], "f": [1.5, 2.5], "m": [1, -2, 3, 2**62]}, packed)
-    outputs = fetch_one(tmp_path, data, {
-        "s": FixedLenFeature([], tfrecord.string, ""),
-        "i": FixedLenFeature([1], tfrecord.int64, -1),
-        "scalar": FixedLenFeature([], tfrecord.float32, 0.5),
-        "f": FixedLenFeature([2], tfrecord.float32, 0.0),
-        "m": FixedLenFeature([2, 2], tfrecord.int64, 0),
-    })  # fmt: skip
+    outputs = fetch_one(
+        tmp_path,
+        data,
+        {
+            "s": FixedLenFeature([], tfrecord.string, ""),
+            "i": FixedLenFeature([1], tfrecord.int64, -1),
+            "scalar": FixedLenFeature([], tfrecord.float32, 0.5),
+            "f": FixedLenFeature([2], tfrecord.float32, 0.0),
+            "m": FixedLenFeature([2, 2], tfrecord.int64, 0),
+        },
+    )
     assert [(output.dtype.name, output.tolist()) for output in outputs] == [
-        ("uint8", list(b"abc")), ("int64", [5]), ("float32", 0.5), ("float32", [1.5, 2.5]),
-        ("int64", [[1, -2], [3, 2**62]])]
+        ("uint8", list(b"abc")),
+        ("int64", [5]),
+        ("float32", 0.5),
+        ("float32", [1.5, 2.5]),
+        ("int64", [[1, -2], [3, 2**62]]),
+    ]
 
 
 def test_features_of_any_length(tmp_path):
     """A VarLenFeature has as many values as the record, or rows of its shape."""
     data = records.example({"i": [1, 2, 3, 4, 5, 6], "f": [], "g": [0.5]})
-    outputs = fetch_one(tmp_path, data, {
-        "i": VarLenFeature(tfrecord.int64, 0), "rows": VarLenFeature([3], tfrecord.int64, 0),
-        "none": VarLenFeature(tfrecord.float32, 0.0), "g": VarLenFeature(tfrecord.float32, 0.0),
-    })  # fmt: skip
+    outputs = fetch_one(
+        tmp_path,
+        data,
+        {
+            "i": VarLenFeature(tfrecord.int64, 0),
+            "rows": VarLenFeature([3], tfrecord.int64, 0),
+            "none": VarLenFeature(tfrecord.float32, 0.0),
+            "g": VarLenFeature(tfrecord.float32, 0.0),
+        },
+    )
     assert [output.tolist() for output in outputs] == [[1, 2, 3, 4, 5, 6], [], [], [0.5]]
     assert outputs[1].shape == (0, 3)
     both = fetch_one(tmp_path, data, {"i": VarLenFeature([3], types.INT64, 0)})
@@ -62,11 +76,15 @@ def test_features_of_any_length(tmp_path):
 
 def test_a_missing_feature_takes_its_default(tmp_path):
     """The default fills the declared shape; a missing string is the default's bytes."""
-    outputs = fetch_one(tmp_path, records.example({}), {
-        "s": FixedLenFeature([], tfrecord.string, "none"),
-        "i": FixedLenFeature([2], tfrecord.int64, -1),
-        "f": FixedLenFeature([], tfrecord.float32, 0.5),
-    })  # fmt: skip
+    outputs = fetch_one(
+        tmp_path,
+        records.example({}),
+        {
+            "s": FixedLenFeature([], tfrecord.string, "none"),
+            "i": FixedLenFeature([2], tfrecord.int64, -1),
+            "f": FixedLenFeature([], tfrecord.float32, 0.5),
+        },
+    )
     assert [output.tolist() for output in outputs] == [list(b"none"), [-1, -1], 0.5]
 
 
@@ -115,13 +133,16 @@ def packed(numbers):
     return records.field(1, records.field(1, records.field(1, b"i") + records.field(2, values)))
 
 
-@pytest.mark.parametrize(("content", "message"), [
-    (b"", "has no records"),
-    (b"12345", "truncated record, 5 bytes do not hold its length"),
-    (b"not a TFRecord file at all", "at index 0: the CRC of the record's length is wrong"),
-    (records.record(b"abc")[:-1], "truncated record of 19 bytes, the file ends after 18"),
-    (records.record(b"abc") + b"\xff" * 12, "at index 19: the CRC"),
-])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "has no records"),
+        (b"12345", "truncated record, 5 bytes do not hold its length"),
+        (b"not a TFRecord file at all", "at index 0: the CRC of the record's length is wrong"),
+        (records.record(b"abc")[:-1], "truncated record of 19 bytes, the file ends after 18"),
+        (records.record(b"abc") + b"\xff" * 12, "at index 19: the CRC"),
+    ],
+)
 def test_damaged_files_are_refused_by_name(tmp_path, content, message):
     """Truncation and wrong lengths are found when the file is scanned."""
     (tmp_path / "bad.tfrecord").write_bytes(content)
@@ -142,21 +163,34 @@ def test_a_flipped_bit_anywhere_in_the_data_is_found(tmp_path):
             reader.fetch(0)
 
 
-@pytest.mark.parametrize(("data", "features", "message"), [
-    (b"\x0a\x7f", FEATURES, "damaged tf.train.Example: a field of 127 bytes where 0 are left"),
-    (b"\xff" * 12, FEATURES, "a number of more than ten bytes"),
-    (b"\x0a", FEATURES, "damaged tf.train.Example"),
-    (b"\x0b", FEATURES, "wire type 3"),
-    (b"\x0d\x01", FEATURES, "a number runs over the end"),
-    (records.example({"i": [1, 2]}), FEATURES, r"feature 'i' has 2 values, which do not fill the shape \[\]"),
-    (records.example({"i": [1, 2, 3]}), {"i": VarLenFeature([2], tfrecord.int64, 0)}, r"rows of shape \[2\]"),
-    (records.example({"i": [0.5]}), FEATURES, "feature 'i' holds float32 values, not int64"),
-    (records.field(1, records.field(1, records.field(1, b"i") + records.field(2, records.field(3, b"\x0a\x01\x80")))),
-     FEATURES, "damaged feature 'i': a number runs over the end"),
-    (packed(b"\x05" + b"\x80" * 10 + b"\x01"), FEATURES, "damaged feature 'i': a number of more than ten bytes"),
-    (records.field(1, records.field(1, records.field(1, b"i") + records.field(2, records.field(2, b"\x0a\x03abc")))),
-     {"i": VarLenFeature(tfrecord.float32, 0.0)}, "floating point numbers of another size"),
-])
+@pytest.mark.parametrize(
+    ("data", "features", "message"),
+    [
+        (b"\x0a\x7f", FEATURES, "damaged tf.train.Example: a field of 127 bytes where 0 are left"),
+        (b"\xff" * 12, FEATURES, "a number of more than ten bytes"),
+        (b"\x0a", FEATURES, "damaged tf.train.Example"),
+        (b"\x0b", FEATURES, "wire type 3"),
+        (b"\x0d\x01", FEATURES, "a number runs over the end"),
+        (records.example({"i": [1, 2]}), FEATURES, r"feature 'i' has 2 values, which do not fill the shape \[\]"),
+        (records.example({"i": [1, 2, 3]}), {"i": VarLenFeature([2], tfrecord.int64, 0)}, r"rows of shape \[2\]"),
+        (records.example({"i": [0.5]}), FEATURES, "feature 'i' holds float32 values, not int64"),
+        (
+            records.field(
+                1, records.field(1, records.field(1, b"i") + records.field(2, records.field(3, b"\x0a\x01\x80")))
+            ),
+            FEATURES,
+            "damaged feature 'i': a number runs over the end",
+        ),
+        (packed(b"\x05" + b"\x80" * 10 + b"\x01"), FEATURES, "damaged feature 'i': a number of more than ten bytes"),
+        (
+            records.field(
+                1, records.field(1, records.field(1, b"i") + records.field(2, records.field(2, b"\x0a\x03abc")))
+            ),
+            {"i": VarLenFeature(tfrecord.float32, 0.0)},
+            "floating point numbers of another size",
+        ),
+    ],
+)
 def test_damaged_examples_are_refused_by_name(tmp_path, data, features, message):
     """Lengths inside an Example are checked; values must have the declared kind and count."""
     with pytest.raises(BadData, match=message) as caught:
@@ -164,14 +198,17 @@ def test_damaged_examples_are_refused_by_name(tmp_path, data, features, message)
     assert "a.tfrecord at index 0" in str(caught.value)
 
 
-@pytest.mark.parametrize(("index", "message"), [
-    ("", "names no records"),
-    ("0 21\n21\n", 'a.idx:2: expected "offset length", got \'21\''),
-    ("0 -5\n", "does not lie inside"),
-    ("0 21\n1000 16\n", "a.idx:2: a record of 16 bytes at 1000 does not lie inside"),
-    ("0 99999999999999\n", "does not lie inside"),
-    ("x y\n", 'expected "offset length"'),
-])
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        ("", "names no records"),
+        ("0 21\n21\n", "a.idx:2: expected \"offset length\", got '21'"),
+        ("0 -5\n", "does not lie inside"),
+        ("0 21\n1000 16\n", "a.idx:2: a record of 16 bytes at 1000 does not lie inside"),
+        ("0 99999999999999\n", "does not lie inside"),
+        ("x y\n", 'expected "offset length"'),
+    ],
+)
 def test_lying_index_files_are_refused_by_name_and_line(tmp_path, index, message):
     """Every entry must lie inside the file, before anything is allocated."""
     path = write(tmp_path / "a.tfrecord", [b"12345"])
@@ -192,17 +229,20 @@ def test_an_index_of_another_file_is_found_when_its_record_is_read(tmp_path):
             reader.fetch(0)
 
 
-@pytest.mark.parametrize(("make", "error", "message"), [
-    (lambda: TFRecordReader(path="a", features={}), TypeError, "'features' must be a dictionary"),
-    (lambda: TFRecordReader(path="a", features={"i": int}), TypeError, "feature 'i' must be a tfrecord.Fixed"),
-    (lambda: TFRecordReader(path="a", index_path=["b", "c"], features=FEATURES), ValueError, "1 path and 2 index"),
-    (lambda: TFRecordReader(path="gone.tfrecord", features=FEATURES), FileNotFoundError, "gone.tfrecord"),
-    (lambda: FixedLenFeature([-1], tfrecord.int64, 0), ValueError, "no negative extents"),
-    (lambda: FixedLenFeature([], types.UINT8, 0), ValueError, "tfrecord.int64, float32 or string, not types.UINT8"),
-    (lambda: VarLenFeature(tfrecord.string, ""), ValueError, "VarLenFeature of strings"),
-    (lambda: VarLenFeature([0], tfrecord.int64, 0), ValueError, "positive extents only"),
-    (lambda: VarLenFeature(tfrecord.int64), TypeError, "VarLenFeature takes"),
-])
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: TFRecordReader(path="a", features={}), TypeError, "'features' must be a dictionary"),
+        (lambda: TFRecordReader(path="a", features={"i": int}), TypeError, "feature 'i' must be a tfrecord.Fixed"),
+        (lambda: TFRecordReader(path="a", index_path=["b", "c"], features=FEATURES), ValueError, "1 path and 2 index"),
+        (lambda: TFRecordReader(path="gone.tfrecord", features=FEATURES), FileNotFoundError, "gone.tfrecord"),
+        (lambda: FixedLenFeature([-1], tfrecord.int64, 0), ValueError, "no negative extents"),
+        (lambda: FixedLenFeature([], types.UINT8, 0), ValueError, "tfrecord.int64, float32 or string, not types.UINT8"),
+        (lambda: VarLenFeature(tfrecord.string, ""), ValueError, "VarLenFeature of strings"),
+        (lambda: VarLenFeature([0], tfrecord.int64, 0), ValueError, "positive extents only"),
+        (lambda: VarLenFeature(tfrecord.int64), TypeError, "VarLenFeature takes"),
+    ],
+)
 def test_wrong_arguments_say_what_is_wanted(make, error, message):
     """Features and paths are checked when they are given."""
     with pytest.raises(error, match=message):

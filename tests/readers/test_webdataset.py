@@ -28,17 +28,26 @@ def rows(reader):
 
 # Read off DALI 2.4.0 for the same archive, except that it gives two empty samples for the hidden file and the file
 # without extension, which its own wds2idx leaves out or names otherwise.
-@pytest.mark.parametrize(("arguments", "expected"), [
-    ({"ext": ["jpg", "cls"]},
-     [[b"1j", b"1c"], [b"2j", b""], [b"", b""], [b"b3", b""], [b"xj", b""], [b"44", b"12345678"]]),
-    ({"ext": ["jpg;jpeg", "cls"]},
-     [[b"1j", b"1c"], [b"2j", b""], [b"3e", b""], [b"b3", b""], [b"xj", b""], [b"44", b"12345678"]]),
-    ({"ext": ["jpg", "cls"], "missing_component_behavior": "skip"}, [[b"1j", b"1c"], [b"44", b"12345678"]]),
-    ({"ext": ["jpg;jpeg", "cls"], "missing_component_behavior": "skip", "case_sensitive_extensions": False},
-     [[b"1j", b"1c"], [b"3e", b"3C"], [b"44", b"12345678"]]),
-    ({"ext": ["seg.png", "jpg"], "missing_component_behavior": "skip"}, [[b"sp", b"xj"]]),
-    ({"ext": "cls"}, [[b"1c"], [b""], [b""], [b""], [b""], [b"12345678"]]),
-])
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (
+            {"ext": ["jpg", "cls"]},
+            [[b"1j", b"1c"], [b"2j", b""], [b"", b""], [b"b3", b""], [b"xj", b""], [b"44", b"12345678"]],
+        ),
+        (
+            {"ext": ["jpg;jpeg", "cls"]},
+            [[b"1j", b"1c"], [b"2j", b""], [b"3e", b""], [b"b3", b""], [b"xj", b""], [b"44", b"12345678"]],
+        ),
+        ({"ext": ["jpg", "cls"], "missing_component_behavior": "skip"}, [[b"1j", b"1c"], [b"44", b"12345678"]]),
+        (
+            {"ext": ["jpg;jpeg", "cls"], "missing_component_behavior": "skip", "case_sensitive_extensions": False},
+            [[b"1j", b"1c"], [b"3e", b"3C"], [b"44", b"12345678"]],
+        ),
+        ({"ext": ["seg.png", "jpg"], "missing_component_behavior": "skip"}, [[b"sp", b"xj"]]),
+        ({"ext": "cls"}, [[b"1c"], [b""], [b""], [b""], [b""], [b"12345678"]]),
+    ],
+)
 def test_components_are_chosen_by_extension(tar, arguments, expected):
     """One output an extension group, first match first; missing ones are empty or skip the sample."""
     assert rows(WebdatasetReader(paths=tar, **arguments)) == expected
@@ -56,14 +65,19 @@ def test_an_index_gives_the_same_samples_as_the_scan(tar, tmp_path):
     index = tmp_path / "w.idx"
     assert write_index(tar, str(index)) == 6
     assert index.read_text().splitlines()[:3] == [
-        "v1.2 6", "jpg 512 2 a/1.jpg cls 1536 2 a/1.cls", "jpg 2560 2 a/2.jpg"]
+        "v1.2 6",
+        "jpg 512 2 a/1.jpg cls 1536 2 a/1.cls",
+        "jpg 2560 2 a/2.jpg",
+    ]
     arguments = {"ext": ["jpg", "cls", "jpeg"]}
     scanned = WebdatasetReader(paths=tar, **arguments)
     indexed = WebdatasetReader(paths=tar, index_paths=str(index), **arguments)
     assert rows(indexed) == rows(scanned)
     assert indexed.source_info(1) == scanned.source_info(1) == f"{tar}:2560:a/2.jpg"
-    older = ["v1.1 6"] + [" ".join(word for place, word in enumerate(line.split()) if place % 4 != 3)
-                          for line in index.read_text().splitlines()[1:]]
+    older = ["v1.1 6"] + [
+        " ".join(word for place, word in enumerate(line.split()) if place % 4 != 3)
+        for line in index.read_text().splitlines()[1:]
+    ]
     index.write_text("\n".join(older) + "\n")
     assert rows(WebdatasetReader(paths=tar, index_paths=str(index), **arguments)) == rows(scanned)
 
@@ -139,16 +153,19 @@ def special(name, kind, link=""):
     return name, info
 
 
-@pytest.mark.parametrize(("entry", "message"), [
-    (special("x.jpg", tarfile.SYMTYPE, "/etc/passwd"), "'x.jpg' is a symbolic link"),
-    (special("x.jpg", tarfile.LNKTYPE, "1.jpg"), "'x.jpg' is a hard link"),
-    (special("x.jpg", tarfile.CHRTYPE), "'x.jpg' is a character device"),
-    (special("x.jpg", tarfile.FIFOTYPE), "'x.jpg' is a pipe"),
-    (("../x.jpg", b"x"), r"the name '../x.jpg' leads out of the archive"),
-    (("a/../../x.jpg", b"x"), "leads out of the archive"),
-    (("..\\x.jpg", b"x"), "leads out of the archive"),
-    (("/etc/x.jpg", b"x"), "leads out of the archive"),
-])
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (special("x.jpg", tarfile.SYMTYPE, "/etc/passwd"), "'x.jpg' is a symbolic link"),
+        (special("x.jpg", tarfile.LNKTYPE, "1.jpg"), "'x.jpg' is a hard link"),
+        (special("x.jpg", tarfile.CHRTYPE), "'x.jpg' is a character device"),
+        (special("x.jpg", tarfile.FIFOTYPE), "'x.jpg' is a pipe"),
+        (("../x.jpg", b"x"), r"the name '../x.jpg' leads out of the archive"),
+        (("a/../../x.jpg", b"x"), "leads out of the archive"),
+        (("..\\x.jpg", b"x"), "leads out of the archive"),
+        (("/etc/x.jpg", b"x"), "leads out of the archive"),
+    ],
+)
 def test_links_devices_and_paths_out_of_the_archive_are_refused(tmp_path, entry, message):
     """A tar file with such an entry is refused as a whole, by name."""
     path = write_tar(tmp_path / "bad.tar", [("1.jpg", b"1"), entry])
@@ -161,11 +178,14 @@ def test_truncated_and_damaged_archives_are_refused(tmp_path):
     """Cut inside a file or a header, or with a flipped bit in a header, an archive is refused by name."""
     write_tar(tmp_path / "good.tar", [("1.jpg", b"1" * 600), ("2.jpg", b"2" * 600)])
     good = (tmp_path / "good.tar").read_bytes()
-    cases = [(good[:700], "'1.jpg' should have 600 bytes at 512, the file ends at 700"),
-             (good[:1600], "it ends inside a header at 1536"),
-             (b"", "is an empty tar file"), (b"\0" * 1024, "empty tar"),
-             (good[:1540] + b"\x01" + good[1541:], "the header at 1536 has a wrong checksum"),
-             (b"PK\x03\x04" + b"zip" * 200, "the header at 0 has a wrong checksum")]  # fmt: skip
+    cases = [
+        (good[:700], "'1.jpg' should have 600 bytes at 512, the file ends at 700"),
+        (good[:1600], "it ends inside a header at 1536"),
+        (b"", "is an empty tar file"),
+        (b"\0" * 1024, "empty tar"),
+        (good[:1540] + b"\x01" + good[1541:], "the header at 1536 has a wrong checksum"),
+        (b"PK\x03\x04" + b"zip" * 200, "the header at 0 has a wrong checksum"),
+    ]
     for content, message in cases:
         (tmp_path / "bad.tar").write_bytes(content)
         with pytest.raises(BadData, match=message) as caught:
@@ -183,14 +203,17 @@ def header(name, size, kind=b"0"):
     return bytes(block)
 
 
-@pytest.mark.parametrize(("content", "message"), [
-    (header(b"1.jpg", b"77777777777\0") + b"x" * 512, "should have 8589934591 bytes"),
-    (header(b"1.jpg", b"\x80" + b"\xff" * 11) + b"x" * 512, "truncated tar file"),
-    (header(b"1.jpg", b"-0000000001\0") + b"x" * 512, "wrong checksum"),
-    (header(b"long", b"00010000000\0", b"L") + b"x" * (1 << 21) + b"\0" * 1024, "extended tar header of 2097152"),
-    (header(b"pax", b"00000000012\0", b"x") + b"99 path=x\n".ljust(512, b"\0") + b"\0" * 1024, "damaged extended"),
-    (header(b"pax", b"00000000013\0", b"x") + b"11 size=-1\n".ljust(512, b"\0") + b"\0" * 1024, "damaged extended"),
-])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (header(b"1.jpg", b"77777777777\0") + b"x" * 512, "should have 8589934591 bytes"),
+        (header(b"1.jpg", b"\x80" + b"\xff" * 11) + b"x" * 512, "truncated tar file"),
+        (header(b"1.jpg", b"-0000000001\0") + b"x" * 512, "wrong checksum"),
+        (header(b"long", b"00010000000\0", b"L") + b"x" * (1 << 21) + b"\0" * 1024, "extended tar header of 2097152"),
+        (header(b"pax", b"00000000012\0", b"x") + b"99 path=x\n".ljust(512, b"\0") + b"\0" * 1024, "damaged extended"),
+        (header(b"pax", b"00000000013\0", b"x") + b"11 size=-1\n".ljust(512, b"\0") + b"\0" * 1024, "damaged extended"),
+    ],
+)
 def test_lying_sizes_are_refused(tmp_path, content, message):
     """Sizes are checked against the file before anything of that size is read."""
     (tmp_path / "bad.tar").write_bytes(content)
@@ -198,16 +221,22 @@ def test_lying_sizes_are_refused(tmp_path, content, message):
         WebdatasetReader(paths=str(tmp_path / "bad.tar"), ext="jpg")
 
 
-@pytest.mark.parametrize(("index", "message"), [
-    ("", 'expected a first line such as "v1.2 0"'),
-    ("v1.2 7\njpg 512 2 a/1.jpg\n", r'expected a first line such as "v1.2 1" with the number of the 1 sample'),
-    ("v9 1\njpg 512 2 a/1.jpg\n", "expected a first line"),
-    ("v1.2 1\njpg 512 2\n", "w.idx:2: expected groups of 4 words"),
-    ("v1.2 1\njpg x 2 a/1.jpg\n", "w.idx:2: expected groups of 4 words"),
-    ("v1.2 1\njpg 512 -2 a/1.jpg\n", "does not lie inside"),
-    ("v1.2 1\njpg 512 99999999999 a/1.jpg\n", "w.idx:2: a component of 99999999999 bytes at 512 does not lie inside"),
-    ("v1.2 1\njpg 99999999 2 a/1.jpg\n", "does not lie inside"),
-])
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        ("", 'expected a first line such as "v1.2 0"'),
+        ("v1.2 7\njpg 512 2 a/1.jpg\n", r'expected a first line such as "v1.2 1" with the number of the 1 sample'),
+        ("v9 1\njpg 512 2 a/1.jpg\n", "expected a first line"),
+        ("v1.2 1\njpg 512 2\n", "w.idx:2: expected groups of 4 words"),
+        ("v1.2 1\njpg x 2 a/1.jpg\n", "w.idx:2: expected groups of 4 words"),
+        ("v1.2 1\njpg 512 -2 a/1.jpg\n", "does not lie inside"),
+        (
+            "v1.2 1\njpg 512 99999999999 a/1.jpg\n",
+            "w.idx:2: a component of 99999999999 bytes at 512 does not lie inside",
+        ),
+        ("v1.2 1\njpg 99999999 2 a/1.jpg\n", "does not lie inside"),
+    ],
+)
 def test_lying_index_files_are_refused_by_name_and_line(tar, tmp_path, index, message):
     """An index must have the stated number of lines, and every entry must lie inside its tar file."""
     (tmp_path / "w.idx").write_text(index)
@@ -233,13 +262,19 @@ def test_names_that_an_index_cannot_hold_are_refused_by_the_writer(tmp_path):
     assert len(scan(path)) == 1
 
 
-@pytest.mark.parametrize(("arguments", "error", "message"), [
-    ({"paths": "w.tar", "ext": "jpg", "missing_component_behavior": "raise"}, ValueError,
-     "must be 'empty', 'skip' or 'error', got 'raise'"),
-    ({"paths": [], "ext": "jpg"}, ValueError, "must not be empty"),
-    ({"paths": ["a", "b"], "index_paths": ["c"], "ext": "jpg"}, ValueError, "2 paths and 1 index path"),
-    ({"paths": "gone.tar", "ext": "jpg"}, FileNotFoundError, "gone.tar"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (
+            {"paths": "w.tar", "ext": "jpg", "missing_component_behavior": "raise"},
+            ValueError,
+            "must be 'empty', 'skip' or 'error', got 'raise'",
+        ),
+        ({"paths": [], "ext": "jpg"}, ValueError, "must not be empty"),
+        ({"paths": ["a", "b"], "index_paths": ["c"], "ext": "jpg"}, ValueError, "2 paths and 1 index path"),
+        ({"paths": "gone.tar", "ext": "jpg"}, FileNotFoundError, "gone.tar"),
+    ],
+)
 def test_wrong_arguments_say_what_is_wanted(arguments, error, message):
     """Paths and behaviours are checked when the reader is made."""
     with pytest.raises(error, match=message):
@@ -247,7 +282,7 @@ def test_wrong_arguments_say_what_is_wanted(arguments, error, message):
 
 
 def test_a_missing_component_can_be_an_error(tar):
-    """"error" names the sample and the missing extension; no match at all is always an error."""
+    """ "error" names the sample and the missing extension; no match at all is always an error."""
     with pytest.raises(BadData, match=r"w.tar: the sample 'a/2.jpg' has no component 'cls'"):
         WebdatasetReader(paths=tar, ext=["jpg", "cls"], missing_component_behavior="error")
     with pytest.raises(BadData, match="no samples with the extensions txt in"):

@@ -56,7 +56,9 @@ class Registered:
     descriptor: int | None
     timeout: float | None
     nanoseconds: float = 0.0  # running mean of a chunk's time
-    nanoseconds_per_sample: float = 0.0  # of work: what a busy machine or a sleeping function adds makes chunks no smaller
+    nanoseconds_per_sample: float = (
+        0.0  # of work: what a busy machine or a sleeping function adds makes chunks no smaller
+    )
     total_nanoseconds: int = 0
     input_bytes: int = 0
     result_bytes: int = 0  # of the largest chunks: the next output segment starts with this size

@@ -239,9 +239,7 @@ class WorkerPool:
         entries = [region.put(sample) for sample in samples]
         packed = region.pack(entries)
         registered.input_bytes = max(registered.input_bytes, region.end)
-        job = Job(
-            next(_JOBS), registered, region.segment, region.lease, packed, len(entries), on_done, pinned=pinned
-        )  # fmt: skip
+        job = Job(next(_JOBS), registered, region.segment, region.lease, packed, len(entries), on_done, pinned=pinned)
         return self._queue([job])[0]
 
     def submit_columns(

@@ -47,9 +47,13 @@ class ProcessStep(WholeStep):
         self._before = 0.0  # seconds in the workers before the clock was reset
         try:
             self.handle = workers.register(
-                call.function, name=call.name, whole_chunk=call.whole, writable=True, keep_going=not call.whole,
+                call.function,
+                name=call.name,
+                whole_chunk=call.whole,
+                writable=True,
+                keep_going=not call.whole,
                 timeout=arguments.get("timeout"),
-            )  # fmt: skip
+            )
         except Exception as error:
             add_notes(error, [*step.place(), *([step.origin.describe()] if step.origin else [])])
             raise
@@ -99,7 +103,7 @@ class ProcessStep(WholeStep):
 
         tickets = self.workers.submit_columns(
             self.handle, columns, chunks, region=region, foreseen=foreseen, on_done=one_less
-        )  # fmt: skip
+        )
         batch.sent = Sent(samples, chunks, tickets, foreseen)
         one_less()
         return True
@@ -120,7 +124,7 @@ class ProcessStep(WholeStep):
 
     def _collect_one_by_one(
         self, batch: BatchRun, samples: Sequence[int], error: Exception, culprit: int | None
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Takes in a chunk that was lost with its worker: its rows run again alone, all but the one that did it."""
         for index, sample in enumerate(samples):
             if self.whole or index == culprit:
@@ -171,7 +175,7 @@ class ProcessStep(WholeStep):
 
     def _scatter(
         self, batch: BatchRun, samples: Sequence[int], results: Sequence[Any], places: Sequence[np.ndarray | None]
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Puts the results of single samples into their columns."""
         columns = [batch.values[slot] for slot in self.step.outputs]
         for index, (sample, result) in enumerate(zip(samples, results)):

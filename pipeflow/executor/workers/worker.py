@@ -251,13 +251,20 @@ class _Worker:
             gc.collect(0)  # a reference cycle of the function may hold its input; any other holder keeps it for good
         elapsed, worked = time.monotonic_ns() - began, time.process_time_ns() - began_cpu
         try:
-            self.channel.send(Done(chunk.ticket, tuple(content), target.size, writer.end, not returned, elapsed, worked))
+            self.channel.send(
+                Done(chunk.ticket, tuple(content), target.size, writer.end, not returned, elapsed, worked)
+            )
         except OSError:
             os._exit(CONNECTION_LOST)
         self.status[0] = IDLE
 
     def results(
-        self, chunk: Chunk, loaded: _Loaded, returned: "deque[Block]", writer: Writer, places: "Sequence[np.ndarray | None]"
+        self,
+        chunk: Chunk,
+        loaded: _Loaded,
+        returned: "deque[Block]",
+        writer: Writer,
+        places: "Sequence[np.ndarray | None]",
     ) -> Packed:
         """Calls the function on every sample; its results lie in their places or in the output segment afterwards."""
         flat = self.segments[chunk.input].lease(returned)
@@ -297,9 +304,7 @@ class _Worker:
             return writer.pack(([], [(0, pack_exception(error))]))
 
 
-def _lay(
-    value: Any, index: int, places: "Sequence[np.ndarray | None]", writer: Writer
-) -> tuple[Any, ...] | None:  # fmt: skip
+def _lay(value: Any, index: int, places: "Sequence[np.ndarray | None]", writer: Writer) -> tuple[Any, ...] | None:
     """Puts the results of a sample into their places, those that differ from what was foreseen elsewhere."""
     if type(value) is not tuple or len(value) != len(places):
         return writer.put(value)

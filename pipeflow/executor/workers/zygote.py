@@ -93,7 +93,7 @@ def check_platform() -> None:
     if worker.INSIDE in os.environ:
         raise InvalidState(
             "a worker process cannot start worker processes of its own: "
-            "a pipeline inside a function must not use parallel=\"processes\""
+            'a pipeline inside a function must not use parallel="processes"'
         )
     if not hasattr(os, "fork") or not hasattr(socket, "send_fds"):
         raise RuntimeError('worker processes need Linux or macOS: use parallel="threads" on this system')

@@ -289,10 +289,15 @@ def _checksum(data, begin, end, tables):
         first = np.int64(data[at]) ^ (value >> 8)
         second = np.int64(data[at + 1]) ^ (value & 0xFF)
         value = (
-            tables[7 * 256 + first] ^ tables[6 * 256 + second] ^ tables[5 * 256 + data[at + 2]]
-            ^ tables[4 * 256 + data[at + 3]] ^ tables[3 * 256 + data[at + 4]] ^ tables[2 * 256 + data[at + 5]]
-            ^ tables[256 + data[at + 6]] ^ tables[data[at + 7]]
-        )  # fmt: skip
+            tables[7 * 256 + first]
+            ^ tables[6 * 256 + second]
+            ^ tables[5 * 256 + data[at + 2]]
+            ^ tables[4 * 256 + data[at + 3]]
+            ^ tables[3 * 256 + data[at + 4]]
+            ^ tables[2 * 256 + data[at + 5]]
+            ^ tables[256 + data[at + 6]]
+            ^ tables[data[at + 7]]
+        )
         at += 8
     while at < end:
         value = ((value << 8) & 0xFFFF) ^ tables[(value >> 8) ^ np.int64(data[at])]

@@ -155,11 +155,19 @@ def resample(
         if chosen.numerator:
             repeats = max(-(-STRETCH // chosen.numerator), -(-chosen.taps // (2 * chosen.denominator)))
             _stretches(
-                one, flat, channels, channel, length, chosen.numerator, chosen.denominator, repeats,
-                chosen.table, chosen.row, chosen.taps,
-            )  # fmt: skip
+                one,
+                flat,
+                channels,
+                channel,
+                length,
+                chosen.numerator,
+                chosen.denominator,
+                repeats,
+                chosen.table,
+                chosen.row,
+                chosen.taps,
+            )
         else:
             _blended(
-                one, flat, channels, channel, length, float(scale), chosen.phases,
-                chosen.table, chosen.row, chosen.taps,
-            )  # fmt: skip
+                one, flat, channels, channel, length, float(scale), chosen.phases, chosen.table, chosen.row, chosen.taps
+            )

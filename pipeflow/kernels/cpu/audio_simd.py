@@ -89,10 +89,7 @@ def transpose_tile(_typing, source, offset, stride, target, target_offset, targe
     def codegen(context, builder, signature, arguments):
         source, target = (_data(context, builder, signature, arguments, i) for i in (0, 3))
         _, offset, stride, _, target_offset, target_stride = arguments
-        rows = [
-            _load(builder, source, builder.add(offset, builder.mul(stride, _INT64(row))))
-            for row in range(LANES)
-        ]
+        rows = [_load(builder, source, builder.add(offset, builder.mul(stride, _INT64(row)))) for row in range(LANES)]
         for row, value in enumerate(_transpose(builder, rows)):
             place = builder.add(target_offset, builder.mul(target_stride, _INT64(row)))
             _store(builder, value, target, place)
@@ -116,10 +113,7 @@ def load_tile(_typing, source, offset, stride, window, first, places, place, rea
             _data(context, builder, signature, arguments, i) for i in (0, 3, 5, 7, 8)
         )
         _, offset, stride, _, first, _, place, _, _ = arguments
-        rows = [
-            _load(builder, source, builder.add(offset, builder.mul(stride, _INT64(row))))
-            for row in range(LANES)
-        ]
+        rows = [_load(builder, source, builder.add(offset, builder.mul(stride, _INT64(row)))) for row in range(LANES)]
         for column, value in enumerate(_transpose(builder, rows)):
             weight = builder.load(_at(builder, window, builder.add(first, _INT64(column))))
             row = builder.load(_at(builder, places, builder.add(place, _INT64(column // 2))))
@@ -148,9 +142,7 @@ def scale_row(_typing, source, offset, factors, factor, target, target_offset):
 @intrinsic
 def weighted_rows(_typing, source, offset, stride, weights, first, count, target, target_offset):
     """target[target_offset:][:LANES] = sum over i < count of weights[first + i] * source[offset + i*stride:][:LANES]."""
-    signature = types.void(
-        _FLOATS, types.int64, types.int64, _FLOATS, types.int64, types.int64, _FLOATS, types.int64
-    )
+    signature = types.void(_FLOATS, types.int64, types.int64, _FLOATS, types.int64, types.int64, _FLOATS, types.int64)
 
     def codegen(context, builder, signature, arguments):
         source, weights, target = (_data(context, builder, signature, arguments, i) for i in (0, 3, 6))
@@ -164,13 +156,15 @@ def weighted_rows(_typing, source, offset, stride, weights, first, count, target
         # Four sums side by side: a single one would wait for each addition before the next.
         fours = builder.and_(count, _INT64(-4))
         index, totals = _loop(
-            builder, _INT64(0), fours, 4, [_ZERO] * 4,
+            builder,
+            _INT64(0),
+            fours,
+            4,
+            [_ZERO] * 4,
             lambda i, sums: [added(builder.add(i, _INT64(k)), total) for k, total in enumerate(sums)],
-        )  # fmt: skip
-        pairs = [builder.fadd(totals[0], totals[1]), builder.fadd(totals[2], totals[3])]
-        _, (total,) = _loop(
-            builder, index, count, 1, [builder.fadd(*pairs)], lambda i, sums: [added(i, sums[0])]
         )
+        pairs = [builder.fadd(totals[0], totals[1]), builder.fadd(totals[2], totals[3])]
+        _, (total,) = _loop(builder, index, count, 1, [builder.fadd(*pairs)], lambda i, sums: [added(i, sums[0])])
         _store(builder, total, target, target_offset)
         return context.get_dummy_value()
 
@@ -276,8 +270,7 @@ def _times_minus_i(builder: Any, a: Complex) -> Complex:
 
 def _rotate(builder: Any, a: Complex, twiddles: Any, first: Any) -> Complex:
     cosine, sine = (
-        _splat(builder, builder.load(_at(builder, twiddles, builder.add(first, _INT64(part)))))
-        for part in range(2)
+        _splat(builder, builder.load(_at(builder, twiddles, builder.add(first, _INT64(part))))) for part in range(2)
     )
     return (
         _multiply_add(builder, a[0], cosine, builder.fneg(builder.fmul(a[1], sine))),
@@ -316,12 +309,10 @@ def _dft5(builder: Any, a: list[Complex]) -> list[Complex]:
     real1 = _add_scaled(builder, _add_scaled(builder, a[0], cosines[0], outer), cosines[1], inner)
     real2 = _add_scaled(builder, _add_scaled(builder, a[0], cosines[1], outer), cosines[0], inner)
     turned1 = _times_minus_i(
-        builder,
-        _add_scaled(builder, _scaled(builder, sines[0], outer_difference), sines[1], inner_difference),
+        builder, _add_scaled(builder, _scaled(builder, sines[0], outer_difference), sines[1], inner_difference)
     )
     turned2 = _times_minus_i(
-        builder,
-        _add_scaled(builder, _scaled(builder, sines[1], outer_difference), -sines[0], inner_difference),
+        builder, _add_scaled(builder, _scaled(builder, sines[1], outer_difference), -sines[0], inner_difference)
     )
     return [
         _add(builder, _add(builder, a[0], outer), inner),
@@ -332,9 +323,7 @@ def _dft5(builder: Any, a: list[Complex]) -> list[Complex]:
     ]
 
 
-def _butterfly(
-    radix: int, transform: Callable[[Any, list[Complex]], list[Complex]], rotated: bool = True
-) -> Any:
+def _butterfly(radix: int, transform: Callable[[Any, list[Complex]], list[Complex]], rotated: bool = True) -> Any:
     @intrinsic
     def butterfly(_typing, real, imaginary, offset, stride, twiddles, first):
         signature = types.void(_FLOATS, _FLOATS, types.int64, types.int64, _FLOATS, types.int64)
@@ -377,9 +366,7 @@ def split_real(_typing, real, imaginary, low, high, twiddles, first, target, tar
     )
 
     def codegen(context, builder, signature, arguments):
-        real, imaginary, twiddles, target = (
-            _data(context, builder, signature, arguments, i) for i in (0, 1, 4, 6)
-        )
+        real, imaginary, twiddles, target = (_data(context, builder, signature, arguments, i) for i in (0, 1, 4, 6))
         _, _, low, high, _, first, _, target_low, target_high = arguments
         a = _load(builder, real, low), _load(builder, imaginary, low)
         b = _load(builder, real, high), _load(builder, imaginary, high)

@@ -177,8 +177,15 @@ def _split_block(real, imaginary, split, target, offset, stride, magnitude):
         target[offset + half * stride + lane] = 4 * b * b
     for k in range(1, half // 2 + 1):
         split_real(
-            real, imaginary, k * LANES, (half - k) * LANES, split, 2 * k,
-            target, offset + k * stride, offset + (half - k) * stride,
+            real,
+            imaginary,
+            k * LANES,
+            (half - k) * LANES,
+            split,
+            2 * k,
+            target,
+            offset + k * stride,
+            offset + (half - k) * stride,
         )
     if magnitude:
         for k in range(half + 1):
@@ -188,9 +195,7 @@ def _split_block(real, imaginary, split, target, offset, stride, magnitude):
 
 
 @njit(nogil=True, cache=True)
-def _spectrogram(
-    signal, out, time_major, offset, step, reflect, magnitude, window, places, radices, twiddles, split,
-):  # fmt: skip
+def _spectrogram(signal, out, time_major, offset, step, reflect, magnitude, window, places, radices, twiddles, split):
     half = places.size
     bins = half + 1
     frames = out.shape[0] if time_major else out.shape[1]
@@ -245,20 +250,23 @@ def spectrogram(
         out[...] = result if time_major else result.T
         return
     _spectrogram(
-        signal, out, time_major, offset, window_step, reflect, power == 1, _window_table(window, 0.5),
-        tables.places, tables.radices, tables.twiddles, tables.split,
-    )  # fmt: skip
+        signal,
+        out,
+        time_major,
+        offset,
+        window_step,
+        reflect,
+        power == 1,
+        _window_table(window, 0.5),
+        tables.places,
+        tables.radices,
+        tables.twiddles,
+        tables.split,
+    )
 
 
 def _by_library(
-    signal: Floats,
-    frames: int,
-    nfft: int,
-    window: tuple[float, ...],
-    step: int,
-    offset: int,
-    reflect: bool,
-    power: int,
+    signal: Floats, frames: int, nfft: int, window: tuple[float, ...], step: int, offset: int, reflect: bool, power: int
 ) -> Floats:
     """The same spectrogram, time-major, by ``numpy.fft``: for sizes with large prime factors and odd ones."""
     padded = np.empty((frames - 1) * step + len(window), np.float32)
@@ -325,9 +333,11 @@ def mel_bands(
         start.append(len(values))
         values.extend(row[begin:end])
     return Bands(
-        np.array(first, np.int64), np.array(count, np.int64), np.array(start, np.int64),
+        np.array(first, np.int64),
+        np.array(count, np.int64),
+        np.array(start, np.int64),
         np.array(values or [0.0], np.float32),
-    )  # fmt: skip
+    )
 
 
 @njit(nogil=True, cache=True)
@@ -342,8 +352,14 @@ def _apply_bands(spectrum, out, first, count, start, weights):
         for band in range(bands):
             for column in range(0, whole, LANES):
                 weighted_rows(
-                    source, (outer * bins + first[band]) * inner + column, inner,
-                    weights, start[band], count[band], target, (outer * bands + band) * inner + column,
+                    source,
+                    (outer * bins + first[band]) * inner + column,
+                    inner,
+                    weights,
+                    start[band],
+                    count[band],
+                    target,
+                    (outer * bands + band) * inner + column,
                 )
         for column in range(whole, inner):
             for band in range(bands):
@@ -365,9 +381,7 @@ def _apply_bands_last(spectrum, out, first, count, start, weights):
         lanes = min(LANES, frames - frame)
         turn(source, frame * bins, bins, lanes, bins, turned, 0, LANES)
         for band in range(bands):
-            weighted_rows(
-                turned, first[band] * LANES, LANES, weights, start[band], count[band], weighted, band * LANES
-            )
+            weighted_rows(turned, first[band] * LANES, LANES, weights, start[band], count[band], weighted, band * LANES)
         turn(weighted, 0, LANES, bands, lanes, target, frame * bands, bands)
 
 
@@ -460,8 +474,14 @@ def _apply_table(values, out, table):
         for column in range(0, whole, LANES):
             for row in range(count):
                 weighted_rows(
-                    source, outer * size * inner + column, inner, weights, row * size, size,
-                    target, (outer * count + row) * inner + column,
+                    source,
+                    outer * size * inner + column,
+                    inner,
+                    weights,
+                    row * size,
+                    size,
+                    target,
+                    (outer * count + row) * inner + column,
                 )
         for column in range(whole, inner):
             for row in range(count):

@@ -59,9 +59,7 @@ def filter_separable(source: np.ndarray, windows: list[np.ndarray], out: np.ndar
     image = source if source.dtype in FAST else as_type(source, np.dtype(np.float32))
     target = out if out.dtype in FAST else np.empty(out.shape, np.float32)
     if axes == 1:
-        filter_rows(
-            plain(image).reshape(1, -1), pixel, np.ones(1, np.float32), windows[0], target.reshape(1, -1)
-        )
+        filter_rows(plain(image).reshape(1, -1), pixel, np.ones(1, np.float32), windows[0], target.reshape(1, -1))
     elif axes == 2:
         height = image.shape[0]
         filter_rows(plain(image).reshape(height, -1), pixel, *windows, target.reshape(height, -1))

@@ -128,7 +128,9 @@ def _decode_stored(data: np.ndarray, header: Header, wanted: Wanted, out: Alloca
     if header.format != "JPEG" or header.bits != 8:
         return _decode_tolerant(data, header, color, [], source)
     if color == "YCbCr":
-        return kernels.other_images.recolored(_decode_jpeg(data, header, "RGB", _scratch_array, wanted.fast_idct, source), color)
+        return kernels.other_images.recolored(
+            _decode_jpeg(data, header, "RGB", _scratch_array, wanted.fast_idct, source), color
+        )
     return _decode_jpeg(data, header, color, out, wanted.fast_idct, source)
 
 

@@ -20,17 +20,7 @@ def to_planes(source, offset, stride, mean, scale, shift, mirror, out, plane, he
     """A window of an interleaved three-channel image to three normalised planes."""
     for i in range(height):
         split_row(
-            source,
-            offset + i * stride,
-            mean,
-            scale,
-            np.float32(shift),
-            False,
-            mirror,
-            out,
-            i * width,
-            plane,
-            width,
+            source, offset + i * stride, mean, scale, np.float32(shift), False, mirror, out, i * width, plane, width
         )
 
 

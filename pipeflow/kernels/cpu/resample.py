@@ -138,74 +138,19 @@ def four_rows(source, pixel, first, last, y, x, low, high, tall, wide):
     # Four lanes overhang a pixel of fewer channels; the next pixel, written after, repairs that.
     if count == 2 and pixel <= LANES:
         for o in range(columns):
-            taps_of_2(
-                t,
-                x_starts[o] * pixel,
-                tall_stride,
-                pixel,
-                widths,
-                o * count,
-                count,
-                w,
-                o * pixel,
-                wide_stride,
-            )
+            taps_of_2(t, x_starts[o] * pixel, tall_stride, pixel, widths, o * count, count, w, o * pixel, wide_stride)
     elif count == 3 and pixel <= LANES:
         for o in range(columns):
-            taps_of_3(
-                t,
-                x_starts[o] * pixel,
-                tall_stride,
-                pixel,
-                widths,
-                o * count,
-                count,
-                w,
-                o * pixel,
-                wide_stride,
-            )
+            taps_of_3(t, x_starts[o] * pixel, tall_stride, pixel, widths, o * count, count, w, o * pixel, wide_stride)
     elif count == 4 and pixel <= LANES:
         for o in range(columns):
-            taps_of_4(
-                t,
-                x_starts[o] * pixel,
-                tall_stride,
-                pixel,
-                widths,
-                o * count,
-                count,
-                w,
-                o * pixel,
-                wide_stride,
-            )
+            taps_of_4(t, x_starts[o] * pixel, tall_stride, pixel, widths, o * count, count, w, o * pixel, wide_stride)
     elif count == 5 and pixel <= LANES:
         for o in range(columns):
-            taps_of_5(
-                t,
-                x_starts[o] * pixel,
-                tall_stride,
-                pixel,
-                widths,
-                o * count,
-                count,
-                w,
-                o * pixel,
-                wide_stride,
-            )
+            taps_of_5(t, x_starts[o] * pixel, tall_stride, pixel, widths, o * count, count, w, o * pixel, wide_stride)
     elif count == 6 and pixel <= LANES:
         for o in range(columns):
-            taps_of_6(
-                t,
-                x_starts[o] * pixel,
-                tall_stride,
-                pixel,
-                widths,
-                o * count,
-                count,
-                w,
-                o * pixel,
-                wide_stride,
-            )
+            taps_of_6(t, x_starts[o] * pixel, tall_stride, pixel, widths, o * count, count, w, o * pixel, wide_stride)
     else:
         for o in range(columns):
             for c in range(0, pixel, LANES):
@@ -348,13 +293,7 @@ def resample_image(source: np.ndarray, y: Taps, x: Taps, out: np.ndarray) -> Non
     if pixel == 1:
         resample_plane(plain(source).reshape(height, width), y, x, out.reshape(out.shape[:2]))
         return
-    resample(
-        plain(source).reshape(height, width * pixel),
-        pixel,
-        y,
-        x,
-        out.reshape(out.shape[0], out.shape[1] * pixel),
-    )
+    resample(plain(source).reshape(height, width * pixel), pixel, y, x, out.reshape(out.shape[0], out.shape[1] * pixel))
 
 
 TUNED = {

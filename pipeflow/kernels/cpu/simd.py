@@ -155,10 +155,7 @@ def weighted_rows(_typing, source, offset, stride, weights, weight_offset, count
                     builder.store(multiply_add(builder, value, factor, builder.load(one)), one)
             for part, one in enumerate(sums):
                 store_as(
-                    builder,
-                    builder.load(one),
-                    builder.gep(out, [builder.add(first, INT64(part * LANES))]),
-                    target,
+                    builder, builder.load(one), builder.gep(out, [builder.add(first, INT64(part * LANES))]), target
                 )
 
         over(builder, total, body, wide=4)
@@ -346,9 +343,7 @@ def channels_of(builder: Any, pointer: Any, element: Any, lanes: int) -> list[An
     order = ir.VectorType(INT32, lanes)
     return [
         builder.shuffle_vector(
-            loaded,
-            ir.Constant(loaded.type, ir.Undefined),
-            ir.Constant(order, [c + 3 * i for i in range(lanes)]),
+            loaded, ir.Constant(loaded.type, ir.Undefined), ir.Constant(order, [c + 3 * i for i in range(lanes)])
         )
         for c in range(3)
     ]

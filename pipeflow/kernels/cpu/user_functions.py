@@ -72,9 +72,11 @@ def array_type(dtype: np.dtype, ndim: int, readonly: bool) -> Any:
 
 @lru_cache(maxsize=256)
 def with_types(
-    function: Callable[..., Any], outputs: tuple[tuple[np.dtype, int], ...], inputs: tuple[tuple[np.dtype, int], ...],
+    function: Callable[..., Any],
+    outputs: tuple[tuple[np.dtype, int], ...],
+    inputs: tuple[tuple[np.dtype, int], ...],
     lists: bool,
-) -> Callable[..., Any]:  # fmt: skip
+) -> Callable[..., Any]:
     """``function(*outputs, *inputs)`` compiled for these types: arrays, of which the inputs are read-only, or lists of arrays."""
     kinds = [array_type(dtype, ndim, False) for dtype, ndim in outputs]
     kinds += [array_type(dtype, ndim, not lists) for dtype, ndim in inputs]

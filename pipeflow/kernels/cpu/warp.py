@@ -58,14 +58,7 @@ def warp_linear(source, matrix, fill, clamped, out):
             if p >= 0 and q >= 0 and p <= room and q < height - 1:
                 for k in range(0, channels, 4):
                     bilinear_pixel(
-                        flat,
-                        q * stride + p * channels + k,
-                        channels,
-                        stride,
-                        x - left,
-                        y - top,
-                        line,
-                        j * channels + k,
+                        flat, q * stride + p * channels + k, channels, stride, x - left, y - top, line, j * channels + k
                     )
             elif not clamped and (p < -1 or q < -1 or p >= width or q >= height):
                 for k in range(channels):
@@ -146,38 +139,23 @@ def warp_volume(source, matrix, fill, clamped, nearest, out):
                                     yy = min(max(yy, 0), height - 1)
                                     zz = min(max(zz, 0), depth - 1)
                                 value = np.float64(fill[c])
-                                if (
-                                    xx >= 0
-                                    and yy >= 0
-                                    and zz >= 0
-                                    and xx < width
-                                    and yy < height
-                                    and zz < depth
-                                ):
+                                if xx >= 0 and yy >= 0 and zz >= 0 and xx < width and yy < height and zz < depth:
                                     value = np.float64(source[zz, yy, xx, c])
                                 weight = 1.0
                                 if not nearest:
-                                    weight = (
-                                        (u if dx else 1 - u) * (v if dy else 1 - v) * (w if dz else 1 - w)
-                                    )
+                                    weight = (u if dx else 1 - u) * (v if dy else 1 - v) * (w if dz else 1 - w)
                                 total += weight * value
                     out[i, j, k, c] = convert(np.float32(total), out)
 
 
 def warp(
-    source: np.ndarray,
-    matrix: np.ndarray,
-    fill: float | tuple[float, ...] | None,
-    nearest: bool,
-    out: np.ndarray,
+    source: np.ndarray, matrix: np.ndarray, fill: float | tuple[float, ...] | None, nearest: bool, out: np.ndarray
 ) -> np.ndarray:
     """An image (H, W, C) or volume (D, H, W, C) through the matrix that maps output to input coordinates."""
     channels = source.shape[-1]
     matrix = np.ascontiguousarray(matrix, np.float64)
     if nearest and source.dtype == out.dtype and source.ndim == 3:
-        values = (
-            np.zeros(channels) if fill is None else np.broadcast_to(np.asarray(fill, np.float64), (channels,))
-        )
+        values = np.zeros(channels) if fill is None else np.broadcast_to(np.asarray(fill, np.float64), (channels,))
         exact = as_type(np.ascontiguousarray(values), source.dtype)
         raw = np.dtype(np.uint16) if source.dtype == np.float16 else source.dtype
         warp_nearest(plain(source.view(raw)), matrix, exact.view(raw), fill is None, out.view(raw))

@@ -43,8 +43,10 @@ ACCUMULATED = ("double", "long long", "unsigned long long")
 # What crop_mirror_normalize has kernels of its own for: input, output, channels side by side.
 NORMALIZED = [
     (source, target, channels)
-    for source in ("uint8", "float32") for target in ("float32", "float16", "uint8", "int8") for channels in (1, 3)
-]  # fmt: skip
+    for source in ("uint8", "float32")
+    for target in ("float32", "float16", "uint8", "int8")
+    for channels in (1, 3)
+]
 
 # What images are resized, turned and warped between by kernels of their own.
 RESIZED = [(source, target) for source in ("uint8", "float32") for target in ("uint8", "float32")]
@@ -54,8 +56,14 @@ INSTANCES: dict[str, list[str]] = {
     "color.cu": ["colors<3, 3>", "colors<3, 1>", "colors<1, 3>"],
     "audio.cu": ["preemphasis", "cut_frames", "power_of", "weigh", "decibels", "resample_sound", "nonsilent"],
     "filter.cu": [
-        *[f"blur<{source}, {target}>" for source in ("unsigned char", "float") for target in ("unsigned char", "float")],
-        "filter_axis<unsigned char, float>", "filter_axis<float, float>", "filter_axis<float, unsigned char>",
+        *[
+            f"blur<{source}, {target}>"
+            for source in ("unsigned char", "float")
+            for target in ("unsigned char", "float")
+        ],
+        "filter_axis<unsigned char, float>",
+        "filter_axis<float, float>",
+        "filter_axis<float, unsigned char>",
     ],
     "jpeg.cu": ["compress", "restore"],
     "random.cu": ["random_numbers", "gaussian_noise"],
@@ -67,15 +75,19 @@ INSTANCES: dict[str, list[str]] = {
     "pointwise.cu": [f"{name}<{kind}>" for name in ("arithmetic", "functions") for kind in COMPUTED],
     "crop_mirror_normalize.cu": [
         *[f"normalize_pixels<{TYPES[source]}, {TYPES[target]}, {channels}>" for source, target, channels in NORMALIZED],
-        "normalize_any<float>", "normalize_any<double>",
+        "normalize_any<float>",
+        "normalize_any<double>",
     ],
     "resize_tiles.cu": [f"resize_tiles<{TYPES[source]}, {TYPES[target]}>" for source, target in RESIZED],
     "resize.cu": ["resize_axis<float>", "resize_axis<double>", *[f"pick<{word}>" for word in WORDS.values()]],
     "values.cu": [
-        *[f"{name}<{word}>" for name in ("one_hot", "look_up") for word in WORDS.values()], "transform_points<double>",
+        *[f"{name}<{word}>" for name in ("one_hot", "look_up") for word in WORDS.values()],
+        "transform_points<double>",
     ],
     "warp.cu": [
-        *[f"warp<{TYPES[source]}, {TYPES[target]}>" for source, target in RESIZED], "warp_any<float>", "warp_any<double>",
+        *[f"warp<{TYPES[source]}, {TYPES[target]}>" for source, target in RESIZED],
+        "warp_any<float>",
+        "warp_any<double>",
         *[f"warp_nearest<{word}>" for word in WORDS.values()],
     ],
     "move.cu": [*[f"move<{word}>" for word in WORDS.values()], "move_runs<unsigned char>"],

@@ -20,8 +20,12 @@ def require() -> None:
 
 @functools.lru_cache(maxsize=256)
 def launcher(
-    function: Callable[..., Any], outs: tuple[Any, ...], ins: tuple[Any, ...], blocks: Sequence[int], threads: Sequence[int]
-) -> Callable[[int, Sequence[Any]], None]:  # fmt: skip
+    function: Callable[..., Any],
+    outs: tuple[Any, ...],
+    ins: tuple[Any, ...],
+    blocks: Sequence[int],
+    threads: Sequence[int],
+) -> Callable[[int, Sequence[Any]], None]:
     """A function ``(stream, arrays)`` that launches a kernel compiled for these types and numbers of axes."""
     kinds = [numba.types.Array(numba.from_dtype(dtype), ndim, "C") for dtype, ndim in (*outs, *ins)]
     kernel = cuda.jit(numba.types.void(*kinds))(getattr(function, "py_func", function))

@@ -29,24 +29,49 @@ FRAMES_AT_ONCE = 1 << 25  # numbers in frames that are transformed together: 128
 
 PREEMPHASIS_ROW = row_type(
     input="u8", output="u8", total="i8", inner="i8", coefficient="f4", border="i4", input_type="i4", output_type="i4"
-)  # fmt: skip
+)
 FRAME_ROW = row_type(
-    input="u8", output="u8", window="u8", length="i8", total="i8", begin="i8", size="i4", width="i4", step="i4", reflects="i4"
-)  # fmt: skip
+    input="u8",
+    output="u8",
+    window="u8",
+    length="i8",
+    total="i8",
+    begin="i8",
+    size="i4",
+    width="i4",
+    step="i4",
+    reflects="i4",
+)
 POWER_ROW = row_type(input="u8", output="u8", frames="i8", bins="i8", magnitude="i4", time_major="i4")
 WEIGH_ROW = row_type(
     input="u8", output="u8", weights="u8", bands="u8", total="i8", size="i8", inner="i8", band_count="i8"
-)  # fmt: skip
-DECIBEL_ROW = row_type(
-    input="u8", output="u8", reference="u8", total="i8", factor="f4", cutoff="f4", input_type="i4"
-)  # fmt: skip
+)
+DECIBEL_ROW = row_type(input="u8", output="u8", reference="u8", total="i8", factor="f4", cutoff="f4", input_type="i4")
 RESAMPLE_ROW = row_type(
-    input="u8", output="u8", table="u8", scale="f8", length="i8", total="i8", numerator="i8", denominator="i8", channels="i4",
-    taps="i4", row_length="i4", phases="i4",
-)  # fmt: skip
+    input="u8",
+    output="u8",
+    table="u8",
+    scale="f8",
+    length="i8",
+    total="i8",
+    numerator="i8",
+    denominator="i8",
+    channels="i4",
+    taps="i4",
+    row_length="i4",
+    phases="i4",
+)
 SILENCE_ROW = row_type(
-    input="u8", sums="u8", begin="u8", length="u8", total="i8", reference="f8", fraction="f8", window="i4", input_type="i4"
-)  # fmt: skip
+    input="u8",
+    sums="u8",
+    begin="u8",
+    length="u8",
+    total="i8",
+    reference="f8",
+    fraction="f8",
+    window="i4",
+    input_type="i4",
+)
 
 
 def in_float(call: DeviceCall, views: Sequence[View]) -> list[View]:
@@ -72,12 +97,20 @@ def _(call: DeviceCall) -> None:
     border = ("clamp", "zero", "reflect").index(call.items[0].args.border)
     rows = [
         (
-            x.input.address, x.output.address, x.input.size, math.prod(x.input.shape[1:]), x.args.preemph_coeff, border,
-            TYPE_CODES[x.input.dtype], TYPE_CODES[x.output.dtype],
+            x.input.address,
+            x.output.address,
+            x.input.size,
+            math.prod(x.input.shape[1:]),
+            x.args.preemph_coeff,
+            border,
+            TYPE_CODES[x.input.dtype],
+            TYPE_CODES[x.output.dtype],
         )
         for x in call.items
-    ]  # fmt: skip
-    call.launch("audio.cu:preemphasis", np.array(rows, PREEMPHASIS_ROW), [ceil_div(x.input.size, BLOCK) for x in call.items])
+    ]
+    call.launch(
+        "audio.cu:preemphasis", np.array(rows, PREEMPHASIS_ROW), [ceil_div(x.input.size, BLOCK) for x in call.items]
+    )
 
 
 @audio.nonsilent_region.gpu_plan
@@ -95,10 +128,17 @@ def _(call: DeviceCall) -> None:
         begin, length = item.outputs
         rows.append(
             (
-                item.input.address, sums, begin.address, length.address, item.input.size, args.reference_power, fraction,
-                args.window_length, kind,
+                item.input.address,
+                sums,
+                begin.address,
+                length.address,
+                item.input.size,
+                args.reference_power,
+                fraction,
+                args.window_length,
+                kind,
             )
-        )  # fmt: skip
+        )
         sums += 8 * item.input.size
     call.launch("audio.cu:nonsilent", np.array(rows, SILENCE_ROW), [1] * len(rows), THREADS)
 
@@ -148,10 +188,20 @@ def resample(call: DeviceCall) -> None:
         length, channels = source.shape[0], math.prod(source.shape[1:])
         rows.append(
             (
-                source.address, target.address, address, float(factor), length, target.size, chosen.numerator,
-                chosen.denominator, channels, chosen.taps, chosen.row, chosen.phases,
+                source.address,
+                target.address,
+                address,
+                float(factor),
+                length,
+                target.size,
+                chosen.numerator,
+                chosen.denominator,
+                channels,
+                chosen.taps,
+                chosen.row,
+                chosen.phases,
             )
-        )  # fmt: skip
+        )
     blocks = [ceil_div(target.size, THREADS) for target in targets]
     call.launch("audio.cu:resample_sound", np.array(rows, RESAMPLE_ROW), blocks, THREADS)
     if targets[0].dtype == items[0].output.dtype:
@@ -197,12 +247,27 @@ def _(call: DeviceCall) -> None:
             signal, item, count = signals[number], call.items[number], counts[number]
             cut.append(
                 (
-                    signal.address, frames.address + 4 * done * size, window, signal.size, count * size, begin, size, width,
-                    args.window_step, reflects,
+                    signal.address,
+                    frames.address + 4 * done * size,
+                    window,
+                    signal.size,
+                    count * size,
+                    begin,
+                    size,
+                    width,
+                    args.window_step,
+                    reflects,
                 )
-            )  # fmt: skip
+            )
             powers.append(
-                (spectra.address + 8 * done * bins, item.output.address, count, bins, args.power == 1, args.layout == "tf")
+                (
+                    spectra.address + 8 * done * bins,
+                    item.output.address,
+                    count,
+                    bins,
+                    args.power == 1,
+                    args.layout == "tf",
+                )
             )
             done += count
         call.launch("audio.cu:cut_frames", np.array(cut, FRAME_ROW), [ceil_div(row[4], BLOCK) for row in cut])
@@ -233,10 +298,16 @@ def launch_weighing(call: DeviceCall, tables: list[tuple[int, int]], axes: list[
         shape = source.shape
         rows.append(
             (
-                source.address, item.output.address, weights, bands, item.output.size, shape[axis],
-                math.prod(shape[axis + 1 :]), item.output.shape[axis],
+                source.address,
+                item.output.address,
+                weights,
+                bands,
+                item.output.size,
+                shape[axis],
+                math.prod(shape[axis + 1 :]),
+                item.output.shape[axis],
             )
-        )  # fmt: skip
+        )
     blocks = [ceil_div(item.output.size, THREADS) for item in call.items]
     call.launch("audio.cu:weigh", np.array(rows, WEIGH_ROW), blocks, THREADS)
 

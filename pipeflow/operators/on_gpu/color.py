@@ -12,15 +12,19 @@ from pipeflow.operators import color
 from pipeflow.operators.chains import line_of
 from pipeflow.operators.on_gpu.elementwise import BLOCK, cast_items
 
-LINE_ROW = row_type(
-    input="u8", output="u8", total="i8", factor="f8", offset="f8", input_type="i4", output_type="i4"
-)  # fmt: skip
+LINE_ROW = row_type(input="u8", output="u8", total="i8", factor="f8", offset="f8", input_type="i4", output_type="i4")
 COLOR_ROW = np.dtype(
     [
-        ("input", "u8"), ("output", "u8"), ("pixels", "i8"), ("matrix", "f4", 9), ("offset", "f4", 3), ("input_type", "i4"),
+        ("input", "u8"),
+        ("output", "u8"),
+        ("pixels", "i8"),
+        ("matrix", "f4", 9),
+        ("offset", "f4", 3),
+        ("input_type", "i4"),
         ("output_type", "i4"),
-    ], align=True,
-)  # fmt: skip
+    ],
+    align=True,
+)
 
 
 def exact_in_float(dtype: np.dtype) -> bool:
@@ -34,7 +38,9 @@ def launch_line(call: DeviceCall, kind: str, pairs: list[tuple[View, View]], lin
         (source.address, target.address, target.size, *line, TYPE_CODES[source.dtype], TYPE_CODES[target.dtype])
         for (source, target), line in zip(pairs, lines, strict=True)
     ]
-    call.launch(f"cast.cu:line<{kind}>", np.array(rows, LINE_ROW), [ceil_div(target.size, BLOCK) for _, target in pairs])
+    call.launch(
+        f"cast.cu:line<{kind}>", np.array(rows, LINE_ROW), [ceil_div(target.size, BLOCK) for _, target in pairs]
+    )
 
 
 def _values(op: OpDef) -> None:

@@ -12,18 +12,40 @@ from pipeflow.operators.windows import Cut, place_cut, window_of
 
 ROW = np.dtype(
     [
-        ("input", "u8"), ("output", "u8"), ("input_begin", "u8"), ("input_end", "u8"), ("input_row", "i8"),
-        ("output_row", "i8"), ("output_pixel", "i8"), ("output_channel", "i8"), ("mean", "f4", (3,)), ("factor", "f4", (3,)),
-        ("shift", "f4"), ("total", "u4"), ("groups", DIVIDER), ("width", "u4"), ("mirror", "i4"),
-    ], align=True,
-)  # fmt: skip
+        ("input", "u8"),
+        ("output", "u8"),
+        ("input_begin", "u8"),
+        ("input_end", "u8"),
+        ("input_row", "i8"),
+        ("output_row", "i8"),
+        ("output_pixel", "i8"),
+        ("output_channel", "i8"),
+        ("mean", "f4", (3,)),
+        ("factor", "f4", (3,)),
+        ("shift", "f4"),
+        ("total", "u4"),
+        ("groups", DIVIDER),
+        ("width", "u4"),
+        ("mirror", "i4"),
+    ],
+    align=True,
+)
 ANY_ROW = np.dtype(
     [
-        ("input", "u8"), ("output", "u8"), ("table", "u8"), ("inputs", "i8", (4,)), ("outputs", "i8", (4,)),
-        ("order", DIVIDER, (3,)), ("axes", "i4", (4,)), ("shift", "f4"), ("total", "u4"), ("input_type", "i4"),
+        ("input", "u8"),
+        ("output", "u8"),
+        ("table", "u8"),
+        ("inputs", "i8", (4,)),
+        ("outputs", "i8", (4,)),
+        ("order", DIVIDER, (3,)),
+        ("axes", "i4", (4,)),
+        ("shift", "f4"),
+        ("total", "u4"),
+        ("input_type", "i4"),
         ("output_type", "i4"),
-    ], align=True,
-)  # fmt: skip
+    ],
+    align=True,
+)
 TUNED = {(np.dtype(source), np.dtype(target)) for source, target, _ in NORMALIZED}
 
 
@@ -114,13 +136,23 @@ def rows_of(item: Item, first: bool, place: list[int], tables: Tables) -> tuple[
             (
                 begin + (number * inputs["D"] + channel * inputs["C"]) * size,
                 goal + (number * outputs["D"] + channel * outputs["C"]) * target.dtype.itemsize,
-                source.address, end, inputs["H"], outputs["H"], outputs["W"], outputs["C"],
-                padded(means[channel : channel + joined]), padded(factors[channel : channel + joined]), args.shift,
-                height * groups, divide_by(groups), width, args.mirror,
+                source.address,
+                end,
+                inputs["H"],
+                outputs["H"],
+                outputs["W"],
+                outputs["C"],
+                padded(means[channel : channel + joined]),
+                padded(factors[channel : channel + joined]),
+                args.shift,
+                height * groups,
+                divide_by(groups),
+                width,
+                args.mirror,
             )
             for number in range(extents["D"])
             for channel in range(0, channels, joined)
-        ]  # fmt: skip
+        ]
         kernel = f"normalize_pixels<{TYPES[source.dtype.name]}, {TYPES[target.dtype.name]}, {joined}>"
         return kernel, rows, [ceil_div(height * groups, 512)] * len(rows)
     table = tables.address(np.stack([means, factors], axis=1))
@@ -130,12 +162,22 @@ def rows_of(item: Item, first: bool, place: list[int], tables: Tables) -> tuple[
     steps = {**inputs, "W": -inputs["W"] if args.mirror else inputs["W"]}
     total = channels * extents["D"] * height * width
     if total >= 1 << 31:
-        raise ValueError(f"crop_mirror_normalize from {source.dtype} to {target.dtype} takes fewer than 2**31 values on the GPU")
+        raise ValueError(
+            f"crop_mirror_normalize from {source.dtype} to {target.dtype} takes fewer than 2**31 values on the GPU"
+        )
     row = (
-        begin, goal, table, [steps[letter] for letter in letters], [outputs[letter] for letter in letters],
-        [divide_by(extents[letters[axis]]) for axis in order[:3]], order, args.shift, total, TYPE_CODES[source.dtype],
+        begin,
+        goal,
+        table,
+        [steps[letter] for letter in letters],
+        [outputs[letter] for letter in letters],
+        [divide_by(extents[letters[axis]]) for axis in order[:3]],
+        order,
+        args.shift,
+        total,
+        TYPE_CODES[source.dtype],
         TYPE_CODES[target.dtype],
-    )  # fmt: skip
+    )
     read = "double" if source.dtype == np.float64 else "float"
     return f"normalize_any<{read}>", [row], [ceil_div(total, 1024)]
 

@@ -28,9 +28,15 @@ def _(call: FunctionCall) -> None:
             call.note(found[index])
             try:
                 image = decoders.decode(
-                    call.array(0, index), args.output_type, args.dtype, args.adjust_orientation, args.use_fast_idct,
-                    args.max_pixels, kernels.images.new_array, sources[index],
-                )  # fmt: skip
+                    call.array(0, index),
+                    args.output_type,
+                    args.dtype,
+                    args.adjust_orientation,
+                    args.use_fast_idct,
+                    args.max_pixels,
+                    kernels.images.new_array,
+                    sources[index],
+                )
             except Exception as error:
                 call.failed[index] = error
                 call.leave_out()

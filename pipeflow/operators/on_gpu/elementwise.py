@@ -62,10 +62,18 @@ OPERAND = row_type(data="u8", outer="i8", inner="i8", type="i4", form="i4")
 AXIS = np.dtype([("extent", "i8"), ("stride", "i8", (3,))])
 POINTWISE_ROW = np.dtype(
     [
-        ("operands", OPERAND, (3,)), ("output", "u8"), ("axes", "u8"), ("total", "i8"), ("inner", "i8"), ("ndim", "i4"),
-        ("operation", "i4"), ("output_type", "i4"), ("in_half", "i4"),
-    ], align=True,
-)  # fmt: skip
+        ("operands", OPERAND, (3,)),
+        ("output", "u8"),
+        ("axes", "u8"),
+        ("total", "i8"),
+        ("inner", "i8"),
+        ("ndim", "i4"),
+        ("operation", "i4"),
+        ("output_type", "i4"),
+        ("in_half", "i4"),
+    ],
+    align=True,
+)
 ABSENT = (0, 0, 0, 0, SINGLE)
 
 # In the order of enum Operation of pointwise.cu; the others take the longer functions.
@@ -104,8 +112,13 @@ def joined_axes(shape: tuple[int, ...], shapes: tuple[tuple[int, ...], ...]) -> 
 
 
 def pointwise_row(
-    operation: int, inputs: Sequence[View], codes: Sequence[int], output: View, in_half: bool, tables: list[tuple[int, list[int]]]
-) -> tuple:  # fmt: skip
+    operation: int,
+    inputs: Sequence[View],
+    codes: Sequence[int],
+    output: View,
+    in_half: bool,
+    tables: list[tuple[int, list[int]]],
+) -> tuple:
     """A row of pointwise.cu; the address of its axes is their place in ``tables``, to which they are added."""
     axes = joined_axes(output.shape, tuple([view.shape for view in inputs]))
     operands, general = [], False
@@ -125,9 +138,7 @@ def pointwise_row(
         tables += axes
     operands += [ABSENT] * (3 - len(operands))
     last = axes[-1][0] if axes else 1
-    return (
-        operands, output.address, place, output.size, last, len(axes), operation, TYPE_CODES[output.dtype], in_half
-    )  # fmt: skip
+    return (operands, output.address, place, output.size, last, len(axes), operation, TYPE_CODES[output.dtype], in_half)
 
 
 def launch_pointwise(call: DeviceCall, kernel: str, rows: list[tuple], tables: list[tuple[int, list[int]]]) -> None:

@@ -26,7 +26,7 @@ class DeviceResults(python.Results):
 
     def __init__(
         self, function: Callable[..., Any], num_outputs: int, promised: Outputs | None, call: FunctionCall
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(function, num_outputs, promised)
         self.call = call
 
@@ -38,7 +38,9 @@ class DeviceResults(python.Results):
         array = self.call.runtime.as_array(value)
         if array is None:
             what = (
-                f"a NumPy array of {value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+                f"a NumPy array of {value.dtype} {value.shape}"
+                if isinstance(value, np.ndarray)
+                else type(value).__name__
             )
             raise WrongResult(
                 f"{where} returned {what} in a GPU operator, which returns arrays of CuPy: cupy.asarray(x) copies one there"
@@ -53,7 +55,9 @@ class DeviceResults(python.Results):
         return array
 
 
-def run(call: FunctionCall, function: Callable[..., Any], whole: bool, rng: bool, promised: Outputs | None = None) -> None:
+def run(
+    call: FunctionCall, function: Callable[..., Any], whole: bool, rng: bool, promised: Outputs | None = None
+) -> None:
     """Calls a function for each sample, or once for the batch, and keeps what it returns."""
     results = DeviceResults(function, getattr(call.args, "num_outputs", 1), promised, call)
     (by_batch if whole else by_sample)(call, function, results, rng)
@@ -192,7 +196,9 @@ def _numba(call: FunctionCall) -> None:
 
 def _check_numba(args: Any) -> None:
     if args.batch_processing:
-        raise ValueError('batch_processing=True is for the CPU: with device="gpu" the kernel is launched for every sample')
+        raise ValueError(
+            'batch_processing=True is for the CPU: with device="gpu" the kernel is launched for every sample'
+        )
     if args.blocks is None or args.threads_per_block is None:
         raise ValueError('device="gpu" needs blocks and threads_per_block, the grid that run_fn is launched with')
     kernels.numba_cuda.require()

@@ -94,7 +94,9 @@ def _(call: DeviceCall) -> None:
     for item in call.items:
         layout, args, shape = item.layouts[0], item.args, item.input.shape
         *_, height, width = spatial(layout)
-        turned = [(args.horizontal and axis == width) or (args.vertical and axis == height) for axis in range(len(shape))]
+        turned = [
+            (args.horizontal and axis == width) or (args.vertical and axis == height) for axis in range(len(shape))
+        ]
         if "D" in layout:
             turned[layout.index("D")] = args.depthwise
         boxes.append(mirrored(box_of(item.input, item.output), turned))

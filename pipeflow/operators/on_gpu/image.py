@@ -18,7 +18,7 @@ FLOAT = np.dtype(np.float32)
 
 BLUR_ROW = row_type(
     input="u8", output="u8", heights="u8", widths="u8", height="i8", width="i8", pixel="i4", above="i4", beside="i4"
-)  # fmt: skip
+)
 PASS_ROW = row_type(input="u8", output="u8", window="u8", total="i8", extent="i8", inner="i8", radius="i4")
 
 
@@ -34,7 +34,15 @@ def launch_passes(
 ) -> None:
     """Filters one axis of each array; ``windows`` are addresses and lengths."""
     rows = [
-        (source.address, target.address, address, source.size, source.shape[axis], math.prod(source.shape[axis + 1 :]), size // 2)
+        (
+            source.address,
+            target.address,
+            address,
+            source.size,
+            source.shape[axis],
+            math.prod(source.shape[axis + 1 :]),
+            size // 2,
+        )
         for source, target, (address, size), axis in zip(sources, targets, windows, axes, strict=True)
     ]
     kernel = f"filter.cu:filter_axis<{TYPES[sources[0].dtype.name]}, {TYPES[targets[0].dtype.name]}>"
@@ -87,7 +95,11 @@ def _margin(source: View, own: list[tuple[int, int]], pair: list[int]) -> int:
 
 
 def _launch_blur(
-    call: DeviceCall, sources: list[View], targets: list[View], tables: list[list[tuple[int, int]]], axes: list[list[int]]
+    call: DeviceCall,
+    sources: list[View],
+    targets: list[View],
+    tables: list[list[tuple[int, int]]],
+    axes: list[list[int]],
 ) -> None:
     rows, blocks = [], []
     for source, target, own, (vertical, horizontal) in zip(sources, targets, tables, axes, strict=True):
@@ -105,7 +117,7 @@ def _launch_blur(
 
 JPEG_ROW = row_type(
     input="u8", output="u8", luma="u8", blue="u8", red="u8", steps="u8", height="i4", width="i4", across="i4", down="i4"
-)  # fmt: skip
+)
 UNITS, PIXELS = 4, 1024  # squares of 16 x 16, and pixels, of a block of jpeg.cu
 
 # The steps of quantisation that the JPEG standard gives as an example, for quality 50.

@@ -15,9 +15,18 @@ from pipeflow.kernels.gpu import WORDS
 
 AXES = 6
 MOVE_ROW = row_type(
-    input="u8", output="u8", input_end="u8", total="u4", run="u4", ndim="i4", extents="6u4", multipliers="6u4", shifts="6i4",
-    inputs="6i8", outputs="6i8",
-)  # fmt: skip
+    input="u8",
+    output="u8",
+    input_end="u8",
+    total="u4",
+    run="u4",
+    ndim="i4",
+    extents="6u4",
+    multipliers="6u4",
+    shifts="6i4",
+    inputs="6i8",
+    outputs="6i8",
+)
 SHORTEST_RUN = 48  # bytes
 CELL = 16  # bytes that a thread of move_runs fills
 MOST = 1 << 28  # elements of one row: the kernels count in 32 bits, runs in bytes
@@ -128,9 +137,10 @@ def split(box: Box, most: int) -> Iterable[Box]:
     for begin in range(0, box.extents[axis], step):
         part = min(step, box.extents[axis] - begin)
         inner = box._replace(
-            input=box.input + begin * box.inputs[axis], output=box.output + begin * box.outputs[axis],
+            input=box.input + begin * box.inputs[axis],
+            output=box.output + begin * box.outputs[axis],
             extents=(*box.extents[:axis], part, *box.extents[axis + 1 :]),
-        )  # fmt: skip
+        )
         yield from split(inner, most)
 
 
@@ -174,7 +184,9 @@ def form_of(
         unit, per_block = itemsize, 2048
         kernel = f"move<{WORDS[itemsize]}>"
     if len(counted) > AXES:
-        raise ValueError(f"the GPU moves data of at most {AXES} axes that do not follow one another, got {len(counted)}")
+        raise ValueError(
+            f"the GPU moves data of at most {AXES} axes that do not follow one another, got {len(counted)}"
+        )
     total = 1
     for extent, _, _ in counted:
         total *= extent
@@ -182,10 +194,15 @@ def form_of(
     ones = (1,) * (AXES - len(counted))
     dividers = [divider(extent) for extent, _, _ in counted]
     row = (
-        total, run, len(counted), tuple(extent for extent, _, _ in counted) + ones,
-        tuple(multiplier for multiplier, _ in dividers) + ones, tuple(shift for _, shift in dividers) + spare,
-        tuple(source // unit for _, source, _ in counted) + spare, tuple(target // unit for _, _, target in counted) + spare,
-    )  # fmt: skip
+        total,
+        run,
+        len(counted),
+        tuple(extent for extent, _, _ in counted) + ones,
+        tuple(multiplier for multiplier, _ in dividers) + ones,
+        tuple(shift for _, shift in dividers) + spare,
+        tuple(source // unit for _, source, _ in counted) + spare,
+        tuple(target // unit for _, _, target in counted) + spare,
+    )
     return kernel, row, ceil_div(total, per_block)
 
 

@@ -12,12 +12,20 @@ from pipeflow.types import saturate
 
 UNIFORM, LISTED, NORMAL, COIN = range(4)  # enum Distribution of random.cu
 RANDOM_ROW = row_type(
-    output="u8", values="u8", key="u8", low="f8", high="f8", top="f8", total="i8", listed="i4", distribution="i4",
+    output="u8",
+    values="u8",
+    key="u8",
+    low="f8",
+    high="f8",
+    top="f8",
+    total="i8",
+    listed="i4",
+    distribution="i4",
     output_type="i4",
-)  # fmt: skip
+)
 NOISE_ROW = row_type(
     input="u8", output="u8", key="u8", total="i8", mean="f4", deviation="f4", input_type="i4", output_type="i4"
-)  # fmt: skip
+)
 
 
 def _launch(call: DeviceCall, distribution: int, values: list[tuple[float, float, float]], listed: Any = None) -> None:
@@ -70,9 +78,15 @@ def _(call: DeviceCall) -> None:
 def _(call: DeviceCall) -> None:
     rows = [
         (
-            x.input.address, x.output.address, x.key, x.output.size, x.args.mean, x.args.stddev, TYPE_CODES[x.input.dtype],
+            x.input.address,
+            x.output.address,
+            x.key,
+            x.output.size,
+            x.args.mean,
+            x.args.stddev,
+            TYPE_CODES[x.input.dtype],
             TYPE_CODES[x.output.dtype],
         )
         for x in call.items
-    ]  # fmt: skip
+    ]
     call.launch("random.cu:gaussian_noise", np.array(rows, NOISE_ROW), blocks_of(call.items))

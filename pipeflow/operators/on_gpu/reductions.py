@@ -24,17 +24,48 @@ FLOAT64 = np.dtype(np.float64)
 
 EXTENT = np.dtype([("extent", "i8"), ("stride", "i8")])
 REDUCE_ROW = row_type(
-    input="u8", partials="u8", means="u8", kept="u8", reduced="u8", results="i8", inner="i8", count="i8", chunk="i8",
-    kept_ndim="i4", reduced_ndim="i4", input_type="i4", means_type="i4", one_mean="i4", operation="i4", one_by_one="i4",
-)  # fmt: skip
+    input="u8",
+    partials="u8",
+    means="u8",
+    kept="u8",
+    reduced="u8",
+    results="i8",
+    inner="i8",
+    count="i8",
+    chunk="i8",
+    kept_ndim="i4",
+    reduced_ndim="i4",
+    input_type="i4",
+    means_type="i4",
+    one_mean="i4",
+    operation="i4",
+    one_by_one="i4",
+)
 FINISH_ROW = row_type(
-    partials="u8", output="u8", results="i8", chunks="i8", count="f8", epsilon="f8", scale="f8", operation="i4", finish="i4",
-    output_type="i4", truncates="i4",
-)  # fmt: skip
-NORMALIZE_ROW = row_type(
-    input="u8", output="u8", means="u8", factors="u8", axes="u8", total="i8", shift="f4", ndim="i4", input_type="i4",
+    partials="u8",
+    output="u8",
+    results="i8",
+    chunks="i8",
+    count="f8",
+    epsilon="f8",
+    scale="f8",
+    operation="i4",
+    finish="i4",
     output_type="i4",
-)  # fmt: skip
+    truncates="i4",
+)
+NORMALIZE_ROW = row_type(
+    input="u8",
+    output="u8",
+    means="u8",
+    factors="u8",
+    axes="u8",
+    total="i8",
+    shift="f4",
+    ndim="i4",
+    input_type="i4",
+    output_type="i4",
+)
 Extents = list[tuple[int, int]]
 
 
@@ -145,13 +176,30 @@ def launch_reductions(
         if means is not None:
             mean, mean_type, single = means[number].address, TYPE_CODES[means[number].dtype], means[number].size == 1
         row = (
-            plan.view.address, plan.partials, mean, kept, reduced, plan.results, plan.inner, plan.count, CHUNK,
-            len(plan.kept), len(plan.reduced), TYPE_CODES[plan.view.dtype], mean_type, single, operation, plan.one_by_one,
-        )  # fmt: skip
+            plan.view.address,
+            plan.partials,
+            mean,
+            kept,
+            reduced,
+            plan.results,
+            plan.inner,
+            plan.count,
+            CHUNK,
+            len(plan.kept),
+            len(plan.reduced),
+            TYPE_CODES[plan.view.dtype],
+            mean_type,
+            single,
+            operation,
+            plan.one_by_one,
+        )
         groups.setdefault(plan.kernel.format(kind), []).append((row, plan.blocks))
     for kernel, rows in groups.items():
         call.launch(
-            f"reduce.cu:{kernel}", np.array([row for row, _ in rows], REDUCE_ROW), [blocks for _, blocks in rows], THREADS
+            f"reduce.cu:{kernel}",
+            np.array([row for row, _ in rows], REDUCE_ROW),
+            [blocks for _, blocks in rows],
+            THREADS,
         )
 
 
@@ -187,16 +235,27 @@ def _reduction(op: OpDef, operation: int, finish: int) -> None:
         first = call.items[0]
         kind = "double" if operation == DISTANCES else accumulated(first.input.dtype)
         place_partials(call, plans)
-        launch_reductions(call, plans, operation, kind, [x.inputs[1] for x in call.items] if operation == DISTANCES else None)
+        launch_reductions(
+            call, plans, operation, kind, [x.inputs[1] for x in call.items] if operation == DISTANCES else None
+        )
         target = first.output.dtype
         truncates = target.kind in "iu" and (kind == "double" or finish != AS_IT_IS)
         rows = [
             (
-                plan.partials, x.output.address, plan.results, plan.chunks, count, 0, 0, operation, finish, TYPE_CODES[target],
+                plan.partials,
+                x.output.address,
+                plan.results,
+                plan.chunks,
+                count,
+                0,
+                0,
+                operation,
+                finish,
+                TYPE_CODES[target],
                 truncates,
             )
             for x, plan, count in zip(call.items, plans, [item.plan[1] for item in call.items], strict=True)
-        ]  # fmt: skip
+        ]
         launch_finish(call, kind, rows)
 
 
@@ -208,10 +267,13 @@ for _name, _kinds in KINDS.items():
 # normalize
 
 
-def _given(call: DeviceCall, plans: Sequence[Reduction], keeps: Sequence[list[int]], values: Sequence[Any]) -> list[int]:
+def _given(
+    call: DeviceCall, plans: Sequence[Reduction], keeps: Sequence[list[int]], values: Sequence[Any]
+) -> list[int]:
     """The addresses of given means or factors, one number a result."""
     arrays = [
-        np.broadcast_to(image.given_statistic(value, kept), kept).ravel() for value, kept in zip(values, keeps, strict=True)
+        np.broadcast_to(image.given_statistic(value, kept), kept).ravel()
+        for value, kept in zip(values, keeps, strict=True)
     ]
     address = call.upload(np.concatenate(arrays).astype(np.float64))
     return _one_after_another(address, plans)
@@ -251,11 +313,21 @@ def _(call: DeviceCall) -> None:
     axis_tables = tables(call, [plan.spread for plan in plans])
     rows = [
         (
-            item.input.address, item.output.address, mean, factor, axes, item.output.size, args.shift, len(plan.spread),
-            TYPE_CODES[item.input.dtype], TYPE_CODES[item.output.dtype],
+            item.input.address,
+            item.output.address,
+            mean,
+            factor,
+            axes,
+            item.output.size,
+            args.shift,
+            len(plan.spread),
+            TYPE_CODES[item.input.dtype],
+            TYPE_CODES[item.output.dtype],
         )
-        for item, args, plan, mean, factor, axes in zip(call.items, args, plans, means, factors, axis_tables, strict=True)
-    ]  # fmt: skip
+        for item, args, plan, mean, factor, axes in zip(
+            call.items, args, plans, means, factors, axis_tables, strict=True
+        )
+    ]
     call.launch("reduce.cu:normalize", np.array(rows, NORMALIZE_ROW), blocks_of(call.items))
 
 
@@ -274,7 +346,19 @@ def _statistics(
 
     def finish(target: list[int], kind: str, divisors: list[int], operation: int, how: int) -> None:
         rows = [
-            (plan.partials, address, plan.results, parts, divided, args.epsilon, args.scale, operation, how, double, False)
+            (
+                plan.partials,
+                address,
+                plan.results,
+                parts,
+                divided,
+                args.epsilon,
+                args.scale,
+                operation,
+                how,
+                double,
+                False,
+            )
             for plan, address, parts, divided, args in zip(heads, target, chunks, divisors, every, strict=True)
         ]
         launch_finish(call, kind, rows)

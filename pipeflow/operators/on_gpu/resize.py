@@ -18,22 +18,56 @@ FLOAT = np.dtype(np.float32)
 TUNED = {(np.dtype(source), np.dtype(target)) for source, target in RESIZED}
 
 TILE_ROW = row_type(
-    input="u8", output="u8", input_end="u8", y_starts="u8", x_starts="u8", y_weights="u8", x_weights="u8", input_plane="i8",
-    output_plane="i8", input_row="i4", height="i4", width="i4", pixel="i4", y_taps="i4", x_taps="i4", tile_width="i4",
-    tiles_x="i4", tiles_y="i4",
-)  # fmt: skip
+    input="u8",
+    output="u8",
+    input_end="u8",
+    y_starts="u8",
+    x_starts="u8",
+    y_weights="u8",
+    x_weights="u8",
+    input_plane="i8",
+    output_plane="i8",
+    input_row="i4",
+    height="i4",
+    width="i4",
+    pixel="i4",
+    y_taps="i4",
+    x_taps="i4",
+    tile_width="i4",
+    tiles_x="i4",
+    tiles_y="i4",
+)
 AXIS_ROW = np.dtype(
     [
-        ("input", "u8"), ("output", "u8"), ("starts", "u8"), ("weights", "u8"), ("extent", "i8"), ("inner", DIVIDER),
-        ("result", DIVIDER), ("taps", "i4"), ("total", "u4"), ("input_type", "i4"), ("output_type", "i4"),
-    ], align=True,
-)  # fmt: skip
+        ("input", "u8"),
+        ("output", "u8"),
+        ("starts", "u8"),
+        ("weights", "u8"),
+        ("extent", "i8"),
+        ("inner", DIVIDER),
+        ("result", DIVIDER),
+        ("taps", "i4"),
+        ("total", "u4"),
+        ("input_type", "i4"),
+        ("output_type", "i4"),
+    ],
+    align=True,
+)
 PICK_ROW = np.dtype(
     [
-        ("input", "u8"), ("output", "u8"), ("rows", "u8"), ("columns", "u8"), ("input_plane", "i8"), ("input_row", "i8"),
-        ("pixel", DIVIDER), ("width", DIVIDER), ("height", DIVIDER), ("total", "u4"),
-    ], align=True,
-)  # fmt: skip
+        ("input", "u8"),
+        ("output", "u8"),
+        ("rows", "u8"),
+        ("columns", "u8"),
+        ("input_plane", "i8"),
+        ("input_row", "i8"),
+        ("pixel", DIVIDER),
+        ("width", DIVIDER),
+        ("height", DIVIDER),
+        ("total", "u4"),
+    ],
+    align=True,
+)
 
 
 class Plan(NamedTuple):
@@ -171,26 +205,57 @@ def add_tiles(work: Work, source: View, target: View, plan: Plan, tile: int) -> 
     (y_starts, y_weights), (x_starts, x_weights) = work.taps(plan.taps[0]), work.taps(plan.taps[1])
     tiles_x, tiles_y = ceil_div(wide, tile), ceil_div(tall, TILE_ROWS)
     row = (
-        source.address, target.address, source.address + source.nbytes, y_starts, x_starts, y_weights, x_weights,
-        height * width * plan.pixel, tall * wide * plan.pixel, width * plan.pixel, tall, wide, plan.pixel,
-        plan.taps[0][1].shape[1], plan.taps[1][1].shape[1], tile, tiles_x, tiles_y,
-    )  # fmt: skip
+        source.address,
+        target.address,
+        source.address + source.nbytes,
+        y_starts,
+        x_starts,
+        y_weights,
+        x_weights,
+        height * width * plan.pixel,
+        tall * wide * plan.pixel,
+        width * plan.pixel,
+        tall,
+        wide,
+        plan.pixel,
+        plan.taps[0][1].shape[1],
+        plan.taps[1][1].shape[1],
+        tile,
+        tiles_x,
+        tiles_y,
+    )
     kernel = f"resize_tiles.cu:resize_tiles<{TYPES[source.dtype.name]}, {TYPES[target.dtype.name]}>"
     work.add(kernel, TILE_ROW, row, plan.outer * tiles_x * tiles_y)
 
 
 def add_axis(
-    work: Work, source: View, target: View, outer: int, extent: int, result: int, inner: int, taps: tuple[np.ndarray, np.ndarray]
-) -> None:  # fmt: skip
+    work: Work,
+    source: View,
+    target: View,
+    outer: int,
+    extent: int,
+    result: int,
+    inner: int,
+    taps: tuple[np.ndarray, np.ndarray],
+) -> None:
     """One row of resize_axis."""
     total = outer * result * inner
     if total >= MOST:
         raise ValueError(f"the GPU resizes to fewer than 2**31 values at a time, got {total}")
     starts, weights = work.taps(taps)
     row = (
-        source.address, target.address, starts, weights, extent, divide_by(inner), divide_by(result), taps[1].shape[1], total,
-        TYPE_CODES[source.dtype], TYPE_CODES[target.dtype],
-    )  # fmt: skip
+        source.address,
+        target.address,
+        starts,
+        weights,
+        extent,
+        divide_by(inner),
+        divide_by(result),
+        taps[1].shape[1],
+        total,
+        TYPE_CODES[source.dtype],
+        TYPE_CODES[target.dtype],
+    )
     read = "double" if source.dtype == np.float64 else "float"
     work.add(f"resize.cu:resize_axis<{read}>", AXIS_ROW, row, ceil_div(total, 1024))
 
@@ -202,7 +267,15 @@ def add_pick(work: Work, source: View, target: View, plan: Plan) -> None:
         raise ValueError(f"the GPU resizes to fewer than 2**31 values at a time, got {target.size}")
     rows, columns = work.taps(plan.taps[0])[0], work.taps(plan.taps[1])[0]
     row = (
-        source.address, target.address, rows, columns, height * width * plan.pixel, width * plan.pixel, divide_by(plan.pixel),
-        divide_by(wide), divide_by(tall), target.size,
-    )  # fmt: skip
+        source.address,
+        target.address,
+        rows,
+        columns,
+        height * width * plan.pixel,
+        width * plan.pixel,
+        divide_by(plan.pixel),
+        divide_by(wide),
+        divide_by(tall),
+        target.size,
+    )
     work.add(f"resize.cu:pick<{WORDS[source.dtype.itemsize]}>", PICK_ROW, row, ceil_div(target.size, 1024))

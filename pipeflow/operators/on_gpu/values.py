@@ -13,17 +13,32 @@ from pipeflow.types import saturate
 
 ONE_HOT_ROW = np.dtype(
     [
-        ("input", "u8"), ("output", "u8"), ("values", "u8"), ("inner", DIVIDER), ("classes", DIVIDER), ("total", "u4"),
+        ("input", "u8"),
+        ("output", "u8"),
+        ("values", "u8"),
+        ("inner", DIVIDER),
+        ("classes", DIVIDER),
+        ("total", "u4"),
         ("input_type", "i4"),
-    ], align=True,
-)  # fmt: skip
+    ],
+    align=True,
+)
 LOOK_UP_ROW = row_type(input="u8", output="u8", table="u8", last="u8", total="i8", input_type="i4")
 POINTS_ROW = np.dtype(
     [
-        ("input", "u8"), ("output", "u8"), ("matrix", "u8"), ("offset", "u8"), ("factor", "f8"), ("size", "i4"),
-        ("result", DIVIDER), ("total", "u4"), ("input_type", "i4"), ("output_type", "i4"),
-    ], align=True,
-)  # fmt: skip
+        ("input", "u8"),
+        ("output", "u8"),
+        ("matrix", "u8"),
+        ("offset", "u8"),
+        ("factor", "f8"),
+        ("size", "i4"),
+        ("result", DIVIDER),
+        ("total", "u4"),
+        ("input_type", "i4"),
+        ("output_type", "i4"),
+    ],
+    align=True,
+)
 
 
 def counted(item: Item) -> None:
@@ -44,10 +59,17 @@ def _(call: DeviceCall) -> None:
         single = len(shape) <= 1 and item.input.size == 1
         inner = 1 if single else math.prod(shape[generic.new_axis(len(shape), args.axis) :])
         values = np.array([saturate(np.array(value), dtype) for value in (args.off_value, args.on_value)], dtype)
-        rows.append((
-            item.input.address, item.output.address, tables.address(values), divide_by(max(inner, 1)),
-            divide_by(max(args.num_classes, 1)), item.output.size, TYPE_CODES[item.input.dtype],
-        ))  # fmt: skip
+        rows.append(
+            (
+                item.input.address,
+                item.output.address,
+                tables.address(values),
+                divide_by(max(inner, 1)),
+                divide_by(max(args.num_classes, 1)),
+                item.output.size,
+                TYPE_CODES[item.input.dtype],
+            )
+        )
     word = WORDS[call.items[0].output.dtype.itemsize]
     blocks = [ceil_div(item.output.size, 1024) for item in call.items]
     call.launch(f"values.cu:one_hot<{word}>", np.array(rows, ONE_HOT_ROW), blocks)
@@ -84,10 +106,19 @@ def _(call: DeviceCall) -> None:
     for item in call.items:
         matrix, factor, offset = item.plan
         shape = item.input.shape
-        rows.append((
-            item.input.address, item.output.address, 0 if matrix is None else tables.address(matrix), tables.address(offset),
-            factor, shape[-1] if shape else 1, divide_by(max(len(offset), 1)), item.output.size,
-            TYPE_CODES[item.input.dtype], TYPE_CODES[item.output.dtype],
-        ))  # fmt: skip
+        rows.append(
+            (
+                item.input.address,
+                item.output.address,
+                0 if matrix is None else tables.address(matrix),
+                tables.address(offset),
+                factor,
+                shape[-1] if shape else 1,
+                divide_by(max(len(offset), 1)),
+                item.output.size,
+                TYPE_CODES[item.input.dtype],
+                TYPE_CODES[item.output.dtype],
+            )
+        )
     blocks = [ceil_div(item.output.size, 1024) for item in call.items]
     call.launch("values.cu:transform_points<double>", np.array(rows, POINTS_ROW), blocks)

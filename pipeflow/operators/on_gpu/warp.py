@@ -13,12 +13,27 @@ from pipeflow.types import INTERP_NN
 
 ROW = np.dtype(
     [
-        ("input", "u8"), ("output", "u8"), ("fill", "u8"), ("given", "u8"), ("matrix", "f8", (12,)), ("ndim", "i4"),
-        ("invert", "i4"), ("depth", "i4"), ("height", "i4"), ("width", "i4"), ("channels", "i4"), ("clamped", "i4"),
-        ("nearest", "i4"), ("columns", DIVIDER), ("lines", DIVIDER), ("total", "u4"), ("input_type", "i4"),
+        ("input", "u8"),
+        ("output", "u8"),
+        ("fill", "u8"),
+        ("given", "u8"),
+        ("matrix", "f8", (12,)),
+        ("ndim", "i4"),
+        ("invert", "i4"),
+        ("depth", "i4"),
+        ("height", "i4"),
+        ("width", "i4"),
+        ("channels", "i4"),
+        ("clamped", "i4"),
+        ("nearest", "i4"),
+        ("columns", DIVIDER),
+        ("lines", DIVIDER),
+        ("total", "u4"),
+        ("input_type", "i4"),
         ("output_type", "i4"),
-    ], align=True,
-)  # fmt: skip
+    ],
+    align=True,
+)
 TUNED = {(np.dtype(source), np.dtype(target)) for source, target in RESIZED}
 FLOAT = np.dtype(np.float32)
 
@@ -81,8 +96,22 @@ def row_of(item: Item, exact: bool, tables: Tables) -> tuple[Any, ...]:
         matrix[: item.plan.size] = item.plan.ravel()
     given = 0 if item.plan is not None else item.inputs[1].address
     return (
-        source.address, target.address, tables.address(fill), given, matrix, len(source.shape) - 1,
-        given and not args.inverse_map, outer[0] if outer else 1, height, width, channels, args.fill_value is None,
-        args.interp_type == INTERP_NN, divide_by(wide), divide_by(tall), target.size // max(channels, 1),
-        TYPE_CODES[source.dtype], TYPE_CODES[target.dtype],
-    )  # fmt: skip
+        source.address,
+        target.address,
+        tables.address(fill),
+        given,
+        matrix,
+        len(source.shape) - 1,
+        given and not args.inverse_map,
+        outer[0] if outer else 1,
+        height,
+        width,
+        channels,
+        args.fill_value is None,
+        args.interp_type == INTERP_NN,
+        divide_by(wide),
+        divide_by(tall),
+        target.size // max(channels, 1),
+        TYPE_CODES[source.dtype],
+        TYPE_CODES[target.dtype],
+    )

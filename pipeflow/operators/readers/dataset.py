@@ -47,7 +47,9 @@ class DatasetReader:
     def _values(self, item: Any, index: int) -> Sequence[Any]:
         if self._keys is not None:
             if not isinstance(item, Mapping):
-                raise TypeError(f"item {index} of the data set is {type(item).__name__} and keys={list(self._keys)} were given")
+                raise TypeError(
+                    f"item {index} of the data set is {type(item).__name__} and keys={list(self._keys)} were given"
+                )
             missing = [key for key in self._keys if key not in item]
             if missing:
                 raise KeyError(f"item {index} of the data set lacks {missing}; it has {list(item)}")

@@ -9,8 +9,23 @@ from pipeflow.errors import BadData, count_of
 from pipeflow.operators.readers.files import Paths, joined, matcher, one_source_of_files, read_file, read_lines, strings
 from pipeflow.operators.readers.reader import reader
 
-DEFAULT_FILTERS = ("*.jpg", "*.jpeg", "*.png", "*.bmp", "*.tif", "*.tiff", "*.pnm", "*.ppm", "*.pgm", "*.pbm",
-                   "*.jp2", "*.webp", "*.flac", "*.ogg", "*.wav")  # fmt: skip
+DEFAULT_FILTERS = (
+    "*.jpg",
+    "*.jpeg",
+    "*.png",
+    "*.bmp",
+    "*.tif",
+    "*.tiff",
+    "*.pnm",
+    "*.ppm",
+    "*.pgm",
+    "*.pbm",
+    "*.jp2",
+    "*.webp",
+    "*.flac",
+    "*.ogg",
+    "*.wav",
+)
 
 
 @reader("readers.file", outputs=2, examples=['fn.readers.file(file_root="train", random_shuffle=True)'])

@@ -20,8 +20,10 @@ def _outputs(args: Args) -> int:
 
 
 @reader(
-    "readers.nemo_asr", outputs=_outputs, examples=['fn.readers.nemo_asr(manifest_filepaths=["train.json"], sample_rate=16000)']
-)  # fmt: skip
+    "readers.nemo_asr",
+    outputs=_outputs,
+    examples=['fn.readers.nemo_asr(manifest_filepaths=["train.json"], sample_rate=16000)'],
+)
 class NemoAsrReader:
     """Reads recordings: samples; and as asked the sampling rate, the transcript (bytes of UTF-8) and the entry's number.
 
@@ -63,8 +65,11 @@ class NemoAsrReader:
         self._texts = Paths(entry[3] for entry in kept)
         self._read = read_sample_rate, read_text, read_idxs
         self._sound: dict[str, Any] = {
-            "sample_rate": max(sample_rate, 0.0), "quality": quality, "downmix": downmix, "dtype": dtype,
-        }  # fmt: skip
+            "sample_rate": max(sample_rate, 0.0),
+            "quality": quality,
+            "downmix": downmix,
+            "dtype": dtype,
+        }
 
     def __len__(self) -> int:
         return len(self._paths)

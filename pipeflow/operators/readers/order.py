@@ -377,8 +377,10 @@ class Sampler:
         elif epoch and not (order.pad_last_batch or order.stick_to_shard):
             self._go(*order.locate(order.taken(epoch) + count, self.batch_size))
         else:
-            further, offset = order.locate(count, self.batch_size) if not order.strided else divmod(
-                count, order.length(0, self.batch_size)
+            further, offset = (
+                order.locate(count, self.batch_size)
+                if not order.strided
+                else divmod(count, order.length(0, self.batch_size))
             )
             self._go(epoch + further, offset)
 
@@ -411,7 +413,11 @@ class Sampler:
                 )
         for key in ("epoch", "consumed" if self.order.strided else "offset", "seed"):
             value = state.get(key, 0 if key == "seed" else None)
-            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2 ** (64 if key == "seed" else 63):
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int)
+                or not 0 <= value < 2 ** (64 if key == "seed" else 63)
+            ):
                 raise ValueError(f"the saved state of this reader is damaged: {key} is {value!r}")
         if "seed" in state and state["seed"] != own["seed"]:
             # A permutation belongs to its seed; going on with the saved one keeps the epoch whole.

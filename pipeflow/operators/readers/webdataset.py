@@ -22,8 +22,14 @@ from pipeflow.operators.readers.reader import reader
 _BLOCK = 512
 _LONGEST_NAME = 1 << 20
 _REGULAR = (b"0", b"\0", b"7")
-_REFUSED = {b"1": "a hard link", b"2": "a symbolic link", b"3": "a character device", b"4": "a block device",
-            b"6": "a pipe", b"S": "a sparse file"}  # fmt: skip
+_REFUSED = {
+    b"1": "a hard link",
+    b"2": "a symbolic link",
+    b"3": "a character device",
+    b"4": "a block device",
+    b"6": "a pipe",
+    b"S": "a sparse file",
+}
 _INDEX_FIELDS = {"v1.1": 3, "v1.2": 4}
 
 

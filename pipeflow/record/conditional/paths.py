@@ -191,7 +191,10 @@ class NodeTernary(NodeChoice):
     def end(self, first: Any, second: Any = UNSET) -> Any:  # type: ignore[override]
         """The merged value."""
         sides = (self.first, self._leave({}))
-        ends = [side._replace(state=State({EXPRESSION: value}, side.state.boxes)) for side, value in zip(sides, (first, second))]
+        ends = [
+            side._replace(state=State({EXPRESSION: value}, side.state.boxes))
+            for side, value in zip(sides, (first, second))
+        ]
         state = self._join(*ends)
         assert state is not None
         value = state.names[EXPRESSION]
@@ -259,7 +262,9 @@ class NodeLoop:
         if self._whole():
             return False
         self.frame.leave("fall", self._state(local))
-        tree, self.session.scope, state = self.session.join(self.frame.tree, self.start, ("fall", self._kind("continue")))
+        tree, self.session.scope, state = self.session.join(
+            self.frame.tree, self.start, ("fall", self._kind("continue"))
+        )
         self.tree = fill(self.tree, tree)
         self.frame.tree = None if state is None else HOLE
         return self._resume(state)

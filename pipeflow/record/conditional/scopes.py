@@ -15,7 +15,9 @@ class Scope:
 
     __slots__ = ("_children", "parent", "polarity", "predicate", "what")
 
-    def __init__(self, parent: "Scope | None" = None, predicate: Any = None, polarity: bool = True, what: str = "") -> None:
+    def __init__(
+        self, parent: "Scope | None" = None, predicate: Any = None, polarity: bool = True, what: str = ""
+    ) -> None:
         self.parent, self.predicate, self.polarity, self.what = parent, predicate, polarity, what
         self._children: dict[tuple[int, bool], Scope] = {}
 
@@ -59,7 +61,9 @@ class Recorder(Protocol):
     def constant(self, value: Any) -> Any:
         """A node with the same value for every sample."""
 
-    def merge(self, first: Any, second: Any, predicate: Any, scope: Scope, *, weak: tuple[bool, bool], name: str) -> Any:
+    def merge(
+        self, first: Any, second: Any, predicate: Any, scope: Scope, *, weak: tuple[bool, bool], name: str
+    ) -> Any:
         """A node in ``scope``: ``first`` where the predicate is true, else ``second``; a weak side takes the other's dtype."""
 
     def logical_not(self, node: Any, where: str) -> Any:

@@ -180,7 +180,9 @@ class Session(autograph.Hooks):
         if alive is True:
             return HOLE, base, self._folded(tree, base, chosen)[0]
         inside = base.child(alive, True, tree.where)
-        inside.what = base.child(alive, False).what = f"the code after the condition at {tree.where}, which not all samples reach"
+        inside.what = base.child(alive, False).what = (
+            f"the code after the condition at {tree.where}, which not all samples reach"
+        )
         state, _ = self._folded(tree, inside, chosen)
         return Fork(alive, HOLE, replaced(tree, chosen, None), tree.where), inside, state
 
@@ -231,14 +233,17 @@ class Session(autograph.Hooks):
             kinds = {ModuleVariables: "{1}", python_types.CellType: "{0}"}
             form = kinds.get(type(box), "{0}[{1!r}]" if isinstance(box, dict) else "{0}.{1}")
             return {
-                key: merged(form.format(label, key), first.get(key, UNSET), second.get(key, UNSET)) for key in {**first, **second}
+                key: merged(form.format(label, key), first.get(key, UNSET), second.get(key, UNSET))
+                for key in {**first, **second}
             }
         result = merged(label, first, second)
         if type(result) is Unusable:  # a list or set has no place for a reason: it cannot be looked at any more
             result._pf_raise()
         return result
 
-    def _merge(self, name: str, a: Any, b: Any, in_a: Scope, in_b: Scope, predicate: Any, scope: Scope, where: str) -> Any:
+    def _merge(
+        self, name: str, a: Any, b: Any, in_a: Scope, in_b: Scope, predicate: Any, scope: Scope, where: str
+    ) -> Any:
         """One value for both sides of a condition; Unusable with the reason where there is none."""
         for value in (a, b):
             if type(value) is Unusable:
@@ -247,10 +252,13 @@ class Session(autograph.Hooks):
             return a
         if a is UNSET or b is UNSET:
             side = "else" if b is UNSET else "if"
-            return Unusable(RuntimeError, (
-                f"variable {name!r} cannot be used here: it has no value in the `{side}` branch of the condition at {where}; "
-                "assign it in every path or give it a default before the `if`."
-            ))  # fmt: skip
+            return Unusable(
+                RuntimeError,
+                (
+                    f"variable {name!r} cannot be used here: it has no value in the `{side}` branch of the condition at {where}; "
+                    "assign it in every path or give it a default before the `if`."
+                ),
+            )
         if type(a) is type(b) and isinstance(a, tuple | list | dict | deque):
             return self._merge_structure(name, a, b, in_a, in_b, predicate, scope, where)
         if not is_node(a) and type(a) is type(b) and _equal(a, b):
@@ -274,10 +282,13 @@ class Session(autograph.Hooks):
 
         if isinstance(a, dict):
             if a.keys() != b.keys():
-                return Unusable(ValueError, (
-                    f"{name!r} cannot be used here: the branches of the condition at {where} made dicts with different keys: "
-                    f"{sorted(map(str, a))} (if) vs {sorted(map(str, b))} (else)."
-                ))  # fmt: skip
+                return Unusable(
+                    ValueError,
+                    (
+                        f"{name!r} cannot be used here: the branches of the condition at {where} made dicts with different keys: "
+                        f"{sorted(map(str, a))} (if) vs {sorted(map(str, b))} (else)."
+                    ),
+                )
             result = a.copy()
             result.update({key: merged(key, value, b[key]) for key, value in a.items()})
             return result
@@ -362,14 +373,20 @@ def _kind_of(value: Any) -> str:
 
 def _unmergeable(name: str, a: Any, b: Any, where: str) -> Unusable:
     if name == RETURN and (a is None or b is None):
-        return Unusable(RuntimeError, (
-            f"some samples return a value and others return nothing (condition at {where}); add a return to the other path."
-        ))  # fmt: skip
+        return Unusable(
+            RuntimeError,
+            (
+                f"some samples return a value and others return nothing (condition at {where}); add a return to the other path."
+            ),
+        )
     structure = a is None or b is None or isinstance(a, tuple | list | dict) or isinstance(b, tuple | list | dict)
-    return Unusable(ValueError if structure else TypeError, (
-        f"variable {name!r} cannot be used here: the branches of the condition at {where} gave it values that cannot be "
-        f"merged into one batch: {_kind_of(a)} (if) vs {_kind_of(b)} (else)."
-    ))  # fmt: skip
+    return Unusable(
+        ValueError if structure else TypeError,
+        (
+            f"variable {name!r} cannot be used here: the branches of the condition at {where} gave it values that cannot be "
+            f"merged into one batch: {_kind_of(a)} (if) vs {_kind_of(b)} (else)."
+        ),
+    )
 
 
 def place(node: Any, side: str) -> str:

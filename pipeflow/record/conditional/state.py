@@ -14,7 +14,9 @@ from pipeflow.record import autograph
 from pipeflow.record.conditional.scopes import Unusable
 
 UNSET = autograph.UNSET
-SEARCH_LIMIT = 10_000  # objects looked at per condition: a walk through all of a data set would cost more than the graph
+SEARCH_LIMIT = (
+    10_000  # objects looked at per condition: a walk through all of a data set would cost more than the graph
+)
 
 
 SIMPLE = (
@@ -41,7 +43,11 @@ class State(NamedTuple):
 def _is_plain(value: Any) -> bool:
     """Instances of the user's own classes, whose attributes a branch may change."""
     kind = type(value)
-    return bool(kind.__flags__ & 1 << 9) and not isinstance(value, BaseException) and not guard.never_converted(kind.__module__)
+    return (
+        bool(kind.__flags__ & 1 << 9)
+        and not isinstance(value, BaseException)
+        and not guard.never_converted(kind.__module__)
+    )
 
 
 def _slots(value: Any) -> Iterator[str]:
