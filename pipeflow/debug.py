@@ -110,7 +110,7 @@ class DebugRecorder(Recorder):
             name=node.name,
             inputs=tuple(self._slot(edge) for edge in node.inputs),
             constants=tuple((name, External(name)) for name in node.constants),
-            nodes=tuple((name, self._slot(edge)) for name, edge in node.nodes.items()),
+            arguments=tuple((name, self._slot(edge)) for name, edge in node.arguments.items()),
             outputs=tuple(outputs),
             device=node.device,
             guard=tuple((self._slot(edge), on) for edge, on in node.guard),

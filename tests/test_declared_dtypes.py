@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from pipeflow import declare, errors, types
-from pipeflow.declare import opdef
+from pipeflow.declare import registration
 
 
 @pytest.fixture
 def only_floats(monkeypatch):
-    monkeypatch.setattr(opdef, "registry", {})
+    monkeypatch.setattr(registration, "registry", {})
 
     @declare.operator("twice", dtypes="uint8 float")
     def twice(x: declare.Sample, /) -> declare.Sample:

@@ -61,7 +61,7 @@ def _alive(graph: Graph) -> set[int]:
         if number not in alive:
             alive.add(number)
             node = graph.nodes[number]
-            todo += [edge.node for edge in (*node.inputs, *node.nodes.values(), *(edge for edge, _ in node.guard))]
+            todo += [edge.node for edge in (*node.inputs, *node.arguments.values(), *(edge for edge, _ in node.guard))]
     return alive
 
 
@@ -81,7 +81,7 @@ def _merge_equal(graph: Graph, alive: set[int]) -> dict[int, int]:
             node.device,
             node.seed,
             node.hint,
-            tuple((name, Edge(same[e.node], e.index)) for name, e in sorted(node.nodes.items())),
+            tuple((name, Edge(same[e.node], e.index)) for name, e in sorted(node.arguments.items())),
             tuple((Edge(same[e.node], e.index), on) for e, on in node.guard),
             node.weak,
             _hashable("on_error", node.on_error),
@@ -178,7 +178,7 @@ class _Compiler:
             return False
         if not all(spec.static and int(np.prod(spec.shape, dtype=np.int64)) <= COLUMN_ELEMENTS for spec in node.specs):
             return False
-        return all(self._early(edge) for edge in (*node.inputs, *node.nodes.values()))
+        return all(self._early(edge) for edge in (*node.inputs, *node.arguments.values()))
 
     def _early(self, edge: Edge) -> bool:
         number = self.same[edge.node]
@@ -205,7 +205,7 @@ class _Compiler:
             self.levels[node.id] = level
 
     def _reads(self, node: GraphNode) -> list[Edge]:
-        return [*node.inputs, *node.nodes.values(), *(edge for edge, _ in node.guard)]
+        return [*node.inputs, *node.arguments.values(), *(edge for edge, _ in node.guard)]
 
     def _step(self, node: GraphNode, externals: dict[str, Any]) -> Step:
         constants = []
@@ -231,7 +231,7 @@ class _Compiler:
             name=node.name,
             inputs=tuple(self.slot(edge) for edge in node.inputs),
             constants=tuple(constants),
-            nodes=tuple((name, self.slot(edge)) for name, edge in node.nodes.items()),
+            arguments=tuple((name, self.slot(edge)) for name, edge in node.arguments.items()),
             outputs=tuple(self.slot_of[Edge(node.id, index)] for index in range(node.count)),
             device=node.device,
             guard=tuple((self.slot(edge), on) for edge, on in node.guard),
@@ -387,7 +387,7 @@ class _Compiler:
             aliases = selects or (
                 stage.kind == "sample" and not takes_out(step) and not step.user_code and not step.fetch
             )
-            reading = [*(s for _, s in step.nodes), *(s for s, _ in step.guard)]
+            reading = [*(s for _, s in step.arguments), *(s for s, _ in step.guard)]
             if not aliases:
                 reading += step.inputs
             for slot in reading:

@@ -35,7 +35,7 @@ def _readers(graph: Graph) -> dict[int, list[int]]:
     """For every node the nodes that read it; -1 stands for an output of the pipeline."""
     readers: dict[int, list[int]] = {}
     for node in graph.nodes:
-        for edge in (*node.inputs, *node.nodes.values(), *(edge for edge, _ in node.guard)):
+        for edge in (*node.inputs, *node.arguments.values(), *(edge for edge, _ in node.guard)):
             readers.setdefault(edge.node, []).append(node.id)
     for edge in graph.outputs:
         readers.setdefault(edge.node, []).append(-1)
@@ -94,14 +94,14 @@ def _joined(links: Sequence[GraphNode]) -> GraphNode:
     op: OpDef = chain(tuple(link.op.name for link in links))
     constants = {f"{name}_{i}": value for i, link in enumerate(links) for name, value in link.constants.items()}
     arguments: dict[str, Edge] = {
-        f"{name}_{i}": edge for i, link in enumerate(links) for name, edge in link.nodes.items()
+        f"{name}_{i}": edge for i, link in enumerate(links) for name, edge in link.arguments.items()
     }
     return replace(
         links[-1],
         op=op,
         inputs=links[0].inputs,
         constants=constants,
-        nodes=arguments,
+        arguments=arguments,
         seed=links[0].seed,
         random_name=links[0].random_name,
     )

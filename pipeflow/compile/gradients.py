@@ -21,7 +21,7 @@ from pipeflow.record.graph import Edge, Graph, GraphNode
 def check_history(graph: Graph, on_error: Any = "raise") -> None:
     """Refuses whatever would lose the gradients of a differentiable function."""
     for node in graph.nodes:
-        for edge in (*node.inputs, *node.nodes.values(), *(edge for edge, _ in node.guard)):
+        for edge in (*node.inputs, *node.arguments.values(), *(edge for edge, _ in node.guard)):
             function = graph.nodes[edge.node]
             if function.constants.get("differentiable") and not node.constants.get("differentiable"):
                 raise _lost(node, function)
@@ -124,7 +124,7 @@ def _way(graph: Graph, gradient: GraphNode) -> list[int]:
     depends: set[Edge] = set(xs)
     after: list[int] = []  # nodes that depend on an x
     for node in graph.nodes[: gradient.id]:
-        if any(edge in depends for edge in (*node.inputs, *node.nodes.values())):
+        if any(edge in depends for edge in (*node.inputs, *node.arguments.values())):
             after.append(node.id)
             depends.update(Edge(node.id, index) for index in range(node.count))
     leads: set[Edge] = set(ys)

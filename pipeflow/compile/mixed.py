@@ -35,7 +35,7 @@ def split(graph: Graph, codec: bool) -> Graph:
             node,
             id=len(nodes),
             inputs=tuple(moved[edge] for edge in node.inputs),
-            nodes={name: moved[edge] for name, edge in node.nodes.items()},
+            arguments={name: moved[edge] for name, edge in node.arguments.items()},
             guard=tuple((moved[edge], on) for edge, on in node.guard),
         )
         nodes.append(made)
@@ -50,7 +50,7 @@ def split(graph: Graph, codec: bool) -> Graph:
                     op=structure.transfer,
                     inputs=(outputs[index],),
                     constants={},
-                    nodes={},
+                    arguments={},
                     count=1,
                     name=name,
                     random_name=name,

@@ -51,7 +51,7 @@ class Step:
     name: str
     inputs: tuple[int, ...]
     constants: tuple[tuple[str, Any], ...]
-    nodes: tuple[tuple[str, int], ...]
+    arguments: tuple[tuple[str, int], ...]
     outputs: tuple[int, ...]
     device: str
     guard: tuple[tuple[int, bool], ...]
@@ -73,7 +73,7 @@ class Step:
 
     def reads(self) -> tuple[int, ...]:
         """The slots that it reads: inputs, arguments and predicates."""
-        return (*self.inputs, *(slot for _, slot in self.nodes), *(slot for slot, _ in self.guard))
+        return (*self.inputs, *(slot for _, slot in self.arguments), *(slot for slot, _ in self.guard))
 
     def place(self) -> list[str]:
         """The notes that say where an error happened."""
@@ -160,7 +160,7 @@ class Plan:
         results = ", ".join(
             f"%{s}: {self.slots[s].spec} [{self.slots[s].storage} {self.slots[s].kind}]" for s in step.outputs
         )
-        arguments = [f"%{slot}" for slot in step.inputs] + [f"{name}=%{slot}" for name, slot in step.nodes]
+        arguments = [f"%{slot}" for slot in step.inputs] + [f"{name}=%{slot}" for name, slot in step.arguments]
         arguments += [
             f"{name}={value.name if isinstance(value, External) else value!r}" for name, value in step.constants
         ]

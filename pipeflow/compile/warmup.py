@@ -66,7 +66,7 @@ def show_blank(plan: Plan, step: Step) -> None:
         return
     layouts = [plan.slots[slot].spec.layout or "" for slot in step.inputs]
     arguments = {}
-    for name, slot in step.nodes:
+    for name, slot in step.arguments:
         value = blank(plan.slots[slot].spec, small=True)
         arguments[name] = np.ones(1, np.float32) if value is None else value + value.dtype.type(1)
     try:

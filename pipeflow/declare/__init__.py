@@ -35,13 +35,6 @@ from pipeflow.declare.layouts import check_layouts as check_layouts
 from pipeflow.declare.opdef import OpDef as OpDef
 from pipeflow.declare.opdef import counted as counted
 from pipeflow.declare.opdef import universal as universal
-from pipeflow.declare.operator import Operator as Operator
-from pipeflow.declare.operator import composers as composers
-from pipeflow.declare.operator import find as find
-from pipeflow.declare.operator import interpreter as interpreter
-from pipeflow.declare.operator import operator as operator
-from pipeflow.declare.operator import registry as registry
-from pipeflow.declare.operator import source as source
 from pipeflow.declare.parameters import HIDDEN as HIDDEN
 from pipeflow.declare.parameters import NO_EFFECT as NO_EFFECT
 from pipeflow.declare.parameters import REQUIRED as REQUIRED
@@ -59,6 +52,13 @@ from pipeflow.declare.parameters import Param as Param
 from pipeflow.declare.parameters import Role as Role
 from pipeflow.declare.parameters import Sample as Sample
 from pipeflow.declare.parameters import T as T
+from pipeflow.declare.registration import Operator as Operator
+from pipeflow.declare.registration import composers as composers
+from pipeflow.declare.registration import find as find
+from pipeflow.declare.registration import interpreter as interpreter
+from pipeflow.declare.registration import operator as operator
+from pipeflow.declare.registration import registry as registry
+from pipeflow.declare.registration import source as source
 from pipeflow.declare.sources import Ending as Ending
 from pipeflow.declare.sources import Feed as Feed
 from pipeflow.declare.sources import Request as Request

@@ -31,7 +31,7 @@ class Call:
     op: OpDef
     inputs: tuple[Any, ...]
     constants: dict[str, Any]
-    nodes: dict[str, Any]
+    arguments: dict[str, Any]  # those that vary from sample to sample
     name: str | None = None
     device: str | None = None
     seed: int | None = None
@@ -103,7 +103,7 @@ def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
         if per_sample and param.role is not Role.ARG:
             problems.append(TypeError(f"argument {name!r} must be a constant: it cannot vary from sample to sample"))
         elif per_sample:
-            call.nodes[name] = value
+            call.arguments[name] = value
         else:
             one_each = members and isinstance(value, (list, tuple)) and param.kind not in ("ints", "floats", Any)
             try:
@@ -128,7 +128,7 @@ def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
             near = nearest(name, [*op.arguments, *allowed])
             problems.append(UnknownArgument(f'Argument "{name}" is not defined for operator "{op.ops_name}"{near}'))
     if not problems and op.check_hook is not None:
-        values = {**call.constants, **dict.fromkeys(call.nodes, UNKNOWN)}
+        values = {**call.constants, **dict.fromkeys(call.arguments, UNKNOWN)}
         try:
             op.check_hook(op.known(values))
         except UnknownValue:

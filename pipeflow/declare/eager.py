@@ -25,19 +25,19 @@ class ReportedArray(np.ndarray):
 def eager(call: Call) -> Any:
     """Runs a call at once in the caller's thread: an array is one sample, a list or TensorListCPU a batch."""
     op = call.op
-    if any(isinstance(value, Node) for value in (*call.inputs, *call.nodes.values())):
+    if any(isinstance(value, Node) for value in (*call.inputs, *call.arguments.values())):
         raise RuntimeError(f"{op.title}: a DataNode can be used only while its pipeline is being defined")
     if call.device not in (None, "cpu"):
         raise ValueError(f"{op.title}: the eager call runs on the CPU, got device={call.device!r}")
     if op.factory is not None:
         raise RuntimeError(f"{op.title} is a source and works only inside a pipeline definition")
-    batched = [x for x in (*call.inputs, *call.nodes.values()) if isinstance(x, (TensorListCPU, list))]
+    batched = [x for x in (*call.inputs, *call.arguments.values()) if isinstance(x, (TensorListCPU, list))]
     size = len(batched[0]) if batched else 1
     inputs = [
         x if isinstance(x, TensorListCPU) else TensorListCPU(x if isinstance(x, list) else [x] * size)
         for x in call.inputs
     ]
-    for batch in (*inputs, *call.nodes.values()):
+    for batch in (*inputs, *call.arguments.values()):
         if len(batch) != size:
             raise ValueError(f"{op.title}: the inputs have {count_of(len(batch), 'sample')} and {size}")
     drawn = op.random and call.key is None
@@ -84,7 +84,7 @@ def run_batch(call: Call, inputs: Sequence[TensorListCPU], size: int) -> tuple[l
     keys = seeds.sample_keys(call.key or 0, np.arange(size)).tolist() if op.random else [None] * size
     layouts = [batch.layout() for batch in inputs]
     if op.traits_of(call.constants).granularity == "batch":
-        nodes = {name: batch.samples() for name, batch in call.nodes.items()}
+        nodes = {name: batch.samples() for name, batch in call.arguments.items()}
         context = BatchCall(
             size, lambda: keys, layouts, _fresh_bytes, call.hint, inputs[0].source_info() if inputs else [""] * size
         )
@@ -92,13 +92,13 @@ def run_batch(call: Call, inputs: Sequence[TensorListCPU], size: int) -> tuple[l
         specs = [Spec(batch.at(0).shape, batch.at(0).dtype, batch.layout()) for batch in inputs if len(batch)]
         found = [spec.layout for spec in op.specs(specs, {**call.constants, **dict.fromkeys(nodes, UNKNOWN)}, count)]
         return columns, found
-    per_frame = [name for name, batch in call.nodes.items() if batch.layout()[:1] == "F"]
+    per_frame = [name for name, batch in call.arguments.items() if batch.layout()[:1] == "F"]
     bound = Bound(op, call.constants, count, per_frame=per_frame)
     columns = [[] for _ in range(count)]
     found = [""] * count
     for index in range(size):
         samples = [as_sample(batch.at(index)) for batch in inputs]
-        per_sample = {name: batch.at(index) for name, batch in call.nodes.items()}
+        per_sample = {name: batch.at(index) for name, batch in call.arguments.items()}
         where = inputs[0].source_info(index) if inputs else ""
         outputs = bound(samples, layouts, per_sample, keys[index], _fresh, where)
         for column, output in zip(columns, outputs, strict=True):

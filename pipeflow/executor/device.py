@@ -522,11 +522,13 @@ class OperatorStep(SegmentStep):
     def foreseen(self, plan: Plan) -> Sequence[str]:
         """The kernels for a sample of the types that are known of the inputs, with everyday extents."""
         specs = [plan.slots[slot].spec for slot in self.step.inputs]
-        values = [plan.slots[slot].spec for _, slot in self.step.nodes]
+        values = [plan.slots[slot].spec for _, slot in self.step.arguments]
         if any(spec.dtype is None or spec.shape is None for spec in (*specs, *values)):
             return ()
         views = [View(0, _everyday(spec), spec.dtype) for spec in specs]
-        arguments = {name: np.ones(_everyday(spec, 1), spec.dtype) for (name, _), spec in zip(self.step.nodes, values)}
+        arguments = {
+            name: np.ones(_everyday(spec, 1), spec.dtype) for (name, _), spec in zip(self.step.arguments, values)
+        }
         memory = KernelNames()
         try:
             self.planner([SampleValues(views, arguments, 1)], [spec.layout or "" for spec in specs], memory)
@@ -539,13 +541,15 @@ class OperatorStep(SegmentStep):
         step = self.step
         keys = self.batch_keys(batch).tolist() if self.op.random else None
         samples, inputs = [], []
-        columns = [(name, batch.values[slot]) for name, slot in step.nodes]
+        columns = [(name, batch.values[slot]) for name, slot in step.arguments]
         for row in rows:
             inputs.append(self.inputs(batch, work, row))
             arguments = {name: values[row] if type(values) is list else values[row, ...] for name, values in columns}
             samples.append(SampleValues([x.view for x in inputs[-1]], arguments, keys[row] if keys is not None else 0))
         layouts = [batch.layouts[slot] or "" for slot in step.inputs]
-        self.planner.per_frame = frozenset(name for name, slot in step.nodes if (batch.layouts[slot] or "")[:1] == "F")
+        self.planner.per_frame = frozenset(
+            name for name, slot in step.arguments if (batch.layouts[slot] or "")[:1] == "F"
+        )
         memory = CallMemory(work, step)
         results, found = self.planner(
             samples, layouts, memory, lambda index, error: self.segment.fail(batch, step, rows[index], error, work)

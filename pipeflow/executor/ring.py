@@ -184,9 +184,9 @@ class Executor:
         # Readers first: they may give fewer samples at the end of their epoch, and then the others are asked for as many.
         self._in_turn = sorted(self.sources, key=lambda item: not item.op.fetches)
         fetches: dict[str, Callable[[int], Any]] = {
-            item.step.name: item.source.fetch
+            item.step.name: item.source.fetch  # type: ignore[attr-defined]
             for item in self.sources
-            if item.op.fetches  # type: ignore[attr-defined]
+            if item.op.fetches
         }
         self.columns = [[ColumnStep(plan, step) for step in stage.columns] for stage in plan.stages]
         asked_ahead = [item for item in self.sources if getattr(item.source, "wants_workers", False)]

@@ -70,7 +70,7 @@ class ColumnStep(BoundStep):
         inputs = [x.reshape(x.shape[:1] + (1,) * (axes - x.ndim) + x.shape[1:]) for x in inputs]
         defaults = {name: param.default for name, param in op.arguments.items() if not param.required}
         arguments = {**defaults, **self.constants}
-        for name, slot in step.nodes:
+        for name, slot in step.arguments:
             arguments[name] = batch.values[slot]
         if "key" in op.wants:
             arguments["key"] = seeds.Key(self.batch_keys(batch))
@@ -124,7 +124,7 @@ class SampleStep(BoundStep):
     def __init__(self, plan: Plan, step: Step, inside: set[int], fetch: Callable[[int], Any] | None) -> None:
         super().__init__(plan, step)
         self.inputs = tuple((slot, slot in inside) for slot in step.inputs)
-        self.nodes = tuple((name, slot, slot in inside) for name, slot in step.nodes)
+        self.arguments = tuple((name, slot, slot in inside) for name, slot in step.arguments)
         # A guard over slots of earlier stages is asked once for the batch, another one sample by sample.
         self.late_guard = any(slot in inside for slot, _ in step.guard)
         self.guard = tuple((slot, on, slot in inside) for slot, on in step.guard) if self.late_guard else ()
@@ -193,8 +193,8 @@ class SampleStep(BoundStep):
                     per_sample[name] = held[sample] if type(held) is list else held[sample, ...]
             layouts = place.layouts or place.find_layouts()
             assert self.kernel is not None
-            if self.op.sequences and self.nodes:
-                framed = [name for name, slot, _ in self.nodes if (batch.layouts[slot] or "")[:1] == "F"]
+            if self.op.sequences and self.arguments:
+                framed = [name for name, slot, _ in self.arguments if (batch.layouts[slot] or "")[:1] == "F"]
                 self.kernel.per_frame = frozenset(framed)
             key = batch.keys[self.key_slot][sample] if self.random else None
             source = SampleSource(self.sources(batch), sample) if self.wants_source else ""
@@ -362,7 +362,7 @@ class Placement:
         self.layouts: tuple[str, ...] = ()
         self.arguments = [
             (name, None if inside else batch.column(slot, step.kind_of(name)), slot, inside)
-            for name, slot, inside in step.nodes
+            for name, slot, inside in step.arguments
         ]
 
     def find_layouts(self) -> tuple[str, ...]:
@@ -452,7 +452,7 @@ class WholeStep(BoundStep):
         inputs = [self._input(batch.values[slot], [sample]) for slot in step.inputs]
         if step.user_code:
             inputs = [_with_right(values, right) for values, right in zip(inputs, step.writable)]
-        nodes = {name: self._input(batch.values[slot], [sample]) for name, slot in step.nodes}
+        nodes = {name: self._input(batch.values[slot], [sample]) for name, slot in step.arguments}
         layouts = [batch.layouts[slot] or "" for slot in step.inputs]
         sources = [self.sources(batch)[sample]]
         call = BatchCall(1, lambda: self.batch_keys(batch)[sample : sample + 1], layouts, pool.take, step.hint, sources)
@@ -490,7 +490,7 @@ class WholeStep(BoundStep):
         inputs = [self._input(batch.values[slot], active) for slot in step.inputs]
         if step.user_code:
             inputs = [_with_right(values, right) for values, right in zip(inputs, step.writable)]
-        nodes = {name: self._input(batch.values[slot], active) for name, slot in step.nodes}
+        nodes = {name: self._input(batch.values[slot], active) for name, slot in step.arguments}
 
         def keys() -> np.ndarray:
             drawn = self.batch_keys(batch)
@@ -530,7 +530,7 @@ class WholeStep(BoundStep):
             if first is not None:
                 specs.append(declare.Spec(np.shape(first), first.dtype, batch.layouts[slot]))
         found = self.op.specs(
-            specs, {**self.constants, **dict.fromkeys(dict(self.step.nodes), declare.UNKNOWN)}, self.count
+            specs, {**self.constants, **dict.fromkeys(dict(self.step.arguments), declare.UNKNOWN)}, self.count
         )
         for slot, spec in zip(self.step.outputs, found):
             batch.layouts[slot] = spec.layout or ""

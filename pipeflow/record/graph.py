@@ -27,7 +27,7 @@ class GraphNode:
     op: OpDef
     inputs: tuple[Edge, ...]
     constants: dict[str, Any]
-    nodes: dict[str, Edge]
+    arguments: dict[str, Edge]  # the named arguments that vary from sample to sample
     count: int
     name: str
     random_name: str

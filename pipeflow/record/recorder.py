@@ -285,7 +285,7 @@ class Recorder:
         op = call.op
         try:
             found = [self.as_node(value, f"input `{index}`") for index, value in enumerate(inputs)]
-            named = {name: self.as_node(value, f"argument {name!r}") for name, value in call.nodes.items()}
+            named = {name: self.as_node(value, f"argument {name!r}") for name, value in call.arguments.items()}
             if scope is None:
                 for node in (*found, *named.values()):
                     resolve(node, self.scope)
@@ -314,7 +314,7 @@ class Recorder:
                 op=op,
                 inputs=edges,
                 constants=dict(call.constants),
-                nodes=nodes,
+                arguments=nodes,
                 count=count,
                 name=name,
                 random_name=call.name or f"{op.name}#{ordinal}",

@@ -35,8 +35,8 @@ def graph_to_json(graph: Graph, settings: Mapping[str, Any], allow_pickle: bool)
                 name: encode(value, f"argument {name!r} of {node.op.title} ({node.name})", allow_pickle)
                 for name, value in node.constants.items()
             }
-        if node.nodes:
-            entry["nodes"] = {name: [edge.node, edge.index] for name, edge in node.nodes.items()}
+        if node.arguments:
+            entry["nodes"] = {name: [edge.node, edge.index] for name, edge in node.arguments.items()}
         if node.guard:
             entry["guard"] = [[edge.node, edge.index, on] for edge, on in node.guard]
         for name in ("seed", "preserve", "weak"):
@@ -124,7 +124,7 @@ def graph_to_dot(graph: Graph, show_tensors: bool = False, use_colors: bool = Fa
     for node in graph.nodes:
         style = f', style=filled, fillcolor="{colors[node.device]}"' if use_colors else ""
         lines.append(f'  n{node.id} [shape=box, label="{label(node)}"{style}];')
-        for edge in (*node.inputs, *node.nodes.values(), *(e for e, _ in node.guard)):
+        for edge in (*node.inputs, *node.arguments.values(), *(e for e, _ in node.guard)):
             if show_tensors:
                 lines.append(f'  t{edge.node}_{edge.index} [label="{graph.spec(edge)}"];')
                 lines.append(f"  n{edge.node} -> t{edge.node}_{edge.index} -> n{node.id};")

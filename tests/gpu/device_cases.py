@@ -77,10 +77,10 @@ def compare_example(text, device_id=0):
     def define(on_gpu):
         inputs = [x.samples()[0] if isinstance(x, TensorListCPU) else x for x in call.inputs]
         nodes = [source(x).gpu() if on_gpu else source(x) for x in inputs]
-        named = {name: source(x.samples()[0]) for name, x in call.nodes.items()}
+        named = {name: source(x.samples()[0]) for name, x in call.arguments.items()}
         device = "gpu" if on_gpu else None
         made = declare.interpreter.get()(
-            dataclasses.replace(call, inputs=tuple(nodes), nodes=named, key=None, device=device, name="example")
+            dataclasses.replace(call, inputs=tuple(nodes), arguments=named, key=None, device=device, name="example")
         )
         return tuple(made) if isinstance(made, (list, tuple)) else made
 

@@ -234,7 +234,7 @@ def call_of(function) -> declare.Call:
 def on_host(call: declare.Call) -> tuple[list[list[np.ndarray]], tuple[str, ...]]:
     """The GPU form of a call, run on the host: per output the list of its samples; and the layouts."""
     memory = GpuMemory() if ON_GPU else HostMemory()
-    batches = [x for x in (*call.inputs, *call.nodes.values()) if isinstance(x, (TensorListCPU, list))]
+    batches = [x for x in (*call.inputs, *call.arguments.values()) if isinstance(x, (TensorListCPU, list))]
     size = len(batches[0]) if batches else 1
     inputs = [
         TensorListCPU(x if isinstance(x, list) else [x] * size) if not isinstance(x, TensorListCPU) else x
@@ -242,7 +242,7 @@ def on_host(call: declare.Call) -> tuple[list[list[np.ndarray]], tuple[str, ...]
     ]
     keys = seeds.sample_keys(call.key or 0, np.arange(size)).tolist()
     arrays = [[np.asarray(x) for x in batch.samples()] for batch in inputs]
-    nodes = {name: batch.samples() for name, batch in call.nodes.items()}
+    nodes = {name: batch.samples() for name, batch in call.arguments.items()}
     samples = [
         SampleValues(
             [View(memory.upload(column[index]), column[index].shape, column[index].dtype) for column in arrays],
@@ -252,7 +252,7 @@ def on_host(call: declare.Call) -> tuple[list[list[np.ndarray]], tuple[str, ...]
         for index in range(size)
     ]
     count = call.op.outputs_of(call.constants)
-    per_frame = [name for name, batch in call.nodes.items() if batch.layout()[:1] == "F"]
+    per_frame = [name for name, batch in call.arguments.items() if batch.layout()[:1] == "F"]
     planner = DevicePlanner(call.op, call.constants, count, per_frame)
     outputs, layouts = planner(samples, [batch.layout() for batch in inputs], memory)
     return [[memory.array(views[number]).copy() for views in outputs] for number in range(count)], layouts

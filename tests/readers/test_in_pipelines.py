@@ -7,7 +7,7 @@ import pytest
 from readers import records
 
 from pipeflow import fn, pipeline_def, tfrecord
-from pipeflow.declare import opdef
+from pipeflow.declare import registration
 from pipeflow.operators.readers.reader import reader
 
 
@@ -246,7 +246,7 @@ def test_webdataset_has_one_output_an_extension(tmp_path):
 
 def test_a_new_reader_is_two_methods(monkeypatch):
     """`__len__` and `fetch` make a reader; the order's arguments come with the declaration."""
-    monkeypatch.setattr(opdef, "registry", dict(opdef.registry))
+    monkeypatch.setattr(registration, "registry", dict(registration.registry))
 
     @reader("readers.squares", outputs=2)
     class Squares:
@@ -263,7 +263,7 @@ def test_a_new_reader_is_two_methods(monkeypatch):
 
     @pipeline_def(batch_size=3, num_threads=1)
     def define():
-        number, square = opdef.find("readers.squares")(count=7, num_shards=2, shard_id=1)
+        number, square = registration.find("readers.squares")(count=7, num_shards=2, shard_id=1)
         return number, square
 
     numbers, squares = samples(define().run())
