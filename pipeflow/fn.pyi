@@ -48,6 +48,98 @@ def batch_permutation(
 ) -> DataNode:
     """The numbers of the samples of the batch, or of the branch it stands in, in a random order; one number a sample."""
 
+def bb_flip(
+    boxes: Data,
+    /,
+    *,
+    ltrb: bool = False,
+    horizontal: bool | DataNode = True,
+    vertical: bool | DataNode = False,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
+) -> Data:
+    """Mirrors boxes in relative coordinates, as flip mirrors their image."""
+
+def bbox_paste(
+    boxes: Data,
+    /,
+    *,
+    ratio: float | DataNode,
+    ltrb: bool = False,
+    paste_x: float | DataNode = 0.5,
+    paste_y: float | DataNode = 0.5,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
+) -> Data:
+    """Moves boxes in relative coordinates onto a larger canvas, as paste moves their image."""
+
+def bbox_rotate(
+    boxes: Data,
+    labels: DataNode | ArrayLike | None = None,
+    /,
+    *,
+    angle: float | DataNode,
+    input_shape: int | Sequence[int] | DataNode,
+    keep_size: bool = False,
+    size: float | Sequence[float] | DataNode = (),
+    mode: str = 'expand',
+    bbox_layout: str = 'xyXY',
+    bbox_normalized: bool = True,
+    shape_layout: str = 'HW',
+    remove_threshold: float = 0.1,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
+) -> list[Data]:
+    """Turns boxes as rotate turns their image; those that mostly leave it are dropped, with their labels."""
+
+def bbox_warp(
+    boxes: Data,
+    labels: DataNode | ArrayLike | None = None,
+    /,
+    *,
+    matrix: float | Sequence[float] | DataNode,
+    input_shape: int | Sequence[int] | DataNode,
+    size: float | Sequence[float] | DataNode = (),
+    inverse_map: bool = True,
+    bbox_layout: str = 'xyXY',
+    bbox_normalized: bool = True,
+    shape_layout: str = 'HW',
+    remove_threshold: float = 0.1,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
+) -> list[Data]:
+    """Moves boxes as warp_affine or warp_perspective moves their image; those that mostly leave it are dropped."""
+
+def box_encoder(
+    boxes: Data,
+    labels: DataNode | ArrayLike,
+    /,
+    *,
+    anchors: float | Sequence[float],
+    criteria: float = 0.5,
+    offset: bool = False,
+    means: float | Sequence[float] = (0.0, 0.0, 0.0, 0.0),
+    stds: float | Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
+) -> list[Data]:
+    """Gives every anchor of a detector the box and the class that it is to learn; class 0 is the background."""
+
 def brightness(
     image: Data,
     /,
@@ -165,6 +257,25 @@ def contrast(
 ) -> Data:
     """Changes contrast around ``contrast_center``, by default the middle of the input type's range (0.5 for floats)."""
 
+def coord_flip(
+    points: Data,
+    /,
+    *,
+    flip_x: bool | DataNode = True,
+    flip_y: bool | DataNode = False,
+    flip_z: bool | DataNode = False,
+    center_x: float | DataNode = 0.5,
+    center_y: float | DataNode = 0.5,
+    center_z: float | DataNode = 0.5,
+    layout: str = '',
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
+) -> Data:
+    """Mirrors points about a centre, coordinate by coordinate."""
+
 def coord_transform(
     points: Data,
     /,
@@ -180,6 +291,26 @@ def coord_transform(
     on_error: Any | None = None,
 ) -> Data:
     """Applies a matrix and a translation to points: the last axis holds the coordinates."""
+
+def coord_warp(
+    points: Data,
+    labels: DataNode | ArrayLike | None = None,
+    /,
+    *,
+    matrix: float | Sequence[float] | DataNode,
+    input_shape: int | Sequence[int] | DataNode,
+    size: float | Sequence[float] | DataNode = (),
+    inverse_map: bool = True,
+    normalized: bool = True,
+    shape_layout: str = 'HW',
+    remove_outside: bool = True,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
+) -> list[Data]:
+    """Moves points (x, y) as warp_affine or warp_perspective moves their image; those that leave it are dropped."""
 
 def copy(
     data: Data,
@@ -768,6 +899,35 @@ def python_function(
 ) -> Any:
     """Calls a Python function with NumPy arrays, for each sample or (``batch_processing``) once for the batch."""
 
+def random_bbox_crop(
+    boxes: Data,
+    labels: DataNode | ArrayLike | None = None,
+    /,
+    *,
+    thresholds: float | Sequence[float] = (0.0,),
+    threshold_type: str = 'iou',
+    all_boxes_above_threshold: bool = True,
+    scaling: float | Sequence[float] = (1.0, 1.0),
+    aspect_ratio: float | Sequence[float] = (1.0, 1.0),
+    crop_shape: int | Sequence[int] | DataNode | None = None,
+    input_shape: int | Sequence[int] | DataNode | None = None,
+    shape_layout: str = '',
+    allow_no_crop: bool = True,
+    num_attempts: int = 1,
+    total_num_attempts: int = -1,
+    bbox_layout: str = '',
+    ltrb: bool = True,
+    bbox_prune_threshold: float | None = None,
+    output_bbox_indices: bool = False,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
+    seed: int | None = None,
+) -> Any:
+    """Draws a window for a crop that keeps boxes: its start, its extents, the boxes in it and their labels."""
+
 def random_resized_crop(
     image: Data,
     /,
@@ -1013,6 +1173,22 @@ def squeeze(
     on_error: Any | None = None,
 ) -> Data:
     """Removes axes of extent 1."""
+
+def ssd_random_crop(
+    image: Data,
+    boxes: DataNode | ArrayLike,
+    labels: DataNode | ArrayLike,
+    /,
+    *,
+    num_attempts: int = 1,
+    name: str | None = None,
+    device: Literal["cpu", "gpu", "mixed"] | None = None,
+    preserve: bool | None = None,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any | None = None,
+    seed: int | None = None,
+) -> list[Data]:
+    """Crops image, boxes and labels as the training of SSD does; random_bbox_crop and slice do the same with a choice."""
 
 def stack(
     *inputs: DataNode | ArrayLike,

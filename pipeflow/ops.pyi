@@ -51,6 +51,105 @@ class BatchPermutation(Operator):
     ) -> None: ...
     def __call__(self, **arguments: Any) -> Any: ...
 
+class BbFlip(Operator):
+    """Mirrors boxes in relative coordinates, as flip mirrors their image."""
+
+    def __init__(
+        self,
+        *,
+        ltrb: bool = False,
+        horizontal: bool | DataNode = True,
+        vertical: bool | DataNode = False,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
+    ) -> None: ...
+    def __call__(self, boxes: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class BboxPaste(Operator):
+    """Moves boxes in relative coordinates onto a larger canvas, as paste moves their image."""
+
+    def __init__(
+        self,
+        *,
+        ratio: float | DataNode,
+        ltrb: bool = False,
+        paste_x: float | DataNode = 0.5,
+        paste_y: float | DataNode = 0.5,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
+    ) -> None: ...
+    def __call__(self, boxes: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class BboxRotate(Operator):
+    """Turns boxes as rotate turns their image; those that mostly leave it are dropped, with their labels."""
+
+    def __init__(
+        self,
+        *,
+        angle: float | DataNode,
+        input_shape: int | Sequence[int] | DataNode,
+        keep_size: bool = False,
+        size: float | Sequence[float] | DataNode = (),
+        mode: str = 'expand',
+        bbox_layout: str = 'xyXY',
+        bbox_normalized: bool = True,
+        shape_layout: str = 'HW',
+        remove_threshold: float = 0.1,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
+    ) -> None: ...
+    def __call__(self, boxes: DataNode | ArrayLike, labels: DataNode | ArrayLike | None = None, /, **arguments: Any) -> list[Any]: ...
+
+class BboxWarp(Operator):
+    """Moves boxes as warp_affine or warp_perspective moves their image; those that mostly leave it are dropped."""
+
+    def __init__(
+        self,
+        *,
+        matrix: float | Sequence[float] | DataNode,
+        input_shape: int | Sequence[int] | DataNode,
+        size: float | Sequence[float] | DataNode = (),
+        inverse_map: bool = True,
+        bbox_layout: str = 'xyXY',
+        bbox_normalized: bool = True,
+        shape_layout: str = 'HW',
+        remove_threshold: float = 0.1,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
+    ) -> None: ...
+    def __call__(self, boxes: DataNode | ArrayLike, labels: DataNode | ArrayLike | None = None, /, **arguments: Any) -> list[Any]: ...
+
+class BoxEncoder(Operator):
+    """Gives every anchor of a detector the box and the class that it is to learn; class 0 is the background."""
+
+    def __init__(
+        self,
+        *,
+        anchors: float | Sequence[float],
+        criteria: float = 0.5,
+        offset: bool = False,
+        means: float | Sequence[float] = (0.0, 0.0, 0.0, 0.0),
+        stds: float | Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
+    ) -> None: ...
+    def __call__(self, boxes: DataNode | ArrayLike, labels: DataNode | ArrayLike, /, **arguments: Any) -> list[Any]: ...
+
 class Brightness(Operator):
     """Changes brightness: ``shift * range + brightness * image``, where range is the output type's maximum (1 for floats)."""
 
@@ -185,6 +284,27 @@ class Contrast(Operator):
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
+class CoordFlip(Operator):
+    """Mirrors points about a centre, coordinate by coordinate."""
+
+    def __init__(
+        self,
+        *,
+        flip_x: bool | DataNode = True,
+        flip_y: bool | DataNode = False,
+        flip_z: bool | DataNode = False,
+        center_x: float | DataNode = 0.5,
+        center_y: float | DataNode = 0.5,
+        center_z: float | DataNode = 0.5,
+        layout: str = '',
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
+    ) -> None: ...
+    def __call__(self, points: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
 class CoordTransform(Operator):
     """Applies a matrix and a translation to points: the last axis holds the coordinates."""
 
@@ -202,6 +322,27 @@ class CoordTransform(Operator):
         on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, points: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class CoordWarp(Operator):
+    """Moves points (x, y) as warp_affine or warp_perspective moves their image; those that leave it are dropped."""
+
+    def __init__(
+        self,
+        *,
+        matrix: float | Sequence[float] | DataNode,
+        input_shape: int | Sequence[int] | DataNode,
+        size: float | Sequence[float] | DataNode = (),
+        inverse_map: bool = True,
+        normalized: bool = True,
+        shape_layout: str = 'HW',
+        remove_outside: bool = True,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
+    ) -> None: ...
+    def __call__(self, points: DataNode | ArrayLike, labels: DataNode | ArrayLike | None = None, /, **arguments: Any) -> list[Any]: ...
 
 class Copy(Operator):
     """Copies the data; with ``device="gpu"`` to the GPU."""
@@ -863,6 +1004,36 @@ class PythonFunction(Operator):
     ) -> None: ...
     def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
 
+class RandomBBoxCrop(Operator):
+    """Draws a window for a crop that keeps boxes: its start, its extents, the boxes in it and their labels."""
+
+    def __init__(
+        self,
+        *,
+        thresholds: float | Sequence[float] = (0.0,),
+        threshold_type: str = 'iou',
+        all_boxes_above_threshold: bool = True,
+        scaling: float | Sequence[float] = (1.0, 1.0),
+        aspect_ratio: float | Sequence[float] = (1.0, 1.0),
+        crop_shape: int | Sequence[int] | DataNode | None = None,
+        input_shape: int | Sequence[int] | DataNode | None = None,
+        shape_layout: str = '',
+        allow_no_crop: bool = True,
+        num_attempts: int = 1,
+        total_num_attempts: int = -1,
+        bbox_layout: str = '',
+        ltrb: bool = True,
+        bbox_prune_threshold: float | None = None,
+        output_bbox_indices: bool = False,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
+        seed: int | None = None,
+    ) -> None: ...
+    def __call__(self, boxes: DataNode | ArrayLike, labels: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+
 class RandomResizedCrop(Operator):
     """Crops a random window, by area and aspect ratio, and resizes it to ``size``."""
 
@@ -1128,6 +1299,22 @@ class Squeeze(Operator):
         on_error: Any | None = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class SSDRandomCrop(Operator):
+    """Crops image, boxes and labels as the training of SSD does; random_bbox_crop and slice do the same with a choice."""
+
+    def __init__(
+        self,
+        *,
+        num_attempts: int = 1,
+        name: str | None = None,
+        device: Literal["cpu", "gpu", "mixed"] | None = None,
+        preserve: bool | None = None,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any | None = None,
+        seed: int | None = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, boxes: DataNode | ArrayLike, labels: DataNode | ArrayLike, /, **arguments: Any) -> list[Any]: ...
 
 class Stack(Operator):
     """Joins the inputs along a new axis."""

@@ -80,7 +80,7 @@ def _fresh_bytes(nbytes: int) -> np.ndarray:
 def run_batch(call: Call, inputs: Sequence[TensorListCPU], size: int) -> tuple[list[Any], list[str | None]]:
     """Infer, draw and body over the samples of a batch, one after another."""
     op = call.op
-    count = op.outputs_of(call.constants)
+    count = op.outputs_of(call.constants, len(call.inputs))
     keys = seeds.sample_keys(call.key or 0, np.arange(size)).tolist() if op.random else [None] * size
     layouts = [batch.layout() for batch in inputs]
     if op.traits_of(call.constants).granularity == "batch":

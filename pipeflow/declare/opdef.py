@@ -53,6 +53,7 @@ class OpDef:
     names_hook: Callable[[Args], tuple[str, ...]] | None = None
     order: tuple[str, ...] = ()
     gpu_module: str = ""
+    paired: tuple[str, ...] = ()
     _gpu_hooks: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -170,9 +171,11 @@ class OpDef:
         """The traits of a call with these static arguments."""
         return self.traits_hook(self.known(static)) if self.traits_hook else self.base_traits
 
-    def outputs_of(self, static: Mapping[str, Any]) -> int:
-        """The number of outputs of a call with these static arguments."""
-        return self.outputs_hook(self.known(static)) if self.outputs_hook else self.num_outputs
+    def outputs_of(self, static: Mapping[str, Any], inputs: int | None = None) -> int:
+        """The number of outputs of a call with these static arguments and so many inputs (all, where None is said)."""
+        count = self.outputs_hook(self.known(static)) if self.outputs_hook else self.num_outputs
+        given = [x.name for x in self.inputs[:inputs]]
+        return count - sum(name not in given for name in self.paired)
 
     def pack(self, outputs: Sequence[Any], static: Mapping[str, Any]) -> Any:
         """The outputs as a call returns them: nothing, one, a list, or by names."""

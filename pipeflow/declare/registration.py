@@ -62,6 +62,7 @@ def operator(
     takes_seed: bool = False,
     unsized: bool = False,
     staged: bool = False,
+    paired: str = "",
     pure: bool = True,
     order: str = "",
     gpu: str = "",
@@ -79,7 +80,7 @@ def operator(
     ``unsized`` says that the inputs' shapes never tell the output's (decoders): unless the plan knew it, the body gets an
     allocator at once, and nothing is inferred for each sample. ``staged`` is for bodies that write in several places at
     once or piece by piece: where a batch is larger than the caches, their samples are made in the thread's own memory and
-    copied from there.
+    copied from there. ``paired`` names optional inputs that have an output of their own: there is none without the input.
     """
 
     def declare(body: Callable[..., Any]) -> Operator:
@@ -105,6 +106,7 @@ def operator(
             Traits(granularity=granularity, pure=pure),
             order=tuple(order.split()),
             gpu_module=gpu,
+            paired=tuple(paired.split()),
         )
         return _register(op)
 

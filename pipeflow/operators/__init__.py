@@ -2,6 +2,7 @@
 
 from pipeflow.operators import (
     audio,
+    boxes,
     chains,
     color,
     decoders,
@@ -28,6 +29,7 @@ from pipeflow.operators import (
 
 __all__ = [
     "audio",
+    "boxes",
     "chains",
     "color",
     "decoders",

@@ -295,7 +295,7 @@ class Recorder:
             edges = tuple(node.edge for node in found)
             nodes = {name: node.edge for name, node in named.items()}
             device = self._device(call, edges, nodes)
-            count = op.outputs_of(call.constants)
+            count = op.outputs_of(call.constants, len(inputs))
             if len(call.hint) > max(count, 1):
                 raise ValueError(f"bytes_per_sample_hint has {len(call.hint)} entries for {count_of(count, 'output')}")
             ordinal = self._made[op.name] = self._made.get(op.name, -1) + 1

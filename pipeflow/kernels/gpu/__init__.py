@@ -52,6 +52,7 @@ NORMALIZED = [
 RESIZED = [(source, target) for source in ("uint8", "float32") for target in ("uint8", "float32")]
 
 INSTANCES: dict[str, list[str]] = {
+    "boxes.cu": ["best_anchors", "encode_boxes"],
     "cast.cu": [*[f"cast<{kind}>" for kind in COMPUTED], "line<float>", "line<double>"],
     "color.cu": ["colors<3, 3>", "colors<3, 1>", "colors<1, 3>"],
     "audio.cu": ["preemphasis", "cut_frames", "power_of", "weigh", "decibels", "resample_sound", "nonsilent"],

@@ -101,11 +101,16 @@ def _(item: Item) -> tuple[np.ndarray | None, float, np.ndarray]:
 
 @transforms.coord_transform.gpu
 def _(call: DeviceCall) -> None:
+    launch_points(call, [item.plan for item in call.items])
+
+
+def launch_points(call: DeviceCall, plans: list[tuple[np.ndarray | None, float, np.ndarray]]) -> None:
+    """Every point of each item through its matrix (or one factor) and its offset."""
     tables = Tables(call)
     rows = []
-    for item in call.items:
-        matrix, factor, offset = item.plan
+    for item, (matrix, factor, offset) in zip(call.items, plans, strict=True):
         shape = item.input.shape
+        size = (shape[-1] if shape else 1) if matrix is None else matrix.shape[1]
         rows.append(
             (
                 item.input.address,
@@ -113,7 +118,7 @@ def _(call: DeviceCall) -> None:
                 0 if matrix is None else tables.address(matrix),
                 tables.address(offset),
                 factor,
-                shape[-1] if shape else 1,
+                size,
                 divide_by(max(len(offset), 1)),
                 item.output.size,
                 TYPE_CODES[item.input.dtype],

@@ -1,0 +1,742 @@
+"""Bounding boxes and points that move with their image, windows that keep boxes, and the targets of a detector.
+
+Boxes are rows of four numbers, relative to the image unless an argument says otherwise. Boxes and points that leave the
+image are dropped together with their labels.
+"""
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import UNKNOWN, Arg, Floats, Ints, Layout, Out, Sample, Spec, operator
+from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.geometry import given_size, rotated_extents, warp_matrix
+from pipeflow.operators.windows import Options, half_up
+
+FLOAT = np.dtype(np.float32)
+INT32 = np.dtype(np.int32)
+Mapping = tuple[np.ndarray, np.ndarray]  # a matrix and an offset, for coordinates as columns
+
+
+# ----------------------------------------------------------------------------------------------------
+# Lines through every coordinate: bb_flip, bbox_paste, coord_flip
+
+
+def check_four(shape: Sequence[int]) -> None:
+    """Boxes have four numbers each; a flat list of them will do."""
+    if not shape or (shape[-1] != 4 and not (len(shape) == 1 and shape[0] % 4 == 0)):
+        raise ValueError(f"boxes have four numbers each, got shape {tuple(shape)}")
+
+
+def mapped(points: np.ndarray, mapping: Mapping, out: np.ndarray) -> np.ndarray:
+    """Every point through the matrix, in float64, rounded once."""
+    matrix, offset = mapping
+    flat = points.reshape(-1, len(matrix)).astype(np.float64)
+    out.reshape(-1, len(matrix))[...] = flat @ matrix.T + offset
+    return out
+
+
+@lru_cache(maxsize=64)
+def box_flip(ltrb: bool, horizontal: bool, vertical: bool) -> Mapping:
+    """The mapping of bb_flip: 1 - left - width, or with corners, left and right exchanged."""
+    matrix, offset = np.eye(4), np.zeros(4)
+    for axis, turned in enumerate((horizontal, vertical)):
+        if turned and ltrb:
+            matrix[[axis, axis + 2]] = -matrix[[axis + 2, axis]]
+            offset[[axis, axis + 2]] = 1
+        elif turned:
+            matrix[axis, [axis, axis + 2]] = -1
+            offset[axis] = 1
+    return matrix, offset
+
+
+@operator("bb_flip", dtypes="float", gpu="boxes", examples=["fn.bb_flip(boxes, ltrb=True)"])
+def bb_flip(
+    boxes: Sample, /, *, ltrb: bool = False, horizontal: Arg[bool] = True, vertical: Arg[bool] = False, out: Out
+) -> Sample:
+    """Mirrors boxes in relative coordinates, as flip mirrors their image.
+
+    - ``ltrb``: the boxes are left, top, right and bottom; otherwise left, top, width and height.
+    - ``horizontal``: mirrors left to right.
+    - ``vertical``: mirrors top to bottom.
+    """
+    check_four(boxes.shape)
+    return mapped(boxes, box_flip(ltrb, horizontal, vertical), out)
+
+
+@lru_cache(maxsize=256)
+def box_paste(ltrb: bool, ratio: float, x: float, y: float) -> Mapping:
+    """The mapping of bbox_paste: into a canvas `ratio` times as large."""
+    if not ratio > 0:
+        raise ValueError(f"ratio must be positive, got {ratio}")
+    start = np.array([x, y]) * (ratio - 1) / ratio
+    return np.eye(4) / ratio, np.concatenate([start, start if ltrb else np.zeros(2)])
+
+
+@operator("bbox_paste", dtypes="float", gpu="boxes", examples=["fn.bbox_paste(boxes, ratio=2.0, ltrb=True)"])
+def bbox_paste(
+    boxes: Sample,
+    /,
+    *,
+    ratio: Arg[float],
+    ltrb: bool = False,
+    paste_x: Arg[float] = 0.5,
+    paste_y: Arg[float] = 0.5,
+    out: Out,
+) -> Sample:
+    """Moves boxes in relative coordinates onto a larger canvas, as paste moves their image.
+
+    - ``ratio``: how many times wider and higher than the image the canvas is.
+    - ``ltrb``: the boxes are left, top, right and bottom; otherwise left, top, width and height.
+    - ``paste_x``: where the image lies in the canvas, from 0 at the left to 1 at the right.
+    - ``paste_y``: where the image lies in the canvas, from 0 at the top to 1 at the bottom.
+    """
+    check_four(boxes.shape)
+    return mapped(boxes, box_paste(ltrb, ratio, paste_x, paste_y), out)
+
+
+@lru_cache(maxsize=256)
+def point_flip(layout: str, size: int, flips: tuple[bool, ...], centers: tuple[float, ...]) -> Mapping:
+    """The mapping of coord_flip: 2 * center - x along the mirrored axes."""
+    if not 1 <= size <= 3:
+        raise ValueError(f"points have one to three coordinates, got {size}")
+    letters = layout or "xyz"[:size]
+    if len(letters) != size:
+        raise ValueError(f"layout {layout!r} names {len(letters)} coordinates, the points have {size}")
+    matrix, offset = np.eye(size), np.zeros(size)
+    for letter, turned, center in zip("xyz", flips, centers, strict=True):
+        if not turned:
+            continue
+        if letter not in letters:
+            if letter == "x":  # mirrored by default, also where there is no x
+                continue
+            raise ValueError(f"flip_{letter} is given, but the coordinates {letters!r} have no {letter}")
+        axis = letters.index(letter)
+        matrix[axis, axis], offset[axis] = -1, 2 * center
+    return matrix, offset
+
+
+@operator("coord_flip", dtypes="float", gpu="boxes", examples=["fn.coord_flip(points)"])
+def coord_flip(
+    points: Sample,
+    /,
+    *,
+    flip_x: Arg[bool] = True,
+    flip_y: Arg[bool] = False,
+    flip_z: Arg[bool] = False,
+    center_x: Arg[float] = 0.5,
+    center_y: Arg[float] = 0.5,
+    center_z: Arg[float] = 0.5,
+    layout: Layout = "",
+    out: Out,
+) -> Sample:
+    """Mirrors points about a centre, coordinate by coordinate.
+
+    - ``flip_x``: mirrors the horizontal coordinates.
+    - ``flip_y``: mirrors the vertical coordinates.
+    - ``flip_z``: mirrors the depths.
+    - ``center_x``: the middle between a horizontal coordinate and its mirror image; 0.5 for relative coordinates.
+    - ``center_y``: the same for the vertical coordinates.
+    - ``center_z``: the same for the depths.
+    - ``layout``: the order of the coordinates of a point, "xyz" or as much of it as they are by default.
+    """
+    flips, centers = (flip_x, flip_y, flip_z), (center_x, center_y, center_z)
+    return mapped(points, point_flip(layout, points.shape[-1] if points.ndim else 1, flips, centers), out)
+
+
+@coord_flip.check
+def _(args: Any) -> None:
+    if args.layout and (set(args.layout) - set("xyz") or len(set(args.layout)) < len(args.layout)):
+        raise ValueError(f"layout must be made of x, y and z, each once, got {args.layout!r}")
+
+
+for _op in (bb_flip, bbox_paste, coord_flip):
+
+    @_op.infer
+    def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
+        return specs[0]
+
+
+# ----------------------------------------------------------------------------------------------------
+# Boxes and points through the matrix of a warp
+
+
+CORNERS, EXTENTS = "xyXY", "xyWH"
+MODES = ("expand", "halfway", "fixed")
+
+
+def image_extents(shape: Sequence[int], layout: str) -> tuple[int, int]:
+    """Height and width in an image's shape; without a layout the first two numbers."""
+    if len(shape) < max(len(layout), 2):
+        raise ValueError(
+            f"input_shape has {len(shape)} values, shape_layout {layout or 'HW'!r} needs {len(layout) or 2}"
+        )
+    return int(shape[layout.index("H")]), int(shape[layout.index("W")])
+
+
+def as_corners(boxes: np.ndarray, layout: str) -> np.ndarray:
+    """Boxes (n, 4) in float64 as left, top, right, bottom."""
+    if boxes.ndim != 2 or boxes.shape[1] != 4:
+        raise ValueError(f"boxes have the shape (n, 4), got {boxes.shape}")
+    corners = boxes.astype(np.float64)
+    if layout == EXTENTS:
+        corners[:, 2:] += corners[:, :2]
+    return corners
+
+
+def check_labels(labels: np.ndarray | None, count: int, what: str) -> None:
+    """There is a label for each box or point."""
+    if labels is not None and (not labels.ndim or len(labels) != count):
+        raise ValueError(f"there are {count} {what}, and labels of shape {labels.shape}: give one label for each")
+
+
+def clipped(
+    corners: np.ndarray, extents: Sequence[float], layout: str, threshold: float, dtype: np.dtype
+) -> tuple[np.ndarray, np.ndarray]:
+    """Boxes limited to an image of these (height, width), and which of them keep enough of their area to stay."""
+    wide = np.array([extents[1], extents[0]] * 2, np.float64)
+    inside = np.clip(corners, 0, wide)
+    whole = np.prod(corners[:, 2:] - corners[:, :2], axis=1)
+    left = np.prod(inside[:, 2:] - inside[:, :2], axis=1)
+    touches = ((corners[:, 2:] >= 0) & (corners[:, :2] <= wide[:2])).all(1)
+    share = np.where(whole > 0, left / np.where(whole > 0, whole, 1), touches)
+    if layout == EXTENTS:
+        inside[:, 2:] -= inside[:, :2]
+    kept = share >= threshold
+    return inside[kept].astype(dtype), kept
+
+
+def check_boxes(args: Any) -> None:
+    """The arguments that bbox_rotate and bbox_warp share."""
+    if args.bbox_layout not in (CORNERS, EXTENTS):
+        raise ValueError(f"bbox_layout must be {CORNERS!r} or {EXTENTS!r}, got {args.bbox_layout!r}")
+    if "H" not in args.shape_layout or "W" not in args.shape_layout:
+        raise ValueError(f"shape_layout must have an H and a W, got {args.shape_layout!r}")
+    if not 0 <= args.remove_threshold < 1:
+        raise ValueError(f"remove_threshold must be at least 0 and less than 1, got {args.remove_threshold}")
+
+
+@operator(
+    "bbox_rotate",
+    dtypes="float",
+    paired="labels",
+    examples=["fn.bbox_rotate(boxes, labels, angle=30.0, input_shape=(40, 60), keep_size=True)"],
+)
+def bbox_rotate(
+    boxes: Sample,
+    labels: Sample | None = None,
+    /,
+    *,
+    angle: Arg[float],
+    input_shape: Arg[Ints],
+    keep_size: bool = False,
+    size: Arg[Floats] = (),
+    mode: str = "expand",
+    bbox_layout: str = CORNERS,
+    bbox_normalized: bool = True,
+    shape_layout: Layout = "HW",
+    remove_threshold: float = 0.1,
+) -> tuple[Sample, Sample]:
+    """Turns boxes as rotate turns their image; those that mostly leave it are dropped, with their labels.
+
+    - ``angle``: the angle in degrees, counter-clockwise.
+    - ``input_shape``: the shape of the image before it is turned.
+    - ``keep_size``: the turned image is as large as before; otherwise the canvas grows to hold it.
+    - ``size``: height and width of the canvas, where they are given to rotate.
+    - ``mode``: "expand" gives the box around the turned box, "fixed" keeps its extents, "halfway" is the mean of both.
+    - ``bbox_layout``: "xyXY" for left, top, right and bottom; "xyWH" for left, top, width and height.
+    - ``bbox_normalized``: the coordinates are relative to the image; otherwise they are pixels.
+    - ``shape_layout``: the order of the extents in ``input_shape``.
+    - ``remove_threshold``: a box stays if at least this share of its turned area lies on the canvas.
+    """
+    old = image_extents(input_shape, shape_layout)
+    new = rotated_extents(old, angle, None, size, keep_size)
+    corners = as_corners(boxes, bbox_layout)
+    check_labels(labels, len(corners), "boxes")
+    pixels = np.array([old[1], old[0]] * 2) if bbox_normalized else np.ones(4)
+    corners *= pixels
+    middle, half = (corners[:, :2] + corners[:, 2:]) / 2, (corners[:, 2:] - corners[:, :2]) / 2
+    cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+    middle = (middle - [old[1] / 2, old[0] / 2]) @ np.array([[cos, -sin], [sin, cos]]) + [new[1] / 2, new[0] / 2]
+    around = half @ np.abs([[cos, sin], [sin, cos]])
+    fixed = half if abs(cos) >= abs(sin) else half[:, ::-1]
+    half = {"expand": around, "halfway": (around + fixed) / 2, "fixed": fixed}[mode]
+    scale = np.array([new[1], new[0]] * 2) if bbox_normalized else np.ones(4)
+    limits = (1.0, 1.0) if bbox_normalized else new
+    turned = np.concatenate([middle - half, middle + half], 1) / scale
+    result, kept = clipped(turned, limits, bbox_layout, remove_threshold, boxes.dtype)
+    return result if labels is None else (result, labels[kept])
+
+
+@bbox_rotate.check
+def _(args: Any) -> None:
+    check_boxes(args)
+    if args.mode not in MODES:
+        raise ValueError(f"mode must be one of {', '.join(MODES)}, got {args.mode!r}")
+    if args.keep_size and args.size is not UNKNOWN and len(args.size):
+        raise ValueError("keep_size and size exclude each other: give one of them")
+
+
+def projective(matrix: Sequence[float], inverse_map: bool) -> np.ndarray:
+    """The 3 x 3 matrix from input to output coordinates, of a warp's matrix of six or nine numbers."""
+    values = np.asarray(matrix, np.float64).ravel()
+    if values.size == 9:
+        full = values.reshape(3, 3)
+    else:
+        full = np.vstack([warp_matrix(2, values, True), [0, 0, 1]])
+    if not inverse_map:
+        return full
+    try:
+        return np.linalg.inv(full)
+    except np.linalg.LinAlgError:
+        raise ValueError(f"the matrix cannot be inverted: {full.tolist()}") from None
+
+
+def through(points: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """Points (n, 2) through a projective matrix."""
+    moved = points @ matrix[:, :2].T + matrix[:, 2]
+    return moved[:, :2] / moved[:, 2:]
+
+
+@operator(
+    "bbox_warp",
+    dtypes="float",
+    paired="labels",
+    examples=["fn.bbox_warp(boxes, labels, matrix=(1.0, 0.2, 3.0, -0.1, 0.9, 1.0), input_shape=(40, 60))"],
+)
+def bbox_warp(
+    boxes: Sample,
+    labels: Sample | None = None,
+    /,
+    *,
+    matrix: Arg[Floats],
+    input_shape: Arg[Ints],
+    size: Arg[Floats] = (),
+    inverse_map: bool = True,
+    bbox_layout: str = CORNERS,
+    bbox_normalized: bool = True,
+    shape_layout: Layout = "HW",
+    remove_threshold: float = 0.1,
+) -> tuple[Sample, Sample]:
+    """Moves boxes as warp_affine or warp_perspective moves their image; those that mostly leave it are dropped.
+
+    The result is the box around the four moved corners, limited to the image. Labels are dropped with their boxes.
+
+    - ``matrix``: the matrix of the warp, six numbers or nine.
+    - ``input_shape``: the shape of the image before the warp.
+    - ``size``: height and width of the result, where they are given to the warp; otherwise those of the image.
+    - ``inverse_map``: the matrix maps places of the result to places of the image, as the warp takes it.
+    - ``bbox_layout``: "xyXY" for left, top, right and bottom; "xyWH" for left, top, width and height.
+    - ``bbox_normalized``: the coordinates are relative to the image; otherwise they are pixels.
+    - ``shape_layout``: the order of the extents in ``input_shape``.
+    - ``remove_threshold``: a box stays if at least this share of its moved area lies on the result.
+    """
+    old = image_extents(input_shape, shape_layout)
+    new: Any = given_size(size, 2) or old
+    corners = as_corners(boxes, bbox_layout)
+    check_labels(labels, len(corners), "boxes")
+    if bbox_normalized:
+        corners *= [old[1], old[0]] * 2
+    every = corners[:, [0, 1, 2, 1, 0, 3, 2, 3]].reshape(-1, 2)
+    moved = through(every, projective(matrix, inverse_map)).reshape(-1, 4, 2)
+    around = np.concatenate([moved.min(1), moved.max(1)], 1)
+    if bbox_normalized:
+        around /= [new[1], new[0]] * 2
+    result, kept = clipped(around, (1.0, 1.0) if bbox_normalized else new, bbox_layout, remove_threshold, boxes.dtype)
+    return result if labels is None else (result, labels[kept])
+
+
+bbox_warp.check(check_boxes)
+
+
+@operator(
+    "coord_warp",
+    dtypes="float",
+    paired="labels",
+    examples=["fn.coord_warp(points, matrix=(1.0, 0.2, 3.0, -0.1, 0.9, 1.0), input_shape=(40, 60))"],
+)
+def coord_warp(
+    points: Sample,
+    labels: Sample | None = None,
+    /,
+    *,
+    matrix: Arg[Floats],
+    input_shape: Arg[Ints],
+    size: Arg[Floats] = (),
+    inverse_map: bool = True,
+    normalized: bool = True,
+    shape_layout: Layout = "HW",
+    remove_outside: bool = True,
+) -> tuple[Sample, Sample]:
+    """Moves points (x, y) as warp_affine or warp_perspective moves their image; those that leave it are dropped.
+
+    Labels are dropped with their points.
+
+    - ``matrix``: the matrix of the warp, six numbers or nine.
+    - ``input_shape``: the shape of the image before the warp.
+    - ``size``: height and width of the result, where they are given to the warp; otherwise those of the image.
+    - ``inverse_map``: the matrix maps places of the result to places of the image, as the warp takes it.
+    - ``normalized``: the coordinates are relative to the image; otherwise they are pixels.
+    - ``shape_layout``: the order of the extents in ``input_shape``.
+    - ``remove_outside``: drops the points that lie outside the result; otherwise all are kept.
+    """
+    if points.ndim != 2 or points.shape[1] != 2:
+        raise ValueError(f"points have the shape (n, 2), got {points.shape}")
+    check_labels(labels, len(points), "points")
+    old = image_extents(input_shape, shape_layout)
+    new = given_size(size, 2) or old
+    before, after = (np.array([x[1], x[0]] if normalized else [1, 1], np.float64) for x in (old, new))
+    moved = through(points * before, projective(matrix, inverse_map)) / after
+    limits = [1, 1] if normalized else [new[1], new[0]]
+    kept = ((moved >= 0) & (moved <= limits)).all(1) if remove_outside else np.ones(len(points), bool)
+    result = moved[kept].astype(points.dtype)
+    return result if labels is None else (result, labels[kept])
+
+
+@coord_warp.check
+def _(args: Any) -> None:
+    if "H" not in args.shape_layout or "W" not in args.shape_layout:
+        raise ValueError(f"shape_layout must have an H and a W, got {args.shape_layout!r}")
+
+
+@bbox_rotate.infer
+@bbox_warp.infer
+@coord_warp.infer
+def _(specs: tuple[Spec, ...], _args: Any) -> tuple[Spec, ...]:
+    return tuple(Spec(some_of(spec), spec.dtype, spec.layout) for spec in specs)
+
+
+def some_of(spec: Spec) -> Any:
+    """The shape of what is left of boxes or labels."""
+    return spec.shape if spec.shape is UNKNOWN or not spec.shape else (UNKNOWN, *spec.shape[1:])
+
+
+# ----------------------------------------------------------------------------------------------------
+# random_bbox_crop and ssd_random_crop
+
+MOST_WINDOWS = 20_000  # where nothing limits them: then the best one has to do
+
+
+def box_columns(layout: str, ndim: int) -> tuple[list[int], list[int], bool]:
+    """The columns of starts and of ends (or extents) of boxes, and whether they are extents."""
+    starts = "xyz"[:ndim]
+    for ends, extents in (("XYZ"[:ndim], False), ("WHD"[:ndim], True)):
+        if not layout or sorted(layout) == sorted(starts + ends):
+            letters = layout or starts + ends
+            return [letters.index(x) for x in starts], [letters.index(x) for x in ends], extents
+    raise ValueError(
+        f"bbox_layout must be a permutation of '{starts}{'XYZ'[:ndim]}' or '{starts}{'WHD'[:ndim]}', got {layout!r}"
+    )
+
+
+def in_order(shape: Sequence[int], layout: str, ndim: int, name: str) -> np.ndarray:
+    """Extents in the order width, height, depth."""
+    letters = layout or "WHD"[:ndim]
+    if sorted(letters) != sorted("WHD"[:ndim]):
+        raise ValueError(f"shape_layout must be a permutation of '{'WHD'[:ndim]}', got {layout!r}")
+    if len(shape) != ndim:
+        raise ValueError(f"{name} has {len(shape)} values for boxes of {ndim} dimensions")
+    return np.array([shape[letters.index(letter)] for letter in "WHD"[:ndim]], np.float64)
+
+
+def ranges(values: Sequence[float], pairs: int) -> np.ndarray:
+    """A range for each pair of axes."""
+    table = np.array(values, np.float64).reshape(-1, 2)
+    if len(table) not in (1, pairs):
+        raise ValueError(f"aspect_ratio must have 2 or {2 * pairs} values, got {len(values)}")
+    return np.ascontiguousarray(np.broadcast_to(table, (pairs, 2)))
+
+
+def search(lows: np.ndarray, highs: np.ndarray, key: int, args: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Anchor and sizes of a window, relative to the image, and which boxes it keeps."""
+    ndim = lows.shape[1]
+    if not ((lows >= -1e-6).all() and (highs <= 1 + 1e-6).all()):
+        raise ValueError(
+            f"boxes must be relative to the image, between 0 and 1; they reach from {lows.min()} to {highs.max()}"
+        )
+    extents, fixed = np.ones(ndim), np.zeros(ndim)
+    if args.input_shape is not None:
+        extents = in_order(args.input_shape, args.shape_layout, ndim, "input_shape")
+        if not extents.all():
+            raise ValueError(f"the image has no pixels: input_shape is {tuple(args.input_shape)}")
+    if args.crop_shape is not None:
+        fixed = in_order(args.crop_shape, args.shape_layout, ndim, "crop_shape")
+        if not (fixed > 0).all():
+            raise ValueError(f"crop_shape must be positive, got {tuple(args.crop_shape)}")
+    pairs = np.array(list(combinations(range(ndim), 2)), np.int64)
+    ratios = ranges(args.aspect_ratio, len(pairs)) * (extents[pairs[:, 1]] / extents[pairs[:, 0]])[:, None]
+    anchor, sizes, kept = np.zeros(ndim), np.ones(ndim), np.ones(len(lows), np.bool_)
+    prune = -1.0 if args.bbox_prune_threshold is None else args.bbox_prune_threshold
+    kernels.boxes.find_window(
+        lows,
+        highs,
+        np.uint64(key),
+        np.array(args.thresholds, np.float64),
+        args.allow_no_crop and not fixed.any(),
+        fixed,
+        extents,
+        np.array(args.scaling, np.float64),
+        pairs,
+        ratios,
+        args.num_attempts,
+        MOST_WINDOWS if args.total_num_attempts < 0 else args.total_num_attempts,
+        args.threshold_type == "overlap",
+        args.all_boxes_above_threshold,
+        prune,
+        anchor,
+        sizes,
+        kept,
+    )
+    return anchor, sizes, kept
+
+
+@operator(
+    "random_bbox_crop",
+    dtypes="float",
+    paired="labels",
+    ops_name="RandomBBoxCrop",
+    no_effect={"quiet": "nothing is printed where no window fits"},
+    examples=["fn.random_bbox_crop(boxes, labels, thresholds=[0.1, 0.3], scaling=[0.3, 1.0], aspect_ratio=[0.5, 2.0])"],
+)
+def random_bbox_crop(
+    boxes: Sample,
+    labels: Sample | None = None,
+    /,
+    *,
+    thresholds: Floats = (0.0,),
+    threshold_type: str = "iou",
+    all_boxes_above_threshold: bool = True,
+    scaling: Floats = (1.0, 1.0),
+    aspect_ratio: Floats = (1.0, 1.0),
+    crop_shape: Arg[Ints] = None,
+    input_shape: Arg[Ints] = None,
+    shape_layout: Layout = "",
+    allow_no_crop: bool = True,
+    num_attempts: int = 1,
+    total_num_attempts: int = -1,
+    bbox_layout: str = "",
+    ltrb: bool = True,
+    bbox_prune_threshold: float | None = None,
+    output_bbox_indices: bool = False,
+    key: Any,
+) -> tuple[Sample, Sample, Sample, Sample]:
+    """Draws a window for a crop that keeps boxes: its start, its extents, the boxes in it and their labels.
+
+    Windows are tried until one overlaps the boxes enough. Start and extents are relative to the image, in the order
+    width, height, depth, ready for slice; with ``crop_shape`` they are pixels. Boxes are relative to the window in the
+    end, and limited to it.
+
+    - ``thresholds``: the overlaps that may be asked for; one is drawn for every ``num_attempts`` windows.
+    - ``threshold_type``: what the overlap of a box is: "iou", the intersection over union of the box and the window, or
+      "overlap", the share of the box that lies in the window.
+    - ``all_boxes_above_threshold``: all boxes must overlap the window so much; otherwise one is enough.
+    - ``scaling``: the least and the largest extent of a window, relative to the image.
+    - ``aspect_ratio``: the least and the largest ratio of width to height; for boxes in space one such range, or one for
+      each of width / height, width / depth and height / depth.
+    - ``crop_shape``: the extents of every window in pixels, instead of scaling and aspect ratio.
+    - ``input_shape``: the extents of the image in pixels; without them the aspect ratio is that of relative coordinates.
+    - ``shape_layout``: the order of the extents in ``crop_shape`` and ``input_shape``, "WH" or "WHD" by default.
+    - ``allow_no_crop``: the whole image is one of the possible results.
+    - ``num_attempts``: how many windows are tried before another threshold is drawn.
+    - ``total_num_attempts``: after so many windows the best one is taken; with -1 after twenty thousand.
+    - ``bbox_layout``: the order of the numbers of a box, "xyXY" (or "xyzXYZ") by default; W, H and D are extents.
+    - ``ltrb``: False means the layout "xyWH", where ``bbox_layout`` is not given.
+    - ``bbox_prune_threshold``: the share of a box that must lie in the window for it to stay; by default its centre must.
+    - ``output_bbox_indices``: adds an output with the numbers of the boxes that are left.
+    """
+    if boxes.ndim != 2 or boxes.shape[1] not in (4, 6):
+        raise ValueError(f"boxes have the shape (n, 4), or (n, 6) in space, got {boxes.shape}")
+    check_labels(labels, len(boxes), "boxes")
+    args: Any = Options(locals())
+    ndim = boxes.shape[1] // 2
+    layout = bbox_layout or ("" if ltrb else "xyz"[:ndim] + "WHD"[:ndim])
+    starts, ends, extents = box_columns(layout, ndim)
+    lows, highs = boxes[:, starts].astype(np.float64), boxes[:, ends].astype(np.float64)
+    if extents:
+        highs += lows
+    anchor, sizes, kept = search(lows, highs, key.value, args)
+    result = np.empty((int(kept.sum()), 2 * ndim), boxes.dtype)
+    first, last = (np.clip((x[kept] - anchor) / sizes, 0, 1) for x in (lows, highs))
+    result[:, starts], result[:, ends] = first, last - first if extents else last
+    if crop_shape is not None:
+        whole = in_order(input_shape, shape_layout, ndim, "input_shape")  # type: ignore[arg-type]
+        anchor, sizes = np.round(anchor * whole), np.round(sizes * whole)
+    outputs = [anchor.astype(FLOAT), sizes.astype(FLOAT), result]
+    if labels is not None:
+        outputs.append(labels[kept])
+    if output_bbox_indices:
+        outputs.append(np.flatnonzero(kept).astype(INT32))
+    return tuple(outputs)  # type: ignore[return-value]
+
+
+@random_bbox_crop.outputs
+def _(args: Any) -> int:
+    return 5 if args.output_bbox_indices else 4
+
+
+def check_range(values: Any, name: str, most: float = math.inf) -> None:
+    """A pair of numbers, the smaller one first."""
+    if len(values) != 2 or not 0 <= values[0] <= values[1] <= most:
+        limits = f"between 0 and {most:g}" if most < math.inf else "of at least 0"
+        raise ValueError(f"{name} must be two numbers {limits}, the smaller one first, got {tuple(values)}")
+
+
+@random_bbox_crop.check
+def _(args: Any) -> None:
+    if not args.thresholds or not all(0 <= value <= 1 for value in args.thresholds):
+        raise ValueError(f"thresholds must be numbers between 0 and 1, got {tuple(args.thresholds)}")
+    if args.threshold_type not in ("iou", "overlap"):
+        raise ValueError(f"threshold_type must be 'iou' or 'overlap', got {args.threshold_type!r}")
+    check_range(args.scaling, "scaling", 1.0)
+    if len(args.aspect_ratio) not in (2, 6):
+        raise ValueError(f"aspect_ratio must have 2 values, or 6 in space, got {len(args.aspect_ratio)}")
+    for first in range(0, len(args.aspect_ratio), 2):
+        check_range(args.aspect_ratio[first : first + 2], "aspect_ratio")
+    if args.num_attempts < 1:
+        raise ValueError(f"num_attempts must be at least 1, got {args.num_attempts}")
+    if args.bbox_prune_threshold is not None and not 0 <= args.bbox_prune_threshold <= 1:
+        raise ValueError(f"bbox_prune_threshold must lie between 0 and 1, got {args.bbox_prune_threshold}")
+    if args.bbox_layout:
+        box_columns(args.bbox_layout, 3 if "z" in args.bbox_layout else 2)
+    if args.crop_shape is not None:
+        if args.input_shape is None:
+            raise ValueError("crop_shape needs input_shape, the extents of the image that it is cut from")
+        if tuple(args.scaling) != (1.0, 1.0) or tuple(args.aspect_ratio) != (1.0, 1.0):
+            raise ValueError("crop_shape excludes scaling and aspect_ratio: give the one or the others")
+
+
+@random_bbox_crop.infer
+def _(specs: tuple[Spec, ...], args: Any) -> tuple[Spec, ...]:
+    boxes = specs[0]
+    ndim = UNKNOWN if boxes.shape is UNKNOWN or boxes.shape[1] is UNKNOWN else boxes.shape[1] // 2
+    found = [Spec((ndim,), FLOAT, ""), Spec((ndim,), FLOAT, ""), Spec(some_of(boxes), boxes.dtype, boxes.layout)]
+    found += [Spec(some_of(labels), labels.dtype, labels.layout) for labels in specs[1:]]
+    return (*found, Spec((UNKNOWN,), INT32, "")) if args.output_bbox_indices else tuple(found)
+
+
+@operator(
+    "ssd_random_crop", layouts="HWC", ops_name="SSDRandomCrop", examples=["fn.ssd_random_crop(image, boxes, labels)"]
+)
+def ssd_random_crop(
+    image: Sample, boxes: Sample, labels: Sample, /, *, num_attempts: int = 1, key: Any
+) -> tuple[Sample, Sample, Sample]:
+    """Crops image, boxes and labels as the training of SSD does; random_bbox_crop and slice do the same with a choice.
+
+    A window has 0.3 to 1 of each extent and a ratio of 0.5 to 2, and overlaps every box by an intersection over union of
+    at least 0, 0.1, 0.3, 0.5, 0.7 or 0.9, or it is the whole image. Boxes are left, top, right and bottom.
+
+    - ``num_attempts``: how many windows are tried before another overlap is drawn.
+    """
+    options: dict[str, Any] = {
+        "thresholds": (0.0, 0.1, 0.3, 0.5, 0.7, 0.9),
+        "scaling": (0.3, 1.0),
+        "aspect_ratio": (0.5, 2.0),
+        "num_attempts": num_attempts,
+    }
+    values = random_bbox_crop.known(options).__dict__
+    start, extents, boxes, labels = random_bbox_crop.body(boxes, labels, **values, key=key)
+    whole = np.array([image.shape[1], image.shape[0]])
+    left, top = (half_up(x) for x in start * whole)
+    right, bottom = (half_up(x) for x in (start + extents) * whole)
+    return image[top:bottom, left:right], boxes, labels
+
+
+@ssd_random_crop.infer
+def _(specs: tuple[Spec, ...], _args: Any) -> tuple[Spec, ...]:
+    image, boxes, labels = specs
+    shape = (UNKNOWN, UNKNOWN, image.shape[2])
+    return (
+        Spec(shape, image.dtype, image.layout),
+        Spec(some_of(boxes), boxes.dtype, boxes.layout),
+        Spec(some_of(labels), labels.dtype, labels.layout),
+    )
+
+
+# ----------------------------------------------------------------------------------------------------
+# box_encoder
+
+
+_tables: dict[int, tuple[tuple[float, ...], np.ndarray]] = {}  # by identity: to hash thousands of numbers takes long
+
+
+def anchor_table(anchors: tuple[float, ...]) -> np.ndarray:
+    """The anchors as rows of left, top, right and bottom."""
+    known = _tables.get(id(anchors))
+    if known is not None and known[0] is anchors:
+        return known[1]
+    if not anchors or len(anchors) % 4:
+        raise ValueError(f"anchors have four numbers each, got {len(anchors)} in all")
+    table = np.array(anchors, np.float32).reshape(-1, 4)
+    if len(_tables) >= 64:
+        _tables.clear()
+    _tables[id(anchors)] = anchors, table
+    return table
+
+
+@operator(
+    "box_encoder",
+    dtypes="float",
+    gpu="boxes",
+    no_effect={"scale": "boxes and anchors are scaled alike, so their offsets stay as they are"},
+    examples=["fn.box_encoder(boxes, labels, anchors=[0.0, 0.1, 0.5, 0.6, 0.3, 0.3, 0.8, 0.9])"],
+)
+def box_encoder(
+    boxes: Sample,
+    labels: Sample,
+    /,
+    *,
+    anchors: Floats,
+    criteria: float = 0.5,
+    offset: bool = False,
+    means: Floats = (0.0, 0.0, 0.0, 0.0),
+    stds: Floats = (1.0, 1.0, 1.0, 1.0),
+    out: Out,
+) -> tuple[Sample, Sample]:
+    """Gives every anchor of a detector the box and the class that it is to learn; class 0 is the background.
+
+    An anchor learns the box that overlaps it most, by an intersection over union of more than ``criteria``; and each box
+    is learned by the anchor that overlaps it most in any case. Boxes and anchors are left, top, right and bottom.
+    The result has centre, width and height of the box, or of the anchor itself where it learns the background.
+
+    - ``anchors``: the anchors of the detector, four numbers each.
+    - ``criteria``: the intersection over union from which on an anchor learns a box.
+    - ``offset``: the result is the offset from the anchor instead: the centre's in widths and heights of the anchor, and
+      the logarithms of the ratios of the extents; 0 for the background.
+    - ``means``: taken off the four offsets.
+    - ``stds``: what the four offsets are divided by then.
+    """
+    if boxes.ndim != 2 or boxes.shape[1] != 4:
+        raise ValueError(f"boxes have the shape (n, 4), got {boxes.shape}")
+    check_labels(labels, len(boxes), "boxes")
+    table = anchor_table(anchors)
+    targets, classes = out
+    matched = np.empty(len(table), np.int64)
+    rows, numbers = np.ascontiguousarray(boxes, np.float32), np.ascontiguousarray(labels, np.int32).reshape(-1)
+    if numbers.size != len(rows):
+        raise ValueError(f"there are {len(rows)} boxes, and labels of shape {labels.shape}: give one label for each")
+    kernels.boxes.match(table, rows, np.float32(criteria), matched)
+    given = (np.array(values, np.float32) for values in (means, stds))
+    kernels.boxes.encode(table, rows, numbers, matched, offset, *given, targets, classes)
+    return targets, classes
+
+
+@box_encoder.check
+def _(args: Any) -> None:
+    anchor_table(args.anchors)
+    if not 0 <= args.criteria <= 1:
+        raise ValueError(f"criteria must lie between 0 and 1, got {args.criteria}")
+    for name in ("means", "stds"):
+        if len(getattr(args, name)) != 4:
+            raise ValueError(f"{name} must have 4 values, got {len(getattr(args, name))}")
+    if not all(args.stds):
+        raise ValueError(f"stds must not be 0, got {tuple(args.stds)}")
+
+
+@box_encoder.infer
+def _(_specs: tuple[Spec, ...], args: Any) -> tuple[Spec, ...]:
+    count = len(anchor_table(args.anchors))
+    return Spec((count, 4), FLOAT, ""), Spec((count,), INT32, "")
