@@ -6,7 +6,7 @@ stand in `decoders_cropped.py`.
 
 import os
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.readers import npy
 from pipeflow.operators.readers.files import read_file
 from pipeflow.types import GRAY, RGB, UINT8, DALIImageType, as_dtype
-
-# The largest image that is decoded unless the call says otherwise: 400 MB as RGB.
-MAX_PIXELS = 1 << 27
 
 _UINT8, _INT64 = np.dtype(np.uint8), np.dtype(np.int64)
 
@@ -49,26 +46,26 @@ def image_spec(output_type: Any, dtype: Any, height: Any = UNKNOWN, width: Any =
     return Spec((height, width, channels), dtype, "HWC")
 
 
-def check_dtype(args: Any) -> None:
+OnDamage = Literal["error", "accept"]
+
+
+def check_options(args: Any) -> None:
+    """Refuses types that images are not decoded to, and limits that nothing meets."""
     if as_dtype(args.dtype).kind not in "iuf":
         raise ValueError(f"images cannot be decoded to {as_dtype(args.dtype)}; use an integer or floating point type")
+    for name in ("max_pixels", "max_bytes"):
+        if getattr(args, name) is not None and getattr(args, name) < 1:
+            raise ValueError(f"{name} must be at least 1, got {getattr(args, name)}")
 
 
 def decode(
-    data: np.ndarray,
-    output_type: Any,
-    dtype: Any,
-    adjust_orientation: bool,
-    use_fast_idct: bool,
-    max_pixels: int,
-    out: Any,
-    source: Any,
-    region: Any = None,
-) -> np.ndarray:
+    data: np.ndarray, output_type: Any, dtype: Any, adjust_orientation: bool, use_fast_idct: bool, limits: Any,
+    out: Any, source: Any, region: Any = None,
+) -> np.ndarray:  # fmt: skip
     """One image, or the part of it that `region(height, width)` names."""
     allocate = out if callable(out) else lambda _shape, _dtype: out  # an array where the shape was known beforehand
     wanted = _wanted(output_type, dtype, adjust_orientation, use_fast_idct)
-    return kernels.images.decode(encoded(data), wanted, max_pixels, allocate, region, source)
+    return kernels.images.decode(encoded(data), wanted, limits, allocate, region, source)
 
 
 @cache
@@ -77,36 +74,33 @@ def _wanted(output_type: Any, dtype: Any, adjust_orientation: bool, use_fast_idc
     return kernels.images.Wanted(color, np.dtype(as_dtype(dtype)), adjust_orientation, use_fast_idct)
 
 
+@cache
+def limits(max_pixels: int | None, max_bytes: int | None, on_damage: str) -> Any:
+    """What may be decoded; None is the default."""
+    return kernels.images.Limits(max_pixels, max_bytes, on_damage == "accept")
+
+
 @operator(
-    "decoders.image",
-    dtypes="uint8",
-    unsized=True,
-    no_effect=NO_EFFECT,
-    examples=["fn.decoders.image(encoded_image)"],
-    devices=("cpu", "mixed"),
-    gpu="decoders",
-)
+    "decoders.image", dtypes="uint8", unsized=True, no_effect=NO_EFFECT, examples=["fn.decoders.image(encoded_image)"],
+    devices=("cpu", "mixed"), gpu="decoders",
+)  # fmt: skip
 def image(
-    data: Sample,
-    /,
-    *,
-    output_type: DALIImageType = RGB,
-    dtype: DType = _UINT8,
-    adjust_orientation: bool = True,
-    use_fast_idct: bool = False,
-    max_pixels: int = MAX_PIXELS,
-    out: Out,
-    source: Any,
-) -> Sample:
+    data: Sample, /, *, output_type: DALIImageType = RGB, dtype: DType = _UINT8, adjust_orientation: bool = True,
+    use_fast_idct: bool = False, max_pixels: int | None = None, max_bytes: int | None = None,
+    on_damage: OnDamage = "error", out: Out, source: Any,
+) -> Sample:  # fmt: skip
     """Decodes images; the output has the layout HWC.
 
     ``output_type`` names the colours; ANY_DATA keeps what the file stores, with alpha. Another ``dtype`` than the
     stored one keeps the share of the range: 255 becomes 65535 in UINT16 and 1.0 in FLOAT. EXIF orientation is applied
-    unless ``adjust_orientation=False``. Images of more than ``max_pixels`` are refused before they are decoded.
+    unless ``adjust_orientation=False``. Images of more than ``max_pixels`` (134217728 unless given, and fewer in a file
+    of a few kilobytes) or ``max_bytes`` (2 GiB) are refused before they are decoded. A damaged file is an error;
+    ``on_damage="accept"`` gives what a PNG or JPEG file still holds of its pixels, the others black or gray.
     ``device="mixed"`` gives images on the GPU: decoded there by nvImageCodec where it is installed
     (``pipeflow[codec13]``) and can, else on the CPU and copied.
     """
-    return decode(data, output_type, dtype, adjust_orientation, use_fast_idct, max_pixels, out, source)
+    allowed = limits(max_pixels, max_bytes, on_damage)
+    return decode(data, output_type, dtype, adjust_orientation, use_fast_idct, allowed, out, source)
 
 
 @image.infer
@@ -114,13 +108,13 @@ def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
     return image_spec(args.output_type, args.dtype)
 
 
-image.check(check_dtype)
+image.check(check_options)
 
 
 @operator("peek_image_shape", dtypes="uint8", examples=["fn.peek_image_shape(encoded_image)"])
 def peek_image_shape(
-    data: Sample, /, *, dtype: DType = _INT64, image_type: DALIImageType = RGB, adjust_orientation: bool = True
-) -> Sample:
+    data: Sample, /, *, dtype: DType = _INT64, image_type: DALIImageType = RGB, adjust_orientation: bool = True,
+) -> Sample:  # fmt: skip
     """The shape that ``fn.decoders.image`` would give (height, width, channels), read from the header alone."""
     header = kernels.image_headers.read(memoryview(encoded(data).data))
     name = DALIImageType(image_type).name
@@ -145,11 +139,9 @@ def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 @operator(
-    "io.file.read",
-    dtypes="uint8",
-    examples=["fn.io.file.read(path)"],
+    "io.file.read", dtypes="uint8", examples=["fn.io.file.read(path)"],
     no_effect={"dont_use_mmap": "whole files are read, not mapped", "use_o_direct": "files go through the page cache"},
-)
+)  # fmt: skip
 def read(filepath: Sample, /) -> Sample:
     """Reads whole files; the input is the path as bytes, with or without a zero at its end."""
     path = encoded(filepath).tobytes().rstrip(b"\0")

@@ -4,50 +4,29 @@ Every size is checked against the length of the data before anybody allocates me
 PNG, BMP, PNM, TIFF, WebP, JPEG 2000 (files and raw code streams), GIF.
 """
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from struct import Struct
 from struct import error as StructError
 
 import numpy as np
 
-_BE16, _LE16 = Struct(">H"), Struct("<H")
-_BE32, _LE32 = Struct(">I"), Struct("<I")
+from pipeflow.kernels.cpu import image_bmp, image_gif, image_jp2, image_png, image_pnm, image_tiff
+from pipeflow.kernels.cpu.image_base import MOST_PIECES, BadImage, Header, exif_orientation, need
 
-# How many pixels a byte of data can stand for at most. Deflate expands 1032 times at best. A Huffman-coded
-# JPEG needs at least one bit for each block of 64 pixels. LZW with 12-bit codes: under 4096 pixels for 12 bits.
-_DEFLATE_EXPANSION = 1032
+_BE16, _LE16 = Struct(">H"), Struct("<H")
+_LE32 = Struct("<I")
+
+# A Huffman-coded JPEG needs at least one bit for each block of 64 pixels.
 _JPEG_PIXELS_PER_BYTE = 64 * 8
-_LZW_EXPANSION = 4096 * 8 // 12
 
 # Progressive scans repeat the whole image; real files have about ten.
 _MAX_JPEG_SCANS = 500
-
-
-class BadImage(ValueError, RuntimeError):
-    """An image file is damaged, of an unknown format, or larger than allowed."""
-
-
-@dataclass(frozen=True)
-class Header:
-    """Size and kind of an image as its header states them; `channels` counts colours and alpha."""
-
-    format: str
-    height: int
-    width: int
-    channels: int
-    bits: int = 8
-    orientation: int = 1
-    alpha: bool = False
-    height_at: int = field(default=0, compare=False)  # of a plain sequential JPEG file: where its height is stated
-
-    @property
-    def oriented_size(self) -> tuple[int, int]:
-        """(height, width) after the EXIF orientation has been applied."""
-        return (self.width, self.height) if self.orientation >= 5 else (self.height, self.width)
-
-    def __str__(self) -> str:
-        return f"{self.format} of {self.width} x {self.height} pixels"
+# What frame headers other than those of baseline, extended and progressive images are for.
+_REFUSED_FRAMES = {3: "lossless", 5: "hierarchical", 6: "hierarchical", 7: "lossless hierarchical", 11: "lossless",
+                   13: "hierarchical", 14: "hierarchical", 15: "lossless hierarchical"}  # fmt: skip
+# Stray bytes and fill before a marker, which every decoder skips, and the marker, unless it stands alone.
+_JPEG_MARKER = re.compile(rb"\xff+([^\xff\x00\x01\xd0-\xd8])")
 
 
 def shape_of(header: Header, color: str, adjust_orientation: bool) -> tuple[int, int, int]:
@@ -78,61 +57,29 @@ def _parser(start: bytes) -> tuple[str, Callable[[memoryview], Header]] | None:
     if start[:3] == b"\xff\xd8\xff":
         return "JPEG", _jpeg
     if start[:8] == b"\x89PNG\r\n\x1a\n":
-        return "PNG", _png
+        return "PNG", image_png.header
     if start[:2] == b"BM":
-        return "BMP", _bmp
-    if start[:1] == b"P" and start[1:2] in b"123456" and start[2:3].isspace():
-        return "PNM", _pnm
-    if start[:4] in (b"II*\0", b"MM\0*"):
-        return "TIFF", _tiff
+        return "BMP", image_bmp.header
+    if start[:1] == b"P" and start[1:2] in b"123456" and (start[2:3].isspace() or start[2:3] == b"#"):
+        return "PNM", image_pnm.header
+    if start[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"):
+        return "TIFF", image_tiff.header
     if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
         return "WebP", _webp
-    if start == b"\0\0\0\x0cjP  \r\n\x87\n":
-        return "JPEG 2000", _jp2
-    if start[:4] == b"\xff\x4f\xff\x51":
-        return "JPEG 2000", _j2k
+    if start == b"\0\0\0\x0cjP  \r\n\x87\n" or start[:4] == b"\xff\x4f\xff\x51":
+        return "JPEG 2000", image_jp2.header
     if start[:6] in (b"GIF87a", b"GIF89a"):
-        return "GIF", _gif
+        return "GIF", image_gif.header
     return None
-
-
-def _need(kind: str, data: memoryview, needed: int, width: int, height: int) -> None:
-    if len(data) < needed:
-        raise BadImage(
-            f"truncated {kind} file: {width} x {height} pixels need at least {needed} bytes, there are {len(data)}"
-        )
-
-
-def _orientation(exif: memoryview) -> int:
-    """The EXIF orientation of a TIFF structure, 1 where there is none or where it is damaged."""
-    try:
-        if exif[:4] == b"II*\0":
-            u16, u32 = _LE16.unpack_from, _LE32.unpack_from
-        elif exif[:4] == b"MM\0*":
-            u16, u32 = _BE16.unpack_from, _BE32.unpack_from
-        else:
-            return 1
-        place = u32(exif, 4)[0]
-        for entry in range(place + 2, place + 2 + 12 * u16(exif, place)[0], 12):
-            if u16(exif, entry)[0] == 0x0112:
-                value = u16(exif, entry + 8)[0]
-                return value if 1 <= value <= 8 else 1
-    except StructError:
-        pass
-    return 1
 
 
 def _jpeg(data: memoryview) -> Header:
     place, orientation, restarts = 2, 1, False
-    while True:
-        while data[place] != 0xFF:  # stray bytes between segments, which every decoder skips
-            place += 1
-        while data[place] == 0xFF:
-            place += 1
-        marker = data[place]
-        place += 1
-        if marker in (0x00, 0x01) or 0xD0 <= marker <= 0xD8:
-            continue
+    for _ in range(MOST_PIECES):
+        found = _JPEG_MARKER.search(data, place)
+        if found is None:
+            raise IndexError
+        place, marker = found.end(), found[1][0]
         if marker in (0xD9, 0xDA):
             raise BadImage("damaged JPEG file: no frame header before the image data")
         length = _BE16.unpack_from(data, place)[0]
@@ -142,16 +89,24 @@ def _jpeg(data: memoryview) -> Header:
             break
         restarts |= marker == 0xDD
         if marker == 0xE1 and data[place + 2 : place + 8] == b"Exif\0\0":
-            orientation = _orientation(data[place + 8 : place + length])
+            orientation = exif_orientation(data[place + 8 : place + length])
         place += length
+    else:
+        raise BadImage(f"a JPEG file of more than {MOST_PIECES} segments")
+    if marker - 0xC0 in _REFUSED_FRAMES:
+        raise BadImage(
+            f"a {_REFUSED_FRAMES[marker - 0xC0]} JPEG file is not decoded; baseline and progressive ones are"
+        )
     bits = data[place + 2]
     height, width = _BE16.unpack_from(data, place + 3)[0], _BE16.unpack_from(data, place + 5)[0]
     channels = data[place + 7]
+    if bits != 8:
+        raise BadImage(f"a JPEG file of {bits} bits is not decoded; those of 8 bits are")
     if channels not in (1, 3, 4):
         raise BadImage(f"damaged JPEG file: {channels} colour components")
     if marker < 0xC8:  # Huffman coding; arithmetic coding has no such bound
-        _need("JPEG", data, height * width // _JPEG_PIXELS_PER_BYTE, width, height)
-    if marker in (0xC2, 0xC6, 0xCA, 0xCE):
+        need("JPEG", data, height * width // _JPEG_PIXELS_PER_BYTE, width, height)
+    if marker in (0xC2, 0xCA):
         scans = bytes(data).count(b"\xff\xda")
         if scans > _MAX_JPEG_SCANS:
             raise BadImage(f"a progressive JPEG file with {scans} scans: refused, it would take very long")
@@ -160,141 +115,8 @@ def _jpeg(data: memoryview) -> Header:
     return Header("JPEG", height, width, channels, bits, orientation, height_at=place + 3 if plain else 0)
 
 
-def _png(data: memoryview) -> Header:
-    if data[12:16] != b"IHDR":
-        raise BadImage("damaged PNG file: it does not start with an IHDR chunk")
-    width, height = _BE32.unpack_from(data, 16)[0], _BE32.unpack_from(data, 20)[0]
-    bits, kind = data[24], data[25]
-    stored = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}.get(kind)
-    if stored is None or bits not in (1, 2, 4, 8, 16):
-        raise BadImage(f"damaged PNG file: colour type {kind} with {bits} bits")
-    row = 1 + -(-width * stored * bits // 8)
-    _need("PNG", data, height * row // _DEFLATE_EXPANSION, width, height)
-    alpha, orientation = kind in (4, 6), 1
-    place = 33
-    # Decoders allocate what a chunk's length states, and what a frame of an animation states.
-    while place < len(data):
-        length, name = _BE32.unpack_from(data, place)[0], bytes(data[place + 4 : place + 8])
-        if place + 12 + length > len(data):
-            raise BadImage(f"truncated PNG file: a chunk {name!r} states {length} bytes, {len(data) - place} are left")
-        if name == b"tRNS" and kind in (2, 3):
-            alpha = True
-        elif name == b"eXIf":
-            orientation = _orientation(data[place + 8 : place + 8 + length])
-        elif name == b"IHDR":
-            raise BadImage("damaged PNG file: two headers")
-        elif name == b"fcTL" and (
-            _BE32.unpack_from(data, place + 12)[0] > width or _BE32.unpack_from(data, place + 16)[0] > height
-        ):
-            raise BadImage("damaged PNG file: a frame larger than the image")
-        elif name == b"IEND":
-            break
-        place += 12 + length
-    channels = {0: 1, 2: 3, 3: 3, 4: 1, 6: 3}[kind] + alpha
-    return Header("PNG", height, width, channels, max(bits, 8), orientation, alpha)
-
-
-def _bmp(data: memoryview) -> Header:
-    start, size = _LE32.unpack_from(data, 10)[0], _LE32.unpack_from(data, 14)[0]
-    if size == 12:
-        width, height, bits, compression = *(_LE16.unpack_from(data, at)[0] for at in (18, 20, 24)), 0
-    else:
-        width, height = Struct("<ii").unpack_from(data, 18)
-        bits, compression = _LE16.unpack_from(data, 28)[0], _LE32.unpack_from(data, 30)[0]
-    height = abs(height)  # negative: stored from the top
-    if bits not in (1, 2, 4, 8, 16, 24, 32) or width < 0:
-        raise BadImage(f"damaged BMP file: {width} x {height} pixels of {bits} bits")
-    if compression in (0, 3, 6):
-        _need("BMP", data, start + (-(-width * bits // 32) * 4) * height, width, height)
-    else:  # run lengths: two bytes stand for at most 255 pixels, an escape of four for a jump of 255 x 255
-        _need("BMP", data, height * width // (255 * 255), width, height)
-    channels = 4 if bits == 32 else 3
-    if bits <= 8:
-        step = 3 if size == 12 else 4
-        palette = bytes(data[14 + size : min(start, 14 + size + step * (1 << bits))])
-        if palette[0::step] == palette[1::step] == palette[2::step]:
-            channels = 1
-    return Header("BMP", height, width, channels, alpha=bits == 32)
-
-
-def _pnm(data: memoryview) -> Header:
-    kind = data[1] - ord("0")
-    numbers, place = [], 2
-    for _ in range(2 if kind in (1, 4) else 3):
-        place = _skip_space(data, place)
-        start = place
-        while 48 <= data[place] <= 57:
-            place += 1
-        if not 0 < place - start <= 9:
-            raise BadImage("damaged PNM file: a number of the header is missing or too long")
-        numbers.append(int(bytes(data[start:place])))
-    width, height = numbers[:2]
-    largest = numbers[2] if len(numbers) == 3 else 1
-    if not 0 < largest < 65536:
-        raise BadImage(f"damaged PNM file: largest value {largest}")
-    channels = 3 if kind in (3, 6) else 1
-    bits = 16 if largest > 255 else 8
-    if kind <= 3:  # text: at least one digit for each number
-        needed = place + height * width * channels
-    else:
-        needed = place + 1 + height * (-(-width // 8) if kind == 4 else width * channels * bits // 8)
-    _need("PNM", data, needed, width, height)
-    return Header("PNM", height, width, channels, bits)
-
-
-def _skip_space(data: memoryview, place: int) -> int:
-    while data[place] in b" \t\r\n\v\f#":
-        if data[place] == 35:
-            while data[place] not in b"\r\n":
-                place += 1
-        else:
-            place += 1
-    return place
-
-
-_TIFF_SIZES = {1: 1, 3: 2, 4: 4}  # BYTE, SHORT, LONG
-
-
-def _tiff(data: memoryview) -> Header:
-    little = data[0] == ord("I")
-    u16 = (_LE16 if little else _BE16).unpack_from
-    u32 = (_LE32 if little else _BE32).unpack_from
-    place = u32(data, 4)[0]
-    tags = {}
-    for entry in range(place + 2, place + 2 + 12 * u16(data, place)[0], 12):
-        tag, kind = u16(data, entry)[0], u16(data, entry + 2)[0]
-        size = _TIFF_SIZES.get(kind)
-        if size is None:
-            continue
-        count = u32(data, entry + 4)[0]
-        at = entry + 8 if count * size <= 4 else u32(data, entry + 8)[0]
-        tags[tag] = data[at] if size == 1 else u16(data, at)[0] if size == 2 else u32(data, at)[0]
-    if 256 not in tags or 257 not in tags:
-        raise BadImage("damaged TIFF file: no width or height")
-    width, height = tags[256], tags[257]
-    bits, samples = tags.get(258, 1), tags.get(277, 1)
-    compression, photometric = tags.get(259, 1), tags.get(262, 1)
-    if bits not in (1, 2, 4, 8, 10, 12, 14, 16, 24, 32, 64) or not 1 <= samples <= 16:
-        raise BadImage(f"damaged TIFF file: {samples} samples of {bits} bits")
-    size = height * -(-width * samples * bits // 8)
-    if compression == 1:
-        _need("TIFF", data, size, width, height)
-    elif bits > 1:  # fax compressions of 1-bit images have no useful bound
-        _need("TIFF", data, size // (_LZW_EXPANSION if compression == 5 else _DEFLATE_EXPANSION), width, height)
-    orientation = tags.get(274, 1)
-    return Header(
-        "TIFF",
-        height,
-        width,
-        3 if photometric == 3 else samples,
-        max(bits, 8),
-        orientation if 1 <= orientation <= 8 else 1,
-        photometric != 5 and samples in (2, 4),
-    )
-
-
 def _webp(data: memoryview) -> Header:
-    _need("WebP", data, _LE32.unpack_from(data, 4)[0] + 8 - 1, 0, 0)  # the last padding byte may be missing
+    need("WebP", data, _LE32.unpack_from(data, 4)[0] + 8 - 1, 0, 0)  # the last padding byte may be missing
     kind, body = bytes(data[12:16]), data[20:]
     if kind == b"VP8 ":
         if body[3:6] != b"\x9d\x01\x2a":
@@ -312,46 +134,15 @@ def _webp(data: memoryview) -> Header:
     width = (_LE32.unpack_from(body, 4)[0] & 0xFFFFFF) + 1
     height = (_LE32.unpack_from(body, 6)[0] >> 8) + 1
     orientation, place = 1, 12
-    while place + 8 <= len(data):
+    for _ in range(MOST_PIECES):
+        if place + 8 > len(data):
+            break
         length = _LE32.unpack_from(data, place + 4)[0]
         if data[place : place + 4] == b"EXIF":
             exif = data[place + 8 : place + 8 + length]
-            orientation = _orientation(exif[6:] if exif[:6] == b"Exif\0\0" else exif)
+            orientation = exif_orientation(exif[6:] if exif[:6] == b"Exif\0\0" else exif)
         place += 8 + length + (length & 1)
     return Header("WebP", height, width, 3 + alpha, 8, orientation, alpha)
-
-
-def _jp2(data: memoryview) -> Header:
-    place = 0
-    while True:
-        length, kind = _BE32.unpack_from(data, place)[0], bytes(data[place + 4 : place + 8])
-        start = place + 8
-        if length == 1:  # a 64-bit length
-            length = Struct(">Q").unpack_from(data, start)[0]
-            start += 8
-        if kind == b"jp2c":
-            return _j2k(data[start:])
-        if length < 8:
-            raise BadImage("damaged JPEG 2000 file: no code stream")
-        place += length
-
-
-def _j2k(data: memoryview) -> Header:
-    if data[:4] != b"\xff\x4f\xff\x51":
-        raise BadImage("damaged JPEG 2000 file: the code stream does not start with its size")
-    right, bottom, left, top, tile_width, tile_height, tile_left, tile_top = Struct(">8I").unpack_from(data, 8)
-    channels, bits = _BE16.unpack_from(data, 40)[0], (data[42] & 0x7F) + 1
-    if not (left < right and top < bottom and tile_width and tile_height and 1 <= channels <= 16 and bits <= 38):
-        raise BadImage("damaged JPEG 2000 file: impossible sizes in its header")
-    tiles = -(-(right - tile_left) // tile_width) * -(-(bottom - tile_top) // tile_height)
-    # Each tile has a part header of 12 bytes and a start-of-data marker.
-    _need("JPEG 2000", data, tiles * 14, right - left, bottom - top)
-    return Header("JPEG 2000", bottom - top, right - left, channels, max(bits, 8), alpha=channels in (2, 4))
-
-
-def _gif(data: memoryview) -> Header:
-    width, height = _LE16.unpack_from(data, 6)[0], _LE16.unpack_from(data, 8)[0]
-    return Header("GIF", height, width, 3)
 
 
 def oriented(image: np.ndarray, orientation: int) -> np.ndarray:

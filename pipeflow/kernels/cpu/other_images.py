@@ -1,13 +1,20 @@
-"""What OpenCV and Pillow do for images: every format but plain JPEG, damaged files, and other colours than RGB."""
+"""Every format but plain JPEG, damaged files, and other colours than RGB.
+
+TIFF, BMP and PNM are read here, but for the compressions of TIFF that Pillow knows; the rest by OpenCV and Pillow. Two
+decoders stand in a row only where neither gives pixels that a damaged file does not hold.
+"""
 
 import io
 from collections.abc import Callable
 
 import cv2
 import numpy as np
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
-from pipeflow.kernels.cpu.image_headers import Header, oriented
+from pipeflow.kernels.cpu import image_bmp, image_pnm, image_tiff
+from pipeflow.kernels.cpu.image_base import BadImage, Header
+from pipeflow.kernels.cpu.image_bits import filled
+from pipeflow.kernels.cpu.image_headers import oriented
 
 _UINT8 = np.dtype(np.uint8)
 # ITU-R BT.601 in the studio range, what DALI calls YCbCr.
@@ -24,26 +31,63 @@ _COLOR = cv2.IMREAD_IGNORE_ORIENTATION | cv2.IMREAD_COLOR_RGB
 _GRAY = cv2.IMREAD_IGNORE_ORIENTATION | cv2.IMREAD_GRAYSCALE
 
 
-def decoders_of(header: Header) -> tuple[Callable[[np.ndarray, Header, str], np.ndarray], ...]:
+Decoder = Callable[[np.ndarray, Header, str], np.ndarray]
+
+
+def decoders_of(data: np.ndarray, header: Header) -> tuple[Decoder, ...]:
     """The decoders for an image, in the order in which they are tried."""
-    # OpenCV multiplies the colours of a TIFF file with its alpha.
-    return (pillow,) if header.format == "TIFF" and header.alpha else (opencv, pillow)
+    if header.format == "TIFF":
+        return (tiff,) if image_tiff.read(memoryview(data)).ours else (pillow_tiff,)  # type: ignore[arg-type]
+    if header.format == "JPEG 2000" and header.channels == 2 and header.depth == 8:
+        return (pillow,)  # OpenCV has no gray with alpha
+    return _DECODERS[header.format]
+
+
+def tiff(data: np.ndarray, header: Header, color: str) -> np.ndarray:
+    """Strips and tiles of plain, LZW, deflate and PackBits data."""
+    image = image_tiff.decode(data)
+    if color == "ANY_DATA":
+        return image
+    if image_tiff.read(memoryview(data)).cmyk:  # type: ignore[arg-type]
+        image = _of_inks(image)
+    return recolored(_as_rgb(image), color)
+
+
+def _of_inks(image: np.ndarray) -> np.ndarray:
+    """RGB of cyan, magenta, yellow and black."""
+    if image.dtype.kind != "u":
+        raise BadImage(f"a CMYK image of {image.dtype} is not converted to other colours; ANY_DATA gives it as it is")
+    largest = np.iinfo(image.dtype).max
+    left = (largest - image[..., :4]).astype(np.uint64)
+    return ((left[..., :3] * left[..., 3:] + largest // 2) // largest).astype(image.dtype)
+
+
+def bmp(data: np.ndarray, header: Header, color: str) -> np.ndarray:
+    """Palettes, run lengths and colours under masks."""
+    image = image_bmp.decode(data)
+    return image if color == "ANY_DATA" else recolored(_as_rgb(image), color)
+
+
+def pnm(data: np.ndarray, header: Header, color: str) -> np.ndarray:
+    """Numbers up to any largest one, as bytes and as text."""
+    image = image_pnm.decode(data)
+    return image if color == "ANY_DATA" else recolored(_as_rgb(image), color)
 
 
 def opencv(data: np.ndarray, header: Header, color: str) -> np.ndarray:
     """The image in the stored orientation and the asked colours, by OpenCV."""
-    # Asked for colours, OpenCV cuts 16 bits to the upper 8.
-    as_stored = color == "ANY_DATA" or header.bits != 8
+    # Asked for colours, OpenCV cuts 16 bits to the upper 8, and takes fewer bits than 8 as they are.
+    as_stored = color == "ANY_DATA" or header.bits != 8 or header.depth not in (0, 8)
     if as_stored:
         image = _opencv_as_stored(data, header)
     else:
         image = cv2.imdecode(data, _GRAY if color == "GRAY" else _COLOR)
     if image is None:
         raise ValueError("refused")
-    if header.format == "TIFF" and header.orientation != 1:
-        image = _unoriented(image, header.orientation)  # OpenCV orients TIFF files whatever the flags say
     if image.ndim == 2:
         image = image[..., None]
+    if header.depth not in (0, header.bits):
+        image = filled(image, (1 << header.depth) - 1)
     if color == "ANY_DATA":
         return image
     return recolored(_as_rgb(image) if as_stored else image, color)
@@ -67,19 +111,23 @@ def _opencv_as_stored(data: np.ndarray, header: Header) -> np.ndarray | None:
 
 def pillow(data: np.ndarray, header: Header, color: str) -> np.ndarray:
     """The same by Pillow."""
-    picture = Image.open(io.BytesIO(data.tobytes()))
-    if picture.size != (header.width, header.height):
+    try:
+        picture = Image.open(io.BytesIO(data.tobytes()))
+    except UnidentifiedImageError:
+        raise ValueError("does not know such a file") from None
+    turned = header.format == "TIFF"  # Pillow orients TIFF files, and only those
+    if picture.size != (header.oriented_size[::-1] if turned else (header.width, header.height)):
         raise ValueError(f"reads a size of {picture.size[0]} x {picture.size[1]}")
     if color == "ANY_DATA" and picture.mode in ("P", "PA"):
         picture = picture.convert("RGBA" if header.alpha else "RGB")
     elif color == "ANY_DATA" and picture.mode == "1":
         picture = picture.convert("L")
-    elif color != "ANY_DATA" and picture.mode not in ("I;16", "I", "F"):
+    elif color != "ANY_DATA":
         picture = picture.convert("RGB")
     image = np.array(picture)
-    if picture.mode == "I":  # what Pillow makes of 16-bit gray
-        image = image.astype(np.uint16)
     image = image if image.ndim == 3 else image[..., None]
+    if turned and header.orientation != 1:
+        image = oriented(image, {6: 8, 8: 6}.get(header.orientation, header.orientation))  # the way back
     return image if color == "ANY_DATA" else recolored(_as_rgb(image), color)
 
 
@@ -100,6 +148,20 @@ def recolored(rgb: np.ndarray, color: str) -> np.ndarray:
     return np.clip(np.rint(result), 0, 255).astype(np.uint8)
 
 
-def _unoriented(image: np.ndarray, orientation: int) -> np.ndarray:
-    """The inverse of `oriented`: a quarter turn to the right is undone by one to the left."""
-    return oriented(image, {6: 8, 8: 6}.get(orientation, orientation))
+def pillow_tiff(data: np.ndarray, header: Header, color: str) -> np.ndarray:
+    """Compressions that only libtiff knows; of whole bytes, and of one bit a pixel."""
+    layout = image_tiff.read(memoryview(data))  # type: ignore[arg-type]
+    if layout.bits not in (1, 8) or layout.planar or layout.cmyk:
+        raise BadImage(f"a TIFF file of {layout.bits} bits with compression {layout.compression} is not decoded")
+    return pillow(data, header, color)
+
+
+_DECODERS: dict[str, tuple[Decoder, ...]] = {
+    "BMP": (bmp,),
+    "PNM": (pnm,),
+    "PNG": (opencv,),  # Pillow gives the part of the pixels that it finds
+    "GIF": (opencv,),
+    "WebP": (opencv, pillow),
+    "JPEG 2000": (opencv,),  # Pillow moves the bits of other depths than 8 to the top
+    "JPEG": (opencv, pillow),
+}

@@ -9,11 +9,12 @@ from pipeflow.types import DALIImageType
 @decoders.image.gpu
 def _(call: FunctionCall) -> None:
     args = call.args
+    limits = decoders.limits(args.max_pixels, args.max_bytes, args.on_damage)
     files, sources = [], [call.source(index) for index in range(call.size)]
     for index in range(call.size):
         try:
             data = decoders.encoded(call.array(0, index))
-            kernels.images.peek(data, args.max_pixels)
+            kernels.images.peek(data, limits)
         except Exception as error:
             call.failed[index] = error
             continue
@@ -28,15 +29,9 @@ def _(call: FunctionCall) -> None:
             call.note(found[index])
             try:
                 image = decoders.decode(
-                    call.array(0, index),
-                    args.output_type,
-                    args.dtype,
-                    args.adjust_orientation,
-                    args.use_fast_idct,
-                    args.max_pixels,
-                    kernels.images.new_array,
-                    sources[index],
-                )
+                    call.array(0, index), args.output_type, args.dtype, args.adjust_orientation, args.use_fast_idct,
+                    limits, kernels.images.new_array, sources[index],
+                )  # fmt: skip
             except Exception as error:
                 call.failed[index] = error
                 call.leave_out()

@@ -1,0 +1,62 @@
+"""What is known of an encoded image before it is decoded, and the error of one that is refused."""
+
+from dataclasses import dataclass, field
+from struct import error as StructError
+from struct import unpack_from
+
+# More chunks, segments or boxes than this are no image: walking them would take longer than decoding one.
+MOST_PIECES = 100_000
+
+
+class BadImage(ValueError, RuntimeError):
+    """An image file is damaged, of an unknown format, or larger than allowed."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """Size and kind of an image as its header states them; `channels` counts colours and alpha.
+
+    `bits` are those of the type that its numbers are given in, 8 at least.
+    """
+
+    format: str
+    height: int
+    width: int
+    channels: int
+    bits: int = 8
+    orientation: int = 1
+    alpha: bool = False
+    height_at: int = field(default=0, compare=False)  # of a plain sequential JPEG file: where its height is stated
+    depth: int = field(default=0, compare=False)  # the bits of a stored number where they fill only a part of `bits`
+
+    @property
+    def oriented_size(self) -> tuple[int, int]:
+        """(height, width) after the EXIF orientation has been applied."""
+        return (self.width, self.height) if self.orientation >= 5 else (self.height, self.width)
+
+    def __str__(self) -> str:
+        return f"{self.format} of {self.width} x {self.height} pixels"
+
+
+def need(kind: str, data: memoryview, needed: int, width: int, height: int) -> None:
+    """Refuses a file that is too short for the pixels its header states."""
+    if len(data) < needed:
+        raise BadImage(
+            f"truncated {kind} file: {width} x {height} pixels need at least {needed} bytes, there are {len(data)}"
+        )
+
+
+def exif_orientation(exif: memoryview) -> int:
+    """The EXIF orientation of a TIFF structure, 1 where there is none or where it is damaged."""
+    order = {b"II*\0": "<", b"MM\0*": ">"}.get(bytes(exif[:4]))
+    if order is None:
+        return 1
+    try:
+        (place,) = unpack_from(f"{order}I", exif, 4)
+        for entry in range(place + 2, place + 2 + 12 * unpack_from(f"{order}H", exif, place)[0], 12):
+            if unpack_from(f"{order}H", exif, entry)[0] == 0x0112:
+                (value,) = unpack_from(f"{order}H", exif, entry + 8)
+                return value if 1 <= value <= 8 else 1
+    except StructError:
+        pass
+    return 1
