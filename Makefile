@@ -56,7 +56,7 @@ CUDA ?= 13
 	@FIRST="$(TORCH)" $(ENVIRONMENT) "$(PYTHON)" numpy opencv-python-headless
 
 .venvs/dali/.ready: tools/environment.sh
-	@$(ENVIRONMENT) "$(PYTHON)" nvidia-dali-cuda120==2.4.0 numpy opencv-python-headless
+	@$(ENVIRONMENT) "$(PYTHON)" nvidia-dali-cuda120==2.4.0 numba numpy opencv-python-headless
 
 # TensorFlow has no wheel for every Python; the benchmarks print its row only where it could be installed.
 .venvs/tensorflow/.ready: tools/environment.sh

@@ -1,0 +1,59 @@
+"""Where a program shows something else under pipeflow, and why; docs/differences-from-dali.md says the same to users.
+
+DIFFERENT: for a program, the beginnings of the lines of `differences` that are meant, with the reason of each.
+OPEN: programs that do not run as under DALI yet, and the reason.
+"""
+
+DIFFERENT: dict[str, dict[str, str]] = {
+    "reader_numpy": {
+        "shown 18: raises RuntimeError under DALI, FileNotFoundError here": "a missing file is a FileNotFoundError"
+    }
+}
+
+OPEN: dict[str, str] = {
+    **dict.fromkeys(
+        [
+            "free_graph",
+            "free_graph_conditionals",
+            "free_graph_functions",
+            "free_graph_ops_objects",
+            "free_graph_two_pipelines",
+            "pipeline_set_outputs_after_block",
+        ],
+        "nodes outside a pipeline",
+    ),
+    **dict.fromkeys(["definition_names", "definition_outputs"], "definitions and names"),
+    **dict.fromkeys(["external_input_repeat"], "feeding by name"),
+    **dict.fromkeys(
+        ["dl_tensor_function", "iterators_by_hand", "normalize_examples", "reductions_examples"], "plugins and backend"
+    ),
+    **dict.fromkeys(["none_arguments"], "None means not given"),
+    **dict.fromkeys(
+        [
+            "conditionals_simple",
+            "constants_and_tables",
+            "expressions_blend",
+            "expressions_examples",
+            "expressions_masking",
+            "expressions_type_promotions",
+            "types_module",
+            "paths_and_bytes",
+            "properties",
+            "free_graph_conditionals",
+        ],
+        "values",
+    ),
+    **dict.fromkeys(["data_node_attributes", "indexing"], "nodes and batches"),
+    **dict.fromkeys(
+        [
+            "augment_erase",
+            "augment_interpolation",
+            "augment_resize",
+            "operator_objects",
+            "shapes_and_types",
+            "tensor_join",
+            "volumes",
+        ],
+        "operators that differ",
+    ),
+}
