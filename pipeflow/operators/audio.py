@@ -16,6 +16,11 @@ from pipeflow.errors import BadData
 from pipeflow.kernels import cpu as kernels
 
 FLOAT, INT32 = np.dtype(np.float32), np.dtype(np.int32)
+# What the samples of a file may take unless the call says otherwise, and in a file of a few bytes: silence is that small,
+# but so is the file that is made to fill the memory.
+MAX_BYTES = 1 << 31
+SMALL_SOUND = 1 << 26
+BYTES_PER_BYTE = 1024
 DECODED_TYPES = {np.dtype(np.int16): "int16", np.dtype(np.int32): "int32", FLOAT: "float32"}
 
 
@@ -52,6 +57,7 @@ def audio(
     downmix: bool = False,
     dtype: DType = FLOAT,
     antialias: bool = True,
+    max_bytes: int | None = None,
     out: Out,
 ) -> tuple[Sample, Sample]:
     """Decodes a sound file to (samples, sampling rate): time by channels, or time alone with ``downmix``.
@@ -59,7 +65,8 @@ def audio(
     Uncompressed wav files and FLAC are read directly; Ogg Vorbis and Opus, MP3 and AIFF through libsndfile
     (``pip install "pipeflow[audio]"``). ``dtype`` is FLOAT, INT16 or INT32; floats are in -1...1. With a
     ``sample_rate`` above 0 the sound is resampled to it; ``fn.audio_resample`` tells what ``quality`` and ``antialias``
-    do. A truncated or damaged file is an error.
+    do. A truncated or damaged file is an error, and so is one whose samples, decoded or resampled, would take more than
+    ``max_bytes`` (2 GiB unless given, and less for a file of a few kilobytes); it is refused before they are made.
     """
     if encoded.ndim != 1:
         raise ValueError(f"the encoded file must be one row of bytes, got shape {encoded.shape}")
@@ -72,6 +79,7 @@ def audio(
         downmix=downmix,
         dtype=dtype,
         antialias=antialias,
+        max_bytes=max_bytes,
     )
     rate_array = rate_out((), FLOAT)
     rate_array[...] = rate
@@ -88,6 +96,7 @@ def decode_sound(
     dtype: np.dtype,
     antialias: bool = True,
     span: tuple[float, float] | None = None,
+    max_bytes: int | None = None,
 ) -> tuple[np.ndarray, float]:
     """Decodes the bytes of a sound file to samples, in memory from ``allocate``, and their rate.
 
@@ -95,8 +104,10 @@ def decode_sound(
     """
     if not isfinite(sample_rate) or sample_rate < 0:
         raise ValueError(f"sample_rate must be positive, or 0 for the rate of the file, got {sample_rate}")
+    limit = max_bytes or min(MAX_BYTES, max(SMALL_SOUND, BYTES_PER_BYTE * len(encoded)))
     try:
-        stored, rate = _stored(np.ascontiguousarray(encoded), dtype)
+        stored, rate = _stored(np.ascontiguousarray(encoded), dtype, limit)
+        kernels.audio_wav.check_size(len(stored), stored.shape[1] * max(dtype.itemsize, stored.dtype.itemsize), limit)
     except kernels.audio_wav.BrokenAudio as error:
         raise BadData(str(error)) from None
     if span is not None:
@@ -110,6 +121,11 @@ def decode_sound(
         return samples, target
     scale = _factor(frames, None, rate, target, None)
     length = kernels.audio_resample.output_length(frames, scale)
+    if length * channels * FLOAT.itemsize > limit:
+        raise BadData(
+            f"resampled from {rate} to {target:g} samples a second, {frames} samples of {channels} channels become "
+            f"{length}: more than max_bytes={limit}; raise max_bytes if it is meant"
+        )
     samples = allocate((length,) if downmix else (length, channels))
     sound = np.empty(stored.shape, np.float32)
     kernels.audio_signal.decoded(stored, sound)
@@ -124,16 +140,16 @@ def decode_sound(
     return samples, target
 
 
-def _stored(encoded: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, int]:
+def _stored(encoded: np.ndarray, dtype: np.dtype, limit: int) -> tuple[np.ndarray, int]:
     """The samples as the file stores them, and their rate."""
     wav = kernels.audio_wav.parse(encoded)
     if wav is not None:
         return kernels.audio_wav.samples(encoded, wav), wav.rate
     if encoded[:4].tobytes() == b"fLaC":
-        decoded = kernels.audio_flac.decode(encoded)
+        decoded = kernels.audio_flac.decode(encoded, limit)
         if decoded is not None:
             return decoded
-    return kernels.audio_files.decode(encoded, DECODED_TYPES[dtype])
+    return kernels.audio_files.decode(encoded, DECODED_TYPES[dtype], limit)
 
 
 def _convert(stored: np.ndarray, samples: np.ndarray) -> None:
@@ -156,6 +172,13 @@ def _(args: Args) -> None:
     _check_quality(args.quality)
     if args.dtype not in DECODED_TYPES:
         raise ValueError(f"dtype must be FLOAT, INT16 or INT32, got {args.dtype}")
+    check_max_bytes(args.max_bytes)
+
+
+def check_max_bytes(value: int | None) -> None:
+    """Refuses a limit that nothing meets."""
+    if value is not None and value < 1:
+        raise ValueError(f"max_bytes must be at least 1, got {value}")
 
 
 # ----------------------------------------------------------------------------------------------------

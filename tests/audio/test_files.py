@@ -2,10 +2,14 @@
 
 import io
 import struct
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
+from audio.made_flac import silence
 
 from pipeflow import fn, types
 from pipeflow.errors import BadData
@@ -164,12 +168,121 @@ def test_chunks_before_the_samples_are_skipped():
     np.testing.assert_array_equal(fn.decoders.audio(changed)[0], reference(np.frombuffer(data, np.uint8))[0])
 
 
-@pytest.mark.parametrize("size", [0xFFFFFFFF, 0x7FFFF000])
-def test_a_wav_written_to_a_pipe(size):
-    """The sizes that writers to a pipe leave mean until the end of the file."""
+@pytest.mark.parametrize("size", [0xFFFFFFFF, 0x7FFFF000, 0x7FFF0000, 0x7FFFFFFF, 0])
+@pytest.mark.parametrize("whole", [0xFFFFFFFF, 0x7FFFF024, 36, 0])
+@pytest.mark.parametrize("channels", [1, 2])
+def test_a_wav_written_to_a_stream(size, whole, channels):
+    """The sizes that writers to a stream leave mean until the end of the file, as libsndfile reads them."""
+    data = encoded(sound(51, channels), "WAV", "PCM_16").copy()
+    expected = reference(data)[0]
+    data[4:8] = np.frombuffer(struct.pack("<I", whole), np.uint8)
+    data[40:44] = np.frombuffer(struct.pack("<I", size), np.uint8)
+    np.testing.assert_array_equal(fn.decoders.audio(data)[0], expected)
+    if size not in (0, 0x7FFF0000):  # which libsndfile does not take for open
+        np.testing.assert_array_equal(reference(data)[0], expected)
+    odd = np.concatenate([data, np.zeros(1, np.uint8)])
+    np.testing.assert_array_equal(fn.decoders.audio(odd)[0], expected)
+
+
+def test_a_wav_whose_header_says_that_there_is_nothing():
+    """No samples, and other chunks behind them: the file is empty, not open."""
+    data = encoded(np.zeros((0, 1)), "WAV", "PCM_16").tobytes() + b"LIST" + struct.pack("<I", 6) + b"sounds"
+    data = np.frombuffer(data[:4] + struct.pack("<I", len(data) - 8) + data[8:], np.uint8)
+    assert fn.decoders.audio(data)[0].shape == (0, 1)
+
+
+@pytest.mark.parametrize("size", [0x80000000, 0x7FFE0000, 1000])
+def test_other_sizes_beyond_the_end_are_truncated_files(size):
+    """A stated size is believed, however large."""
     data = encoded(sound(50, 1), "WAV", "PCM_16").copy()
     data[40:44] = np.frombuffer(struct.pack("<I", size), np.uint8)
-    np.testing.assert_array_equal(fn.decoders.audio(data)[0], reference(encoded(sound(50, 1), "WAV", "PCM_16"))[0])
+    with pytest.raises(BadData, match=f"announces {size} bytes of samples, the file has 100: it is truncated"):
+        fn.decoders.audio(data)
+
+
+# ----------------------------------------------------------------------------------------------------
+# Memory
+
+
+def slow_wav(rate):
+    """40 kB of sound that would last for hours, were it so slow."""
+    return encoded(sound(20_000, 1), "WAV", "PCM_16", rate)
+
+
+@pytest.mark.parametrize("data", [silence(10_000), silence(10_000, stated=False)], ids=["stated", "open"])
+def test_silence_of_few_bytes_is_refused_and_can_be_meant(data):
+    """A FLAC file may hold hours in kilobytes: unless the limit is given, a file gives 1024 times its size, or 64 MB."""
+    with pytest.raises(
+        BadData, match=r"samples of 4 bytes are more than max_bytes=\d+; raise max_bytes if it is meant"
+    ):
+        fn.decoders.audio(data, dtype=types.INT16)
+    part = silence(60, stated=False)
+    samples, _ = fn.decoders.audio(part, max_bytes=1 << 30)
+    assert samples.shape[1] == 2
+    assert not samples.any()
+    with pytest.raises(BadData, match="more than max_bytes=100000; raise"):
+        fn.decoders.audio(part, max_bytes=100_000)
+
+
+def test_resampling_counts_too():
+    """A file that says one sample a second, asked for at 48 kHz."""
+    with pytest.raises(
+        BadData, match=r"resampled from 1 to 48000 .* become 960000000: more than max_bytes=67108864; raise"
+    ):
+        fn.decoders.audio(slow_wav(1), sample_rate=48_000)
+    samples, _ = fn.decoders.audio(slow_wav(1000), sample_rate=48_000, max_bytes=20_000 * 48 * 4)
+    assert samples.shape == (960_000, 1)
+    with pytest.raises(BadData, match="more than max_bytes=3839999"):
+        fn.decoders.audio(slow_wav(1000), sample_rate=48_000, max_bytes=20_000 * 48 * 4 - 1)
+
+
+@pytest.mark.parametrize("kind", ["WAV", "FLAC", "OGG", "MP3", "AIFF"])
+def test_max_bytes_bounds_every_kind(kind):
+    """The decoded samples in the type asked for, to the byte."""
+    data = encoded(sound(30_000, 2), kind)
+    size = len(fn.decoders.audio(data)[0]) * 8
+    assert fn.decoders.audio(data, max_bytes=size)[0].nbytes == size
+    with pytest.raises(BadData, match=f"max_bytes={size - 1}; raise max_bytes"):
+        fn.decoders.audio(data, max_bytes=size - 1)
+    with pytest.raises(ValueError, match="max_bytes must be at least 1, got 0"):
+        fn.decoders.audio(data, max_bytes=0)
+
+
+MEMORY = """
+import resource, sys, numpy as np
+sys.path[:0] = {path!r}
+from audio.test_files import encoded, silence, slow_wav, sound, fn
+for kind in ("WAV", "FLAC", "OGG"):
+    fn.decoders.audio(encoded(sound(300, 2), kind), sample_rate=8000)
+    fn.decoders.audio(silence(60, stated=False), max_bytes=1 << 30)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+files = [silence(10_000), slow_wav(1), silence(10_000, stated=False)]
+for data in files:
+    for limit in (1 << 20, 1 << 22):
+        try:
+            fn.decoders.audio(data, sample_rate=48_000, max_bytes=limit)
+        except ValueError:
+            pass
+        else:
+            print("decoded")
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_refusing_takes_no_memory():
+    """A process that refuses gigabytes grows by a few megabytes."""
+    root = Path(__file__).parents[2]
+    code = MEMORY.format(path=[str(root), str(root / "tests")])
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(result.stdout) < 20_000
+
+
+def test_a_wav_of_empty_chunks_is_refused_soon():
+    """Ten thousand chunks are the end."""
+    data = encoded(sound(50, 1), "WAV", "PCM_16").tobytes()
+    many = np.frombuffer(data[:12] + b"junk\0\0\0\0" * 200_000 + data[12:], np.uint8)
+    with pytest.raises(BadData, match="without samples"):
+        fn.decoders.audio(many)
 
 
 @pytest.mark.parametrize("kind", ["WAV", "FLAC", "OGG", "OPUS", "AIFF", "MULAW"])
@@ -251,5 +364,5 @@ def test_an_announced_length_takes_no_memory():
     # STREAMINFO begins at byte 8; the 36 bits of the length end at byte 26.
     data[21] |= 0x0F
     data[22:26] = 255
-    with pytest.raises(ValueError, match=r"the header announces \d+ samples, 300 could be decoded|cannot be decoded"):
+    with pytest.raises(ValueError, match=r"\d+ samples of 2 bytes are more than max_bytes=67108864"):
         fn.decoders.audio(data)

@@ -5,7 +5,9 @@ import io
 import numpy as np
 import pytest
 import soundfile
+from audio.made_flac import flac
 
+from pipeflow import fn
 from pipeflow.kernels import cpu as kernels
 
 TIME = np.arange(20000) / 22050
@@ -27,7 +29,11 @@ def encoded(values, subtype="PCM_16", level=0.5):
 
 
 def decode(data):
-    return kernels.audio_flac.decode(data)
+    """What the decoder gives; None where it refuses the file, in words or for the general library to judge."""
+    try:
+        return kernels.audio_flac.decode(data, 1 << 26)
+    except kernels.audio_wav.BrokenAudio:
+        return None
 
 
 @pytest.mark.parametrize("name", SOUNDS)
@@ -64,6 +70,43 @@ def test_short_and_uneven_lengths(length):
     decoded = decode(data)
     assert decoded is not None
     np.testing.assert_array_equal(decoded[0], soundfile.read(io.BytesIO(data), dtype="int16", always_2d=True)[0])
+
+
+@pytest.mark.parametrize("depth", [4, 8, 12, 16, 20, 24, 25, 31, 32])
+@pytest.mark.parametrize("kind", ["verbatim", "fixed", "constant"])
+@pytest.mark.parametrize("side", [False, True])
+def test_every_depth_and_files_without_a_stated_length(depth, kind, side):
+    """4 to 32 bits, the difference of two channels of 32 bits too; the length may be left open, and a tag may follow."""
+    rng = np.random.default_rng(depth)
+    largest = (1 << depth - 1) - 1
+    values = np.clip(rng.normal(size=(1300, 2)).cumsum(axis=0) * largest / 40, -largest - 1, largest).astype(np.int64)
+    if kind == "verbatim":
+        values[:4] = [[largest, -largest - 1], [-largest - 1, largest], [0, largest], [-largest - 1, 0]]
+    if kind == "constant":
+        values = np.repeat(values[:1], 1300, axis=0)
+    expected = values if depth == 16 else values << 32 - depth
+    for stated in (True, False):
+        data = flac(values, depth, stated=stated, kind=kind, side=side)
+        for whole in (data, np.concatenate([data, np.frombuffer(b"TAG" + bytes(125), np.uint8)])):
+            samples, rate = decode(whole)
+            assert rate == 22050
+            np.testing.assert_array_equal(samples, expected)
+    floats, _ = fn.decoders.audio(data)
+    np.testing.assert_allclose(floats, values / (1 << depth - 1), rtol=0, atol=2.0**-24)
+
+
+@pytest.mark.parametrize(("depth", "stated"), [(16, False), (32, True), (32, False)])
+def test_cut_files_that_libsndfile_does_not_read_are_errors(depth, stated):
+    """Inside a frame always; between two frames where the length is stated."""
+    values = np.random.default_rng(1).integers(-1000, 1000, (700, 1))
+    data = flac(values, depth, stated=stated, block=256)
+    for size in range(60, len(data), 11):
+        with pytest.raises(ValueError, match="flac: a frame is damaged, or the file is truncated"):
+            fn.decoders.audio(data[:size])
+    changed = data.copy()
+    changed[-5] ^= 1
+    with pytest.raises(ValueError, match="flac: a frame is damaged, or the file is truncated"):
+        fn.decoders.audio(changed)
 
 
 def test_each_frame_is_accepted_with_its_checksum_only():

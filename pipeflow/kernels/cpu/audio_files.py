@@ -7,7 +7,7 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
-from pipeflow.kernels.cpu.audio_wav import BrokenAudio, believable
+from pipeflow.kernels.cpu.audio_wav import BrokenAudio, believable, check_size
 
 # Frames read at a time where the header announces more than the file is likely to hold.
 PIECE = 1 << 16
@@ -50,10 +50,11 @@ def _check_pages(data: NDArray[np.uint8]) -> None:
         raise BrokenAudio(f"ogg: the last page, at byte {at}, is not marked as the end: the file is truncated")
 
 
-def decode(data: NDArray[np.uint8], dtype: str) -> tuple[NDArray, int]:
+def decode(data: NDArray[np.uint8], dtype: str, limit: int) -> tuple[NDArray, int]:
     """Returns the samples, frames by channels, and their rate.
 
-    The samples have ``dtype`` (float32, int16 or int32), but are float32 where the file itself stores floats.
+    The samples have ``dtype`` (float32, int16 or int32), but are float32 where the file itself stores floats. More than
+    ``limit`` bytes of them are refused: at once where the header says so, else as soon as they are decoded.
     """
     check_complete(data)
     try:
@@ -63,9 +64,10 @@ def decode(data: NDArray[np.uint8], dtype: str) -> tuple[NDArray, int]:
                 dtype = "float32"  # libsndfile would cut floats to integers without scaling them
             size = np.dtype(dtype).itemsize * channels
             if believable(announced * size, data.size):
+                check_size(announced, size, limit)
                 samples = file.read(announced, dtype=dtype, always_2d=True)
             else:
-                samples = _in_pieces(file, dtype, channels)
+                samples = _in_pieces(file, dtype, channels, limit)
     except soundfile.LibsndfileError as error:
         raise BrokenAudio(f"the sound file cannot be decoded: {error.error_string}") from None
     if len(samples) < announced:
@@ -76,8 +78,10 @@ def decode(data: NDArray[np.uint8], dtype: str) -> tuple[NDArray, int]:
     return samples, rate
 
 
-def _in_pieces(file: soundfile.SoundFile, dtype: str, channels: int) -> NDArray:
-    pieces = [np.empty((0, channels), dtype)]
-    while len(piece := file.read(PIECE, dtype=dtype, always_2d=True)):
+def _in_pieces(file: soundfile.SoundFile, dtype: str, channels: int, limit: int) -> NDArray:
+    pieces, done = [np.empty((0, channels), dtype)], 0
+    while len(piece := file.read(max(PIECE // channels, 1), dtype=dtype, always_2d=True)):
         pieces.append(piece)
+        done += len(piece)
+        check_size(done, channels * piece.itemsize, limit)
     return np.concatenate(pieces)

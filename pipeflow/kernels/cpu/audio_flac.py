@@ -1,27 +1,32 @@
-"""A FLAC decoder for the common case: whole files of up to 24 bits with a known length, which is nearly all of them.
+"""A FLAC decoder: whole files of 4 to 32 bits, also those whose header does not say how long they are.
 
 ``decode`` answers None for what it does not know and for anything that looks wrong, so that the general library has the
-last word on both. Every frame is accepted only with its checksum. It parses hostile bytes: each read is at a bit
-position that was compared with the end of the data, and the data are followed by zeros for the widest read.
+last word on both, unless it does not read such files at all. Every frame is accepted only with its checksum.
 
-Samples are predicted from the ones before them and corrected by a residual. Both are done in one loop: the chain of
-reading bits and the chain of predictions do not depend on each other, so the processor runs them side by side.
+It parses hostile bytes: each read is at a bit position that was compared with the end of the data, and the data are
+followed by zeros for the widest read. Samples are predicted from the ones before them and corrected by a residual. Both
+are done in one loop: the chain of reading bits and the chain of predictions do not depend on each other, so the
+processor runs them side by side.
 """
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from pipeflow.kernels.cpu.audio_wav import believable
+from pipeflow.kernels.cpu.audio_wav import BrokenAudio, believable, check_size
+from pipeflow.kernels.cpu.jit import kernel
 
 # Zero bytes behind the data: a few short reads in a row begin at the last byte at the latest, and each takes 8.
 PADDING = 64
 # Zero samples before each block, so that a prediction may reach back over the first ones.
 HISTORY = 32
-MAX_BITS = 24
+# Differences of channels take a bit more: those of up to 24 bits fit into the 32 that are fastest.
+NARROW = 24
+# Frames are decoded so many samples at a time where the header does not say how many there are, or is hard to believe.
+PIECE = 1 << 18
 # Bits that can be used of a word of 64 that begins inside a byte.
 USABLE = 57
 
@@ -53,12 +58,16 @@ def _leading_zeros(_typing, word):
     return types.int64(types.uint64), codegen
 
 
+def _wide(builder, value):
+    return value if value.type == _INT64 else builder.sext(value, _INT64)
+
+
 def _prediction(order: int):
     """An intrinsic: the sum over j < order of coefficients[j] * samples[place - 1 - j], unrolled."""
 
     @intrinsic
     def predict(_typing, samples, place, coefficients):
-        signature = types.int64(types.Array(types.int32, 1, "C"), types.int64, types.Array(types.int64, 1, "C"))
+        signature = types.int64(types.Array(samples.dtype, 1, "C"), types.int64, types.Array(types.int64, 1, "C"))
 
         def codegen(context, builder, signature, arguments):
             samples, coefficients = (
@@ -69,7 +78,7 @@ def _prediction(order: int):
             for j in reversed(range(order)):
                 value = builder.load(builder.gep(samples, [builder.sub(arguments[1], _INT64(j + 1))]))
                 factor = builder.load(builder.gep(coefficients, [_INT64(j)]))
-                total = builder.add(total, builder.mul(builder.sext(value, _INT64), factor))
+                total = builder.add(total, builder.mul(_wide(builder, value), factor))
             return total
 
         return signature, codegen
@@ -83,29 +92,30 @@ _predict4, _predict8, _predict12, _predict32 = (_prediction(order) for order in 
 @intrinsic
 def _put(_typing, samples, place, value):
     """samples[place] = value, without the test for negative places."""
-    signature = types.void(types.Array(types.int32, 1, "C"), types.int64, types.int64)
+    signature = types.void(types.Array(samples.dtype, 1, "C"), types.int64, types.int64)
 
     def codegen(context, builder, signature, arguments):
         base = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        builder.store(builder.trunc(arguments[2], _INT32), builder.gep(base, [arguments[1]]))
+        number = arguments[2] if samples.dtype == types.int64 else builder.trunc(arguments[2], _INT32)
+        builder.store(number, builder.gep(base, [arguments[1]]))
         return context.get_dummy_value()
 
     return signature, codegen
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _bits(data, position, count):
     """``count`` bits, at most 32, as an unsigned number."""
     return np.int64((_peek(data, position) >> np.uint64(1)) >> np.uint64(63 - count))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _signed(data, position, count):
     value = _bits(data, position, count)
     return value - (value >> (count - 1) << count) if count else 0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _zeros(data, position, end):
     """The number of zero bits at a position, however many; -1 if the data end before a one."""
     count = 0
@@ -118,7 +128,7 @@ def _zeros(data, position, end):
 
 
 # Inlined by Numba: LLVM leaves the call of a function with so many array arguments, at the price of the work itself.
-@njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def _predicted(samples, place, coefficients, order, shift):
     if order <= 4:
         return _predict4(samples, place, coefficients) >> shift
@@ -129,7 +139,7 @@ def _predicted(samples, place, coefficients, order, shift):
     return _predict32(samples, place, coefficients) >> shift
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _rice(data, position, end, samples, place, last, coefficients, order, shift, parameter):
     """Decodes samples [place, last) whose residuals are Rice codes; returns the position after them, or -1."""
     down = np.uint64(63 - parameter)
@@ -171,7 +181,7 @@ def _rice(data, position, end, samples, place, last, coefficients, order, shift,
     return position
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _residual(data, position, end, samples, size, coefficients, order, shift):
     """Decodes the samples of a block after the first ``order`` ones; returns the position after them, or -1."""
     method, partition_order = _bits(data, position, 2), _bits(data, position + 2, 4)
@@ -204,7 +214,7 @@ def _residual(data, position, end, samples, size, coefficients, order, shift):
     return position
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _subframe(data, position, end, samples, size, bits, coefficients):
     """Decodes one channel of a frame into samples[HISTORY:]; returns the position after it, or -1."""
     head = _bits(data, position, 8)
@@ -281,7 +291,7 @@ def _checksum_tables() -> NDArray[np.int64]:
 _CHECKSUMS = _checksum_tables()
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _checksum(data, begin, end, tables):
     value = 0
     at = begin
@@ -305,7 +315,7 @@ def _checksum(data, begin, end, tables):
     return value
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _frame_header(data, position, end, bits, channels):
     """(position after the header, samples in the frame, channel assignment); the position is -1 if it is wrong."""
     wrong = -1, 0, 0
@@ -344,37 +354,44 @@ def _frame_header(data, position, end, bits, channels):
     return position + 8, size, assignment
 
 
-@njit(nogil=True, cache=True)
-def _decode(data, begin, total, channels, bits, largest, out, up, tables):
-    """Decodes all frames into ``out`` (interleaved), moved up by ``up`` bits; False if anything is wrong."""
+@kernel
+def _decode(data, position, left, channels, bits, blocks, out, up, tables):
+    """Decodes frames into ``out`` (interleaved), moved up by ``up`` bits, as long as they fit into it.
+
+    Returns (position after them, number of samples); the position is -1 if anything is wrong. ``left`` is the number of
+    samples that are still to come, -1 where that is not known.
+    """
     end = (data.size - PADDING) * 8
-    blocks = np.zeros((channels, HISTORY + largest), np.int32)
     coefficients = np.zeros(HISTORY, np.int64)
-    position, done = begin * 8, 0
-    while done < total:
+    room, largest = out.size // channels, blocks.shape[1] - HISTORY
+    done = 0
+    while done != left and (left >= 0 or position < end):
         first_byte = position >> 3
         if position > end:
-            return False
-        position, size, assignment = _frame_header(data, position, end, bits, channels)
-        if position < 0 or position > end or size > largest or size > total - done:
-            return False
+            return -1, done
+        after, size, assignment = _frame_header(data, position, end, bits, channels)
+        if after < 0 or after > end or size > largest or (left >= 0 and size > left - done):
+            return -1, done
+        if size > room - done:
+            return position, done
+        position = after
         for channel in range(channels):
             side = (assignment in (8, 10) and channel == 1) or (assignment == 9 and channel == 0)
             position = _subframe(data, position, end, blocks[channel], size, bits + side, coefficients)
             if position < 0:
-                return False
+                return -1, done
         last_byte = (position + 7) >> 3
         if (last_byte + 2) * 8 > end:
-            return False
+            return -1, done
         if _checksum(data, first_byte, last_byte, tables) != _bits(data, last_byte * 8, 16):
-            return False
+            return -1, done
         position = (last_byte + 2) * 8
         _write(blocks, size, assignment, out, done * channels, up)
         done += size
-    return True
+    return position, done
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _write(blocks, size, assignment, out, offset, up):
     channels = len(blocks)
     if assignment < 8:
@@ -398,28 +415,53 @@ def _write(blocks, size, assignment, out, offset, up):
         out[offset + 2 * i + 1] = b << up
 
 
-def decode(data: NDArray[np.uint8]) -> tuple[NDArray, int] | None:
-    """The stored samples (int16, or int32 with the bits on top), frames by channels, and their rate; or None."""
+def decode(data: NDArray[np.uint8], limit: int) -> tuple[NDArray, int] | None:
+    """The stored samples (int16, or int32 with the bits on top), frames by channels, and their rate; or None.
+
+    More than ``limit`` bytes of samples are refused: at once where the header says so, else as soon as they are decoded.
+    """
     if data.size < 42 or data[:4].tobytes() != b"fLaC" or data[4] & 0x7F:
         return None
     head = int.from_bytes(data[18:26].tobytes(), "big")
     largest = int.from_bytes(data[10:12].tobytes(), "big")
     rate, channels, bits = head >> 44, (head >> 41 & 7) + 1, (head >> 36 & 31) + 1
     total = head & ((1 << 36) - 1)
-    if not rate or not total or not 4 <= bits <= MAX_BITS or largest < 16:
-        return None
-    dtype = np.int16 if bits == 16 else np.int32
-    if not believable(total * channels * np.dtype(dtype).itemsize, data.size):
+    if not rate or bits < 4 or largest < 16:
         return None
     begin = _after_metadata(data)
     if begin is None:
         return None
-    out = np.empty(total * channels, dtype)
+    dtype = np.dtype(np.int16 if bits == 16 else np.int32)
+    check_size(total, channels * dtype.itemsize, limit)
+    samples = _samples(data, begin, total, channels, bits, largest, dtype, limit)
+    if samples is None and (not total or bits > NARROW):
+        raise BrokenAudio("flac: a frame is damaged, or the file is truncated")
+    return None if samples is None else (samples.reshape(-1, channels), rate)
+
+
+def _samples(
+    data: NDArray[np.uint8], begin: int, total: int, channels: int, bits: int, largest: int, dtype: np.dtype, limit: int
+) -> NDArray | None:
+    """All samples, interleaved; None where something is wrong. A ``total`` of 0 is an unknown one."""
+    if not total and data[-128:-125].tobytes() == b"TAG":
+        data = data[:-128]  # an ID3 tag of the old kind behind the last frame
     padded = np.concatenate([data, np.zeros(PADDING, np.uint8)])
+    blocks = np.zeros((channels, HISTORY + largest), np.int32 if bits <= NARROW else np.int64)
+    at_once = total and believable(total * channels * dtype.itemsize, data.size)
+    room = total if at_once else max(PIECE // channels, largest)
     up = 0 if bits == 16 else 32 - bits
-    if not _decode(padded, begin, total, channels, bits, largest, out, up, _CHECKSUMS):
-        return None
-    return out.reshape(total, channels), rate
+    pieces, position, done = [], begin * 8, 0
+    while True:
+        out = np.empty(room * channels, dtype)
+        left = total - done if total else -1
+        position, count = _decode(padded, position, left, channels, bits, blocks, out, up, _CHECKSUMS)
+        if position < 0:
+            return None
+        pieces.append(out[: count * channels])
+        done += count
+        check_size(done, channels * dtype.itemsize, limit)
+        if done == total or (not total and position >= data.size * 8):
+            return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
 def _after_metadata(data: NDArray[np.uint8]) -> int | None:

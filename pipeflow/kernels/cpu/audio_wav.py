@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from struct import unpack_from
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from pipeflow.kernels.cpu.jit import kernel
+
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
-# What writers to a pipe, which cannot go back to fill the size in, leave in the header: FFmpeg and SoX.
-UNKNOWN_SIZES = (0xFFFFFFFF, 0x7FFFF000)
+# A file with more chunks than this before its samples is none.
+_MOST_CHUNKS = 10_000
 _EXTENSIBLE_TAIL = bytes.fromhex("000000001000800000aa00389b71")
 _DTYPES = {(PCM, 8): "u1", (PCM, 16): "<i2", (PCM, 32): "<i4", (FLOAT, 32): "<f4", (FLOAT, 64): "<f8"}
 
@@ -24,6 +25,14 @@ def believable(announced: int, size: int) -> bool:
     Otherwise it is read piece by piece, so that a header cannot ask for memory that its file does not fill.
     """
     return announced <= max(64 * size, 1 << 24)
+
+
+def check_size(frames: int, frame: int, limit: int) -> None:
+    """Refuses sound whose ``frames`` of ``frame`` bytes each take more than ``limit`` bytes."""
+    if frames * frame > limit:
+        raise BrokenAudio(
+            f"{frames} samples of {frame} bytes are more than max_bytes={limit}; raise max_bytes if it is meant"
+        )
 
 
 class BrokenAudio(ValueError, RuntimeError):
@@ -50,7 +59,9 @@ def parse(data: NDArray[np.uint8]) -> Wav | None:
     layout: tuple[int, int, int, int] | None = None
     known = False
     at = 12
-    while at + 8 <= size:
+    for _ in range(_MOST_CHUNKS):
+        if at + 8 > size:
+            break
         name, length = data[at : at + 4].tobytes(), unpack_from("<I", data, at + 4)[0]
         at += 8
         if name == b"fmt ":
@@ -59,13 +70,26 @@ def parse(data: NDArray[np.uint8]) -> Wav | None:
             if not known:
                 raise BrokenAudio("wav: the samples come before their format")
             held = size - at
-            if length > held and length not in UNKNOWN_SIZES:
+            if _left_open(data, at, length):
+                length = held
+            elif length > held:
                 raise BrokenAudio(
                     f"wav: the header announces {length} bytes of samples, the file has {held}: it is truncated"
                 )
-            return _samples(layout, at, min(length, held)) if layout is not None else None
+            return _samples(layout, at, length) if layout is not None else None
         at += length + length % 2
     raise BrokenAudio(f"wav: the file ends after {size} bytes without samples: it is truncated")
+
+
+def _left_open(data: NDArray[np.uint8], at: int, length: int) -> bool:
+    """Whether the samples go on to the end of the file, because who wrote them to a stream could not fill the size in.
+
+    FFmpeg leaves 0xFFFFFFFF, SoX a size right below 2 GiB; others leave 0, and a file that ends where the samples begin.
+    """
+    if length > data.size - at:
+        return length == 0xFFFFFFFF or length >> 16 == 0x7FFF
+    whole = unpack_from("<I", data, 4)[0]
+    return length == 0 and (whole + 8 <= at or whole == 0xFFFFFFFF or whole >> 16 == 0x7FFF)
 
 
 def _format(data: NDArray[np.uint8], at: int, length: int) -> tuple[int, int, int, int] | None:
@@ -89,7 +113,7 @@ def _samples(layout: tuple[int, int, int, int], at: int, length: int) -> Wav:
     return Wav(kind, bits, channels, rate, at, length // (channels * bits // 8))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _join_24(source, out):
     """Little-endian 24-bit integers to the upper bits of int32."""
     for i in range(out.size):

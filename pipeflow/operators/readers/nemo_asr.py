@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeflow.declare import Args, DType
 from pipeflow.errors import BadData, OutOfRange
-from pipeflow.operators.audio import DECODED_TYPES, FLOAT, decode_sound
+from pipeflow.operators.audio import DECODED_TYPES, FLOAT, check_max_bytes, decode_sound
 from pipeflow.operators.readers.files import Paths, joined, read_file, read_lines, strings
 from pipeflow.operators.readers.reader import reader
 
@@ -30,7 +30,8 @@ class NemoAsrReader:
     Each line of a manifest is a JSON object with `audio_filepath` (relative to the manifest's folder), and as
     wanted `duration` and `offset` in seconds, which choose a part of the recording, and `text`. Entries longer than
     `max_duration` or shorter than `min_duration` are left out; 0 is no limit. Samples are decoded as by
-    `fn.decoders.audio`; a `sample_rate` above 0 resamples them, and the rate that is read is then that one.
+    `fn.decoders.audio`, with its `max_bytes`; a `sample_rate` above 0 resamples them, and the rate that is read is then
+    that one.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class NemoAsrReader:
         dtype: DType = FLOAT,
         min_duration: float = 0.0,
         max_duration: float = 0.0,
+        max_bytes: int | None = None,
     ) -> None:
         if dtype not in DECODED_TYPES:
             raise ValueError(f"dtype must be FLOAT, INT16 or INT32, got {dtype}")
@@ -53,6 +55,7 @@ class NemoAsrReader:
             raise ValueError(f"quality must be from 0 to 100, got {quality}")
         if math.isnan(sample_rate) or math.isinf(sample_rate):
             raise ValueError(f"sample_rate must be positive, or -1 for the rate of the file, got {sample_rate}")
+        check_max_bytes(max_bytes)
         manifests = strings(manifest_filepaths, "manifest_filepaths")
         if not manifests:
             raise ValueError("'manifest_filepaths' is an empty list")
@@ -69,6 +72,7 @@ class NemoAsrReader:
             "quality": quality,
             "downmix": downmix,
             "dtype": dtype,
+            "max_bytes": max_bytes,
         }
 
     def __len__(self) -> int:
