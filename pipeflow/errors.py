@@ -40,7 +40,7 @@ class WrongResult(TypeError, RuntimeError):
 
 
 class WrongShape(ValueError, RuntimeError):
-    """User code returned a wrong number of outputs, samples or axes."""
+    """There is a wrong number of values, outputs, samples or axes."""
 
 
 class InvalidState(RuntimeError):

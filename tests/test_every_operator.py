@@ -13,7 +13,7 @@ import pytest
 from generate_docs import examples, public
 
 from pipeflow import fn, pipeline_def, types
-from pipeflow.declare import Spec, eager, interpreter
+from pipeflow.declare import Spec, bind, eager, interpreter, universal
 
 OPERATORS = [op for op in public() if not op.nodes_only]  # those have no call on arrays
 EXAMPLES = [(op, text) for op in OPERATORS if op.factory is None for text in examples(op)]
@@ -114,6 +114,26 @@ def test_an_unknown_argument_is_refused_by_name(op):
     with pytest.raises((KeyError, TypeError, ValueError)) as caught:
         op(*[np.zeros(1)] * op.min_inputs, no_such_argument=1)
     assert "no_such_argument" in str(caught.value) + str(getattr(caught.value, "__notes__", ""))
+
+
+@every_example
+def test_none_means_not_given(op, text):
+    """None for each argument that an example leaves out changes nothing, in a call and in a pipeline definition."""
+    call = call_of(op, text)
+    given = {**call.constants, **call.arguments}
+    names = [name for name, param in op.arguments.items() if name not in given and not param.required]
+    if op.order:
+        bound = bind(op, call.inputs, {**given, **dict.fromkeys([*names, *universal(op)])})
+    else:
+        calls = []
+        token = interpreter.set(calls.append)
+        try:
+            op(*call.inputs, **given, **dict.fromkeys([*names, *universal(op)]))
+        finally:
+            interpreter.reset(token)
+        bound = calls[0]
+    assert bound.constants.keys() == call.constants.keys()
+    same(outputs_of(call), outputs_of(bound))
 
 
 @every_example

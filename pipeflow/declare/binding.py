@@ -92,12 +92,10 @@ def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
     allowed = universal(op)
     members = input_set_size(given)
     for name, param in op.arguments.items():
-        if name not in keywords:
+        value = keywords.get(name)
+        if value is None:  # not given
             if param.required:
                 problems.append(TypeError(f"argument {name!r} is required ({describe_kind(param)})"))
-            continue
-        value = keywords[name]
-        if value is None and param.default is None:
             continue
         per_sample = isinstance(value, (Node, TensorListCPU))
         if per_sample and param.role is not Role.ARG:

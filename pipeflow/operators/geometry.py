@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow.declare import UNKNOWN, Arg, DType, Floats, Ints, Layout, Out, Sample, Spec, Traits, operator
+from pipeflow.errors import WrongShape
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.windows import POLICIES, Options, crop_extents, cut, half_up, window_of
 from pipeflow.types import INTERP_LINEAR, INTERP_NN, DALIInterpType
@@ -579,8 +580,8 @@ def erase(
     *,
     anchor: Arg[Floats] = (),
     shape: Arg[Floats] = (),
-    axes: Ints = (1, 0),
-    axis_names: str = "HW",
+    axes: Ints = None,
+    axis_names: Layout | None = None,
     fill_value: Arg[Floats] = (0.0,),
     normalized: bool = False,
     normalized_anchor: bool = False,
@@ -591,7 +592,8 @@ def erase(
 ) -> Sample:
     """Overwrites rectangles with a value, or one value for each channel.
 
-    ``anchor`` and ``shape`` hold one rectangle after another, each in the order of the axes.
+    ``anchor`` and ``shape`` hold one rectangle after another, each in the order of ``axis_names``, else of ``axes``, else
+    height and width.
     """
     values, boxes = erased(data.shape, data.dtype, layouts[0], Options(locals()))
     channel = erased_channel(layouts[0], data.ndim)
@@ -599,8 +601,20 @@ def erase(
         values = values.reshape([-1 if axis == channel else 1 for axis in range(data.ndim)])
     out[...] = data
     for low, high in boxes:
-        out[tuple([np.s_[first:last] for first, last in zip(low, high)])] = values
+        place = tuple([np.s_[first:last] for first, last in zip(low, high)])
+        own = [place[axis] if axis == channel and values.size > 1 else np.s_[:] for axis in range(data.ndim)]
+        out[place] = values[tuple(own)] if values.size > 1 else values
     return out
+
+
+def erased_axes(layout: str, ndim: int, args: Any) -> list[int]:
+    """The axes of the rectangles; without a layout, data of two or three axes counts as HW or HWC."""
+    if args.axis_names or args.axes:
+        return axes_of(layout, ndim, args.axes or None, args.axis_names)
+    known = layout or {2: "HW", 3: "HWC"}.get(ndim, "")
+    if "H" not in known or "W" not in known:
+        raise WrongShape(f"the layout {layout!r} of data with {ndim} axes has no H and W: give axes or axis_names")
+    return [known.index("H"), known.index("W")]
 
 
 def erased_channel(layout: str, ndim: int) -> int:
@@ -634,24 +648,18 @@ def _erased(
 ) -> tuple[np.ndarray, Boxes]:
     args: Any = Options(dict(zip(ERASE, given_values, strict=True)))
     ndim = len(shape)
-    by_name = layout and all(name in layout for name in args.axis_names)
-    if not by_name and layout and tuple(args.axes) == (1, 0):
-        raise ValueError(f"the layout {layout!r} has no axes {args.axis_names!r}: give axes or axis_names")
-    chosen = axes_of(layout, ndim, args.axes, args.axis_names if by_name else None)
-    regions = max(len(args.anchor), len(args.shape)) // len(chosen)
-    if not regions:
-        raise ValueError("give anchor and shape of the rectangles to erase")
+    chosen = erased_axes(layout, ndim, args)
+    regions = len(args.shape) // len(chosen)
     anchors = list(args.anchor or (0.0,) * len(args.shape))
     shapes = list(args.shape)
-    if len(shapes) == len(chosen):
-        shapes *= regions
-    if len(anchors) != regions * len(chosen) or len(shapes) != len(anchors):
+    if len(shapes) != regions * len(chosen) or len(shapes) != len(anchors):
         given = f"anchor has {len(args.anchor)} and shape {len(args.shape)} values"
-        raise ValueError(f"{given}; both need {len(chosen)} for each rectangle")
+        raise WrongShape(f"{given}; both need {len(chosen)} for each rectangle")
     channel = erased_channel(layout, ndim)
-    values = kernels.casting.as_type(np.array(args.fill_value, np.float64), dtype)
-    if values.size > 1 and values.size != shape[channel]:
-        raise ValueError(f"fill_value has {values.size} values for {shape[channel]} channels")
+    values = kernels.casting.as_type(np.array(args.fill_value or (0.0,), np.float64), dtype)
+    if values.size > 1 and (channel < 0 or values.size != shape[channel]):
+        count = shape[channel] if channel >= 0 else "no"
+        raise WrongShape(f"fill_value has {values.size} values for {count} channels (layout {layout!r})")
     boxes = []
     for region in range(regions):
         first, last = [0] * ndim, list(shape)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow.declare import UNKNOWN, Arg, Drawn, DType, Floats, Out, Sample, Spec, UnknownValue, operator
+from pipeflow.errors import WrongShape
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.windows import Options, crop_extents, place_window, random_window
 from pipeflow.types import INTERP_LINEAR, DALIInterpType
@@ -25,6 +26,9 @@ IGNORED = {
     "minibatch_size": "samples are resized one by one",
     "temp_buffer_hint": "intermediate rows live in a few kilobytes of the thread's own memory",
 }
+
+
+LEAST = 1e-3  # pixels of a region
 
 
 @dataclass(frozen=True)
@@ -51,27 +55,36 @@ def spatial_axes(layout: str) -> tuple[int, int]:
     return axes[0], len(axes)
 
 
+BY_AXIS = {"D": "resize_z", "H": "resize_y", "W": "resize_x"}
+
+
+def asked_by(args: Any) -> str:
+    """The one way in which the extents are given: by "size", "resize_shorter", "resize_longer", or each axis by its name."""
+    ways = [name for name in ("resize_shorter", "resize_longer", "size") if getattr(args, name) is not None]
+    if any(getattr(args, name) is not None for name in BY_AXIS.values()):
+        ways.append("resize_x/y/z")
+    if len(ways) > 1:
+        raise WrongShape(f"{' and '.join(ways)} exclude each other: give one of them")
+    if not ways:
+        raise WrongShape("give size, resize_x, resize_y, resize_z, resize_shorter or resize_longer")
+    return ways[0]
+
+
 def wanted_sizes(letters: str, args: Any) -> tuple[list[float], str]:
     """The asked extents, 0 where none was, and the mode that combines them."""
-    named = {"D": args.resize_z, "H": args.resize_y, "W": args.resize_x}
-    single = [name for name in ("resize_shorter", "resize_longer") if getattr(args, name)]
-    by_axis = [f"resize_{name}" for name in "xyz" if getattr(args, f"resize_{name}")]
-    given = (
-        single + (["size"] if args.size is not None and len(args.size) else []) + (["resize_x/y/z"] if by_axis else [])
-    )
-    if len(given) > 1:
-        raise ValueError(f"{' and '.join(given)} exclude each other: give one of them")
-    if not given:
-        raise ValueError("give size, resize_x, resize_y, resize_z, resize_shorter or resize_longer")
-    if "resize_shorter" in given or "resize_longer" in given:
-        value = args.resize_shorter or args.resize_longer
-        return [value] * len(letters), "not_smaller" if args.resize_shorter else "not_larger"
-    if "size" not in given:
-        return [named[letter] for letter in letters], args.mode
-    size = list(args.size) * len(letters) if len(args.size) == 1 else list(args.size)
-    if len(size) != len(letters):
-        raise ValueError(f"size has {len(size)} values for the {len(letters)} axes {letters}")
-    return size, args.mode
+    way = asked_by(args)
+    if way in ("resize_shorter", "resize_longer"):
+        return [getattr(args, way)] * len(letters), "not_smaller" if way == "resize_shorter" else "not_larger"
+    if way != "size":
+        return [getattr(args, BY_AXIS[letter]) or 0.0 for letter in letters], args.mode
+    return one_each(args.size, letters, "size"), args.mode
+
+
+def one_each(values: Sequence[float], letters: str, name: str) -> list[float]:
+    """One value for each axis; a single one counts for all."""
+    if len(values) not in (1, len(letters)):
+        raise WrongShape(f"{name} has {len(values)} values for the {len(letters)} axes {letters}")
+    return list(values) * len(letters) if len(values) == 1 else list(values)
 
 
 def output_sizes(extents: Sequence[float], wanted: list[float], mode: str, limits: Sequence[float]) -> list[float]:
@@ -109,7 +122,15 @@ def region(extents: Sequence[int], args: Any) -> list[tuple[float, float]]:
     bounds = list(zip(args.roi_start, args.roi_end, strict=True))
     if args.roi_relative:
         bounds = [(low * extent, high * extent) for (low, high), extent in zip(bounds, extents, strict=True)]
-    return bounds
+    return [widened(low, high) for low, high in bounds]
+
+
+def widened(low: float, high: float) -> tuple[float, float]:
+    """A region with an extent: one without any, a line or a point of the image, is taken a thousandth of a pixel wide."""
+    if abs(high - low) >= LEAST:
+        return low, high
+    middle = (low + high) / 2
+    return middle - math.copysign(LEAST / 2, high - low), middle + math.copysign(LEAST / 2, high - low)
 
 
 def whole_pixels(size: float) -> int:
@@ -161,14 +182,10 @@ def _resize_axes(extents: tuple[int, ...], letters: str, values: tuple[Any, ...]
         if extent is not UNKNOWN and not extent:
             raise ValueError(f"the input has no pixels: its extent along {letter} is 0")
     wanted, mode = wanted_sizes(letters, args)
-    limits = list(args.max_size or ())
-    if len(limits) == 1:
-        limits *= len(letters)
+    limits = one_each(args.max_size, letters, "max_size") if args.max_size else []
     axes = []
     bounds = region(extents, args)
     used = [abs(high - low) for low, high in bounds]
-    if not all(used):
-        raise ValueError(f"the region of interest is empty: from {args.roi_start} to {args.roi_end}")
     sizes = output_sizes(used, wanted, mode, limits)
     for extent, (low, high), size in zip(extents, bounds, sizes, strict=True):
         full = whole_pixels(size)
@@ -224,7 +241,11 @@ def resized_spec(spec: Spec, args: Any, extents: Sequence[Any]) -> Spec:
 
 def known_sizes(letters: str, args: Any) -> list[int] | None:
     """The output extents where they do not depend on the input's."""
-    if args.max_size or args.mode not in ("default", "stretch") or args.resize_shorter or args.resize_longer:
+    if (
+        args.max_size
+        or args.mode not in ("default", "stretch")
+        or asked_by(args) in ("resize_shorter", "resize_longer")
+    ):
         return None
     wanted, _ = wanted_sizes(letters, args)
     return [whole_pixels(size) for size in wanted] if all(wanted) else None
@@ -243,11 +264,11 @@ def resize(
     /,
     *,
     size: Arg[Floats] = None,
-    resize_x: Arg[float] = 0.0,
-    resize_y: Arg[float] = 0.0,
-    resize_z: Arg[float] = 0.0,
-    resize_shorter: Arg[float] = 0.0,
-    resize_longer: Arg[float] = 0.0,
+    resize_x: Arg[float] = None,
+    resize_y: Arg[float] = None,
+    resize_z: Arg[float] = None,
+    resize_shorter: Arg[float] = None,
+    resize_longer: Arg[float] = None,
     mode: str = "default",
     max_size: Floats = None,
     interp_type: Arg[DALIInterpType] = INTERP_LINEAR,
@@ -294,7 +315,7 @@ MODES = ("default", "stretch", "not_larger", "not_smaller")
 def _(args: Any) -> None:
     if args.mode not in MODES:
         raise ValueError(f"mode must be one of {', '.join(MODES)}, got {args.mode!r}")
-    wanted_sizes("DHW" if args.resize_z else "?" * len(args.size or (0, 0)), args) if not args.resize_x else None
+    asked_by(args)
 
 
 @resize.infer
@@ -326,11 +347,11 @@ def resize_crop_mirror(
     /,
     *,
     size: Arg[Floats] = None,
-    resize_x: Arg[float] = 0.0,
-    resize_y: Arg[float] = 0.0,
-    resize_z: Arg[float] = 0.0,
-    resize_shorter: Arg[float] = 0.0,
-    resize_longer: Arg[float] = 0.0,
+    resize_x: Arg[float] = None,
+    resize_y: Arg[float] = None,
+    resize_z: Arg[float] = None,
+    resize_shorter: Arg[float] = None,
+    resize_longer: Arg[float] = None,
     mode: str = "default",
     max_size: Floats = None,
     interp_type: Arg[DALIInterpType] = INTERP_LINEAR,

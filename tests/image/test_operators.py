@@ -50,6 +50,26 @@ def test_a_resize_tells_the_original_size_on_request():
     assert extents.tolist() == [11, 14]
 
 
+def test_one_named_extent_is_enough():
+    """The other axis keeps the ratio; 0 and None say nothing, and a 0 for every axis keeps the image."""
+    for arguments in ({"resize_y": 22}, {"resize_y": 22, "resize_x": 0}, {"resize_y": 22, "resize_x": None}):
+        assert fn.resize(IMAGE, **arguments).shape == (22, 28, 3)
+    assert fn.resize(IMAGE, resize_y=22, mode="stretch").shape == (22, 14, 3)
+    volumes = TensorListCPU([np.ones((2, 4, 3, 2), np.uint8)], "DHWC")
+    assert fn.resize(volumes, resize_y=2).shape() == [(1, 2, 2, 2)]
+    assert fn.resize_crop_mirror(IMAGE, resize_y=22, crop=(5, 5)).shape == (5, 5, 3)
+    assert (fn.resize(IMAGE, resize_x=0, resize_y=0) == IMAGE).all()
+    assert (fn.resize(IMAGE, resize_shorter=0) == IMAGE).all()
+
+
+def test_a_region_without_extent_is_a_line_of_the_image():
+    """Half of four rows lies between the second and the third: the mean of the two, in every row of the result."""
+    rows = np.array([[0], [10], [30], [90]], np.float32)[..., None]
+    half = {"roi_start": (0.5, 0), "roi_end": (0.5, 1), "roi_relative": True}
+    assert np.allclose(fn.resize(rows, size=(3, 1), **half).ravel(), 20, atol=1e-2)
+    assert fn.resize(rows, size=(3, 1), interp_type=types.INTERP_NN, **half).ravel().tolist() == [10, 30, 30]
+
+
 def test_a_wrong_resize_is_explained():
     """Missing, contradicting and impossible arguments are named."""
     refused("give size, resize_x", ValueError, lambda: fn.resize(IMAGE))
@@ -61,11 +81,7 @@ def test_a_wrong_resize_is_explained():
         ValueError,
         lambda: fn.resize(IMAGE, size=(3, 3), roi_start=(0, 0)),
     )
-    refused(
-        "region of interest is empty",
-        ValueError,
-        lambda: fn.resize(IMAGE, size=(3, 3), roi_start=(1, 1), roi_end=(1, 5)),
-    )
+    refused("max_size has 3 values", RuntimeError, lambda: fn.resize(IMAGE, size=(3, 3), max_size=(3, 3, 3)))
     refused("has no pixels", ValueError, lambda: fn.resize(IMAGE[:0], size=(3, 3)))
     refused("does not match any of the allowed layouts", ValueError, lambda: fn.resize(IMAGE[0], size=(3, 3)))
     refused("larger than the resized image", ValueError, lambda: fn.resize_crop_mirror(IMAGE, size=(5, 5), crop=(6, 5)))
@@ -243,13 +259,41 @@ def test_erasing_rectangles():
     wanted = IMAGE.copy()
     wanted[2:4, 3:7] = wanted[9:, 12:] = (1, 2, 3)
     assert (out == wanted).all()
-    refused("give anchor and shape", ValueError, lambda: fn.erase(IMAGE))
+    assert (fn.erase(IMAGE) == IMAGE).all()
     refused(
         "fill_value has 2 values for 3 channels",
         ValueError,
         lambda: fn.erase(IMAGE, anchor=(0, 0), shape=(1, 1), fill_value=(1, 2)),
     )
     refused("anchor has 3", ValueError, lambda: fn.erase(IMAGE, anchor=(0, 0, 1), shape=(1, 1)))
+
+
+@pytest.mark.parametrize("layout", ["", "HWC"])
+def test_rectangles_are_along_the_named_axes(layout):
+    """``axis_names`` count, else ``axes``, else height and width; with a layout as without one."""
+
+    def erased(**arguments):
+        return np.array(fn.erase(TensorListCPU([IMAGE], layout), anchor=(1, 5), shape=(2, 3), **arguments).at(0))
+
+    rows, columns = IMAGE.copy(), IMAGE.copy()
+    rows[1:3, 5:8] = columns[5:8, 1:3] = 0
+    for arguments in ({}, {"axes": (0, 1)}, {"axes": (-3, 1)}, {"axes": None, "axis_names": None}):
+        assert (erased(**arguments) == rows).all(), arguments
+    assert (erased(axes=[1, 0]) == columns).all()
+    if layout:
+        assert (erased(axis_names="WH") == columns).all()
+        assert (erased(axis_names="HW", axes=[1, 0]) == rows).all()
+
+
+def test_rectangles_along_one_axis():
+    """The number of values of a rectangle is the number of axes; a fill value for each channel counts its own channel."""
+    wanted = IMAGE.copy()
+    wanted[2:4] = 0
+    assert (fn.erase(IMAGE, anchor=(2,), shape=(2,), axes=[0]) == wanted).all()
+    wanted = IMAGE.copy()
+    wanted[..., 1:] = (8, 9)
+    assert (fn.erase(IMAGE, anchor=(1,), shape=(2,), axes=[2], fill_value=(7, 8, 9)) == wanted).all()
+    refused("no H and W: give axes", RuntimeError, lambda: fn.erase(np.ones(5), anchor=(1,), shape=(1,)))
 
 
 def test_colours_by_hand():
