@@ -13,7 +13,7 @@ import pytest
 from generate_docs import examples, public
 
 from pipeflow import fn, pipeline_def, types
-from pipeflow.declare import Spec, bind, eager, interpreter, universal
+from pipeflow.declare import Spec, bind, counted, eager, interpreter, universal
 
 OPERATORS = [op for op in public() if not op.nodes_only]  # those have no call on arrays
 EXAMPLES = [(op, text) for op in OPERATORS if op.factory is None for text in examples(op)]
@@ -94,6 +94,29 @@ def test_its_page_starts_with_a_sentence(op):
     assert first.endswith((".", "::")), f"{op.title} has no first sentence: {first!r}"
     assert "Args:" not in op.__doc__
     assert "Parameters\n" not in op.__doc__
+
+
+# The files whose arguments all have their meaning in the declaration; the others are on the way.
+WITH_MEANINGS = {"geometry.crop", "geometry.slice", "geometry.flip"} | {
+    f"resize.{name}" for name in ("resize", "resize_crop_mirror", "random_resized_crop")
+}
+
+
+def lacking_a_meaning(op):
+    """The arguments that say nothing to the user, or not in the form of the others: a phrase without a full stop."""
+    given = [param for param in op.arguments.values() if not counted(op, param)]
+    return [
+        param.name
+        for param in (*given, *universal(op).values())
+        if len(param.meaning.split()) < 2 or param.meaning[0].isupper() or param.meaning.endswith(".")
+    ]
+
+
+@every_operator
+def test_every_argument_says_what_it_means(op):
+    """Each has a phrase in its declaration, which the page, the stub and the errors show."""
+    if f"{op.body.__module__.rpartition('.')[2]}.{op.leaf}" in WITH_MEANINGS:
+        assert not lacking_a_meaning(op), f"{op.title}: give these a meaning by default(), required() or parameters()"
 
 
 @every_operator

@@ -9,7 +9,7 @@ from pathlib import Path
 import example_data
 
 from pipeflow import declare, fn, types
-from pipeflow.declare import NO_EFFECT, REQUIRED, OpDef, Param, describe_kind, registry
+from pipeflow.declare import NO_EFFECT, REQUIRED, SEED, UNIVERSAL, OpDef, Param, describe_kind, registry
 from pipeflow.pipeline import NO_EFFECT as PIPELINE_NO_EFFECT
 
 DOCS = Path(fn.__file__).parents[1] / "docs"
@@ -21,17 +21,6 @@ from pipeflow import fn, types
 ```
 -->
 """
-
-UNIVERSAL = {
-    "name": "the name of the node: in messages, in the key of its random numbers, and as a named input",
-    "device": "where the operator runs: `cpu`, `gpu` or `mixed` (CPU in, GPU out)",
-    "preserve": "keeps the node in the graph though nothing uses its output",
-    "bytes_per_sample_hint": "the expected size of an output sample, one number or one for each output; with a "
-    "sufficient hint nothing is allocated after the first batches",
-    "on_error": 'what to do when the operator fails for a sample: `"raise"`, `"skip"`, `"replace"`, or a value (or a '
-    "function that gives one) for its outputs; default: as the pipeline says",
-    "seed": "an own seed for the random numbers of this node, instead of one derived from the pipeline's",
-}
 
 
 def public() -> list[OpDef]:
@@ -55,21 +44,28 @@ def subject(op: OpDef) -> str:
 def as_default(param: Param) -> str:
     if param.default is REQUIRED:
         return "**required**"
-    if isinstance(param.default, enum.Enum) or param.default is None:
-        return "" if param.default is None else f"`{param.default}`"
+    if param.default is None:
+        return ""
+    if isinstance(param.default, enum.Enum):
+        return f"`types.{param.default.name}`"
     if isinstance(param.default, tuple):
         return f"`{list(param.default)}`"
     return f"`{param.default!r}`"
+
+
+def in_a_cell(text: str) -> str:
+    """Text that stands in a cell of a table."""
+    return text.replace("|", "\\|")
 
 
 def arguments(op: OpDef) -> str:
     given = [param for param in op.arguments.values() if not declare.counted(op, param)]
     if not given:
         return ""
-    lines = ["| argument | accepts | default |", "|---|---|---|"]
+    lines = ["| argument | meaning | accepts | default |", "|---|---|---|---|"]
     for param in sorted(given, key=lambda p: (not p.required, p.name)):
-        kind = describe_kind(param).replace("|", "\\|")
-        lines.append(f"| `{param.name}` | {kind} | {as_default(param)} |")
+        cells = in_a_cell(param.meaning), in_a_cell(describe_kind(param)), as_default(param)
+        lines.append(f"| `{param.name}` | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -95,7 +91,7 @@ def facts(op: OpDef) -> str:
 
 def section(op: OpDef) -> str:
     if op.nodes_only:
-        title = f"## fn.{op.name}\n\n`fn.{op.name}({', '.join(name for name in op.order if name not in declare.UNIVERSAL)})`"
+        title = f"## fn.{op.name}\n\n`fn.{op.name}({', '.join(name for name in op.order if name not in UNIVERSAL)})`"
         code = (
             "<!-- no-run: works on nodes in a pipeline definition -->\n```python\n" + "\n".join(op.examples) + "\n```\n"
         )
@@ -124,7 +120,7 @@ def index(pages: dict[str, list[OpDef]]) -> str:
     lines = [MARK, "# Operators\n", "Every operator can be called three ways: as `fn.name(...)` inside a pipeline"]
     lines[-1] += " definition, as `ops.Name(...)(...)`, and at once on arrays. These arguments belong to all of them:\n"
     lines += ["| argument | meaning |", "|---|---|"]
-    lines += [f"| `{name}` | {UNIVERSAL[name]} |" for name in (*declare.UNIVERSAL, "seed")]
+    lines += [f"| `{name}` | {in_a_cell(param.meaning)} |" for name, param in (UNIVERSAL | SEED).items()]
     lines += [f"| `{name}` | accepted without effect: {reason} |" for name, reason in NO_EFFECT.items()]
     lines += ["\n`seed` is there for random operators only.\n", "| page | operators |", "|---|---|"]
     for name, operators in sorted(pages.items()):

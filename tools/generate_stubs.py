@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pipeflow import fn
-from pipeflow.declare import REQUIRED, OpDef, Param, Role, counted, registry, universal
+from pipeflow.declare import REQUIRED, UNIVERSAL, OpDef, Param, Role, counted, registry, universal
 
 PACKAGE = Path(fn.__file__).parent
 MARK = "# Generated from the declarations by tools/generate_stubs.py: run `make docs` to renew it.\n"
@@ -50,14 +50,6 @@ KINDS = {
     bool: "bool", int: "int", float: "float", str: "str", "ints": "int | Sequence[int]",
     "floats": "float | Sequence[float]", "dtype": "DTypeLike", "layout": "str",
 }  # fmt: skip
-UNIVERSAL = {
-    "name": "str",
-    "device": 'Literal["cpu", "gpu", "mixed"]',
-    "preserve": "bool",
-    "seed": "int",
-    "bytes_per_sample_hint": "int | Sequence[int]",
-    "on_error": "Any",
-}
 
 
 def accepted(param: Param) -> str:
@@ -99,7 +91,7 @@ def in_order(op: OpDef, name: str) -> str:
     if name in op.arguments:
         return spelled(op.arguments[name])
     if name in UNIVERSAL:
-        return f"{name}: {UNIVERSAL[name]} | None = None"
+        return spelled(UNIVERSAL[name])
     return f"{name}: DataNode | Sequence[DataNode | ArrayLike]"
 
 
@@ -113,7 +105,7 @@ def keywords(op: OpDef) -> list[str]:
     given = [param for param in op.arguments.values() if not counted(op, param)]
     arguments = [param for param in given if not param.positional and param.name not in op.order]
     named = [spelled(param) for param in sorted(arguments, key=lambda param: not param.required)]
-    return named + [f"{name}: {UNIVERSAL[name]} | None = None" for name in universal(op) if name not in op.order]
+    return named + [spelled(param) for name, param in universal(op).items() if name not in op.order]
 
 
 def data(op: OpDef, first: str) -> list[str]:
@@ -137,10 +129,13 @@ def returned(op: OpDef, one: str) -> str:
     return {0: "None", 1: one}.get(op.num_outputs, f"list[{one}]")
 
 
-def summary(op: OpDef) -> str:
-    """The first sentence of the documentation, as a docstring."""
-    first = (op.__doc__ or "").split("\n\n")[0].replace("\n", " ").replace("\\", "\\\\")
-    return f'"""{first}"""'
+def summary(op: OpDef, indent: str) -> str:
+    """The first sentence of the documentation and the meaning of each argument, as a docstring."""
+    first = (op.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+    listed = [param for param in op.arguments.values() if param.meaning and not counted(op, param)]
+    lines = [f"{param.name}: {param.meaning}" for param in listed]
+    text = f"{first}\n\nArguments:\n    " + "\n    ".join(lines) + "\n" if lines else first
+    return textwrap.indent(f'"""{text}"""'.replace("\\", "\\\\"), indent)
 
 
 def star(inputs: list[str], named: list[str]) -> list[str]:
@@ -155,14 +150,14 @@ def function(op: OpDef) -> str:
     inputs = data(op, "Data" if generic else "DataNode | ArrayLike")
     parameters = star([*inputs, *by_position(op)], keywords(op))
     listed = "".join(f"    {parameter},\n" for parameter in parameters)
-    return f"def {op.leaf}(\n{listed}) -> {returned(op, one)}:\n    {summary(op)}\n"
+    return f"def {op.leaf}(\n{listed}) -> {returned(op, one)}:\n{summary(op, '    ')}\n"
 
 
 def operator_class(op: OpDef) -> str:
     built = "".join(f"        {parameter},\n" for parameter in star(["self", *by_position(op)], keywords(op)))
     inputs = ", ".join(["self", *data(op, "DataNode | ArrayLike"), "**arguments: Any"])
     return (
-        f"class {op.ops_name}(Operator):\n    {summary(op)}\n\n"
+        f"class {op.ops_name}(Operator):\n{summary(op, '    ')}\n\n"
         f"    def __init__(\n{built}    ) -> None: ...\n    def __call__({inputs}) -> {returned(op, 'Any')}: ...\n"
     )
 

@@ -35,9 +35,11 @@ from pipeflow.declare.layouts import check_layouts as check_layouts
 from pipeflow.declare.opdef import OpDef as OpDef
 from pipeflow.declare.opdef import counted as counted
 from pipeflow.declare.opdef import universal as universal
+from pipeflow.declare.parameters import DTYPE as DTYPE
 from pipeflow.declare.parameters import HIDDEN as HIDDEN
 from pipeflow.declare.parameters import NO_EFFECT as NO_EFFECT
 from pipeflow.declare.parameters import REQUIRED as REQUIRED
+from pipeflow.declare.parameters import SEED as SEED
 from pipeflow.declare.parameters import UNIVERSAL as UNIVERSAL
 from pipeflow.declare.parameters import Arg as Arg
 from pipeflow.declare.parameters import Args as Args
@@ -52,6 +54,9 @@ from pipeflow.declare.parameters import Param as Param
 from pipeflow.declare.parameters import Role as Role
 from pipeflow.declare.parameters import Sample as Sample
 from pipeflow.declare.parameters import T as T
+from pipeflow.declare.parameters import default as default
+from pipeflow.declare.parameters import parameters as parameters
+from pipeflow.declare.parameters import required as required
 from pipeflow.declare.registration import Operator as Operator
 from pipeflow.declare.registration import composers as composers
 from pipeflow.declare.registration import find as find
@@ -74,3 +79,4 @@ from pipeflow.declare.values import column_values as column_values
 from pipeflow.declare.values import convert as convert
 from pipeflow.declare.values import describe_kind as describe_kind
 from pipeflow.declare.values import from_sample as from_sample
+from pipeflow.declare.values import refused as refused

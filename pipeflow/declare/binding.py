@@ -13,7 +13,7 @@ from pipeflow import seeds
 from pipeflow.declare.opdef import OpDef, universal
 from pipeflow.declare.parameters import NO_EFFECT, UNIVERSAL, Node, Role
 from pipeflow.declare.specs import UNKNOWN, UnknownValue
-from pipeflow.declare.values import convert, describe_kind
+from pipeflow.declare.values import convert, describe_kind, refused
 from pipeflow.errors import Origin, UnknownArgument, add_notes, count_of, nearest, user_origin
 from pipeflow.tensors import TensorListCPU
 
@@ -95,7 +95,8 @@ def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
         value = keywords.get(name)
         if value is None:  # not given
             if param.required:
-                problems.append(TypeError(f"argument {name!r} is required ({describe_kind(param)})"))
+                meaning = f": {param.meaning}" if param.meaning else ""
+                problems.append(TypeError(f"argument {name!r} is required ({describe_kind(param)}){meaning}"))
             continue
         per_sample = isinstance(value, (Node, TensorListCPU))
         if per_sample and param.role is not Role.ARG:
@@ -111,7 +112,7 @@ def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
                     call.constants[name] = convert(param.kind, value)
             except (TypeError, ValueError) as error:
                 kind = TypeError if isinstance(error, TypeError) else ValueError
-                problems.append(kind(f"argument {name!r}: {error}"))
+                problems.append(refused(kind, param, error))
     for name, value in keywords.items():
         if name in op.arguments:
             continue
@@ -119,7 +120,7 @@ def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
             try:
                 _bind_universal(call, name, value)
             except (TypeError, ValueError) as error:
-                problems.append(type(error)(f"argument {name!r}: {error}"))
+                problems.append(refused(type(error), allowed[name], error))
         elif name in ("key", "rng") and op.random:
             call.key = value.value if isinstance(value, seeds.Key) else _key_from(value)
         elif name not in op.no_effect and name not in NO_EFFECT:
@@ -197,7 +198,9 @@ def check_rule(value: Any) -> Any:
 def _all_problems(call: Call, problems: Sequence[Exception]) -> Exception:
     first, others = problems[0], problems[1:]
     error = type(first)(f"{call.op.title}: {first}")
-    notes = [f"also: {problem}" for problem in others]
+    notes = [*getattr(first, "__notes__", ())]
+    for problem in others:
+        notes += [f"also: {problem}", *getattr(problem, "__notes__", ())]
     notes.append(f"signature: {call.op.title}{call.op.__signature__}")
     if call.origin is not None:
         notes.append(call.origin.describe())

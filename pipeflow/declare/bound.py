@@ -11,7 +11,7 @@ from pipeflow.declare.layouts import check_layouts
 from pipeflow.declare.opdef import OpDef
 from pipeflow.declare.parameters import Args
 from pipeflow.declare.specs import UNKNOWN, Spec
-from pipeflow.declare.values import READY, from_sample
+from pipeflow.declare.values import READY, from_sample, refused
 from pipeflow.errors import count_of
 
 Allocate = Callable[[int, tuple[int, ...], np.dtype], np.ndarray]
@@ -62,8 +62,10 @@ class Bound:
         self.op = op
         self.count = count
         self.per_frame = frozenset(per_frame)
-        defaults = {name: param.default for name, param in op.arguments.items() if not param.required}
-        self.constants = {**defaults, **constants}
+        self.constants = {**op.defaults, **constants}
+        # Where no argument changes from sample to sample, the body gets the same ones every time.
+        required = all(name in self.constants for name in op.arguments)
+        self._keywords = op.keywords(self.constants) if required and op.draw_hook is None else None
         self.kinds = {name: param.kind for name, param in op.arguments.items()}
         self._wants_out = "out" in op.wants
         self._wants_layouts = "layouts" in op.wants
@@ -157,21 +159,25 @@ class Bound:
         source: Any,
     ) -> tuple[np.ndarray, ...]:
         op = self.op
-        arguments = dict(self.constants)
-        for name, value in per_sample.items():
-            arguments[name] = value if type(value) in READY else self._converted(name, value)
-        if op.draw_hook is not None:
-            drawn = op.draw_hook(seeds.Key(key or 0), self._specs(inputs, kind.layouts), Args(**arguments))
-            arguments.update(drawn)  # type: ignore[arg-type]
+        if per_sample or self._keywords is None:
+            arguments = dict(self.constants)
+            for name, value in per_sample.items():
+                arguments[name] = value if type(value) in READY else self._converted(name, value)
+            if op.draw_hook is not None:
+                drawn = op.draw_hook(seeds.Key(key or 0), self._specs(inputs, kind.layouts), Args(**arguments))
+                arguments.update(drawn)
+            keywords = op.keywords(dict(arguments))
+        else:
+            arguments, keywords = self.constants, dict(self._keywords)
         if self._wants_out:
-            arguments["out"] = self._out(kind, inputs, arguments, per_sample, allocate)
+            keywords["out"] = self._out(kind, inputs, arguments, per_sample, allocate)
         if self._wants_layouts:
-            arguments["layouts"] = kind.layouts
+            keywords["layouts"] = kind.layouts
         if self._wants_key:
-            arguments["key"] = seeds.Key(key or 0)
+            keywords["key"] = seeds.Key(key or 0)
         if self._wants_source:
-            arguments["source"] = source
-        result = op.body(*inputs, **arguments)
+            keywords["source"] = source
+        result = op.body(*inputs, **keywords)
         if self.count == 1 and type(result) is np.ndarray:
             return (result,)
         return self._as_outputs(result)
@@ -180,7 +186,7 @@ class Bound:
         try:
             return from_sample(self.kinds[name], value)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"argument {name!r}: {error}") from None
+            raise refused(type(error), self.op.arguments[name], error) from None
 
     def output_layouts(
         self, inputs: Sequence[np.ndarray], layouts: Sequence[str], per_sample: Mapping[str, Any]
@@ -275,13 +281,13 @@ def run_whole(
     count: int,
 ) -> list[Any]:
     """One call of an operator on a whole batch; an entry an output, each a dense array or a list of samples."""
-    defaults = {name: param.default for name, param in op.arguments.items() if not param.required}
-    arguments = {**defaults, **constants}
+    arguments = {**op.defaults, **constants}
     for name, samples in nodes.items():
         kind = op.arguments[name].kind
         arguments[name] = [from_sample(kind, sample) for sample in samples]
     if op.batch_hook is not None:
         return list(op.batch_hook(*inputs, **arguments, batch=batch))
+    arguments = op.keywords(arguments)
     if "key" in op.wants:
         arguments["key"] = [seeds.Key(key) for key in batch.keys]
     if "layouts" in op.wants:

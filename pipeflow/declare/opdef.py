@@ -11,7 +11,7 @@ import numpy as np
 from pipeflow import types
 from pipeflow.declare.calls import Traits, WorkerCall
 from pipeflow.declare.layouts import check_layouts
-from pipeflow.declare.parameters import REQUIRED, UNIVERSAL, Args, Param, Role
+from pipeflow.declare.parameters import REQUIRED, SEED, UNIVERSAL, Args, Param, Role
 from pipeflow.declare.sources import Source
 from pipeflow.declare.specs import NamedOutputs, Spec, UnknownValue
 from pipeflow.errors import UnsupportedType
@@ -54,11 +54,13 @@ class OpDef:
     order: tuple[str, ...] = ()
     gpu_module: str = ""
     paired: tuple[str, ...] = ()
+    own: frozenset[str] | None = None  # the parameters in the body's signature; None: all
     _gpu_hooks: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.inputs = tuple(p for p in self.params if p.role is Role.INPUT)
         self.arguments = {p.name: p for p in self.params if p.role in (Role.ARG, Role.STATIC)}
+        self.defaults = {name: param.default for name, param in self.arguments.items() if not param.required}
         self.positional = tuple(p.name for p in self.arguments.values() if p.positional)
         self.drawn = tuple(p.name for p in self.params if p.role is Role.DRAWN)
         self.wants = frozenset(p.name for p in self.params if p.role is Role.HIDDEN)
@@ -186,6 +188,15 @@ class OpDef:
             return outputs[0]
         return list(outputs) or None
 
+    def keywords(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """What the body is called with: the parameters of its signature, and all arguments as ``args`` where it has that."""
+        if self.own is None:
+            return arguments
+        named = {name: value for name, value in arguments.items() if name in self.own}
+        if "args" in self.wants:
+            named["args"] = Args(**arguments)
+        return named
+
     def known(self, values: Mapping[str, Any]) -> Args:
         """Arguments with their defaults filled in."""
         return Args(**{name: values.get(name, param.default) for name, param in self.arguments.items()})
@@ -251,9 +262,9 @@ def counted(op: "OpDef", param: Param) -> bool:
     return bool(op.order) and param.name == "sizes"
 
 
-def universal(op: "OpDef") -> tuple[str, ...]:
+def universal(op: "OpDef") -> dict[str, Param]:
     """The arguments every operator has, and ``seed`` where it means something."""
-    return (*UNIVERSAL, "seed") if op.random else UNIVERSAL
+    return UNIVERSAL | SEED if op.random else UNIVERSAL
 
 
 def _signature(op: OpDef) -> inspect.Signature:
@@ -274,7 +285,7 @@ def _signature(op: OpDef) -> inspect.Signature:
     shown += [inspect.Parameter(p.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=p.default) for p in named]
     named = sorted((p for p in others if not p.positional), key=lambda param: not param.required)
     shown += [inspect.Parameter(p.name, inspect.Parameter.KEYWORD_ONLY, default=p.default) for p in named]
-    for name in universal(op):
+    for name, param in universal(op).items():
         if name not in op.order:
-            shown.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None))
+            shown.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=param.default))
     return inspect.Signature(shown)

@@ -1,12 +1,20 @@
-"""The parameters of a declaration: annotations that give a role, and what is read from a signature."""
+"""The parameters of a declaration: their roles, defaults and meanings, and how they are read from a signature.
+
+A parameter is declared once, with its type, its default and one phrase for the user:
+
+- in the signature of a body, ``angle: Arg[float] = required("degrees, counter-clockwise")`` or
+  ``keep_size: bool = default(False, "keep the extents of the input")``;
+- once for several operators, ``WINDOW = parameters(crop=(Arg[Floats], None, "extents of the window"), ...)``, which the
+  declaration names: ``@operator("crop", takes=WINDOW | DTYPE)``.
+"""
 
 import enum
 import inspect
 import types as _python_types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -31,12 +39,12 @@ Ints = Annotated[tuple[int, ...], "ints"]
 Floats = Annotated[tuple[float, ...], "floats"]
 DType = Annotated[np.dtype, "dtype"]
 Layout = Annotated[str, "layout"]
-HIDDEN = frozenset({"out", "layouts", "key", "source"})
+HIDDEN = frozenset({"args", "out", "layouts", "key", "source"})
 REQUIRED = inspect.Parameter.empty
 
 
 class Args(_python_types.SimpleNamespace):
-    """Argument values by name, as ``infer``, ``draw`` and ``check`` see them."""
+    """All arguments of a call by name, as bodies, ``infer``, ``draw``, ``check`` and the GPU forms read them."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,7 @@ class Param:
     default: Any = REQUIRED
     variadic: bool = False
     positional: bool = False  # an argument, not data, that may also be given by position
+    meaning: str = ""  # what it means to the user, in a phrase
 
     @property
     def required(self) -> bool:
@@ -62,8 +71,35 @@ class Node:
     __slots__ = ()
 
 
-# Accepted everywhere; what is not in NO_EFFECT has a test of its effect.
-UNIVERSAL = ("name", "device", "preserve", "bytes_per_sample_hint", "on_error")
+@dataclass(frozen=True)
+class _Declared:
+    """What stands in a signature in the place of a default: the default (or REQUIRED) and the meaning."""
+
+    value: Any
+    meaning: str
+
+
+def default(value: Any, meaning: str) -> Any:
+    """A default in the signature of a body, with what the argument means to the user."""
+    return _Declared(value, meaning)
+
+
+def required(meaning: str) -> Any:
+    """Stands in the signature of a body in the place of a default: the caller must give this argument."""
+    return _Declared(REQUIRED, meaning)
+
+
+def parameters(**declared: tuple[Any, Any, str]) -> dict[str, Param]:
+    """Arguments that several operators share: to each name its annotation, its default (or REQUIRED) and its meaning.
+
+    Two sets are joined by ``|``.
+    """
+    return {
+        name: Param(name, *_read_annotation(annotation), value, meaning=meaning)
+        for name, (annotation, value, meaning) in declared.items()
+    }
+
+
 NO_EFFECT = {
     "cuda_stream": "there is no CUDA stream on the CPU; the GPU backend makes its own",
     "use_copy_kernel": "the copy to the GPU always goes through one pinned staging block",
@@ -71,22 +107,48 @@ NO_EFFECT = {
 
 
 def read_signature(body: Callable[..., Any], method: bool = False) -> tuple[tuple[Param, ...], int]:
+    """The parameters and the number of outputs of a body (or of a constructor). Its defaults become plain values."""
     hints = typing.get_type_hints(body, include_extras=True)
     params = []
     for position, item in enumerate(inspect.signature(body).parameters.values()):
         if method and position == 0:
             continue
         role, kind = _read_annotation(hints.get(item.name, Any))
-        if item.name in HIDDEN and item.kind is item.KEYWORD_ONLY and kind is Any:  # get_property has a `key: str`
-            role = Role.HIDDEN
+        if kind is Args or (item.name in HIDDEN and item.kind is item.KEYWORD_ONLY and kind is Any):
+            role = Role.HIDDEN  # by the annotation too: get_property has an argument `key: str`
         if (item.kind in (item.POSITIONAL_ONLY, item.VAR_POSITIONAL)) != (role is Role.INPUT):
             raise TypeError(f"{body.__qualname__}: data (Sample) is positional-only, nothing else is: {item}")
         variadic, positional = item.kind is item.VAR_POSITIONAL, item.kind is item.POSITIONAL_OR_KEYWORD
-        params.append(Param(item.name, role, kind, item.default, variadic, positional))
+        given = item.default if isinstance(item.default, _Declared) else _Declared(item.default, "")
+        params.append(Param(item.name, role, kind, given.value, variadic, positional, given.meaning))
+    _make_defaults_plain(body)
     returned = hints.get("return", np.ndarray)
     if returned is type(None):
         return tuple(params), 0
     return tuple(params), len(typing.get_args(returned)) if typing.get_origin(returned) is tuple else 1
+
+
+def with_shared(own: Sequence[Param], shared: Mapping[str, Param]) -> tuple[Param, ...]:
+    """The parameters of a declaration: data, what may be given by position, the shared ones, the others of the body.
+
+    What the body declares itself takes the place of a shared parameter of that name.
+    """
+    names = {param.name for param in own}
+    first = [param for param in own if param.role is Role.INPUT or param.positional]
+    rest = [param for param in own if param not in first]
+    return (*first, *(param for param in shared.values() if param.name not in names), *rest)
+
+
+def _make_defaults_plain(body: Any) -> None:
+    """Puts the values themselves in the place of ``default(...)`` and ``required(...)``, for plain calls of the body."""
+    body.__kwdefaults__ = _plain(body.__kwdefaults__ or {}) or None
+    by_position = dict(enumerate(body.__defaults__ or ()))
+    body.__defaults__ = tuple(_plain(by_position).values()) or None
+
+
+def _plain(defaults: Mapping[Any, Any]) -> dict[Any, Any]:
+    plain = {name: x.value if isinstance(x, _Declared) else x for name, x in defaults.items()}
+    return {name: value for name, value in plain.items() if value is not REQUIRED}
 
 
 def _read_annotation(hint: Any) -> tuple[Role, Any]:
@@ -102,3 +164,30 @@ def _read_annotation(hint: Any) -> tuple[Role, Any]:
         kind = next((mark for mark in marks if isinstance(mark, str)), None)
         return role, kind if kind is not None else _read_annotation(base)[1]
     return Role.STATIC, hint
+
+
+# Every operator has these; what is not in NO_EFFECT has a test of its effect.
+UNIVERSAL = parameters(
+    name=(str, None, "name of the node: in messages, in the key of its random numbers, and as a named input"),
+    device=(
+        Literal["cpu", "gpu", "mixed"],
+        None,
+        "where the operator runs; `mixed` takes data from the CPU to the GPU",
+    ),
+    preserve=(bool, False, "keep the node in the graph though nothing uses its output"),
+    bytes_per_sample_hint=(
+        Ints,
+        None,
+        "expected size of an output sample, one number or one for each output; with a sufficient hint nothing is "
+        "allocated after the first batches",
+    ),
+    on_error=(
+        Any,
+        None,
+        'what to do when the operator fails for a sample: `"raise"`, `"skip"`, `"replace"`, or a value (or a function '
+        "that gives one) for its outputs; default: as the pipeline says",
+    ),
+)
+# Random operators have it too.
+SEED = parameters(seed=(int, None, "seed of this node's random numbers, in place of one derived from the pipeline's"))
+DTYPE = parameters(dtype=(DType, None, "type of the result; default: that of the input"))

@@ -9,7 +9,7 @@ from pipeflow.declare.binding import Call, bind, spread
 from pipeflow.declare.calls import Traits
 from pipeflow.declare.eager import eager
 from pipeflow.declare.opdef import OpDef
-from pipeflow.declare.parameters import Param, read_signature
+from pipeflow.declare.parameters import Param, Role, read_signature, with_shared
 from pipeflow.declare.sources import Source
 from pipeflow.errors import UnknownArgument, nearest
 
@@ -48,6 +48,7 @@ def find(name: str) -> Operator:
 def operator(
     name: str,
     *,
+    takes: Mapping[str, Param] | None = None,
     layouts: str = "",
     sequences: bool = False,
     elementwise: bool = False,
@@ -69,6 +70,8 @@ def operator(
 ) -> Callable[[Callable[..., Any]], Operator]:
     """Declares an operator from its kernel for one sample; see the module's words.
 
+    ``takes`` names the arguments that it shares with other operators, made by ``parameters`` and joined by ``|``; they come
+    before those of the body's own signature. A body with a parameter ``args: Args`` gets all arguments in it.
     ``dtypes`` says what the first input may be: names ("uint8 float32") or groups ("number" is everything, "integer",
     "float", "bool"). ``examples`` are calls written as in a pipeline, over the named arrays of ``tools/example_data.py``:
     ``"fn.flip(image, vertical=True)"``; the page, the support table and the tests of every operator run them. Without
@@ -85,10 +88,11 @@ def operator(
 
     def declare(body: Callable[..., Any]) -> Operator:
         params, num_outputs = read_signature(body)
+        own = {param.name for param in params if param.role is not Role.INPUT}
         op = Operator(
             name,
             body,
-            params,
+            with_shared(params, takes or {}),
             num_outputs,
             tuple(layouts.split()),
             sequences,
@@ -107,6 +111,7 @@ def operator(
             order=tuple(order.split()),
             gpu_module=gpu,
             paired=tuple(paired.split()),
+            own=frozenset(own) if takes or "args" in own else None,
         )
         return _register(op)
 
@@ -118,7 +123,7 @@ def source(
     *,
     outputs: int = 1,
     fetches: bool = False,
-    extra: Sequence[Param] = (),
+    takes: Mapping[str, Param] | None = None,
     build: Callable[..., Source] | None = None,
     examples: Sequence[str] = (),
     no_effect: Mapping[str, str] | None = None,
@@ -126,7 +131,7 @@ def source(
 ) -> Callable[[type], Operator]:
     """Declares a source operator from a class: the keywords of its constructor are the operator's static arguments.
 
-    ``extra`` adds arguments that ``build(cls, **arguments)`` takes for itself.
+    ``takes`` adds arguments, made by ``parameters``, that ``build(cls, **arguments)`` takes for itself.
     """
 
     def declare(cls: type) -> Operator:
@@ -135,7 +140,7 @@ def source(
         op = Operator(
             name,
             cls,
-            (*params, *extra),
+            (*params, *(takes or {}).values()),
             outputs,
             examples=examples,
             no_effect=no_effect or {},

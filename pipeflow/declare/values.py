@@ -10,6 +10,7 @@ import numpy as np
 
 from pipeflow import types
 from pipeflow.declare.parameters import Param, Role
+from pipeflow.errors import add_notes
 
 
 def describe_kind(param: Param) -> str:
@@ -29,6 +30,14 @@ def describe_kind(param: Param) -> str:
     else:
         text = str(words.get(param.kind) or getattr(param.kind, "__name__", param.kind))
     return text + (", or one value per sample" if param.role is Role.ARG else "")
+
+
+def refused(kind: type[Exception], param: Param, reason: Any) -> Exception:
+    """The error about a value of an argument, with what the argument means."""
+    error = kind(f"argument {param.name!r}: {reason}")
+    if param.meaning:
+        add_notes(error, [f"{param.name} is: {param.meaning}"])
+    return error
 
 
 def convert(kind: Any, value: Any) -> Any:

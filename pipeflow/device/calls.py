@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from pipeflow import seeds
-from pipeflow.declare import Args, Bound, OpDef, Spec, from_sample
+from pipeflow.declare import Args, Bound, OpDef, Spec, from_sample, refused
 from pipeflow.errors import count_of
 
 ALIGNMENT = 256  # of every sample in a batch's memory
@@ -301,7 +301,7 @@ class DevicePlanner:
             try:
                 arguments[name] = from_sample(self._kinds[name], value)
             except (TypeError, ValueError) as error:
-                raise type(error)(f"argument {name!r}: {error}") from None
+                raise refused(type(error), op.arguments[name], error) from None
         given = tuple(Spec(x.shape, x.dtype, layout) for x, layout in zip(inputs, layouts, strict=True))
         if op.draw_hook is not None:
             arguments.update(op.draw_hook(seeds.Key(key), given, Args(**arguments)))

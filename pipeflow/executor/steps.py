@@ -68,10 +68,10 @@ class ColumnStep(BoundStep):
         inputs = [batch.values[slot] for slot in step.inputs]
         axes = max((x.ndim for x in inputs), default=1)
         inputs = [x.reshape(x.shape[:1] + (1,) * (axes - x.ndim) + x.shape[1:]) for x in inputs]
-        defaults = {name: param.default for name, param in op.arguments.items() if not param.required}
-        arguments = {**defaults, **self.constants}
+        arguments = {**op.defaults, **self.constants}
         for name, slot in step.arguments:
             arguments[name] = batch.values[slot]
+        arguments = op.keywords(arguments)
         if "key" in op.wants:
             arguments["key"] = seeds.Key(self.batch_keys(batch))
         if "layouts" in op.wants:

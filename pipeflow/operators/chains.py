@@ -93,7 +93,7 @@ def one_by_one(links: Sequence[Operator], image: np.ndarray, layout: str, parts:
             last = number == len(links) - 1
             given = out if last and not callable(out) else (out if last else np.empty)(spec.shape, spec.dtype)
             hidden["out"] = given
-        image = link.body(image, **vars(part), **hidden)
+        image = link.body(image, **link.keywords(vars(part)), **hidden)
         layout = spec.layout or ""
     return image
 

@@ -11,10 +11,35 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Arg, DType, Floats, Ints, Layout, Out, Sample, Spec, Traits, operator
+from pipeflow.declare import (
+    DTYPE,
+    UNKNOWN,
+    Arg,
+    Args,
+    DType,
+    Floats,
+    Ints,
+    Layout,
+    Out,
+    Sample,
+    Spec,
+    Traits,
+    default,
+    operator,
+)
 from pipeflow.errors import WrongShape
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.windows import POLICIES, Options, crop_extents, cut, half_up, window_of
+from pipeflow.operators.windows import (
+    BOUNDS,
+    CROP_WINDOW,
+    OUT_OF_BOUNDS,
+    POLICIES,
+    Options,
+    crop_extents,
+    cut,
+    half_up,
+    window_of,
+)
 from pipeflow.types import INTERP_LINEAR, INTERP_NN, DALIInterpType
 
 NO_IMAGE_TYPE = {"image_type": "no longer used: the channels are treated alike, whatever they mean"}
@@ -62,40 +87,25 @@ def check_rounding(args: Any) -> None:
 
 @operator(
     "crop",
+    takes=CROP_WINDOW | OUT_OF_BOUNDS | DTYPE,
     layouts=CROP_LAYOUTS,
     sequences=True,
     gpu="geometry",
     no_effect=NO_IMAGE_TYPE,
     examples=["fn.crop(image, crop=(20, 30))"],
 )
-def crop(
-    image: Sample,
-    /,
-    *,
-    crop: Arg[Floats] = None,
-    crop_h: Arg[float] = 0.0,
-    crop_w: Arg[float] = 0.0,
-    crop_d: Arg[float] = 0.0,
-    crop_pos_x: Arg[float] = 0.5,
-    crop_pos_y: Arg[float] = 0.5,
-    crop_pos_z: Arg[float] = 0.5,
-    rounding: str = "round",
-    out_of_bounds_policy: str = "error",
-    fill_values: Floats = (0.0,),
-    dtype: DType | None = None,
-    layouts: Any,
-) -> Sample:
+def crop(image: Sample, /, *, args: Args, layouts: Any) -> Sample:
     """Cuts a window out of the image, by default at its centre.
 
     The window starts at ``crop_pos * (extent - window)`` of each axis, halves rounded up.
     """
-    window = window_of(layouts[0], image.shape, Options(locals()))
+    window = window_of(layouts[0], image.shape, args)
     if window.inside:
         part = image[window.view]
     else:
         axes, sizes, anchors, *_ = window
-        part = cut(image, axes, anchors, sizes, out_of_bounds_policy, fill_values, layouts[0].find("C"))
-    return part if dtype is None else kernels.casting.as_type(part, dtype)
+        part = cut(image, axes, anchors, sizes, args.out_of_bounds_policy, args.fill_values, layouts[0].find("C"))
+    return part if args.dtype is None else kernels.casting.as_type(part, args.dtype)
 
 
 def crop_window(shape: Sequence[int], layout: str, args: Any) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
@@ -174,40 +184,23 @@ def _relative(values: Any, normalized: bool) -> bool:
 
 @operator(
     "slice",
+    takes=BOUNDS | OUT_OF_BOUNDS | DTYPE,
     gpu="geometry",
     no_effect=NO_IMAGE_TYPE,
     examples=["fn.slice(image, start=(5, 8), shape=(10, 12), axes=(0, 1))"],
 )
 def slice(
-    data: Sample,
-    anchor: Sample | None = None,
-    shape_input: Sample | None = None,
-    /,
-    *,
-    start: Arg[Ints] = None,
-    rel_start: Arg[Floats] = None,
-    end: Arg[Ints] = None,
-    rel_end: Arg[Floats] = None,
-    shape: Arg[Ints] = None,
-    rel_shape: Arg[Floats] = None,
-    axes: Arg[Ints] = (1, 0),
-    axis_names: Layout = "WH",
-    out_of_bounds_policy: str = "error",
-    fill_values: Floats = (0.0,),
-    normalized_anchor: bool = True,
-    normalized_shape: bool = True,
-    dtype: DType | None = None,
-    layouts: Any,
+    data: Sample, anchor: Sample | None = None, shape_input: Sample | None = None, /, *, args: Args, layouts: Any
 ) -> Sample:
     """Cuts a part out of the data by start and end, or start and shape, in elements or relative to the extent.
 
     Anchor and shape may be inputs; there, integers are elements and floats relative. Without ``axes`` the values are in
     the order width, height.
     """
-    chosen, anchors, sizes = slice_window(data.shape, layouts[0], anchor, shape_input, Options(locals()))
+    chosen, anchors, sizes = slice_window(data.shape, layouts[0], anchor, shape_input, args)
     channel = layouts[0].find("C") if layouts[0] else -1
-    part = cut(data, chosen, anchors, sizes, out_of_bounds_policy, fill_values, channel)
-    return part if dtype is None else kernels.casting.as_type(part, dtype)
+    part = cut(data, chosen, anchors, sizes, args.out_of_bounds_policy, args.fill_values, channel)
+    return part if args.dtype is None else kernels.casting.as_type(part, args.dtype)
 
 
 def slice_window(
@@ -280,9 +273,9 @@ def flip(
     image: Sample,
     /,
     *,
-    horizontal: Arg[bool] = True,
-    vertical: Arg[bool] = False,
-    depthwise: Arg[bool] = False,
+    horizontal: Arg[bool] = default(True, "mirror left to right"),
+    vertical: Arg[bool] = default(False, "mirror top to bottom"),
+    depthwise: Arg[bool] = default(False, "mirror front to back, where the layout has a D"),
     out: Out,
     layouts: Any,
 ) -> Sample:

@@ -7,11 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Arg, DType, Floats, Ints, Layout, Out, Sample, Spec, Traits, operator
+from pipeflow.declare import (
+    UNKNOWN,
+    Arg,
+    Args,
+    DType,
+    Floats,
+    Ints,
+    Layout,
+    Out,
+    Sample,
+    Spec,
+    Traits,
+    operator,
+    parameters,
+)
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.geometry import CROP_LAYOUTS, NO_IMAGE_TYPE, axes_of, check_policy, check_rounding, spatial
 from pipeflow.operators.reductions import squared_distances, sums
-from pipeflow.operators.windows import Options, crop_extents, cut, window_of
+from pipeflow.operators.windows import CROP_WINDOW, OUT_OF_BOUNDS, crop_extents, cut, window_of
 
 FLOAT = np.dtype(np.float32)
 
@@ -20,8 +34,21 @@ FLOAT = np.dtype(np.float32)
 # crop_mirror_normalize
 
 
+NORMALIZATION = parameters(
+    mirror=(Arg[bool], False, "mirror the window left to right"),
+    mean=(Arg[Floats], (0.0,), "what is subtracted: one number, or one for each channel"),
+    std=(Arg[Floats], (1.0,), "what the difference is divided by: one number, or one for each channel"),
+    scale=(float, 1.0, "what the quotient is multiplied by"),
+    shift=(float, 0.0, "what is added in the end"),
+    output_layout=(Layout, "CHW", "where the channels of the result are: `CHW` before the pixels, `HWC` after them"),
+    pad_output=(bool, False, "add channels of zeros until their number is a power of two"),
+    dtype=(DType, FLOAT, "type of the result; integers are rounded and limited to their range"),
+)
+
+
 @operator(
     "crop_mirror_normalize",
+    takes=CROP_WINDOW | OUT_OF_BOUNDS | NORMALIZATION,
     layouts=CROP_LAYOUTS,
     sequences=True,
     gpu="crop_mirror_normalize",
@@ -29,51 +56,31 @@ FLOAT = np.dtype(np.float32)
     no_effect=NO_IMAGE_TYPE,
     examples=["fn.crop_mirror_normalize(image, crop=(20, 30), mean=[9.0, 8.0, 7.0], std=[2.0, 3.0, 4.0], mirror=1)"],
 )
-def crop_mirror_normalize(
-    image: Sample,
-    /,
-    *,
-    crop: Arg[Floats] = None,
-    crop_h: Arg[float] = 0.0,
-    crop_w: Arg[float] = 0.0,
-    crop_d: Arg[float] = 0.0,
-    crop_pos_x: Arg[float] = 0.5,
-    crop_pos_y: Arg[float] = 0.5,
-    crop_pos_z: Arg[float] = 0.5,
-    rounding: str = "round",
-    out_of_bounds_policy: str = "error",
-    fill_values: Floats = (0.0,),
-    mirror: Arg[bool] = False,
-    mean: Arg[Floats] = (0.0,),
-    std: Arg[Floats] = (1.0,),
-    scale: float = 1.0,
-    shift: float = 0.0,
-    output_layout: Layout = "CHW",
-    pad_output: bool = False,
-    dtype: DType = FLOAT,
-    out: Out,
-    layouts: Any,
-) -> Sample:
+def crop_mirror_normalize(image: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
     """Cuts a window out, mirrors it left to right where asked, and normalises: ``scale * (x - mean) / std + shift``.
 
     ``mean`` and ``std`` are one number or one a channel; ``pad_output`` adds channels of zeros up to a power of two.
     The output may be FLOAT16; integers are rounded and limited to their range.
     """
-    args: Any = Options(locals())
     layout = layouts[0]
     if "F" in layout:
         return normalized_frames(image, layout, args, out)
+    return normalized_window(image, layout, args, out)
+
+
+def normalized_window(image: np.ndarray, layout: str, args: Any, out: Any) -> np.ndarray:
+    """One image or volume."""
+    fill_values = args.fill_values
     axes, sizes, anchors, inside, _ = window_of(layout, image.shape, args)
     channels = image.shape[layout.index("C")]
-    depth = padded_channels(channels, pad_output)
-    first = channel_first(output_layout)
-    args.means, args.factors = per_channel(mean, channels, "mean"), scaled(std, channels, scale)
-    if not inside and out_of_bounds_policy != "pad":
-        image = cut(image, axes, anchors, sizes, out_of_bounds_policy, fill_values, layout.index("C"))
+    depth = padded_channels(channels, args.pad_output)
+    first = channel_first(args.output_layout)
+    if not inside and args.out_of_bounds_policy != "pad":
+        image = cut(image, axes, anchors, sizes, args.out_of_bounds_policy, fill_values, layout.index("C"))
         anchors, sizes = (0,) * len(axes), tuple(image.shape[axis] for axis in axes)
         inside = True
     if callable(out):
-        out = out((depth, *sizes) if first else (*sizes, depth), dtype)
+        out = out((depth, *sizes) if first else (*sizes, depth), args.dtype)
     if depth > channels or not inside:
         fill_all(out, first, channels, fill_values)
     if inside:
@@ -84,7 +91,7 @@ def crop_mirror_normalize(
     part = cut(image, axes, anchors, sizes, "trim_to_shape", fill_values, layout.index("C"))
     extents = [part.shape[axis] for axis in axes]
     if all(extents):
-        if mirror:
+        if args.mirror:
             lows[-1] = sizes[-1] - lows[-1] - extents[-1]
         region = tuple(np.s_[low : low + extent] for low, extent in zip(lows, extents, strict=True))
         result = np.empty((channels, *extents) if first else (*extents, channels), out.dtype)
@@ -96,9 +103,8 @@ def crop_mirror_normalize(
 def normalized_frames(image: np.ndarray, layout: str, args: Any, out: Any) -> np.ndarray:
     """A sequence whose channels come before its frames (those whose frames come first are taken apart before)."""
     inner, first = layout.replace("F", ""), channel_first(args.output_layout)
-    given = {name: value for name, value in vars(args).items() if name not in ("image", "out", "layouts")}
     frames = np.moveaxis(image, layout.index("F"), 0)
-    results = [crop_mirror_normalize.body(x, **given, out=np.empty, layouts=(inner,)) for x in frames]
+    results = [normalized_window(x, inner, args, np.empty) for x in frames]
     if not results:
         raise ValueError("the sequence has no frames")
     if callable(out):
@@ -129,20 +135,13 @@ def filling(fill_values: Sequence[float], channels: int, depth: int, dtype: np.d
 
 def normalized(image: np.ndarray, layout: str, anchors: Sequence[int], args: Any, out: np.ndarray, first: bool) -> None:
     """Normalises the window of `out`'s extents at the anchors."""
+    channels = image.shape[layout.index("C")]
+    means, factors = per_channel(args.mean, channels, "mean"), scaled(args.std, channels, args.scale)
     if not out.size:
         return
     for source, target in slices_of(image, layout, out, first, anchors):
         kernels.normalize.normalize_window(
-            source,
-            layout[0] == "C",
-            anchors[-2],
-            anchors[-1],
-            args.mirror,
-            args.means,
-            args.factors,
-            args.shift,
-            target,
-            first,
+            source, layout[0] == "C", anchors[-2], anchors[-1], args.mirror, means, factors, args.shift, target, first
         )
 
 
@@ -214,36 +213,34 @@ def inferred_window(specs: tuple[Spec, ...], args: Any) -> Spec:
 # normalize
 
 
-@operator("normalize", gpu="reductions")
-def normalize(
-    data: Sample,
-    /,
-    *,
-    mean: Arg[Any] = None,
-    stddev: Arg[Any] = None,
-    axes: Ints = None,
-    axis_names: Layout | None = None,
-    batch: bool = False,
-    ddof: int = 0,
-    epsilon: float = 0.0,
-    scale: float = 1.0,
-    shift: float = 0.0,
-    dtype: DType = FLOAT,
-    layouts: Any,
-) -> Sample:
+STATISTICS = parameters(
+    mean=(Arg[Any], None, "what is subtracted, an array that fits the data; default: the data's own mean"),
+    stddev=(Arg[Any], None, "what the difference is divided by; default: the data's own standard deviation"),
+    axes=(Ints, None, "axes over which the mean and the deviation are taken; default: all"),
+    axis_names=(Layout, None, "the same axes by their letters in the layout"),
+    batch=(bool, False, "take the mean and the deviation over the whole batch"),
+    ddof=(int, 0, "taken off the number of elements that the variance is divided by"),
+    epsilon=(float, 0.0, "added to the variance, so that nothing is divided by 0"),
+    scale=(float, 1.0, "what the quotient is multiplied by"),
+    shift=(float, 0.0, "what is added in the end"),
+    dtype=(DType, FLOAT, "type of the result"),
+)
+
+
+@operator("normalize", takes=STATISTICS, gpu="reductions")
+def normalize(data: Sample, /, *, args: Args, layouts: Any) -> Sample:
     """Normalises the data: ``scale * (x - mean) / stddev + shift``, with the mean and deviation of the data itself by
     default.
 
     They are taken over ``axes``, all by default, and with ``batch`` over the whole batch; ``epsilon`` is added to the
     variance, ``ddof`` taken off the count. Where the deviation is 0, the result is ``shift``.
     """
-    args: Any = Options(locals())
     if isinstance(data, list):
         return _normalize_batch(data, args)
     rows = _rows(data, args, layouts[0])
     if rows is not None:
         out = np.empty(data.shape, FLOAT)
-        options = {"ddof": ddof, "epsilon": epsilon, "scale": scale, "shift": shift}
+        options = {"ddof": args.ddof, "epsilon": args.epsilon, "scale": args.scale, "shift": args.shift}
         kernels.rows.normalize(np.ascontiguousarray(data).reshape(rows), out.reshape(rows), **options)
         return out
     return _normalized(data, *_statistics([data], args, layouts[0]), args)

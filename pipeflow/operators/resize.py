@@ -14,10 +14,24 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Arg, Drawn, DType, Floats, Out, Sample, Spec, UnknownValue, operator
+from pipeflow.declare import (
+    DTYPE,
+    UNKNOWN,
+    Arg,
+    Args,
+    Drawn,
+    Floats,
+    Out,
+    Sample,
+    Spec,
+    UnknownValue,
+    operator,
+    parameters,
+    required,
+)
 from pipeflow.errors import WrongShape
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.windows import Options, crop_extents, place_window, random_window
+from pipeflow.operators.windows import CROP_WINDOW, RANDOM_WINDOW, crop_extents, place_window, random_window
 from pipeflow.types import INTERP_LINEAR, DALIInterpType
 
 LAYOUTS = "HWC FHWC CHW FCHW CFHW DHWC FDHWC CDHW FCDHW CFDHW"
@@ -29,6 +43,43 @@ IGNORED = {
 
 
 LEAST = 1e-3  # pixels of a region
+RESIZE = parameters(
+    size=(
+        Arg[Floats],
+        None,
+        "extents of the result in the order of the layout; 0 keeps the ratio, negative ones mirror",
+    ),
+    resize_x=(Arg[float], None, "width of the result; 0 keeps the ratio, a negative one mirrors"),
+    resize_y=(Arg[float], None, "height of the result; 0 keeps the ratio, a negative one mirrors"),
+    resize_z=(Arg[float], None, "depth of the result; 0 keeps the ratio, a negative one mirrors"),
+    resize_shorter=(Arg[float], None, "extent of the shorter side of the result, with the ratio kept"),
+    resize_longer=(Arg[float], None, "extent of the longer side of the result, with the ratio kept"),
+    mode=(
+        str,
+        "default",
+        "what the extents mean: `default` (those not given follow the ratio), `stretch` (those not given stay as they are), "
+        "`not_larger` or `not_smaller` (limits, with the ratio kept)",
+    ),
+    max_size=(Floats, None, "limit of the extents of the result: one number, or one for each axis"),
+    subpixel_scale=(
+        bool,
+        True,
+        "move the region by the fraction that rounding takes off the result, so that the scale is exact",
+    ),
+)
+FILTERS = parameters(
+    interp_type=(Arg[DALIInterpType], INTERP_LINEAR, "filter, where min_filter or mag_filter say nothing else"),
+    min_filter=(Arg[DALIInterpType], None, "filter for axes that shrink"),
+    mag_filter=(Arg[DALIInterpType], None, "filter for axes that grow"),
+    antialias=(bool, True, "widen the filter when shrinking, so that every pixel of the input counts"),
+)
+REGION = parameters(
+    roi_start=(Arg[Floats], None, "where the region begins that is resized in place of the whole image"),
+    roi_end=(Arg[Floats], None, "where that region ends; an end before the start mirrors"),
+    roi_relative=(bool, False, "the region is given in shares of the extents, not in pixels"),
+)
+SAVE_ATTRS = parameters(save_attrs=(bool, False, "give the extents of the input as a second output"))
+MIRROR = parameters(mirror=(Arg[int], 0, "1 mirrors left to right, 2 top to bottom, 4 front to back; or a sum of them"))
 
 
 @dataclass(frozen=True)
@@ -139,20 +190,7 @@ def whole_pixels(size: float) -> int:
 
 
 # The arguments that a resize's geometry follows from.
-GEOMETRY = (
-    "size",
-    "resize_x",
-    "resize_y",
-    "resize_z",
-    "resize_shorter",
-    "resize_longer",
-    "mode",
-    "max_size",
-    "subpixel_scale",
-    "roi_start",
-    "roi_end",
-    "roi_relative",
-)
+GEOMETRY = (*RESIZE, *REGION)
 _geometry = attrgetter(*GEOMETRY)
 
 
@@ -164,7 +202,7 @@ def resize_axes(extents: Sequence[int], letters: str, args: Any) -> list[Axis]:
 @lru_cache(maxsize=64)
 def _plain_sizes(letters: str, values: tuple[Any, ...]) -> list[int] | None:
     """The extents of the most common case: whole images to a given number of pixels; None for every other."""
-    args: Any = Options(dict(zip(GEOMETRY, values, strict=True)))
+    args = Args(**dict(zip(GEOMETRY, values, strict=True)))
     if args.roi_start is not None or args.roi_end is not None:
         return None
     wanted, _ = wanted_sizes(letters, args)
@@ -174,7 +212,7 @@ def _plain_sizes(letters: str, values: tuple[Any, ...]) -> list[int] | None:
 
 @lru_cache(maxsize=1024)
 def _resize_axes(extents: tuple[int, ...], letters: str, values: tuple[Any, ...]) -> list[Axis]:
-    args: Any = Options(dict(zip(GEOMETRY, values, strict=True)))
+    args = Args(**dict(zip(GEOMETRY, values, strict=True)))
     plain = _plain_sizes(letters, values)
     if plain is not None and all(extents):
         return [Axis(extent, 0.0, float(extent), full) for extent, full in zip(extents, plain, strict=True)]
@@ -253,37 +291,14 @@ def known_sizes(letters: str, args: Any) -> list[int] | None:
 
 @operator(
     "resize",
+    takes=RESIZE | FILTERS | REGION | SAVE_ATTRS | DTYPE,
     layouts=LAYOUTS,
     sequences=True,
     gpu="resize",
     no_effect=IGNORED,
     examples=["fn.resize(image, size=(20, 30))"],
 )
-def resize(
-    image: Sample,
-    /,
-    *,
-    size: Arg[Floats] = None,
-    resize_x: Arg[float] = None,
-    resize_y: Arg[float] = None,
-    resize_z: Arg[float] = None,
-    resize_shorter: Arg[float] = None,
-    resize_longer: Arg[float] = None,
-    mode: str = "default",
-    max_size: Floats = None,
-    interp_type: Arg[DALIInterpType] = INTERP_LINEAR,
-    min_filter: Arg[DALIInterpType] = None,
-    mag_filter: Arg[DALIInterpType] = None,
-    antialias: bool = True,
-    subpixel_scale: bool = True,
-    roi_start: Arg[Floats] = None,
-    roi_end: Arg[Floats] = None,
-    roi_relative: bool = False,
-    save_attrs: bool = False,
-    dtype: DType | None = None,
-    out: Out,
-    layouts: Any,
-) -> Sample:
+def resize(image: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
     """Resizes images, volumes and sequences of them.
 
     ``size`` gives the spatial extents in the order of the layout; 0 keeps the aspect ratio, a negative extent mirrors.
@@ -291,16 +306,15 @@ def resize(
     the filter when shrinking. The region between ``roi_start`` and ``roi_end`` is resized instead of the whole image;
     reversed bounds mirror. Sums are float32, whatever the type.
     """
-    args = Options(locals())
     first, count = spatial_axes(layouts[0])
     extents = image.shape[first : first + count]
     axes = resize_axes(extents, layouts[0][first : first + count], args)
-    target = out[0] if save_attrs else out
+    target = out[0] if args.save_attrs else out
     if callable(target):
         shape = (*image.shape[:first], *(axis.extent for axis in axes), *image.shape[first + count :])
-        target = target(shape, dtype or image.dtype)
+        target = target(shape, args.dtype or image.dtype)
     run(image, layouts[0], axes, args, target)
-    return (target, np.array(extents, np.int32)) if save_attrs else target
+    return (target, np.array(extents, np.int32)) if args.save_attrs else target
 
 
 @resize.outputs
@@ -336,55 +350,23 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
 
 @operator(
     "resize_crop_mirror",
+    takes=RESIZE | FILTERS | REGION | CROP_WINDOW | MIRROR | DTYPE,
     layouts=LAYOUTS,
     sequences=True,
     gpu="resize",
     no_effect=IGNORED,
     examples=["fn.resize_crop_mirror(image, size=(20, 30), crop=(10, 12), mirror=1)"],
 )
-def resize_crop_mirror(
-    image: Sample,
-    /,
-    *,
-    size: Arg[Floats] = None,
-    resize_x: Arg[float] = None,
-    resize_y: Arg[float] = None,
-    resize_z: Arg[float] = None,
-    resize_shorter: Arg[float] = None,
-    resize_longer: Arg[float] = None,
-    mode: str = "default",
-    max_size: Floats = None,
-    interp_type: Arg[DALIInterpType] = INTERP_LINEAR,
-    min_filter: Arg[DALIInterpType] = None,
-    mag_filter: Arg[DALIInterpType] = None,
-    antialias: bool = True,
-    subpixel_scale: bool = True,
-    roi_start: Arg[Floats] = None,
-    roi_end: Arg[Floats] = None,
-    roi_relative: bool = False,
-    crop: Arg[Floats] = None,
-    crop_h: Arg[float] = 0.0,
-    crop_w: Arg[float] = 0.0,
-    crop_d: Arg[float] = 0.0,
-    crop_pos_x: Arg[float] = 0.5,
-    crop_pos_y: Arg[float] = 0.5,
-    crop_pos_z: Arg[float] = 0.5,
-    rounding: str = "round",
-    mirror: Arg[int] = 0,
-    dtype: DType | None = None,
-    out: Out,
-    layouts: Any,
-) -> Sample:
+def resize_crop_mirror(image: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
     """Resizes, crops the result and mirrors it in one pass over the input; only the kept window is computed.
 
     ``mirror`` is 1 for horizontal, 2 for vertical, 4 for depth, or a sum of them.
     """
-    args = Options(locals())
     first, count = spatial_axes(layouts[0])
     axes = cropped_axes(image.shape[first : first + count], layouts[0][first : first + count], args)
     if callable(out):
         shape = (*image.shape[:first], *(axis.extent for axis in axes), *image.shape[first + count :])
-        out = out(shape, dtype or image.dtype)
+        out = out(shape, args.dtype or image.dtype)
     return run(image, layouts[0], axes, args, out)
 
 
@@ -419,6 +401,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 @operator(
     "random_resized_crop",
+    takes=RANDOM_WINDOW | FILTERS | DTYPE,
     layouts="HWC CHW FHWC FCHW CFHW",
     sequences=True,
     gpu="resize",
@@ -429,26 +412,18 @@ def random_resized_crop(
     image: Sample,
     /,
     *,
-    size: Arg[Floats],
-    random_area: Floats = (0.08, 1.0),
-    random_aspect_ratio: Floats = (3 / 4, 4 / 3),
-    num_attempts: int = 10,
-    interp_type: Arg[DALIInterpType] = INTERP_LINEAR,
-    min_filter: Arg[DALIInterpType] = None,
-    mag_filter: Arg[DALIInterpType] = None,
-    antialias: bool = True,
-    dtype: DType | None = None,
+    size: Arg[Floats] = required("height and width of the result; one number: a square"),
+    args: Args,
     window: Drawn[tuple],
     out: Out,
     layouts: Any,
 ) -> Sample:
     """Crops a random window, by area and aspect ratio, and resizes it to ``size``."""
-    args = Options(locals())
     first, count = spatial_axes(layouts[0])
     axes = window_axes(image.shape[first : first + count], size, window)
     if callable(out):
         shape = (*image.shape[:first], *(axis.extent for axis in axes), *image.shape[first + count :])
-        out = out(shape, dtype or image.dtype)
+        out = out(shape, args.dtype or image.dtype)
     return run(image, layouts[0], axes, args, out)
 
 

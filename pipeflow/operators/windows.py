@@ -7,8 +7,53 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pipeflow.declare import Arg, Floats, Ints, Layout, parameters
 from pipeflow.kernels import cpu as kernels
 
+CROP_POSITION = parameters(
+    crop_pos_x=(Arg[float], 0.5, "where the window is along the width: 0 is at the left, 1 at the right"),
+    crop_pos_y=(Arg[float], 0.5, "where the window is along the height: 0 is at the top, 1 at the bottom"),
+    crop_pos_z=(Arg[float], 0.5, "where the window is along the depth of a volume: 0 is in front, 1 at the back"),
+)
+ROUNDING = parameters(
+    rounding=(str, "round", "what is done with a start between two pixels: `round` to the nearer one, or `truncate`")
+)
+CROP_SIZE = parameters(
+    crop=(
+        Arg[Floats],
+        None,
+        "extents of the window in the order of the layout (depth, height, width); one number: alike",
+    ),
+    crop_h=(Arg[float], 0.0, "height of the window; 0: the whole height"),
+    crop_w=(Arg[float], 0.0, "width of the window; 0: the whole width"),
+    crop_d=(Arg[float], 0.0, "depth of the window in a volume; 0: the whole depth"),
+)
+CROP_WINDOW = CROP_SIZE | CROP_POSITION | ROUNDING
+OUT_OF_BOUNDS = parameters(
+    out_of_bounds_policy=(
+        str,
+        "error",
+        "what is done with a window that leaves the data: `error`, `pad` it with fill_values, or `trim_to_shape` of the data",
+    ),
+    fill_values=(Floats, (0.0,), "what `pad` fills with: one number, or one for each channel"),
+)
+BOUNDS = parameters(
+    start=(Arg[Ints], None, "first element of the part, along each of the axes"),
+    rel_start=(Arg[Floats], None, "the same as a share of the extent, from 0 to 1"),
+    end=(Arg[Ints], None, "first element behind the part, along each of the axes; default: the end of the data"),
+    rel_end=(Arg[Floats], None, "the same as a share of the extent, from 0 to 1"),
+    shape=(Arg[Ints], None, "extent of the part along each of the axes, in place of its end"),
+    rel_shape=(Arg[Floats], None, "the same as a share of the extent, from 0 to 1"),
+    axes=(Arg[Ints], (1, 0), "axes that the values are for, by number; the other axes stay whole"),
+    axis_names=(Layout, "WH", "the same axes by their letters in the layout; an empty string: by number"),
+    normalized_anchor=(bool, True, "an anchor of floats, given as an input, is a share of the extent, not in elements"),
+    normalized_shape=(bool, True, "a shape of floats, given as an input, is a share of the extent, not in elements"),
+)
+RANDOM_WINDOW = parameters(
+    random_area=(Floats, (0.08, 1.0), "smallest and largest share of the image's area that the window has"),
+    random_aspect_ratio=(Floats, (3 / 4, 4 / 3), "smallest and largest ratio of the window's width to its height"),
+    num_attempts=(int, 10, "how many windows are drawn at most; when none fits, the largest centred one is taken"),
+)
 POLICIES = ("error", "pad", "trim_to_shape")
 
 

@@ -144,21 +144,7 @@ def test_a_crop_is_a_view_and_a_cast_one_a_copy():
     """Nothing is copied for a window that lies inside."""
     from pipeflow.operators.geometry import crop as operator
 
-    window = operator.body(
-        IMAGE,
-        crop=(4.0, 5.0),
-        crop_h=0.0,
-        crop_w=0.0,
-        crop_d=0.0,
-        crop_pos_x=0.5,
-        crop_pos_y=0.5,
-        crop_pos_z=0.5,
-        rounding="round",
-        out_of_bounds_policy="error",
-        fill_values=(0.0,),
-        dtype=None,
-        layouts=("HWC",),
-    )
+    window = operator.body(IMAGE, args=operator.known({"crop": (4.0, 5.0)}), layouts=("HWC",))
     assert np.shares_memory(window, IMAGE)
 
 

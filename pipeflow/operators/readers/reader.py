@@ -17,18 +17,18 @@ from typing import Any, overload
 
 import numpy as np
 
-from pipeflow.declare import Ending, Feed, Param, Request, Role, source
+from pipeflow.declare import Ending, Feed, Request, parameters, source
 from pipeflow.operators.readers.order import Order, Sampler
 
-_ORDER_ARGUMENTS: tuple[tuple[str, Any, Any], ...] = (
-    ("shard_id", int, 0),
-    ("num_shards", int, 1),
-    ("random_shuffle", bool, False),
-    ("shuffle_after_epoch", bool, False),
-    ("shuffle_after_epoch_seed", int, None),
-    ("stick_to_shard", bool, False),
-    ("pad_last_batch", bool, False),
-    ("lazy_init", bool, False),
+ORDER = parameters(
+    shard_id=(int, 0, "number of the shard that this reader gives, from 0"),
+    num_shards=(int, 1, "into how many shards the data is divided, one for each of as many readers"),
+    random_shuffle=(bool, False, "give the samples of each epoch in a random order"),
+    shuffle_after_epoch=(bool, False, "shuffle the whole data anew for every epoch; each shard is then other data"),
+    shuffle_after_epoch_seed=(int, None, "seed of that shuffling; default: a fixed one, the same on every shard"),
+    stick_to_shard=(bool, False, "stay with the same shard in every epoch, in place of moving on to the next one"),
+    pad_last_batch=(bool, False, "fill the last batch of an epoch with copies of its last sample"),
+    lazy_init=(bool, False, "look at the data when the first batch is wanted, in place of when the pipeline is built"),
 )
 _NO_EFFECT = {
     "initial_fill": "shuffling is a permutation of the whole epoch, there is no buffer to fill",
@@ -190,7 +190,7 @@ class Reader:
 
 def build_reader(cls: type, *, seed: int | None = None, lazy_init: bool = False, **arguments: Any) -> Reader:
     """A Reader over `cls(**the arguments that are not the order's)`."""
-    order = {name: arguments.pop(name, default) for name, _, default in _ORDER_ARGUMENTS if name != "lazy_init"}
+    order = {name: arguments.pop(name, param.default) for name, param in ORDER.items() if name != "lazy_init"}
     if seed is not None:
         order["seed"] = seed
     return Reader(lambda: cls(**arguments), order, lazy_init)
@@ -208,7 +208,6 @@ def reader(
 
     `outputs` may be a function of the arguments. The class itself is left as it is.
     """
-    extra = tuple(Param(name, Role.STATIC, kind, default) for name, kind, default in _ORDER_ARGUMENTS)
 
     def declare(cls: type) -> type:
         own = inspect.signature(cls).parameters
@@ -217,7 +216,7 @@ def reader(
             name,
             outputs=outputs if isinstance(outputs, int) else 0,
             fetches=True,
-            extra=extra,
+            takes=ORDER,
             build=build_reader,
             no_effect=ignored | dict(no_effect or {}),
             examples=examples,

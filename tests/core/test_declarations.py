@@ -1,0 +1,108 @@
+"""How operators are declared: parameters, defaults, meanings, shared sets, and what a body gets."""
+
+import numpy as np
+import pytest
+
+from pipeflow.declare import (
+    DTYPE,
+    REQUIRED,
+    Arg,
+    Args,
+    Floats,
+    Out,
+    Sample,
+    Spec,
+    default,
+    operator,
+    parameters,
+    registry,
+    required,
+)
+from pipeflow.tensors import TensorListCPU
+
+WINDOW = parameters(
+    extent=(Arg[Floats], REQUIRED, "extent of the window"), place=(Arg[float], 0.5, "where it is, from 0 to 1")
+)
+
+
+@pytest.fixture
+def declared():
+    """An operator with shared and own arguments; it leaves the registry as it was."""
+
+    @operator("declared_here", takes=WINDOW | DTYPE, examples=["fn.declared_here(image, extent=1)"])
+    def op(
+        image: Sample,
+        /,
+        *,
+        args: Args,
+        gain: Arg[float] = required("factor of everything"),
+        shift: float = default(1.0, "added at the end"),
+        out: Out,
+    ) -> Sample:
+        """Shows what it gets."""
+        out[...] = np.float32([args.extent[0], args.place, gain, args.gain, shift])
+        return out
+
+    @op.infer
+    def _(_specs, args):
+        return Spec((5,), args.dtype or np.float32, "")
+
+    yield op
+    del registry["declared_here"]
+
+
+IMAGE = np.zeros((2, 2), np.float32)
+
+
+def test_a_body_reads_shared_and_own_arguments_from_one_object(declared):
+    """`args` holds all of them, those of the signature come by name too, and defaults are filled in."""
+    assert declared(IMAGE, extent=3, gain=2).tolist() == [3, 0.5, 2, 2, 1]
+    assert declared(IMAGE, extent=3, gain=2, place=0.25, shift=7, dtype=np.int32).tolist() == [3, 0, 2, 2, 7]
+
+
+def test_per_sample_arguments_reach_the_shared_object(declared):
+    """A batch gives each sample its own values, in `args` as in the signature."""
+    extents, gains = TensorListCPU([np.float32(3), np.float32(4)]), TensorListCPU([np.float32(5), np.float32(6)])
+    batch = declared([IMAGE, IMAGE], extent=extents, gain=gains)
+    assert [x.tolist() for x in batch.samples()] == [[3, 0.5, 5, 5, 1], [4, 0.5, 6, 6, 1]]
+
+
+def test_parameters_are_shown_in_order(declared):
+    """Required ones come first, shared ones before those of the body."""
+    names = list(declared.__signature__.parameters)
+    assert names[:6] == ["image", "extent", "gain", "place", "dtype", "shift"]
+    assert declared.arguments["place"].meaning == "where it is, from 0 to 1"
+
+
+def test_a_body_can_be_called_plainly(declared):
+    """What stands in the signature for defaults and meanings becomes the plain defaults."""
+    out = np.zeros(5, np.float32)
+    declared.body(IMAGE, args=declared.known({"extent": (1.0,), "gain": 2.0}), gain=2.0, out=out)
+    assert out.tolist() == [1, 0.5, 2, 2, 1]
+    with pytest.raises(TypeError, match="gain"):
+        declared.body(IMAGE, args=declared.known({}), out=out)
+
+
+def test_a_refused_value_is_explained(declared):
+    """The error says what the argument means; a missing one too."""
+    with pytest.raises(TypeError, match="'extent': must be a number or a list of numbers") as caught:
+        declared(IMAGE, extent="wide", gain=1, preserve=7)
+    assert "extent is: extent of the window" in caught.value.__notes__
+    assert any("preserve is: keep the node" in note for note in caught.value.__notes__)
+    with pytest.raises(TypeError, match=r"'extent' is required \(.*\): extent of the window"):
+        declared(IMAGE, gain=1)
+
+
+def test_an_own_parameter_takes_the_place_of_a_shared_one():
+    """The body's signature counts where it declares a name that the shared set has too."""
+
+    @operator("declared_here", takes=WINDOW)
+    def op(*, args: Args, place: float = default(0.0, "from the left")) -> Sample:
+        """Gives its place."""
+        return np.float32([place, args.place])
+
+    try:
+        assert op.arguments["place"].meaning == "from the left"
+        assert op(extent=1).tolist() == [0, 0]
+    finally:
+        del registry["declared_here"]
