@@ -236,7 +236,7 @@ def normalize(data: Sample, /, *, args: Args, layouts: Any) -> Sample:
     variance, ``ddof`` taken off the count. Where the deviation is 0, the result is ``shift``.
     """
     if isinstance(data, list):
-        return _normalize_batch(data, args)
+        return _normalize_batch(data, args, layouts[0])
     rows = _rows(data, args, layouts[0])
     if rows is not None:
         out = np.empty(data.shape, FLOAT)
@@ -316,13 +316,9 @@ def _normalized(data: np.ndarray, mean: np.ndarray, deviation: np.ndarray, args:
     return kernels.casting.as_type(result, args.dtype)
 
 
-def _normalize_batch(data: list[np.ndarray], args: Any) -> list[np.ndarray]:
-    many = {
-        name: value if isinstance(value, list) else [value] * len(data)
-        for name, value in (("mean", args.mean), ("stddev", args.stddev))
-    }
-    args.mean, args.stddev = many["mean"][0], many["stddev"][0]
-    mean, deviation = _statistics(data, args, args.layouts[0])
+def _normalize_batch(data: list[np.ndarray], args: Any, layout: str) -> list[np.ndarray]:
+    given = {name: value[0] if isinstance(value, list) else value for name, value in vars(args).items()}
+    mean, deviation = _statistics(data, Args(**given), layout)
     return [_normalized(sample, mean, deviation, args) for sample in data]
 
 
