@@ -28,10 +28,10 @@ def audio_resample(
     dtype: DTypeLike | None = None,
     antialias: bool = True,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length."""
 
@@ -40,10 +40,10 @@ def batch_permutation(
     allow_repetitions: bool = False,
     no_fixed_points: bool = False,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
     seed: int | None = None,
 ) -> DataNode:
     """The numbers of the samples of the batch, or of the branch it stands in, in a random order; one number a sample."""
@@ -56,10 +56,10 @@ def bb_flip(
     horizontal: bool | DataNode = True,
     vertical: bool | DataNode = False,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Mirrors boxes in relative coordinates, as flip mirrors their image."""
 
@@ -72,10 +72,10 @@ def bbox_paste(
     paste_x: float | DataNode = 0.5,
     paste_y: float | DataNode = 0.5,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Moves boxes in relative coordinates onto a larger canvas, as paste moves their image."""
 
@@ -94,10 +94,10 @@ def bbox_rotate(
     shape_layout: str = 'HW',
     remove_threshold: float = 0.1,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> list[Data]:
     """Turns boxes as rotate turns their image; those that mostly leave it are dropped, with their labels."""
 
@@ -115,10 +115,10 @@ def bbox_warp(
     shape_layout: str = 'HW',
     remove_threshold: float = 0.1,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> list[Data]:
     """Moves boxes as warp_affine or warp_perspective moves their image; those that mostly leave it are dropped."""
 
@@ -133,10 +133,10 @@ def box_encoder(
     means: float | Sequence[float] = (0.0, 0.0, 0.0, 0.0),
     stds: float | Sequence[float] = (1.0, 1.0, 1.0, 1.0),
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> list[Data]:
     """Gives every anchor of a detector the box and the class that it is to learn; class 0 is the background."""
 
@@ -148,10 +148,10 @@ def brightness(
     brightness_shift: float | DataNode = 0.0,
     dtype: DTypeLike | None = None,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Changes brightness: ``shift * range + brightness * image``, where range is the output type's maximum (1 for floats)."""
 
@@ -165,10 +165,10 @@ def brightness_contrast(
     contrast_center: float | DataNode | None = None,
     dtype: DTypeLike | None = None,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Changes brightness and contrast: ``shift * range + brightness * (center + contrast * (image - center))``."""
 
@@ -178,10 +178,10 @@ def cast(
     *,
     dtype: DTypeLike,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Converts to another type: rounded half away from zero and limited to its range; to BOOL, what is not 0 is true."""
 
@@ -191,10 +191,10 @@ def cast_like(
     /,
     *,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Converts to the type of the second input."""
 
@@ -203,10 +203,10 @@ def cat(
     axis: int = 0,
     axis_name: str | None = None,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Any:
     """Joins the inputs along an existing axis."""
 
@@ -217,10 +217,10 @@ def color_space_conversion(
     image_type: int,
     output_type: int,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Converts between RGB, BGR, YCbCr (studio range) and GRAY."""
 
@@ -235,10 +235,10 @@ def color_twist(
     image_type: int = ...,
     dtype: DTypeLike | None = None,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Changes hue (degrees), saturation, brightness and contrast in one pass."""
 
@@ -250,10 +250,10 @@ def contrast(
     contrast_center: float | DataNode | None = None,
     dtype: DTypeLike | None = None,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Changes contrast around ``contrast_center``, by default the middle of the input type's range (0.5 for floats)."""
 
@@ -269,10 +269,10 @@ def coord_flip(
     center_z: float | DataNode = 0.5,
     layout: str = '',
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Mirrors points about a centre, coordinate by coordinate."""
 
@@ -285,10 +285,10 @@ def coord_transform(
     MT: Any = None,
     dtype: DTypeLike = ...,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Applies a matrix and a translation to points: the last axis holds the coordinates."""
 
@@ -305,10 +305,10 @@ def coord_warp(
     shape_layout: str = 'HW',
     remove_outside: bool = True,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> list[Data]:
     """Moves points (x, y) as warp_affine or warp_perspective moves their image; those that leave it are dropped."""
 
@@ -317,10 +317,10 @@ def copy(
     /,
     *,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Copies the data; with ``device="gpu"`` to the GPU."""
 
@@ -340,12 +340,26 @@ def crop(
     fill_values: float | Sequence[float] = (0.0,),
     dtype: DTypeLike | None = None,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
-    """Cuts a window out of the image, by default at its centre."""
+    """Cuts a window out of the image, by default at its centre.
+
+    Arguments:
+        crop: extents of the window in the order of the layout (depth, height, width); one number: alike
+        crop_h: height of the window; 0: the whole height
+        crop_w: width of the window; 0: the whole width
+        crop_d: depth of the window in a volume; 0: the whole depth
+        crop_pos_x: where the window is along the width: 0 is at the left, 1 at the right
+        crop_pos_y: where the window is along the height: 0 is at the top, 1 at the bottom
+        crop_pos_z: where the window is along the depth of a volume: 0 is in front, 1 at the back
+        rounding: what is done with a start between two pixels: `round` to the nearer one, or `truncate`
+        out_of_bounds_policy: what is done with a window that leaves the data: `error`, `pad` it with fill_values, or `trim_to_shape` of the data
+        fill_values: what `pad` fills with: one number, or one for each channel
+        dtype: type of the result; default: that of the input
+    """
 
 def crop_mirror_normalize(
     image: Data,
@@ -370,12 +384,33 @@ def crop_mirror_normalize(
     pad_output: bool = False,
     dtype: DTypeLike = ...,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
-    """Cuts a window out, mirrors it left to right where asked, and normalises: ``scale * (x - mean) / std + shift``."""
+    """Cuts a window out, mirrors it left to right where asked, and normalises: ``scale * (x - mean) / std + shift``.
+
+    Arguments:
+        crop: extents of the window in the order of the layout (depth, height, width); one number: alike
+        crop_h: height of the window; 0: the whole height
+        crop_w: width of the window; 0: the whole width
+        crop_d: depth of the window in a volume; 0: the whole depth
+        crop_pos_x: where the window is along the width: 0 is at the left, 1 at the right
+        crop_pos_y: where the window is along the height: 0 is at the top, 1 at the bottom
+        crop_pos_z: where the window is along the depth of a volume: 0 is in front, 1 at the back
+        rounding: what is done with a start between two pixels: `round` to the nearer one, or `truncate`
+        out_of_bounds_policy: what is done with a window that leaves the data: `error`, `pad` it with fill_values, or `trim_to_shape` of the data
+        fill_values: what `pad` fills with: one number, or one for each channel
+        mirror: mirror the window left to right
+        mean: what is subtracted: one number, or one for each channel
+        std: what the difference is divided by: one number, or one for each channel
+        scale: what the quotient is multiplied by
+        shift: what is added in the end
+        output_layout: where the channels of the result are: `CHW` before the pixels, `HWC` after them
+        pad_output: add channels of zeros until their number is a power of two
+        dtype: type of the result; integers are rounded and limited to their range
+    """
 
 def dl_tensor_python_function(
     *inputs: DataNode | ArrayLike,
@@ -387,10 +422,10 @@ def dl_tensor_python_function(
     parallel: Literal['serial', 'threads', 'processes'] = 'serial',
     timeout: float | None = None,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Any:
     """Calls a function with DLPack capsules, for each sample or (``batch_processing``) with lists of them for the batch."""
 
@@ -400,10 +435,10 @@ def element_extract(
     *,
     element_map: int | Sequence[int],
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Any:
     """Takes single elements out of a sequence, one output for each index."""
 
@@ -421,10 +456,10 @@ def erase(
     normalized_shape: bool = False,
     centered_anchor: bool = False,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Overwrites rectangles with a value, or one value for each channel."""
 
@@ -435,10 +470,10 @@ def expand_dims(
     axes: int | Sequence[int],
     new_axis_names: str = '',
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Inserts axes of extent 1; ``axes`` are their places in the result."""
 
@@ -458,10 +493,10 @@ def external_source(
     parallel: bool = False,
     prefetch_queue_depth: int = 1,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
     seed: int | None = None,
 ) -> Any:
     """Data from outside: a callable, an iterable, a generator function, or (without ``source``) from ``feed_input``."""
@@ -474,12 +509,18 @@ def flip(
     vertical: bool | DataNode = False,
     depthwise: bool | DataNode = False,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
-    """Mirrors the image left to right, and where asked top to bottom or front to back."""
+    """Mirrors the image left to right, and where asked top to bottom or front to back.
+
+    Arguments:
+        horizontal: mirror left to right
+        vertical: mirror top to bottom
+        depthwise: mirror front to back, where the layout has a D
+    """
 
 def full(
     fill: Data,
@@ -488,10 +529,10 @@ def full(
     shape: int | Sequence[int] | DataNode | None = None,
     layout: str | None = None,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """The input repeated, by NumPy's broadcasting, to the given shape."""
 
@@ -501,10 +542,10 @@ def full_like(
     /,
     *,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """The second input repeated to the shape of the first, in the type of the first."""
 
@@ -516,10 +557,10 @@ def gaussian_blur(
     window_size: int | Sequence[int] | DataNode = (0,),
     dtype: DTypeLike | None = None,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Blurs with a Gaussian window along every spatial axis; borders are mirrored without repeating the border pixel."""
 
@@ -529,10 +570,10 @@ def get_property(
     *,
     key: str,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """A property of each sample, "layout" or "source_info", as the bytes of its text."""
 
@@ -541,10 +582,10 @@ def gradients(
     xs: DataNode | Sequence[DataNode | ArrayLike],
     name: str | None = None,
     *,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> list[DataNode]:
     """The derivatives of the sum of ``ys`` by each of ``xs``, through chains of ``fn.py_function``."""
 
@@ -557,10 +598,10 @@ def hsv(
     value: float | DataNode = 1.0,
     dtype: DTypeLike = ...,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Turns the hue by an angle in degrees, scales saturation and value; the result is UINT8 unless ``dtype`` says otherwise."""
 
@@ -572,10 +613,10 @@ def hue(
     image_type: int = ...,
     dtype: DTypeLike | None = None,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Turns the hue by an angle in degrees."""
 
@@ -585,10 +626,10 @@ def jpeg_compression_distortion(
     *,
     quality: int | DataNode = 50,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Compresses the image as JPEG (4:2:0) with the given quality, 1 to 100, and decodes it again."""
 
@@ -601,10 +642,10 @@ def lookup_table(
     default_value: float = 0.0,
     dtype: DTypeLike = ...,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Replaces each key by its value and everything else by ``default_value``; keys lie between 0 and 65535."""
 
@@ -619,10 +660,10 @@ def mel_filter_bank(
     mel_formula: Literal['slaney', 'htk'] = 'slaney',
     normalize: bool = True,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Weights the frequencies of a spectrogram into ``nfilter`` triangular bands, evenly spaced on the mel scale."""
 
@@ -636,10 +677,10 @@ def mfcc(
     normalize: bool = False,
     lifter: float = 0.0,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """The first ``n_mfcc`` coefficients of the discrete cosine transform of types 1 to 4 along ``axis``."""
 
@@ -651,10 +692,10 @@ def nonsilent_region(
     window_length: int = 2048,
     reference_power: float = 0.0,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> list[Data]:
     """Finds where a one-dimensional signal is not silent: (begin, length), both INT32; length 0 if nowhere."""
 
@@ -673,12 +714,25 @@ def normalize(
     shift: float = 0.0,
     dtype: DTypeLike = ...,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
-    """Normalises the data: ``scale * (x - mean) / stddev + shift``, with the mean and deviation of the data itself by default."""
+    """Normalises the data: ``scale * (x - mean) / stddev + shift``, with the mean and deviation of the data itself by default.
+
+    Arguments:
+        mean: what is subtracted, an array that fits the data; default: the data's own mean
+        stddev: what the difference is divided by; default: the data's own standard deviation
+        axes: axes over which the mean and the deviation are taken; default: all
+        axis_names: the same axes by their letters in the layout
+        batch: take the mean and the deviation over the whole batch
+        ddof: taken off the number of elements that the variance is divided by
+        epsilon: added to the variance, so that nothing is divided by 0
+        scale: what the quotient is multiplied by
+        shift: what is added in the end
+        dtype: type of the result
+    """
 
 def numba_function(
     *inputs: DataNode | ArrayLike,
@@ -692,10 +746,10 @@ def numba_function(
     blocks: int | Sequence[int] | None = None,
     threads_per_block: int | Sequence[int] | None = None,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Any:
     """Calls a function compiled by Numba that fills its outputs: ``run_fn(*outputs, *inputs)``."""
 
@@ -708,10 +762,10 @@ def numpy_function(
     *,
     parallel: Literal['serial', 'threads', 'processes'] = 'serial',
     timeout: float | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Any:
     """Calls a Python function with the NumPy arrays of each sample; its results have the types ``Tout``."""
 
@@ -726,10 +780,10 @@ def one_hot(
     off_value: float = 0.0,
     dtype: DTypeLike = ...,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """A vector for each number: ``on_value`` at its place, ``off_value`` elsewhere; numbers without a place have only the latter."""
 
@@ -739,10 +793,10 @@ def ones(
     dtype: DTypeLike = ...,
     layout: str = '',
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> DataNode:
     """Ones of the given shape."""
 
@@ -752,10 +806,10 @@ def ones_like(
     *,
     dtype: DTypeLike | None = None,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Ones of the input's shape, in its type unless ``dtype`` is given,."""
 
@@ -769,10 +823,10 @@ def pad(
     shape: int | Sequence[int] | DataNode | None = None,
     align: int | Sequence[int] | DataNode | None = None,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Pads the data at its end up to ``shape`` and to multiples of ``align`` along the chosen axes."""
 
@@ -784,10 +838,10 @@ def peek_image_shape(
     image_type: int = ...,
     adjust_orientation: bool = True,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """The shape that ``fn.decoders.image`` would give (height, width, channels), read from the header alone."""
 
@@ -797,10 +851,10 @@ def per_frame(
     *,
     replace: bool = False,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Marks the first axis as frames, so that an argument made of it changes from frame to frame of a sequence."""
 
@@ -810,10 +864,10 @@ def permute_batch(
     *,
     indices: int | Sequence[int] | DataNode,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Output sample i is the input sample ``indices[i]`` of the same batch; samples may be repeated or left out."""
 
@@ -825,10 +879,10 @@ def power_spectrum(
     nfft: int | None = None,
     power: int = 2,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """The power of each frequency of the signal along ``axis``, nfft // 2 + 1 of them; with ``power=1`` the magnitude."""
 
@@ -840,10 +894,10 @@ def preemphasis_filter(
     border: Literal['clamp', 'zero', 'reflect'] = 'clamp',
     dtype: DTypeLike = ...,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """y[t] = x[t] - preemph_coeff * x[t - 1], each channel on its own; time is the first axis."""
 
@@ -856,10 +910,10 @@ def py_func(
     *,
     parallel: Literal['serial', 'threads', 'processes'] = 'serial',
     timeout: float | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Any:
     """Calls a Python function with the NumPy arrays of each sample: the older name of ``fn.numpy_function``."""
 
@@ -873,10 +927,10 @@ def py_function(
     parallel: Literal['serial', 'threads', 'processes'] = 'serial',
     timeout: float | None = None,
     differentiable: bool = False,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Any:
     """Calls a Python function with eager tensors of each sample; any Python control flow may be inside."""
 
@@ -891,10 +945,10 @@ def python_function(
     timeout: float | None = None,
     jit: bool = False,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
     seed: int | None = None,
 ) -> Any:
     """Calls a Python function with NumPy arrays, for each sample or (``batch_processing``) once for the batch."""
@@ -920,10 +974,10 @@ def random_bbox_crop(
     bbox_prune_threshold: float | None = None,
     output_bbox_indices: bool = False,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
     seed: int | None = None,
 ) -> Any:
     """Draws a window for a crop that keeps boxes: its start, its extents, the boxes in it and their labels."""
@@ -942,13 +996,25 @@ def random_resized_crop(
     antialias: bool = True,
     dtype: DTypeLike | None = None,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
     seed: int | None = None,
 ) -> Data:
-    """Crops a random window, by area and aspect ratio, and resizes it to ``size``."""
+    """Crops a random window, by area and aspect ratio, and resizes it to ``size``.
+
+    Arguments:
+        random_area: smallest and largest share of the image's area that the window has
+        random_aspect_ratio: smallest and largest ratio of the window's width to its height
+        num_attempts: how many windows are drawn at most; when none fits, the largest centred one is taken
+        interp_type: filter, where min_filter or mag_filter say nothing else
+        min_filter: filter for axes that shrink
+        mag_filter: filter for axes that grow
+        antialias: widen the filter when shrinking, so that every pixel of the input counts
+        dtype: type of the result; default: that of the input
+        size: height and width of the result; one number: a square
+    """
 
 def reinterpret(
     data: Data,
@@ -961,10 +1027,10 @@ def reinterpret(
     layout: str | None = None,
     dtype: DTypeLike | None = None,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Reads the same bytes as another type and shape; a wider type shortens the last axis."""
 
@@ -978,10 +1044,10 @@ def reshape(
     src_dims: int | Sequence[int] | DataNode | None = None,
     layout: str | None = None,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Gives the data another shape, layout or order of axes' extents, without touching the elements."""
 
@@ -997,23 +1063,44 @@ def resize(
     resize_longer: float | DataNode | None = None,
     mode: str = 'default',
     max_size: float | Sequence[float] | None = None,
+    subpixel_scale: bool = True,
     interp_type: int | DataNode = ...,
     min_filter: int | DataNode | None = None,
     mag_filter: int | DataNode | None = None,
     antialias: bool = True,
-    subpixel_scale: bool = True,
     roi_start: float | Sequence[float] | DataNode | None = None,
     roi_end: float | Sequence[float] | DataNode | None = None,
     roi_relative: bool = False,
     save_attrs: bool = False,
     dtype: DTypeLike | None = None,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Any:
-    """Resizes images, volumes and sequences of them."""
+    """Resizes images, volumes and sequences of them.
+
+    Arguments:
+        size: extents of the result in the order of the layout; 0 keeps the ratio, negative ones mirror
+        resize_x: width of the result; 0 keeps the ratio, a negative one mirrors
+        resize_y: height of the result; 0 keeps the ratio, a negative one mirrors
+        resize_z: depth of the result; 0 keeps the ratio, a negative one mirrors
+        resize_shorter: extent of the shorter side of the result, with the ratio kept
+        resize_longer: extent of the longer side of the result, with the ratio kept
+        mode: what the extents mean: `default` (those not given follow the ratio), `stretch` (those not given stay as they are), `not_larger` or `not_smaller` (limits, with the ratio kept)
+        max_size: limit of the extents of the result: one number, or one for each axis
+        subpixel_scale: move the region by the fraction that rounding takes off the result, so that the scale is exact
+        interp_type: filter, where min_filter or mag_filter say nothing else
+        min_filter: filter for axes that shrink
+        mag_filter: filter for axes that grow
+        antialias: widen the filter when shrinking, so that every pixel of the input counts
+        roi_start: where the region begins that is resized in place of the whole image
+        roi_end: where that region ends; an end before the start mirrors
+        roi_relative: the region is given in shares of the extents, not in pixels
+        save_attrs: give the extents of the input as a second output
+        dtype: type of the result; default: that of the input
+    """
 
 def resize_crop_mirror(
     image: Data,
@@ -1027,11 +1114,11 @@ def resize_crop_mirror(
     resize_longer: float | DataNode | None = None,
     mode: str = 'default',
     max_size: float | Sequence[float] | None = None,
+    subpixel_scale: bool = True,
     interp_type: int | DataNode = ...,
     min_filter: int | DataNode | None = None,
     mag_filter: int | DataNode | None = None,
     antialias: bool = True,
-    subpixel_scale: bool = True,
     roi_start: float | Sequence[float] | DataNode | None = None,
     roi_end: float | Sequence[float] | DataNode | None = None,
     roi_relative: bool = False,
@@ -1046,12 +1133,41 @@ def resize_crop_mirror(
     mirror: int | DataNode = 0,
     dtype: DTypeLike | None = None,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
-    """Resizes, crops the result and mirrors it in one pass over the input; only the kept window is computed."""
+    """Resizes, crops the result and mirrors it in one pass over the input; only the kept window is computed.
+
+    Arguments:
+        size: extents of the result in the order of the layout; 0 keeps the ratio, negative ones mirror
+        resize_x: width of the result; 0 keeps the ratio, a negative one mirrors
+        resize_y: height of the result; 0 keeps the ratio, a negative one mirrors
+        resize_z: depth of the result; 0 keeps the ratio, a negative one mirrors
+        resize_shorter: extent of the shorter side of the result, with the ratio kept
+        resize_longer: extent of the longer side of the result, with the ratio kept
+        mode: what the extents mean: `default` (those not given follow the ratio), `stretch` (those not given stay as they are), `not_larger` or `not_smaller` (limits, with the ratio kept)
+        max_size: limit of the extents of the result: one number, or one for each axis
+        subpixel_scale: move the region by the fraction that rounding takes off the result, so that the scale is exact
+        interp_type: filter, where min_filter or mag_filter say nothing else
+        min_filter: filter for axes that shrink
+        mag_filter: filter for axes that grow
+        antialias: widen the filter when shrinking, so that every pixel of the input counts
+        roi_start: where the region begins that is resized in place of the whole image
+        roi_end: where that region ends; an end before the start mirrors
+        roi_relative: the region is given in shares of the extents, not in pixels
+        crop: extents of the window in the order of the layout (depth, height, width); one number: alike
+        crop_h: height of the window; 0: the whole height
+        crop_w: width of the window; 0: the whole width
+        crop_d: depth of the window in a volume; 0: the whole depth
+        crop_pos_x: where the window is along the width: 0 is at the left, 1 at the right
+        crop_pos_y: where the window is along the height: 0 is at the top, 1 at the bottom
+        crop_pos_z: where the window is along the depth of a volume: 0 is in front, 1 at the back
+        rounding: what is done with a start between two pixels: `round` to the nearer one, or `truncate`
+        mirror: 1 mirrors left to right, 2 top to bottom, 4 front to back; or a sum of them
+        dtype: type of the result; default: that of the input
+    """
 
 def rotate(
     image: Data,
@@ -1065,10 +1181,10 @@ def rotate(
     interp_type: int = ...,
     dtype: DTypeLike | None = None,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Turns the image counter-clockwise by an angle in degrees; volumes around ``axis`` (x, y, z)."""
 
@@ -1080,10 +1196,10 @@ def saturation(
     image_type: int = ...,
     dtype: DTypeLike | None = None,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Scales the saturation; 0 gives grey."""
 
@@ -1093,10 +1209,10 @@ def sequence_rearrange(
     *,
     new_order: int | Sequence[int] | DataNode,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Takes the frames of a sequence in another order; frames may be repeated or left out."""
 
@@ -1106,10 +1222,10 @@ def shapes(
     *,
     dtype: DTypeLike = ...,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """The extents of each sample."""
 
@@ -1127,18 +1243,34 @@ def slice(
     rel_shape: float | Sequence[float] | DataNode | None = None,
     axes: int | Sequence[int] | DataNode = (1, 0),
     axis_names: str = 'WH',
-    out_of_bounds_policy: str = 'error',
-    fill_values: float | Sequence[float] = (0.0,),
     normalized_anchor: bool = True,
     normalized_shape: bool = True,
+    out_of_bounds_policy: str = 'error',
+    fill_values: float | Sequence[float] = (0.0,),
     dtype: DTypeLike | None = None,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
-    """Cuts a part out of the data by start and end, or start and shape, in elements or relative to the extent."""
+    """Cuts a part out of the data by start and end, or start and shape, in elements or relative to the extent.
+
+    Arguments:
+        start: first element of the part, along each of the axes
+        rel_start: the same as a share of the extent, from 0 to 1
+        end: first element behind the part, along each of the axes; default: the end of the data
+        rel_end: the same as a share of the extent, from 0 to 1
+        shape: extent of the part along each of the axes, in place of its end
+        rel_shape: the same as a share of the extent, from 0 to 1
+        axes: axes that the values are for, by number; the other axes stay whole
+        axis_names: the same axes by their letters in the layout; an empty string: by number
+        normalized_anchor: an anchor of floats, given as an input, is a share of the extent, not in elements
+        normalized_shape: a shape of floats, given as an input, is a share of the extent, not in elements
+        out_of_bounds_policy: what is done with a window that leaves the data: `error`, `pad` it with fill_values, or `trim_to_shape` of the data
+        fill_values: what `pad` fills with: one number, or one for each channel
+        dtype: type of the result; default: that of the input
+    """
 
 def spectrogram(
     signal: Data,
@@ -1153,10 +1285,10 @@ def spectrogram(
     reflect_padding: bool = True,
     layout: Literal['ft', 'tf'] = 'ft',
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """The short-time power spectrum of a one-dimensional signal: nfft // 2 + 1 frequencies by frames."""
 
@@ -1167,10 +1299,10 @@ def squeeze(
     axes: int | Sequence[int] | DataNode | None = None,
     axis_names: str | None = None,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Removes axes of extent 1."""
 
@@ -1182,10 +1314,10 @@ def ssd_random_crop(
     *,
     num_attempts: int = 1,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
     seed: int | None = None,
 ) -> list[Data]:
     """Crops image, boxes and labels as the training of SSD does; random_bbox_crop and slice do the same with a choice."""
@@ -1195,10 +1327,10 @@ def stack(
     axis: int = 0,
     axis_name: str | None = None,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Any:
     """Joins the inputs along a new axis."""
 
@@ -1210,10 +1342,10 @@ def to_decibels(
     reference: float = 0.0,
     cutoff_db: float = -200.0,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """multiplier * log10(x / reference), and at least ``cutoff_db``."""
 
@@ -1225,10 +1357,10 @@ def transpose(
     transpose_layout: bool = True,
     output_layout: str | None = None,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Changes the order of the axes; the default reverses them."""
 
@@ -1244,10 +1376,10 @@ def warp_affine(
     interp_type: int = ...,
     dtype: DTypeLike | None = None,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Warps the image by an affine matrix, given row by row or as the second input."""
 
@@ -1257,10 +1389,10 @@ def zeros(
     dtype: DTypeLike = ...,
     layout: str = '',
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> DataNode:
     """Zeros of the given shape."""
 
@@ -1270,10 +1402,10 @@ def zeros_like(
     *,
     dtype: DTypeLike | None = None,
     name: str | None = None,
-    device: Literal["cpu", "gpu", "mixed"] | None = None,
-    preserve: bool | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
-    on_error: Any | None = None,
+    on_error: Any = None,
 ) -> Data:
     """Zeros of the input's shape, in its type unless ``dtype`` is given,."""
 
@@ -1290,10 +1422,10 @@ class decoders:
         antialias: bool = True,
         max_bytes: int | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> list[Data]:
         """Decodes a sound file to (samples, sampling rate): time by channels, or time alone with ``downmix``."""
 
@@ -1310,10 +1442,10 @@ class decoders:
         max_bytes: int | None = None,
         on_damage: Literal['error', 'accept'] = 'error',
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> Data:
         """Decodes images; the output has the layout HWC."""
 
@@ -1336,10 +1468,10 @@ class decoders:
         max_bytes: int | None = None,
         on_damage: Literal['error', 'accept'] = 'error',
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> Data:
         """Decodes a window of each image, given as in ``fn.crop``; it must lie inside the image."""
 
@@ -1359,10 +1491,10 @@ class decoders:
         max_bytes: int | None = None,
         on_damage: Literal['error', 'accept'] = 'error',
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
         seed: int | None = None,
     ) -> Data:
         """Decodes a random window of each image, chosen by its share of the area and its aspect ratio."""
@@ -1392,10 +1524,10 @@ class decoders:
         max_bytes: int | None = None,
         on_damage: Literal['error', 'accept'] = 'error',
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> Data:
         """Decodes a part of each image, given as in ``fn.slice``; it must lie inside the image."""
 
@@ -1406,10 +1538,10 @@ class decoders:
         *,
         dtype: DTypeLike | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> Data:
         """Decodes the bytes of a .npy file; ``dtype`` converts the elements. Nothing is ever unpickled."""
 
@@ -1427,10 +1559,10 @@ class experimental:
         dtype: DTypeLike | None = None,
         antialias: bool = True,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> Data:
         """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length."""
 
@@ -1447,10 +1579,10 @@ class experimental:
         blocks: int | Sequence[int] | None = None,
         threads_per_block: int | Sequence[int] | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> Any:
         """Calls a function compiled by Numba that fills its outputs: ``run_fn(*outputs, *inputs)``."""
 
@@ -1462,10 +1594,10 @@ class io:
             /,
             *,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
         ) -> Data:
             """Reads whole files; the input is the path as bytes, with or without a zero at its end."""
 
@@ -1478,10 +1610,10 @@ class noise:
         mean: float | DataNode = 0.0,
         stddev: float | DataNode = 1.0,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
         seed: int | None = None,
     ) -> Data:
         """Adds normally distributed noise; integers are rounded and limited to their range."""
@@ -1497,10 +1629,10 @@ class random:
         dtype: DTypeLike | None = None,
         shape: int | Sequence[int] | DataNode | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
         seed: int | None = None,
     ) -> Any:
         """Numbers in [0, 1] of the beta distribution."""
@@ -1514,10 +1646,10 @@ class random:
         p: float | Sequence[float] | DataNode | None = None,
         shape: int | Sequence[int] | DataNode | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
         seed: int | None = None,
     ) -> Data:
         """One of the elements along the first axis of ``a``, or of ``range(a)`` when ``a`` is one integer."""
@@ -1531,10 +1663,10 @@ class random:
         dtype: DTypeLike | None = None,
         shape: int | Sequence[int] | DataNode | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
         seed: int | None = None,
     ) -> Any:
         """1 with the given probability, else 0."""
@@ -1549,10 +1681,10 @@ class random:
         dtype: DTypeLike | None = None,
         shape: int | Sequence[int] | DataNode | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
         seed: int | None = None,
     ) -> Any:
         """Normally distributed numbers; integer types are rounded and limited to their range."""
@@ -1567,10 +1699,10 @@ class random:
         dtype: DTypeLike | None = None,
         shape: int | Sequence[int] | DataNode | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
         seed: int | None = None,
     ) -> Any:
         """Uniformly distributed numbers in ``[low, high)``, or one of ``values``; integer types are rounded."""
@@ -1591,13 +1723,24 @@ class readers:
         pad_last_batch: bool = False,
         lazy_init: bool = False,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
         seed: int | None = None,
     ) -> Any:
-        """Reads `dataset[i]`, in the pipeline's threads: arrays, tensors, images and numbers become arrays, text stays text."""
+        """Reads `dataset[i]`, in the pipeline's threads: arrays, tensors, images and numbers become arrays, text stays text.
+
+        Arguments:
+            shard_id: number of the shard that this reader gives, from 0
+            num_shards: into how many shards the data is divided, one for each of as many readers
+            random_shuffle: give the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
+            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            pad_last_batch: fill the last batch of an epoch with copies of its last sample
+            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+        """
 
     @staticmethod
     def file(
@@ -1618,13 +1761,24 @@ class readers:
         pad_last_batch: bool = False,
         lazy_init: bool = False,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
         seed: int | None = None,
     ) -> list[DataNode]:
-        """Reads files and their labels: the bytes of each file, and an integer."""
+        """Reads files and their labels: the bytes of each file, and an integer.
+
+        Arguments:
+            shard_id: number of the shard that this reader gives, from 0
+            num_shards: into how many shards the data is divided, one for each of as many readers
+            random_shuffle: give the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
+            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            pad_last_batch: fill the last batch of an epoch with copies of its last sample
+            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+        """
 
     @staticmethod
     def nemo_asr(
@@ -1649,13 +1803,24 @@ class readers:
         pad_last_batch: bool = False,
         lazy_init: bool = False,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
         seed: int | None = None,
     ) -> Any:
-        """Reads recordings: samples; and as asked the sampling rate, the transcript (bytes of UTF-8) and the entry's number."""
+        """Reads recordings: samples; and as asked the sampling rate, the transcript (bytes of UTF-8) and the entry's number.
+
+        Arguments:
+            shard_id: number of the shard that this reader gives, from 0
+            num_shards: into how many shards the data is divided, one for each of as many readers
+            random_shuffle: give the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
+            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            pad_last_batch: fill the last batch of an epoch with copies of its last sample
+            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+        """
 
     @staticmethod
     def numpy(
@@ -1683,13 +1848,24 @@ class readers:
         pad_last_batch: bool = False,
         lazy_init: bool = False,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
         seed: int | None = None,
     ) -> DataNode:
-        """Reads arrays from .npy files: all of each file, or the region that the roi arguments cut out."""
+        """Reads arrays from .npy files: all of each file, or the region that the roi arguments cut out.
+
+        Arguments:
+            shard_id: number of the shard that this reader gives, from 0
+            num_shards: into how many shards the data is divided, one for each of as many readers
+            random_shuffle: give the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
+            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            pad_last_batch: fill the last batch of an epoch with copies of its last sample
+            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+        """
 
     @staticmethod
     def tfrecord(
@@ -1706,13 +1882,24 @@ class readers:
         pad_last_batch: bool = False,
         lazy_init: bool = False,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
         seed: int | None = None,
     ) -> Any:
-        """Reads the named `features` of each record: a dictionary of outputs under the features' names."""
+        """Reads the named `features` of each record: a dictionary of outputs under the features' names.
+
+        Arguments:
+            shard_id: number of the shard that this reader gives, from 0
+            num_shards: into how many shards the data is divided, one for each of as many readers
+            random_shuffle: give the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
+            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            pad_last_batch: fill the last batch of an epoch with copies of its last sample
+            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+        """
 
     @staticmethod
     def webdataset(
@@ -1732,13 +1919,24 @@ class readers:
         pad_last_batch: bool = False,
         lazy_init: bool = False,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
         seed: int | None = None,
     ) -> Any:
-        """Reads samples from tar files: for each element of `ext`, the bytes of the file with that extension."""
+        """Reads samples from tar files: for each element of `ext`, the bytes of the file with that extension.
+
+        Arguments:
+            shard_id: number of the shard that this reader gives, from 0
+            num_shards: into how many shards the data is divided, one for each of as many readers
+            random_shuffle: give the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
+            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            pad_last_batch: fill the last batch of an epoch with copies of its last sample
+            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+        """
 
 class reductions:
     @staticmethod
@@ -1750,10 +1948,10 @@ class reductions:
         axis_names: str | None = None,
         keep_dims: bool = False,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> Data:
         """The largest element over some or all axes."""
 
@@ -1767,10 +1965,10 @@ class reductions:
         keep_dims: bool = False,
         dtype: DTypeLike | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> Data:
         """The mean over some or all axes."""
 
@@ -1784,10 +1982,10 @@ class reductions:
         keep_dims: bool = False,
         dtype: DTypeLike | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> Data:
         """The mean of the squares over some or all axes."""
 
@@ -1800,10 +1998,10 @@ class reductions:
         axis_names: str | None = None,
         keep_dims: bool = False,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> Data:
         """The smallest element over some or all axes."""
 
@@ -1817,10 +2015,10 @@ class reductions:
         keep_dims: bool = False,
         dtype: DTypeLike | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> Data:
         """The root of the mean of the squares."""
 
@@ -1835,10 +2033,10 @@ class reductions:
         keep_dims: bool = False,
         ddof: int = 0,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> Data:
         """The standard deviation over some or all axes, from the data and its mean; ``ddof`` is taken off the count."""
 
@@ -1852,10 +2050,10 @@ class reductions:
         keep_dims: bool = False,
         dtype: DTypeLike | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> Data:
         """The sum over some or all axes; that of integers has 64 bits unless ``dtype`` says otherwise."""
 
@@ -1870,10 +2068,10 @@ class reductions:
         keep_dims: bool = False,
         ddof: int = 0,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> Data:
         """The variance over some or all axes, from the data and its mean; ``ddof`` is taken off the count."""
 
@@ -1883,10 +2081,10 @@ class transforms:
         *matrices: DataNode | ArrayLike,
         reverse_order: bool = False,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> Any:
         """Combines transforms into one: the first is applied first, or last with ``reverse_order``."""
 
@@ -1902,10 +2100,10 @@ class transforms:
         absolute: bool = False,
         reverse_order: bool = False,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> Any:
         """Maps the box from ``from_start`` to ``from_end`` onto the box from ``to_start`` to ``to_end``."""
 
@@ -1919,10 +2117,10 @@ class transforms:
         center: float | Sequence[float] | DataNode | None = None,
         reverse_order: bool = False,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> Any:
         """Turns by an angle in degrees: in the plane, or in space around ``axis``."""
 
@@ -1936,10 +2134,10 @@ class transforms:
         ndim: int | None = None,
         reverse_order: bool = False,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> Any:
         """Scales along each dimension, about the origin or ``center``."""
 
@@ -1953,10 +2151,10 @@ class transforms:
         center: float | Sequence[float] | DataNode | None = None,
         reverse_order: bool = False,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> Any:
         """Shears by factors or by angles in degrees: (xy, yx), or in space (xy, xz, yx, yz, zx, zy)."""
 
@@ -1968,9 +2166,9 @@ class transforms:
         offset: float | Sequence[float] | DataNode,
         reverse_order: bool = False,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> Any:
         """Moves by an offset."""

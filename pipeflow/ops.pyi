@@ -27,10 +27,10 @@ class AudioResample(Operator):
         dtype: DTypeLike | None = None,
         antialias: bool = True,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -43,10 +43,10 @@ class BatchPermutation(Operator):
         allow_repetitions: bool = False,
         no_fixed_points: bool = False,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
         seed: int | None = None,
     ) -> None: ...
     def __call__(self, **arguments: Any) -> Any: ...
@@ -61,10 +61,10 @@ class BbFlip(Operator):
         horizontal: bool | DataNode = True,
         vertical: bool | DataNode = False,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, boxes: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -79,10 +79,10 @@ class BboxPaste(Operator):
         paste_x: float | DataNode = 0.5,
         paste_y: float | DataNode = 0.5,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, boxes: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -102,10 +102,10 @@ class BboxRotate(Operator):
         shape_layout: str = 'HW',
         remove_threshold: float = 0.1,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, boxes: DataNode | ArrayLike, labels: DataNode | ArrayLike | None = None, /, **arguments: Any) -> list[Any]: ...
 
@@ -124,10 +124,10 @@ class BboxWarp(Operator):
         shape_layout: str = 'HW',
         remove_threshold: float = 0.1,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, boxes: DataNode | ArrayLike, labels: DataNode | ArrayLike | None = None, /, **arguments: Any) -> list[Any]: ...
 
@@ -143,10 +143,10 @@ class BoxEncoder(Operator):
         means: float | Sequence[float] = (0.0, 0.0, 0.0, 0.0),
         stds: float | Sequence[float] = (1.0, 1.0, 1.0, 1.0),
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, boxes: DataNode | ArrayLike, labels: DataNode | ArrayLike, /, **arguments: Any) -> list[Any]: ...
 
@@ -160,10 +160,10 @@ class Brightness(Operator):
         brightness_shift: float | DataNode = 0.0,
         dtype: DTypeLike | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -179,10 +179,10 @@ class BrightnessContrast(Operator):
         contrast_center: float | DataNode | None = None,
         dtype: DTypeLike | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -194,10 +194,10 @@ class Cast(Operator):
         *,
         dtype: DTypeLike,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -208,10 +208,10 @@ class CastLike(Operator):
         self,
         *,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, like: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -224,10 +224,10 @@ class Cat(Operator):
         axis: int = 0,
         axis_name: str | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
 
@@ -240,10 +240,10 @@ class ColorSpaceConversion(Operator):
         image_type: int,
         output_type: int,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -260,10 +260,10 @@ class ColorTwist(Operator):
         image_type: int = ...,
         dtype: DTypeLike | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -277,10 +277,10 @@ class Contrast(Operator):
         contrast_center: float | DataNode | None = None,
         dtype: DTypeLike | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -298,10 +298,10 @@ class CoordFlip(Operator):
         center_z: float | DataNode = 0.5,
         layout: str = '',
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, points: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -316,10 +316,10 @@ class CoordTransform(Operator):
         MT: Any = None,
         dtype: DTypeLike = ...,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, points: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -337,10 +337,10 @@ class CoordWarp(Operator):
         shape_layout: str = 'HW',
         remove_outside: bool = True,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, points: DataNode | ArrayLike, labels: DataNode | ArrayLike | None = None, /, **arguments: Any) -> list[Any]: ...
 
@@ -351,15 +351,29 @@ class Copy(Operator):
         self,
         *,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class Crop(Operator):
-    """Cuts a window out of the image, by default at its centre."""
+    """Cuts a window out of the image, by default at its centre.
+
+    Arguments:
+        crop: extents of the window in the order of the layout (depth, height, width); one number: alike
+        crop_h: height of the window; 0: the whole height
+        crop_w: width of the window; 0: the whole width
+        crop_d: depth of the window in a volume; 0: the whole depth
+        crop_pos_x: where the window is along the width: 0 is at the left, 1 at the right
+        crop_pos_y: where the window is along the height: 0 is at the top, 1 at the bottom
+        crop_pos_z: where the window is along the depth of a volume: 0 is in front, 1 at the back
+        rounding: what is done with a start between two pixels: `round` to the nearer one, or `truncate`
+        out_of_bounds_policy: what is done with a window that leaves the data: `error`, `pad` it with fill_values, or `trim_to_shape` of the data
+        fill_values: what `pad` fills with: one number, or one for each channel
+        dtype: type of the result; default: that of the input
+    """
 
     def __init__(
         self,
@@ -376,15 +390,36 @@ class Crop(Operator):
         fill_values: float | Sequence[float] = (0.0,),
         dtype: DTypeLike | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class CropMirrorNormalize(Operator):
-    """Cuts a window out, mirrors it left to right where asked, and normalises: ``scale * (x - mean) / std + shift``."""
+    """Cuts a window out, mirrors it left to right where asked, and normalises: ``scale * (x - mean) / std + shift``.
+
+    Arguments:
+        crop: extents of the window in the order of the layout (depth, height, width); one number: alike
+        crop_h: height of the window; 0: the whole height
+        crop_w: width of the window; 0: the whole width
+        crop_d: depth of the window in a volume; 0: the whole depth
+        crop_pos_x: where the window is along the width: 0 is at the left, 1 at the right
+        crop_pos_y: where the window is along the height: 0 is at the top, 1 at the bottom
+        crop_pos_z: where the window is along the depth of a volume: 0 is in front, 1 at the back
+        rounding: what is done with a start between two pixels: `round` to the nearer one, or `truncate`
+        out_of_bounds_policy: what is done with a window that leaves the data: `error`, `pad` it with fill_values, or `trim_to_shape` of the data
+        fill_values: what `pad` fills with: one number, or one for each channel
+        mirror: mirror the window left to right
+        mean: what is subtracted: one number, or one for each channel
+        std: what the difference is divided by: one number, or one for each channel
+        scale: what the quotient is multiplied by
+        shift: what is added in the end
+        output_layout: where the channels of the result are: `CHW` before the pixels, `HWC` after them
+        pad_output: add channels of zeros until their number is a power of two
+        dtype: type of the result; integers are rounded and limited to their range
+    """
 
     def __init__(
         self,
@@ -408,10 +443,10 @@ class CropMirrorNormalize(Operator):
         pad_output: bool = False,
         dtype: DTypeLike = ...,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -429,10 +464,10 @@ class DLTensorPythonFunction(Operator):
         parallel: Literal['serial', 'threads', 'processes'] = 'serial',
         timeout: float | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
 
@@ -444,10 +479,10 @@ class ElementExtract(Operator):
         *,
         element_map: int | Sequence[int],
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -467,10 +502,10 @@ class Erase(Operator):
         normalized_shape: bool = False,
         centered_anchor: bool = False,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -483,10 +518,10 @@ class ExpandDims(Operator):
         axes: int | Sequence[int],
         new_axis_names: str = '',
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -510,16 +545,22 @@ class ExternalSource(Operator):
         parallel: bool = False,
         prefetch_queue_depth: int = 1,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
         seed: int | None = None,
     ) -> None: ...
     def __call__(self, **arguments: Any) -> Any: ...
 
 class Flip(Operator):
-    """Mirrors the image left to right, and where asked top to bottom or front to back."""
+    """Mirrors the image left to right, and where asked top to bottom or front to back.
+
+    Arguments:
+        horizontal: mirror left to right
+        vertical: mirror top to bottom
+        depthwise: mirror front to back, where the layout has a D
+    """
 
     def __init__(
         self,
@@ -528,10 +569,10 @@ class Flip(Operator):
         vertical: bool | DataNode = False,
         depthwise: bool | DataNode = False,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -544,10 +585,10 @@ class Full(Operator):
         shape: int | Sequence[int] | DataNode | None = None,
         layout: str | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, fill: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -558,10 +599,10 @@ class FullLike(Operator):
         self,
         *,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, fill: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -575,10 +616,10 @@ class GaussianBlur(Operator):
         window_size: int | Sequence[int] | DataNode = (0,),
         dtype: DTypeLike | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -590,10 +631,10 @@ class GetProperty(Operator):
         *,
         key: str,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -608,10 +649,10 @@ class Hsv(Operator):
         value: float | DataNode = 1.0,
         dtype: DTypeLike = ...,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -625,10 +666,10 @@ class Hue(Operator):
         image_type: int = ...,
         dtype: DTypeLike | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -640,10 +681,10 @@ class JpegCompressionDistortion(Operator):
         *,
         quality: int | DataNode = 50,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -658,10 +699,10 @@ class LookupTable(Operator):
         default_value: float = 0.0,
         dtype: DTypeLike = ...,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -678,10 +719,10 @@ class MelFilterBank(Operator):
         mel_formula: Literal['slaney', 'htk'] = 'slaney',
         normalize: bool = True,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, spectrum: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -697,10 +738,10 @@ class Mfcc(Operator):
         normalize: bool = False,
         lifter: float = 0.0,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, spectrum: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -714,15 +755,28 @@ class NonsilentRegion(Operator):
         window_length: int = 2048,
         reference_power: float = 0.0,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> list[Any]: ...
 
 class Normalize(Operator):
-    """Normalises the data: ``scale * (x - mean) / stddev + shift``, with the mean and deviation of the data itself by default."""
+    """Normalises the data: ``scale * (x - mean) / stddev + shift``, with the mean and deviation of the data itself by default.
+
+    Arguments:
+        mean: what is subtracted, an array that fits the data; default: the data's own mean
+        stddev: what the difference is divided by; default: the data's own standard deviation
+        axes: axes over which the mean and the deviation are taken; default: all
+        axis_names: the same axes by their letters in the layout
+        batch: take the mean and the deviation over the whole batch
+        ddof: taken off the number of elements that the variance is divided by
+        epsilon: added to the variance, so that nothing is divided by 0
+        scale: what the quotient is multiplied by
+        shift: what is added in the end
+        dtype: type of the result
+    """
 
     def __init__(
         self,
@@ -738,10 +792,10 @@ class Normalize(Operator):
         shift: float = 0.0,
         dtype: DTypeLike = ...,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -761,10 +815,10 @@ class NumbaFunction(Operator):
         blocks: int | Sequence[int] | None = None,
         threads_per_block: int | Sequence[int] | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
 
@@ -781,10 +835,10 @@ class NumpyFunction(Operator):
         *,
         parallel: Literal['serial', 'threads', 'processes'] = 'serial',
         timeout: float | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, **arguments: Any) -> Any: ...
 
@@ -801,10 +855,10 @@ class OneHot(Operator):
         off_value: float = 0.0,
         dtype: DTypeLike = ...,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -818,10 +872,10 @@ class Ones(Operator):
         dtype: DTypeLike = ...,
         layout: str = '',
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, **arguments: Any) -> Any: ...
 
@@ -833,10 +887,10 @@ class OnesLike(Operator):
         *,
         dtype: DTypeLike | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -852,10 +906,10 @@ class Pad(Operator):
         shape: int | Sequence[int] | DataNode | None = None,
         align: int | Sequence[int] | DataNode | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -869,10 +923,10 @@ class PeekImageShape(Operator):
         image_type: int = ...,
         adjust_orientation: bool = True,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -884,10 +938,10 @@ class PerFrame(Operator):
         *,
         replace: bool = False,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -899,10 +953,10 @@ class PermuteBatch(Operator):
         *,
         indices: int | Sequence[int] | DataNode,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -916,10 +970,10 @@ class PowerSpectrum(Operator):
         nfft: int | None = None,
         power: int = 2,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -933,10 +987,10 @@ class PreemphasisFilter(Operator):
         border: Literal['clamp', 'zero', 'reflect'] = 'clamp',
         dtype: DTypeLike = ...,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -953,10 +1007,10 @@ class PyFunc(Operator):
         *,
         parallel: Literal['serial', 'threads', 'processes'] = 'serial',
         timeout: float | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, **arguments: Any) -> Any: ...
 
@@ -974,10 +1028,10 @@ class PyFunction(Operator):
         parallel: Literal['serial', 'threads', 'processes'] = 'serial',
         timeout: float | None = None,
         differentiable: bool = False,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, **arguments: Any) -> Any: ...
 
@@ -996,10 +1050,10 @@ class PythonFunction(Operator):
         timeout: float | None = None,
         jit: bool = False,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
         seed: int | None = None,
     ) -> None: ...
     def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
@@ -1026,16 +1080,28 @@ class RandomBBoxCrop(Operator):
         bbox_prune_threshold: float | None = None,
         output_bbox_indices: bool = False,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
         seed: int | None = None,
     ) -> None: ...
     def __call__(self, boxes: DataNode | ArrayLike, labels: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
 class RandomResizedCrop(Operator):
-    """Crops a random window, by area and aspect ratio, and resizes it to ``size``."""
+    """Crops a random window, by area and aspect ratio, and resizes it to ``size``.
+
+    Arguments:
+        random_area: smallest and largest share of the image's area that the window has
+        random_aspect_ratio: smallest and largest ratio of the window's width to its height
+        num_attempts: how many windows are drawn at most; when none fits, the largest centred one is taken
+        interp_type: filter, where min_filter or mag_filter say nothing else
+        min_filter: filter for axes that shrink
+        mag_filter: filter for axes that grow
+        antialias: widen the filter when shrinking, so that every pixel of the input counts
+        dtype: type of the result; default: that of the input
+        size: height and width of the result; one number: a square
+    """
 
     def __init__(
         self,
@@ -1050,10 +1116,10 @@ class RandomResizedCrop(Operator):
         antialias: bool = True,
         dtype: DTypeLike | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
         seed: int | None = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
@@ -1070,10 +1136,10 @@ class Reinterpret(Operator):
         layout: str | None = None,
         dtype: DTypeLike | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
@@ -1088,15 +1154,36 @@ class Reshape(Operator):
         src_dims: int | Sequence[int] | DataNode | None = None,
         layout: str | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
 class Resize(Operator):
-    """Resizes images, volumes and sequences of them."""
+    """Resizes images, volumes and sequences of them.
+
+    Arguments:
+        size: extents of the result in the order of the layout; 0 keeps the ratio, negative ones mirror
+        resize_x: width of the result; 0 keeps the ratio, a negative one mirrors
+        resize_y: height of the result; 0 keeps the ratio, a negative one mirrors
+        resize_z: depth of the result; 0 keeps the ratio, a negative one mirrors
+        resize_shorter: extent of the shorter side of the result, with the ratio kept
+        resize_longer: extent of the longer side of the result, with the ratio kept
+        mode: what the extents mean: `default` (those not given follow the ratio), `stretch` (those not given stay as they are), `not_larger` or `not_smaller` (limits, with the ratio kept)
+        max_size: limit of the extents of the result: one number, or one for each axis
+        subpixel_scale: move the region by the fraction that rounding takes off the result, so that the scale is exact
+        interp_type: filter, where min_filter or mag_filter say nothing else
+        min_filter: filter for axes that shrink
+        mag_filter: filter for axes that grow
+        antialias: widen the filter when shrinking, so that every pixel of the input counts
+        roi_start: where the region begins that is resized in place of the whole image
+        roi_end: where that region ends; an end before the start mirrors
+        roi_relative: the region is given in shares of the extents, not in pixels
+        save_attrs: give the extents of the input as a second output
+        dtype: type of the result; default: that of the input
+    """
 
     def __init__(
         self,
@@ -1109,26 +1196,55 @@ class Resize(Operator):
         resize_longer: float | DataNode | None = None,
         mode: str = 'default',
         max_size: float | Sequence[float] | None = None,
+        subpixel_scale: bool = True,
         interp_type: int | DataNode = ...,
         min_filter: int | DataNode | None = None,
         mag_filter: int | DataNode | None = None,
         antialias: bool = True,
-        subpixel_scale: bool = True,
         roi_start: float | Sequence[float] | DataNode | None = None,
         roi_end: float | Sequence[float] | DataNode | None = None,
         roi_relative: bool = False,
         save_attrs: bool = False,
         dtype: DTypeLike | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class ResizeCropMirror(Operator):
-    """Resizes, crops the result and mirrors it in one pass over the input; only the kept window is computed."""
+    """Resizes, crops the result and mirrors it in one pass over the input; only the kept window is computed.
+
+    Arguments:
+        size: extents of the result in the order of the layout; 0 keeps the ratio, negative ones mirror
+        resize_x: width of the result; 0 keeps the ratio, a negative one mirrors
+        resize_y: height of the result; 0 keeps the ratio, a negative one mirrors
+        resize_z: depth of the result; 0 keeps the ratio, a negative one mirrors
+        resize_shorter: extent of the shorter side of the result, with the ratio kept
+        resize_longer: extent of the longer side of the result, with the ratio kept
+        mode: what the extents mean: `default` (those not given follow the ratio), `stretch` (those not given stay as they are), `not_larger` or `not_smaller` (limits, with the ratio kept)
+        max_size: limit of the extents of the result: one number, or one for each axis
+        subpixel_scale: move the region by the fraction that rounding takes off the result, so that the scale is exact
+        interp_type: filter, where min_filter or mag_filter say nothing else
+        min_filter: filter for axes that shrink
+        mag_filter: filter for axes that grow
+        antialias: widen the filter when shrinking, so that every pixel of the input counts
+        roi_start: where the region begins that is resized in place of the whole image
+        roi_end: where that region ends; an end before the start mirrors
+        roi_relative: the region is given in shares of the extents, not in pixels
+        crop: extents of the window in the order of the layout (depth, height, width); one number: alike
+        crop_h: height of the window; 0: the whole height
+        crop_w: width of the window; 0: the whole width
+        crop_d: depth of the window in a volume; 0: the whole depth
+        crop_pos_x: where the window is along the width: 0 is at the left, 1 at the right
+        crop_pos_y: where the window is along the height: 0 is at the top, 1 at the bottom
+        crop_pos_z: where the window is along the depth of a volume: 0 is in front, 1 at the back
+        rounding: what is done with a start between two pixels: `round` to the nearer one, or `truncate`
+        mirror: 1 mirrors left to right, 2 top to bottom, 4 front to back; or a sum of them
+        dtype: type of the result; default: that of the input
+    """
 
     def __init__(
         self,
@@ -1141,11 +1257,11 @@ class ResizeCropMirror(Operator):
         resize_longer: float | DataNode | None = None,
         mode: str = 'default',
         max_size: float | Sequence[float] | None = None,
+        subpixel_scale: bool = True,
         interp_type: int | DataNode = ...,
         min_filter: int | DataNode | None = None,
         mag_filter: int | DataNode | None = None,
         antialias: bool = True,
-        subpixel_scale: bool = True,
         roi_start: float | Sequence[float] | DataNode | None = None,
         roi_end: float | Sequence[float] | DataNode | None = None,
         roi_relative: bool = False,
@@ -1160,10 +1276,10 @@ class ResizeCropMirror(Operator):
         mirror: int | DataNode = 0,
         dtype: DTypeLike | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1181,10 +1297,10 @@ class Rotate(Operator):
         interp_type: int = ...,
         dtype: DTypeLike | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1198,10 +1314,10 @@ class Saturation(Operator):
         image_type: int = ...,
         dtype: DTypeLike | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1213,10 +1329,10 @@ class SequenceRearrange(Operator):
         *,
         new_order: int | Sequence[int] | DataNode,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1228,15 +1344,31 @@ class Shapes(Operator):
         *,
         dtype: DTypeLike = ...,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class Slice(Operator):
-    """Cuts a part out of the data by start and end, or start and shape, in elements or relative to the extent."""
+    """Cuts a part out of the data by start and end, or start and shape, in elements or relative to the extent.
+
+    Arguments:
+        start: first element of the part, along each of the axes
+        rel_start: the same as a share of the extent, from 0 to 1
+        end: first element behind the part, along each of the axes; default: the end of the data
+        rel_end: the same as a share of the extent, from 0 to 1
+        shape: extent of the part along each of the axes, in place of its end
+        rel_shape: the same as a share of the extent, from 0 to 1
+        axes: axes that the values are for, by number; the other axes stay whole
+        axis_names: the same axes by their letters in the layout; an empty string: by number
+        normalized_anchor: an anchor of floats, given as an input, is a share of the extent, not in elements
+        normalized_shape: a shape of floats, given as an input, is a share of the extent, not in elements
+        out_of_bounds_policy: what is done with a window that leaves the data: `error`, `pad` it with fill_values, or `trim_to_shape` of the data
+        fill_values: what `pad` fills with: one number, or one for each channel
+        dtype: type of the result; default: that of the input
+    """
 
     def __init__(
         self,
@@ -1249,16 +1381,16 @@ class Slice(Operator):
         rel_shape: float | Sequence[float] | DataNode | None = None,
         axes: int | Sequence[int] | DataNode = (1, 0),
         axis_names: str = 'WH',
-        out_of_bounds_policy: str = 'error',
-        fill_values: float | Sequence[float] = (0.0,),
         normalized_anchor: bool = True,
         normalized_shape: bool = True,
+        out_of_bounds_policy: str = 'error',
+        fill_values: float | Sequence[float] = (0.0,),
         dtype: DTypeLike | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, anchor: DataNode | ArrayLike | None = None, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
@@ -1277,10 +1409,10 @@ class Spectrogram(Operator):
         reflect_padding: bool = True,
         layout: Literal['ft', 'tf'] = 'ft',
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1293,10 +1425,10 @@ class Squeeze(Operator):
         axes: int | Sequence[int] | DataNode | None = None,
         axis_names: str | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1308,10 +1440,10 @@ class SSDRandomCrop(Operator):
         *,
         num_attempts: int = 1,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
         seed: int | None = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, boxes: DataNode | ArrayLike, labels: DataNode | ArrayLike, /, **arguments: Any) -> list[Any]: ...
@@ -1325,10 +1457,10 @@ class Stack(Operator):
         axis: int = 0,
         axis_name: str | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
 
@@ -1342,10 +1474,10 @@ class ToDecibels(Operator):
         reference: float = 0.0,
         cutoff_db: float = -200.0,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, magnitude: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1359,10 +1491,10 @@ class Transpose(Operator):
         transpose_layout: bool = True,
         output_layout: str | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1379,10 +1511,10 @@ class WarpAffine(Operator):
         interp_type: int = ...,
         dtype: DTypeLike | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, matrix_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
@@ -1396,10 +1528,10 @@ class Zeros(Operator):
         dtype: DTypeLike = ...,
         layout: str = '',
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, **arguments: Any) -> Any: ...
 
@@ -1411,10 +1543,10 @@ class ZerosLike(Operator):
         *,
         dtype: DTypeLike | None = None,
         name: str | None = None,
-        device: Literal["cpu", "gpu", "mixed"] | None = None,
-        preserve: bool | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
-        on_error: Any | None = None,
+        on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1432,10 +1564,10 @@ class decoders:
             antialias: bool = True,
             max_bytes: int | None = None,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
         ) -> None: ...
         def __call__(self, encoded: DataNode | ArrayLike, /, **arguments: Any) -> list[Any]: ...
 
@@ -1453,10 +1585,10 @@ class decoders:
             max_bytes: int | None = None,
             on_damage: Literal['error', 'accept'] = 'error',
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1480,10 +1612,10 @@ class decoders:
             max_bytes: int | None = None,
             on_damage: Literal['error', 'accept'] = 'error',
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1504,10 +1636,10 @@ class decoders:
             max_bytes: int | None = None,
             on_damage: Literal['error', 'accept'] = 'error',
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
@@ -1536,10 +1668,10 @@ class decoders:
             max_bytes: int | None = None,
             on_damage: Literal['error', 'accept'] = 'error',
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, anchor: DataNode | ArrayLike | None = None, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
@@ -1551,10 +1683,10 @@ class decoders:
             *,
             dtype: DTypeLike | None = None,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1573,10 +1705,10 @@ class experimental:
             dtype: DTypeLike | None = None,
             antialias: bool = True,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
         ) -> None: ...
         def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1596,10 +1728,10 @@ class experimental:
             blocks: int | Sequence[int] | None = None,
             threads_per_block: int | Sequence[int] | None = None,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
         ) -> None: ...
         def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
 
@@ -1612,10 +1744,10 @@ class io:
                 self,
                 *,
                 name: str | None = None,
-                device: Literal["cpu", "gpu", "mixed"] | None = None,
-                preserve: bool | None = None,
+                device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+                preserve: bool = False,
                 bytes_per_sample_hint: int | Sequence[int] | None = None,
-                on_error: Any | None = None,
+                on_error: Any = None,
             ) -> None: ...
             def __call__(self, filepath: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1629,10 +1761,10 @@ class noise:
             mean: float | DataNode = 0.0,
             stddev: float | DataNode = 1.0,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
@@ -1649,10 +1781,10 @@ class random:
             dtype: DTypeLike | None = None,
             shape: int | Sequence[int] | DataNode | None = None,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
@@ -1666,10 +1798,10 @@ class random:
             p: float | Sequence[float] | DataNode | None = None,
             shape: int | Sequence[int] | DataNode | None = None,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, a: DataNode | ArrayLike, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
@@ -1684,10 +1816,10 @@ class random:
             dtype: DTypeLike | None = None,
             shape: int | Sequence[int] | DataNode | None = None,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
@@ -1703,10 +1835,10 @@ class random:
             dtype: DTypeLike | None = None,
             shape: int | Sequence[int] | DataNode | None = None,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
@@ -1722,17 +1854,28 @@ class random:
             dtype: DTypeLike | None = None,
             shape: int | Sequence[int] | DataNode | None = None,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
 class readers:
     class Dataset(Operator):
-        """Reads `dataset[i]`, in the pipeline's threads: arrays, tensors, images and numbers become arrays, text stays text."""
+        """Reads `dataset[i]`, in the pipeline's threads: arrays, tensors, images and numbers become arrays, text stays text.
+
+        Arguments:
+            shard_id: number of the shard that this reader gives, from 0
+            num_shards: into how many shards the data is divided, one for each of as many readers
+            random_shuffle: give the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
+            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            pad_last_batch: fill the last batch of an epoch with copies of its last sample
+            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+        """
 
         def __init__(
             self,
@@ -1749,16 +1892,27 @@ class readers:
             pad_last_batch: bool = False,
             lazy_init: bool = False,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, **arguments: Any) -> Any: ...
 
     class File(Operator):
-        """Reads files and their labels: the bytes of each file, and an integer."""
+        """Reads files and their labels: the bytes of each file, and an integer.
+
+        Arguments:
+            shard_id: number of the shard that this reader gives, from 0
+            num_shards: into how many shards the data is divided, one for each of as many readers
+            random_shuffle: give the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
+            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            pad_last_batch: fill the last batch of an epoch with copies of its last sample
+            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+        """
 
         def __init__(
             self,
@@ -1779,16 +1933,27 @@ class readers:
             pad_last_batch: bool = False,
             lazy_init: bool = False,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, **arguments: Any) -> list[Any]: ...
 
     class NemoAsr(Operator):
-        """Reads recordings: samples; and as asked the sampling rate, the transcript (bytes of UTF-8) and the entry's number."""
+        """Reads recordings: samples; and as asked the sampling rate, the transcript (bytes of UTF-8) and the entry's number.
+
+        Arguments:
+            shard_id: number of the shard that this reader gives, from 0
+            num_shards: into how many shards the data is divided, one for each of as many readers
+            random_shuffle: give the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
+            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            pad_last_batch: fill the last batch of an epoch with copies of its last sample
+            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+        """
 
         def __init__(
             self,
@@ -1813,16 +1978,27 @@ class readers:
             pad_last_batch: bool = False,
             lazy_init: bool = False,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, **arguments: Any) -> Any: ...
 
     class Numpy(Operator):
-        """Reads arrays from .npy files: all of each file, or the region that the roi arguments cut out."""
+        """Reads arrays from .npy files: all of each file, or the region that the roi arguments cut out.
+
+        Arguments:
+            shard_id: number of the shard that this reader gives, from 0
+            num_shards: into how many shards the data is divided, one for each of as many readers
+            random_shuffle: give the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
+            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            pad_last_batch: fill the last batch of an epoch with copies of its last sample
+            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+        """
 
         def __init__(
             self,
@@ -1850,16 +2026,27 @@ class readers:
             pad_last_batch: bool = False,
             lazy_init: bool = False,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, **arguments: Any) -> Any: ...
 
     class TFRecord(Operator):
-        """Reads the named `features` of each record: a dictionary of outputs under the features' names."""
+        """Reads the named `features` of each record: a dictionary of outputs under the features' names.
+
+        Arguments:
+            shard_id: number of the shard that this reader gives, from 0
+            num_shards: into how many shards the data is divided, one for each of as many readers
+            random_shuffle: give the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
+            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            pad_last_batch: fill the last batch of an epoch with copies of its last sample
+            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+        """
 
         def __init__(
             self,
@@ -1876,16 +2063,27 @@ class readers:
             pad_last_batch: bool = False,
             lazy_init: bool = False,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, **arguments: Any) -> Any: ...
 
     class Webdataset(Operator):
-        """Reads samples from tar files: for each element of `ext`, the bytes of the file with that extension."""
+        """Reads samples from tar files: for each element of `ext`, the bytes of the file with that extension.
+
+        Arguments:
+            shard_id: number of the shard that this reader gives, from 0
+            num_shards: into how many shards the data is divided, one for each of as many readers
+            random_shuffle: give the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
+            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            pad_last_batch: fill the last batch of an epoch with copies of its last sample
+            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+        """
 
         def __init__(
             self,
@@ -1905,10 +2103,10 @@ class readers:
             pad_last_batch: bool = False,
             lazy_init: bool = False,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, **arguments: Any) -> Any: ...
@@ -1924,10 +2122,10 @@ class reductions:
             axis_names: str | None = None,
             keep_dims: bool = False,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1942,10 +2140,10 @@ class reductions:
             keep_dims: bool = False,
             dtype: DTypeLike | None = None,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1960,10 +2158,10 @@ class reductions:
             keep_dims: bool = False,
             dtype: DTypeLike | None = None,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1977,10 +2175,10 @@ class reductions:
             axis_names: str | None = None,
             keep_dims: bool = False,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -1995,10 +2193,10 @@ class reductions:
             keep_dims: bool = False,
             dtype: DTypeLike | None = None,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -2013,10 +2211,10 @@ class reductions:
             keep_dims: bool = False,
             ddof: int = 0,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, mean: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -2031,10 +2229,10 @@ class reductions:
             keep_dims: bool = False,
             dtype: DTypeLike | None = None,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -2049,10 +2247,10 @@ class reductions:
             keep_dims: bool = False,
             ddof: int = 0,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, mean: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
@@ -2065,10 +2263,10 @@ class transforms:
             *,
             reverse_order: bool = False,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
         ) -> None: ...
         def __call__(self, *matrices: DataNode | ArrayLike, **arguments: Any) -> Any: ...
 
@@ -2085,10 +2283,10 @@ class transforms:
             absolute: bool = False,
             reverse_order: bool = False,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
         ) -> None: ...
         def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
@@ -2103,10 +2301,10 @@ class transforms:
             center: float | Sequence[float] | DataNode | None = None,
             reverse_order: bool = False,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
         ) -> None: ...
         def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
@@ -2121,10 +2319,10 @@ class transforms:
             ndim: int | None = None,
             reverse_order: bool = False,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
         ) -> None: ...
         def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
@@ -2139,10 +2337,10 @@ class transforms:
             center: float | Sequence[float] | DataNode | None = None,
             reverse_order: bool = False,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
         ) -> None: ...
         def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
@@ -2155,9 +2353,9 @@ class transforms:
             offset: float | Sequence[float] | DataNode,
             reverse_order: bool = False,
             name: str | None = None,
-            device: Literal["cpu", "gpu", "mixed"] | None = None,
-            preserve: bool | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
-            on_error: Any | None = None,
+            on_error: Any = None,
         ) -> None: ...
         def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
