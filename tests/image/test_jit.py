@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from pipeflow.kernels.cpu import jit
+from pipeflow.kernels.cpu import jit, kernel_files
 
 PROGRAM = """
 import numpy as np
@@ -64,26 +65,111 @@ def test_a_damaged_cache_file_is_compiled_again(tmp_path):
     assert result[1] > 0
 
 
-def test_without_a_usable_folder_kernels_still_run(tmp_path):
-    """A path that cannot be a folder means compiling in memory, with one warning."""
-    blocked = tmp_path / "file"
+@pytest.mark.parametrize("place", [0, 20, 40, 200, -1])
+def test_one_flipped_byte_in_a_cached_kernel_is_a_recompilation(tmp_path, place):
+    """Each file carries a digest of its content: damaged code is never run."""
+    answer(run(tmp_path))
+    for path in tmp_path.rglob("*.nbc"):
+        content = bytearray(path.read_bytes())
+        content[place] ^= 1
+        path.write_bytes(content)
+    result = answer(run(tmp_path))
+    assert result[0] == "[2, -3, 300]"
+    assert result[1] > 0
+
+
+NESTED = """
+import os, subprocess, sys
+import numpy as np
+from pipeflow.kernels.cpu import casting, jit
+casting.as_type(np.array([1.5], np.float32), np.dtype("int16"))
+print(jit.compiled_count(), jit.cache_folder())
+if len(sys.argv) > 1:
+    sys.stdout.flush()
+    print(subprocess.run([sys.executable, sys.argv[0]], capture_output=True, text=True, check=True).stdout)
+"""
+
+
+def test_without_a_folder_of_the_user_the_processes_of_one_start_share_a_temporary_one(tmp_path):
+    """The second process compiles nothing, one warning says what to set, and the folder is gone in the end."""
+    blocked, script = tmp_path / "file", tmp_path / "nested.py"
     blocked.write_text("")
-    process = run(blocked)
-    out, error = process.communicate(timeout=50)
-    assert process.returncode == 0
-    assert out.startswith("[2, -3, 300]")
-    assert out.rstrip().endswith("None")
-    assert "set PIPEFLOW_CACHE_DIR" in error
+    script.write_text(NESTED)
+    environment = {**os.environ, "PIPEFLOW_CACHE_DIR": str(blocked), "PYTHONPATH": str(Path(__file__).parents[2])}
+    result = subprocess.run(
+        [sys.executable, str(script), "again"], capture_output=True, text=True, env=environment, check=True, timeout=50
+    )
+    first, second = [line.split() for line in result.stdout.splitlines() if line]
+    assert int(first[0]) > 0
+    assert second == ["0", first[1]]
+    assert not Path(first[1]).exists()
+    assert "set PIPEFLOW_CACHE_DIR" in result.stderr
+
+
+def test_the_setting_of_numba_is_not_read(tmp_path):
+    """NUMBA_CACHE_DIR may point to a folder that everybody can write: no code comes from there."""
+    (tmp_path / "numba").mkdir(mode=0o777)
+    answer(run(tmp_path / "own", NUMBA_CACHE_DIR=str(tmp_path / "numba")))
+    assert not list((tmp_path / "numba").rglob("*"))
+    assert list((tmp_path / "own").rglob("*.nbc"))
 
 
 def test_a_folder_that_others_may_write_is_not_used(tmp_path):
-    """Compiled code from a folder open to everyone could be anybody's."""
+    """Compiled code from a folder open to everyone could be anybody's; so could one below such a folder."""
     shared = tmp_path / "shared"
-    shared.mkdir()
+    inner = shared / "inner"
+    inner.mkdir(parents=True)
+    inner.chmod(0o700)
     shared.chmod(0o777)
-    assert not jit.usable(shared)
+    assert not kernel_files.usable(shared)
+    assert not kernel_files.usable(inner)
+    shared.chmod(0o1777)  # sticky: others can add names there but not replace ours
+    assert kernel_files.usable(inner)
     shared.chmod(0o700)
-    assert jit.usable(shared)
+    assert kernel_files.usable(shared)
+    assert kernel_files.usable(inner)
+
+
+def test_a_symbolic_link_is_not_followed(tmp_path):
+    """Neither in place of the folder nor in place of a file in it."""
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert not kernel_files.usable(tmp_path / "link")
+    assert not kernel_files.usable(tmp_path / "link" / "kernels")
+    files = kernel_files.KernelFiles(tmp_path / "real", "kernel")
+    files.save("key", [1, 2])
+    assert files.load("key") == [1, 2]
+    files.path("key").rename(tmp_path / "elsewhere")
+    files.path("key").symlink_to(tmp_path / "elsewhere")
+    assert files.load("key") is None
+
+
+HELPED = """
+import numpy as np, helper
+from pipeflow import fn, pipeline_def
+from pipeflow.kernels.cpu import user_functions
+def work(x): return helper.scale(x)
+function = user_functions.dispatcher(work)
+print(function(np.ones(3)).tolist(), sum(function.stats.cache_misses.values()))
+"""
+
+
+def test_a_function_of_the_user_is_compiled_again_when_its_helper_changes(tmp_path):
+    """What is kept on disk depends on the code of other modules too."""
+
+    def answers(factor):
+        (tmp_path / "helper.py").write_text(f"import numba\n@numba.njit\ndef scale(x): return x * {factor}\n")
+        (tmp_path / "script.py").write_text(HELPED)
+        environment = {**os.environ, "PIPEFLOW_CACHE_DIR": str(tmp_path / "kept")}
+        environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), str(tmp_path)])
+        command = [sys.executable, "-B", "-c", "import script"]
+        result = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=50)
+        assert result.returncode == 0, result.stderr
+        return result.stdout.strip()
+
+    assert answers(2.0) == "[2.0, 2.0, 2.0] 1"
+    assert answers(2.0) == "[2.0, 2.0, 2.0] 0"
+    assert answers(3.0) == "[3.0, 3.0, 3.0] 1"
 
 
 def test_plain_lends_read_only_memory_without_copying():

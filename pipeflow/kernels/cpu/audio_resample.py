@@ -14,10 +14,10 @@ from functools import lru_cache
 from math import ceil
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from pipeflow.kernels.cpu.audio_simd import LANES, dot_between, turn, weighted_rows
+from pipeflow.kernels.cpu.jit import kernel
 
 Floats = NDArray[np.float32]
 
@@ -87,7 +87,7 @@ def design(scale: Fraction | float, quality: float, antialias: bool) -> Filter:
     return Filter(table.ravel(), row, taps, phases, numerator, denominator)
 
 
-@njit(nogil=True, cache=True)
+@kernel(fastmath=False)
 def _stretches(signal, out, channels, channel, length, numerator, denominator, repeats, table, row, taps):
     """Filters LANES stretches at a time: each of ``repeats`` periods, the next beginning where the last ends."""
     inputs, outputs = denominator * repeats, numerator * repeats
@@ -118,7 +118,7 @@ def _stretches(signal, out, channels, channel, length, numerator, denominator, r
                 out[(first + lane * outputs + i) * channels + channel] = results[i * LANES + lane]
 
 
-@njit(nogil=True, cache=True)
+@kernel(fastmath=False)
 def _blended(signal, out, channels, channel, length, scale, phases, table, row, taps):
     middle = taps // 2 - 1
     stage = np.zeros(row, np.float32)

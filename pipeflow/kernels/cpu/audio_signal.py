@@ -1,8 +1,9 @@
 """Kernels on the signal itself: sample types, channels, preemphasis, finding where sound begins and ends."""
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from pipeflow.kernels.cpu.jit import kernel
 
 Floats = NDArray[np.float32]
 
@@ -44,7 +45,7 @@ def saturate(values: NDArray, out: NDArray) -> None:
     np.copyto(out, np.clip(np.nan_to_num(rounded), limits.min, limits.max), casting="unsafe")
 
 
-@njit(nogil=True, cache=True)
+@kernel(fastmath=False)
 def _scaled(stored, factor, silence, out):
     for i in range(stored.size):
         out[i] = np.float32(stored[i]) * factor - silence
@@ -68,7 +69,7 @@ def shifted(stored: NDArray, out: NDArray) -> None:
     np.copyto(out, values << up if up >= 0 else values >> -up, casting="unsafe")
 
 
-@njit(nogil=True, cache=True)
+@kernel(fastmath=False)
 def _mix(samples, out):
     channels = samples.shape[1]
     factor = np.float32(1 / channels)
@@ -88,7 +89,7 @@ def downmix(samples: Floats) -> Floats:
     return mixed
 
 
-@njit(nogil=True, cache=True)
+@kernel(fastmath=False)
 def _preemphasis(signal, coefficient, before, out):
     for channel in range(signal.shape[1]):
         out[0, channel] = signal[0, channel] - coefficient * before[channel]
@@ -97,7 +98,7 @@ def _preemphasis(signal, coefficient, before, out):
             out[i, channel] = signal[i, channel] - coefficient * signal[i - 1, channel]
 
 
-@njit(nogil=True, cache=True)
+@kernel(fastmath=False)
 def _preemphasis_mono(signal, coefficient, before, out):
     out[0] = signal[0] - coefficient * before
     for i in range(1, signal.size):
@@ -119,7 +120,7 @@ def preemphasis(signal: Floats, out: Floats, coefficient: float, border: str) ->
         _preemphasis(wide, factor, first, out.reshape(len(signal), -1))
 
 
-@njit(nogil=True, cache=True)
+@kernel(fastmath=False)
 def _mean_square(signal, window, out):
     factor = 1.0 / window
     total = 0.0
@@ -135,7 +136,7 @@ def _mean_square(signal, window, out):
         out[i] = total * factor
 
 
-@njit(nogil=True, cache=True)
+@kernel(fastmath=False)
 def _span(power, threshold):
     first, last = 0, power.size - 1
     while first <= last and not power[first] >= threshold:

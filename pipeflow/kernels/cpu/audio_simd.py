@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from pipeflow.kernels.cpu.jit import kernel
 
 # 16 lanes are one AVX-512 or two AVX2 registers; LLVM splits the vectors where the CPU's are shorter.
 LANES = 16
@@ -384,7 +386,7 @@ def split_real(_typing, real, imaginary, low, high, twiddles, first, target, tar
     return signature, codegen
 
 
-@njit(nogil=True, cache=True)
+@kernel(fastmath=False)
 def turn(source, offset, stride, rows, columns, target, target_offset, target_stride):
     """target[c, r] = source[r, c], whole tiles by vector instructions; offsets and strides (of rows) are in elements."""
     for row in range(0, rows, LANES):

@@ -10,7 +10,6 @@ from functools import lru_cache
 from math import prod
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from pipeflow.kernels.cpu.audio_simd import (
@@ -29,6 +28,7 @@ from pipeflow.kernels.cpu.audio_simd import (
     turn,
     weighted_rows,
 )
+from pipeflow.kernels.cpu.jit import kernel
 
 Floats = NDArray[np.float32]
 
@@ -97,7 +97,7 @@ def _window_table(window: tuple[float, ...], factor: float) -> Floats:
     return table
 
 
-@njit(nogil=True, cache=True)
+@kernel(fastmath=False)
 def _reflected(index: int, length: int) -> int:
     """Reflects an index into range without repeating the end samples, as often as it takes."""
     if length == 1:
@@ -107,7 +107,7 @@ def _reflected(index: int, length: int) -> int:
     return index if index < length else period - index
 
 
-@njit(nogil=True, cache=True)
+@kernel(fastmath=False)
 def _stage(signal, begin, count, reflect, stage):
     """Copies signal[begin:begin+count] to the stage, with what lies outside reflected or zero."""
     length = signal.size
@@ -121,7 +121,7 @@ def _stage(signal, begin, count, reflect, stage):
             stage[i] = 0
 
 
-@njit(nogil=True, cache=True)
+@kernel(fastmath=False)
 def _load_frames(source, begin, step, window, places, tile, real, imaginary):
     """Windows LANES frames; even samples become the real parts, odd ones the imaginary parts."""
     width = window.size
@@ -143,7 +143,7 @@ def _load_frames(source, begin, step, window, places, tile, real, imaginary):
             target[place + lane] = 0
 
 
-@njit(nogil=True, cache=True)
+@kernel(fastmath=False)
 def _transform_block(real, imaginary, radices, twiddles):
     """Transforms digit-reversed rows in place, the shortest butterflies first."""
     size = real.size
@@ -167,7 +167,7 @@ def _transform_block(real, imaginary, radices, twiddles):
         length *= radix
 
 
-@njit(nogil=True, cache=True)
+@kernel(fastmath=False)
 def _split_block(real, imaginary, split, target, offset, stride, magnitude):
     """Turns the complex half-length transform into the power (or magnitude) of each bin, one row a bin."""
     half = real.size // LANES
@@ -194,7 +194,7 @@ def _split_block(real, imaginary, split, target, offset, stride, magnitude):
                 target[place] = np.sqrt(target[place])
 
 
-@njit(nogil=True, cache=True)
+@kernel(fastmath=False)
 def _spectrogram(signal, out, time_major, offset, step, reflect, magnitude, window, places, radices, twiddles, split):
     half = places.size
     bins = half + 1
@@ -340,7 +340,7 @@ def mel_bands(
     )
 
 
-@njit(nogil=True, cache=True)
+@kernel(fastmath=False)
 def _apply_bands(spectrum, out, first, count, start, weights):
     """Weights the middle axis of (outer, bins, inner) into (outer, bands, inner)."""
     inner = spectrum.shape[2]
@@ -369,7 +369,7 @@ def _apply_bands(spectrum, out, first, count, start, weights):
                 out[outer, band, column] = total
 
 
-@njit(nogil=True, cache=True)
+@kernel(fastmath=False)
 def _apply_bands_last(spectrum, out, first, count, start, weights):
     """Weights the last axis of (frames, bins): LANES frames at a time are turned, weighted and turned back."""
     frames, bins = spectrum.shape
@@ -411,7 +411,7 @@ _INFINITY = np.float32(np.inf)
 _HALF_ROOT_BITS = np.int32(np.float32(np.sqrt(0.5)).view(np.int32))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(fastmath=False)
 def _decibels(values, out, factor, reference, cutoff):
     for i in range(values.size):
         ratio = values[i] / reference
@@ -463,7 +463,7 @@ def cosine_table(size: int, count: int, kind: int, normalise: bool, lifter: floa
     return table.astype(np.float32)
 
 
-@njit(nogil=True, cache=True)
+@kernel(fastmath=False)
 def _apply_table(values, out, table):
     """Multiplies the middle axis of (outer, size, inner) with a (count, size) table."""
     count, size = table.shape
@@ -491,7 +491,7 @@ def _apply_table(values, out, table):
                 out[outer, row, column] = total
 
 
-@njit(nogil=True, cache=True)
+@kernel(fastmath=False)
 def _apply_table_last(values, out, transposed):
     """Multiplies the rows of (outer, size) with a (size, count) table."""
     for outer in range(values.shape[0]):

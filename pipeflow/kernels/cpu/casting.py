@@ -5,8 +5,8 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from .jit import kernel, plain
-from .simd import from_half, to_half
+from pipeflow.kernels.cpu.jit import kernel, plain
+from pipeflow.kernels.cpu.simd import from_half, to_half
 
 
 def convert(value, array):

@@ -1,7 +1,8 @@
 """CRC-32C (Castagnoli), which TFRecord files carry: eight bytes a step through eight tables."""
 
-import numba
 import numpy as np
+
+from pipeflow.kernels.cpu.jit import kernel, plain
 
 
 def _make_tables() -> np.ndarray:
@@ -20,9 +21,8 @@ def _make_tables() -> np.ndarray:
 _TABLES = _make_tables()
 
 
-@numba.njit(numba.uint32(numba.types.Array(numba.uint8, 1, "C", readonly=True)), nogil=True, cache=True)
-def crc32c(data: np.ndarray) -> int:
-    """The CRC-32C of a contiguous array of bytes."""
+@kernel(fastmath=False)
+def _crc32c(data):
     crc = np.uint32(0xFFFFFFFF)
     tables = _TABLES
     eights = data.size & ~7
@@ -48,7 +48,12 @@ def crc32c(data: np.ndarray) -> int:
     return crc ^ np.uint32(0xFFFFFFFF)
 
 
+def crc32c(data: np.ndarray) -> int:
+    """The CRC-32C of an array of bytes."""
+    return int(_crc32c(plain(data)))
+
+
 def masked(data: np.ndarray) -> int:
     """The CRC as TFRecord files store it: rotated, and shifted by a constant."""
-    crc = int(crc32c(data))
+    crc = crc32c(data)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

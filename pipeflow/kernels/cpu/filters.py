@@ -5,9 +5,9 @@ import math
 
 import numpy as np
 
-from .casting import as_type, cast
-from .jit import kernel, plain
-from .simd import weighted_rows
+from pipeflow.kernels.cpu.casting import as_type, cast
+from pipeflow.kernels.cpu.jit import kernel, plain
+from pipeflow.kernels.cpu.simd import weighted_rows
 
 FAST = {np.dtype(np.uint8), np.dtype(np.float32)}
 

@@ -6,11 +6,11 @@ image between them is never written. Four output rows at a time stay in the firs
 
 import numpy as np
 
-from .casting import as_type
-from .jit import kernel, plain
-from .normalize import bits, tiled
-from .resample import BAND, ROWS, Taps, extent, four_rows
-from .simd import normalize_row, split_row
+from pipeflow.kernels.cpu.casting import as_type
+from pipeflow.kernels.cpu.jit import kernel, plain
+from pipeflow.kernels.cpu.normalize import bits, tiled
+from pipeflow.kernels.cpu.resample import BAND, ROWS, Taps, extent, four_rows
+from pipeflow.kernels.cpu.simd import normalize_row, split_row
 
 
 @kernel

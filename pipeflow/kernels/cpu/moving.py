@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .jit import RAW, kernel, plain
+from pipeflow.kernels.cpu.jit import RAW, kernel, plain
 
 
 @kernel

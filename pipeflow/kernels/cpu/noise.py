@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from .casting import as_type, cast, convert
-from .jit import kernel, plain
+from pipeflow.kernels.cpu.casting import as_type, cast, convert
+from pipeflow.kernels.cpu.jit import kernel, plain
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 

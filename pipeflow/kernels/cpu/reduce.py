@@ -5,7 +5,7 @@ Floats are summed in float64; integers exactly, in 64 bits.
 
 import numpy as np
 
-from .jit import kernel, plain
+from pipeflow.kernels.cpu.jit import kernel, plain
 
 LANES = 8  # partial sums, so that one addition need not wait for the last
 

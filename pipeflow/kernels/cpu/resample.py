@@ -10,10 +10,10 @@ import math
 
 import numpy as np
 
-from .casting import as_type, cast, convert
-from .jit import RAW, kernel, plain
-from .simd import LANES as BAND
-from .simd import band_taps, copy_four_bytes, pixel_taps, weighted_rows
+from pipeflow.kernels.cpu.casting import as_type, cast, convert
+from pipeflow.kernels.cpu.jit import RAW, kernel, plain
+from pipeflow.kernels.cpu.simd import LANES as BAND
+from pipeflow.kernels.cpu.simd import band_taps, copy_four_bytes, pixel_taps, weighted_rows
 
 NEAREST, LINEAR, CUBIC, LANCZOS3, TRIANGULAR, GAUSSIAN = range(6)
 ROWS = 4  # output rows of one horizontal pass: four accumulators share one broadcast weight

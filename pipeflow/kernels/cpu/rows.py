@@ -1,12 +1,13 @@
 """Normalising the rows of an array by their own mean and deviation, without the GIL."""
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from pipeflow.kernels.cpu.jit import kernel
 
 
 # The sums may be taken in any order: in float64 that changes nothing that float32 results show.
-@njit(nogil=True, cache=True, fastmath={"reassoc"})
+@kernel(fastmath={"reassoc"})
 def _sum(row, mean, squared):
     total = 0.0
     if squared:
@@ -18,7 +19,7 @@ def _sum(row, mean, squared):
     return total
 
 
-@njit(nogil=True, cache=True)
+@kernel(fastmath=False)
 def _normalize(data, out, ddof, epsilon, scale, shift):
     count = data.shape[1]
     for i in range(data.shape[0]):

@@ -1,17 +1,25 @@
-"""Compiles functions of the user with Numba: without the GIL, kept on disk where their source file can be found."""
+"""Compiles functions of the user with Numba: without the GIL, kept on disk where their module can be imported again."""
 
+import hashlib
 import linecache
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache, partial
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numba
 import numpy as np
 from numba.core import errors
 from numba.core.dispatcher import Dispatcher
+
+from pipeflow.kernels.cpu.kernel_files import cache_class, folder_for
+
+FOLDER = "functions"
+# Modules whose functions change with their version only.
+_LIBRARIES = {*sys.stdlib_module_names, "numpy", "numba", "scipy", "pipeflow"}
 
 
 class CompileError(TypeError):
@@ -22,16 +30,52 @@ def dispatcher(function: Callable[..., Any], signature: Any = None) -> Dispatche
     """The function as Numba's dispatcher; one that is a dispatcher already stays as it is."""
     if isinstance(function, Dispatcher):
         return function
-    arguments = () if signature is None else (signature,)
-    if getattr(function, "__module__", None) not in sys.modules:
-        # What Numba keeps names the module; code of no module would be kept and could not be loaded again.
-        return numba.njit(*arguments, nogil=True)(function)
-    try:
-        return numba.njit(*arguments, nogil=True, cache=True)(function)
-    except RuntimeError as error:
-        if "cannot cache" not in str(error):  # a notebook or a string: there is no file to keep the result beside
-            raise
-        return numba.njit(*arguments, nogil=True)(function)
+    compiled = numba.njit(nogil=True)(function)
+    # What is kept names the function's module: code of a module that cannot be imported again could not be loaded.
+    if getattr(function, "__module__", None) in sys.modules and os.path.isfile(function.__code__.co_filename):
+        stamp = digest(function)
+        if folder_for(FOLDER) is not None:
+            compiled._cache = cache_class(lambda: stamp, lambda: FOLDER)(function)
+    if signature is not None:
+        compiled.compile(signature)
+        compiled.disable_compile()
+    return compiled
+
+
+def digest(function: Callable[..., Any]) -> str:
+    """Changes with the code of a function and of the functions and constants that it uses, in other modules too."""
+    sha, seen = hashlib.sha256(f"{numba.__version__} {sys.version}".encode()), set[int]()
+
+    def add_code(code: CodeType, variables: Mapping[str, Any]) -> None:
+        sha.update(code.co_code + repr((code.co_names, code.co_varnames, code.co_freevars)).encode())
+        for constant in code.co_consts:
+            if isinstance(constant, CodeType):
+                add_code(constant, variables)
+            else:
+                sha.update(repr(constant).encode())
+        for name in code.co_names:
+            if name in variables:
+                add(variables[name], code.co_names)
+
+    def add(value: Any, names: Sequence[str]) -> None:
+        value = getattr(value, "py_func", value)
+        if isinstance(value, np.ndarray):
+            sha.update(repr((value.dtype, value.shape)).encode() + value.tobytes())
+        elif isinstance(value, (bool, int, float, complex, str, bytes, tuple, type(None))):
+            sha.update(repr(value).encode())
+        elif id(value) not in seen:
+            seen.add(id(value))
+            if isinstance(value, FunctionType):
+                add_code(value.__code__, value.__globals__)
+                for cell in value.__closure__ or ():
+                    add(cell.cell_contents, names)
+            elif isinstance(value, ModuleType) and value.__name__.partition(".")[0] not in _LIBRARIES:
+                for name in names:  # helpers.scale in the code: both names are there
+                    if hasattr(value, name):
+                        add(getattr(value, name), names)
+
+    add(function, ())
+    return sha.hexdigest()[:16]
 
 
 class Jitted:

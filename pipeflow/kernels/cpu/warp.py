@@ -6,9 +6,9 @@ interpolation, or, with `clamped`, the border pixel.
 
 import numpy as np
 
-from .casting import as_type, cast, convert
-from .jit import kernel, plain
-from .simd import bilinear_pixel, weighted_rows
+from pipeflow.kernels.cpu.casting import as_type, cast, convert
+from pipeflow.kernels.cpu.jit import kernel, plain
+from pipeflow.kernels.cpu.simd import bilinear_pixel, weighted_rows
 
 FAST = {np.dtype(np.uint8), np.dtype(np.float32)}
 
