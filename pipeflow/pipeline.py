@@ -7,7 +7,7 @@ import sys
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import ModuleType
@@ -33,6 +33,7 @@ from pipeflow.executor.workers import check_start_method
 from pipeflow.record import saved as saving
 from pipeflow.record.graph import Graph
 from pipeflow.record.recorder import DataNode, Recorder, collect_outputs, recording
+from pipeflow.saving.values import Allowed
 from pipeflow.tensors import TensorListCPU
 
 __all__ = ["Pipeline", "do_not_convert", "pipeline_def"]
@@ -104,6 +105,7 @@ class Pipeline:
         self._device_id = None if device_id in (None, types.CPU_ONLY_DEVICE_ID) else device_id
         if seed is None and checkpoint is not None:
             seed = saved_state.from_json(checkpoint)["seed"]
+        self._seed_given = seed is not None
         self._seed = seeds.system_seed() if seed is None else int(seed)
         self._exec_pipelined = bool(exec_pipelined)
         self._exec_async = bool(exec_async)
@@ -630,8 +632,18 @@ class Pipeline:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on after the batch at which ``state_dict()`` or ``checkpoint()`` was taken, whatever was run since."""
+        state = saved_state.checked(state)
+        if not self._seed_given and state["seed"] != self._seed:
+            self._take_seed(state["seed"])
         self._compiled()
-        self._go_to(saved_state.checked(state))
+        self._go_to(state)
+
+    def _take_seed(self, seed: int) -> None:
+        """Takes over the seed of a state; what was compiled with a drawn one is compiled again."""
+        self._seed = seed
+        if self._executor is not None:
+            self._executor.close()
+        self._executor = self._plan = None
 
     def _go_to(self, state: dict[str, Any]) -> None:
         assert self._executor is not None
@@ -673,10 +685,15 @@ class Pipeline:
         serialized_pipeline: "str | bytes | None" = None,
         filename: str | None = None,
         *,
+        functions: Iterable[Any] = (),
         allow_pickle: bool = False,
         **overrides: Any,
     ) -> "Pipeline":
-        """The pipeline that ``serialize`` saved; keywords override its settings."""
+        """The pipeline that ``serialize`` saved; keywords override its settings.
+
+        A saved pipeline may name functions. It gets only those that ``functions`` allows: a list of functions, or of names of
+        modules. ``allow_pickle=True`` allows everything, functions saved by value too: only for files that you trust.
+        """
         if (serialized_pipeline is None) == (filename is None):
             raise ValueError("give either the serialized pipeline or a file name")
         if filename is not None:
@@ -687,14 +704,16 @@ class Pipeline:
         pipeline = cls(**{**settings, **overrides})
         recorder = pipeline._open_recorder()
         with recording(recorder):
-            pipeline._graph = saving.graph_from_json(serialized_pipeline, recorder, allow_pickle)
+            pipeline._graph = saving.graph_from_json(
+                serialized_pipeline, recorder, Allowed(functions, everything=allow_pickle)
+            )
         return pipeline
 
-    def deserialize_and_build(self, serialized_pipeline: "str | bytes") -> None:
-        """Takes the graph of a serialized pipeline and builds it."""
+    def deserialize_and_build(self, serialized_pipeline: "str | bytes", *, functions: Iterable[Any] = ()) -> None:
+        """Takes the graph of a serialized pipeline and builds it; ``functions`` as for ``deserialize``."""
         recorder = self._open_recorder()
         with recording(recorder):
-            self._graph = saving.graph_from_json(serialized_pipeline, recorder, False)
+            self._graph = saving.graph_from_json(serialized_pipeline, recorder, Allowed(functions))
         self.build()
 
     def save_graph_to_dot_file(self, filename: str, *, show_tensors: bool = False, use_colors: bool = False) -> None:

@@ -7,7 +7,7 @@ since everything a pipeline gives is a function of its seed and of the sample: s
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ray.data.datasource import Datasource, ReadTask
 from pipeflow.declare import find
 from pipeflow.errors import count_of
 from pipeflow.pipeline import Pipeline
+from pipeflow.record.saved import functions_of
 
 __all__ = ["PipelineMap", "read"]
 
@@ -51,8 +52,9 @@ def read(
             f"output_map names {count_of(len(output_map), 'output')} and the pipeline has {pipeline.num_outputs}"
         )
     text = pipeline.serialize(allow_pickle=allow_pickle)
+    own = list(dict.fromkeys(path.partition(":")[0] for path in functions_of(json.loads(text))))
     blocks = [
-        _Blocks(_sharded(text, shard, num_shards), list(output_map), epoch, retries, num_threads, allow_pickle)
+        _Blocks(_sharded(text, shard, num_shards), list(output_map), epoch, retries, num_threads, own, allow_pickle)
         for shard in range(num_shards)
     ]
     source = _Source(blocks)
@@ -80,17 +82,25 @@ class _Blocks:
     """Makes the blocks of one shard, in the worker."""
 
     def __init__(
-        self, plan: str, names: list[str], epoch: int, retries: int, num_threads: int, allow_pickle: bool
+        self,
+        plan: str,
+        names: list[str],
+        epoch: int,
+        retries: int,
+        num_threads: int,
+        functions: list[str],
+        allow_pickle: bool,
     ) -> None:
         self._plan = plan
         self._names = names
         self._epoch = epoch
         self._retries = retries
         self._num_threads = num_threads
+        self._functions = functions
         self._allow_pickle = allow_pickle
 
     def __call__(self) -> Iterator[Any]:
-        pipeline = _loaded(self._plan, self._allow_pickle, self._num_threads)
+        pipeline = _loaded(self._plan, self._functions, self._allow_pickle, self._num_threads)
         step, failed = 0, 0
         while True:
             pipeline.seek(step, self._epoch)
@@ -137,25 +147,31 @@ def _sharded(text: str, shard: int, num_shards: int) -> str:
     return json.dumps(document)
 
 
-def _loaded(text: str, allow_pickle: bool, num_threads: int) -> Pipeline:
+def _loaded(text: str, functions: Iterable[Any], allow_pickle: bool, num_threads: int) -> Pipeline:
     """A pipeline in a worker. One thread is the caller's own: handing every batch over to another one costs a tenth."""
     ahead = num_threads > 1
     settings = {"num_threads": num_threads, "exec_async": ahead, "exec_pipelined": ahead}
-    return Pipeline.deserialize(text, allow_pickle=allow_pickle, **settings)
+    return Pipeline.deserialize(text, functions=functions, allow_pickle=allow_pickle, **settings)
 
 
 class PipelineMap:
     """A class for ``dataset.map_batches``: feeds the columns of a batch into a pipeline's inputs of the same names.
 
     ``dataset.map_batches(PipelineMap, fn_constructor_args=(pipe.serialize(), ["image"]), batch_size=64, concurrency=2)``.
+    ``functions`` allows the functions that the pipeline calls, as for ``Pipeline.deserialize``.
     The pipeline's inputs are ``fn.external_source(name=...)`` without a source; columns that are no input pass through.
     """
 
     def __init__(
-        self, serialized_pipeline: str, output_map: Sequence[str], allow_pickle: bool = False, num_threads: int = 1
+        self,
+        serialized_pipeline: str,
+        output_map: Sequence[str],
+        allow_pickle: bool = False,
+        num_threads: int = 1,
+        functions: Iterable[Any] = (),
     ) -> None:
         self._names = list(output_map)
-        self._pipeline = _loaded(serialized_pipeline, allow_pickle, num_threads)
+        self._pipeline = _loaded(serialized_pipeline, functions, allow_pickle, num_threads)
         self._pipeline.build()
         self._inputs = [item.step.name for item in self._pipeline._built().sources if hasattr(item.source, "feed")]
 

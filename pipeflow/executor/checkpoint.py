@@ -11,9 +11,9 @@ import hashlib
 import json
 import os
 import platform
+import secrets
 import sys
 import warnings
-import zlib
 from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
@@ -26,7 +26,7 @@ from pipeflow.executor import Executor
 from pipeflow.executor.steps import keeps_state
 from pipeflow.version import VERSION
 
-FORMAT = 2
+FORMAT = 3
 LARGEST = 1900  # bytes, before the checksum; the names of operators give way
 OPERATORS_BYTES = 1000  # names of operators beyond this are summed up, so that a checkpoint stays below 2 kB
 _FEATURES = ("sse4_2", "avx", "avx2", "fma", "avx512f", "asimd", "sve")
@@ -61,16 +61,17 @@ def to_json(plan: Plan, executor: Executor, place: Mapping[str, Any]) -> str:
 
 def write(filename: str, text: str) -> None:
     """Writes a checkpoint whole or not at all, so that a job killed meanwhile keeps the one before."""
-    partial = f"{filename}.{os.getpid()}.part"
-    try:
-        with open(partial, "w") as file:
+    # A name that cannot be foreseen, created by O_EXCL: a link planted in a shared folder is not written through.
+    partial = f"{filename}.{secrets.token_hex(8)}.part"
+    with open(partial, "x") as file:
+        try:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(partial, filename)
-    finally:
-        if os.path.exists(partial):
+            os.replace(partial, filename)
+        except BaseException:
             os.remove(partial)
+            raise
 
 
 def check_saveable(plan: Plan, executor: Executor) -> None:
@@ -122,8 +123,10 @@ def from_json(text: "str | bytes") -> dict[str, Any]:
         state = json.loads(text)
     except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"this is not a checkpoint of a pipeline, or only a part of one: {error}") from error
-    if isinstance(state, dict) and "checksum" in state:
-        saved = state.pop("checksum")
+    if isinstance(state, dict) and state.get("kind") == "pipeflow checkpoint" and state.get("format") == FORMAT:
+        saved = state.pop("checksum", None)
+        if saved is None:
+            raise ValueError("the checkpoint is damaged: its checksum is missing")
         if saved != _checksum(state):
             raise ValueError("the checkpoint is damaged: its checksum does not fit its content")
     return checked(state)
@@ -223,8 +226,8 @@ def _difference(saved: Mapping[str, Any], own: Mapping[str, Any]) -> str:
     return f"it has {gone or 'no'} operators that this one lacks and lacks {added or 'none'}"
 
 
-def _checksum(state: Mapping[str, Any]) -> int:
-    return zlib.crc32(json.dumps(state, sort_keys=True).encode())
+def _checksum(state: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()[:32]
 
 
 @lru_cache(maxsize=1)

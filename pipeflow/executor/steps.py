@@ -703,7 +703,7 @@ class Keeper:
         """The state now, as plain data that later changes of the object do not reach."""
         what = f"the state that get_state() of {self.name!r} returned"
         try:
-            return encode(self.keeper.get_state(), what, allow_pickle=False)
+            return encode(self.keeper.get_state(), what)
         except TypeError as error:
             error.add_note(f"{what} must be of numbers, strings, lists, tuples, dictionaries and arrays")
             raise
@@ -716,7 +716,7 @@ class Keeper:
                 f"{function_name(self.keeper)} had get_state()"
             )
         with readable(self.name):
-            state = decode(states[self.name], f"the state of {self.name!r}", allow_pickle=False)
+            state = decode(states[self.name], f"the state of {self.name!r}")
         self.keeper.set_state(state)
 
 

@@ -9,13 +9,10 @@ import numpy as np
 from pipeflow.declare import Call, convert, find
 from pipeflow.record.graph import Edge, Graph, GraphNode
 from pipeflow.record.recorder import DataNode, Recorder
-from pipeflow.saving.values import decode, encode
+from pipeflow.saving.values import Allowed, decode_constant, encode_constant, imports_of, refused
 from pipeflow.version import VERSION
 
 FORMAT = 1
-
-
-# Graphs
 
 
 def graph_to_json(graph: Graph, settings: Mapping[str, Any], allow_pickle: bool) -> str:
@@ -32,7 +29,7 @@ def graph_to_json(graph: Graph, settings: Mapping[str, Any], allow_pickle: bool)
             entry["inputs"] = [[edge.node, edge.index] for edge in node.inputs]
         if node.constants:
             entry["constants"] = {
-                name: encode(value, f"argument {name!r} of {node.op.title} ({node.name})", allow_pickle)
+                name: encode_constant(value, f"argument {name!r} of {node.op.title} ({node.name})", allow_pickle)
                 for name, value in node.constants.items()
             }
         if node.arguments:
@@ -45,7 +42,9 @@ def graph_to_json(graph: Graph, settings: Mapping[str, Any], allow_pickle: bool)
         if node.hint:
             entry["hint"] = list(node.hint)
         if node.on_error is not None:
-            entry["on_error"] = encode(node.on_error, f"on_error of {node.op.title} ({node.name})", allow_pickle)
+            entry["on_error"] = encode_constant(
+                node.on_error, f"on_error of {node.op.title} ({node.name})", allow_pickle
+            )
         nodes.append(entry)
     outputs = [[edge.node, edge.index] for edge in graph.outputs]
     return json.dumps(
@@ -71,9 +70,18 @@ def settings_from_json(serialized: "str | bytes") -> dict[str, Any]:
     return dict(_document(serialized, "a serialized pipeline")["settings"])
 
 
-def graph_from_json(serialized: "str | bytes", recorder: Recorder, allow_pickle: bool) -> Graph:
-    """The graph that ``graph_to_json`` saved, recorded anew."""
+def functions_of(document: Mapping[str, Any]) -> list[str]:
+    """The import paths of the functions that a saved graph calls."""
+    parts = [part for entry in document["nodes"] for part in (entry.get("constants"), entry.get("on_error"))]
+    return imports_of(parts)
+
+
+def graph_from_json(serialized: "str | bytes", recorder: Recorder, allowed: Allowed) -> Graph:
+    """The graph that ``graph_to_json`` saved; it names no function that is not ``allowed``."""
     document = _document(serialized, "a serialized pipeline")
+    unknown = [path for path in functions_of(document) if not allowed.allows(path)]
+    if unknown:
+        raise refused(unknown)
 
     def node_of(pair: Any) -> DataNode:
         return DataNode(recorder, recorder.graph.nodes[pair[0]], pair[1])
@@ -82,7 +90,7 @@ def graph_from_json(serialized: "str | bytes", recorder: Recorder, allow_pickle:
         op = find(entry["op"])
         what = f"of {op.title} ({entry['name']})"
         constants = {
-            name: convert(op.arguments[name].kind, decode(value, f"argument {name!r} {what}", allow_pickle))
+            name: convert(op.arguments[name].kind, decode_constant(value, f"argument {name!r} {what}", allowed))
             for name, value in entry.get("constants", {}).items()
         }
         for value in constants.values():
@@ -98,7 +106,7 @@ def graph_from_json(serialized: "str | bytes", recorder: Recorder, allow_pickle:
             entry.get("seed"),
             bool(entry.get("preserve")),
             tuple(entry.get("hint", ())),
-            on_error=decode(entry.get("on_error"), f"on_error {what}", allow_pickle),
+            on_error=decode_constant(entry.get("on_error"), f"on_error {what}", allowed),
         )
         recorder.guard = tuple((Edge(number, index), on) for number, index, on in entry.get("guard", ()))
         recorder(call)
@@ -108,9 +116,6 @@ def graph_from_json(serialized: "str | bytes", recorder: Recorder, allow_pickle:
     recorder.guard = ()
     recorder.graph.outputs = [Edge(number, index) for number, index in document["outputs"]]
     return recorder.graph
-
-
-# Drawing
 
 
 def graph_to_dot(graph: Graph, show_tensors: bool = False, use_colors: bool = False) -> str:

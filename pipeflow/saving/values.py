@@ -1,12 +1,16 @@
 """Values as JSON data, and back.
 
-User objects are saved by import path (``module:qualname``), which is checked when saving; by value, pickled, only when the
-caller passes ``allow_pickle`` when saving and again when loading. Nothing is ever unpickled otherwise.
+Data runs no code: ``decode`` gives numbers, text, bytes, arrays and containers of them. The constants of a graph may also be
+functions and classes, saved by import path (``module:qualname``) and looked up only if the caller allows that function or its
+module; by value, pickled, only with ``allow_pickle`` when saving and again when loading.
 """
 
 import base64
+import math
+from collections.abc import Iterable
 from enum import Enum
 from pkgutil import resolve_name
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,11 +20,68 @@ from pipeflow.errors import function_name, optional
 from pipeflow.saving.functions import find_culprit
 
 
-def encode(value: Any, what: str, allow_pickle: bool) -> Any:
-    """A constant of a graph as JSON data."""
+class Allowed:
+    """Which functions and classes a document may name. What it does not name stays unimported.
+
+    An entry is the function or class itself, or the name of a module, which allows what is defined in that module and in the
+    modules inside it. With ``everything`` the document is trusted as if it were a program: it may also hold pickled functions.
+    """
+
+    def __init__(self, functions: Iterable[Any] = (), everything: bool = False) -> None:
+        self.everything = everything
+        self.modules: set[str] = set()
+        self.objects: dict[str, Any] = {}
+        for entry in [functions] if isinstance(functions, str) or callable(functions) else functions:
+            if isinstance(entry, str):
+                self.modules.add(entry)
+            elif isinstance(entry, ModuleType):
+                self.modules.add(entry.__name__)
+            elif import_path(entry) is not None:
+                self.objects[str(import_path(entry))] = entry
+            else:
+                raise TypeError(
+                    f"functions= takes module names, and functions that can be imported by name, got {entry!r}"
+                )
+
+    def allows(self, path: str) -> bool:
+        """Whether a path ``module:name`` may be looked up."""
+        module = path.partition(":")[0]
+        inside = any(module == name or module.startswith(f"{name}.") for name in self.modules)
+        return self.everything or path in self.objects or inside
+
+    def find(self, path: str, what: str) -> Any:
+        """The object of a path; only one that is defined there, not something that its module has imported."""
+        if not self.allows(path):
+            raise refused([path])
+        if path in self.objects:
+            return self.objects[path]
+        try:
+            found = resolve_name(path)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise type(error)(f"{what} was saved as {path}, which cannot be imported here: {error}") from error
+        if not self.everything and import_path(found) != path:
+            raise refused([path])
+        return found
+
+
+NOTHING = Allowed()
+
+
+def refused(paths: Iterable[str]) -> ValueError:
+    """The error for functions that a document names and the caller has not allowed."""
+    names = list(dict.fromkeys(paths))
+    modules = list(dict.fromkeys(path.partition(":")[0] for path in names))
+    return ValueError(
+        f"this pipeline calls {', '.join(names)}, and loading it would import and run that code: allow it with "
+        f"functions={modules!r} (names of modules, or the functions themselves) if you trust it"
+    )
+
+
+def encode(value: Any, what: str) -> Any:
+    """A value as JSON data: numbers, text, bytes, arrays, and tuples, lists and dictionaries of them; else a TypeError."""
     if isinstance(value, np.ndarray):
         if value.dtype == object:
-            return {"objects": value.tolist(), "shape": list(value.shape)}
+            return {"objects": value.ravel().tolist(), "shape": list(value.shape)}
         return {
             "array": base64.b64encode(value.tobytes()).decode(),
             "dtype": value.dtype.str,
@@ -35,16 +96,80 @@ def encode(value: Any, what: str, allow_pickle: bool) -> Any:
     if isinstance(value, bytes):
         return {"bytes": base64.b64encode(value).decode()}
     if isinstance(value, tuple):
-        return {"tuple": [encode(item, what, allow_pickle) for item in value]}
+        return {"tuple": [encode(item, what) for item in value]}
     if isinstance(value, Outputs):
-        specs = [[encode(part, what, False) for part in (spec.shape, spec.dtype, spec.layout)] for spec in value.specs]
+        specs = [[encode(part, what) for part in (spec.shape, spec.dtype, spec.layout)] for spec in value.specs]
         return {"outputs": specs, "names": list(value.names)}
     if isinstance(value, list):
-        return [encode(item, what, allow_pickle) for item in value]
+        return [encode(item, what) for item in value]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {"dict": {key: encode(item, what, allow_pickle) for key, item in value.items()}}
+        return {"dict": {key: encode(item, what) for key, item in value.items()}}
     if plain(value):
         return value
+    raise TypeError(f"{what} holds {type(value).__name__} {value!r:.100}, which is no data")
+
+
+def decode(data: Any, what: str) -> Any:
+    """The value that ``encode`` made. It imports nothing, and checks sizes before it asks for memory."""
+    if isinstance(data, list):
+        return [decode(item, what) for item in data]
+    if not isinstance(data, dict):
+        return data
+    if "array" in data:
+        return _array(data, what)
+    if "objects" in data:
+        shape, values = _shape(data, what), data["objects"]
+        if not isinstance(values, list) or len(values) != math.prod(shape) or not all(map(_atom, values)):
+            raise ValueError(f"{what} is damaged: an array of objects and its shape {shape} do not fit")
+        array = np.empty(len(values), object)
+        array[:] = values
+        return array.reshape(shape)
+    if "dtype" in data:
+        return np.dtype(data["dtype"])
+    if "value" in data:
+        return data["value"]
+    if "bytes" in data:
+        return base64.b64decode(data["bytes"])
+    if "tuple" in data:
+        return tuple(decode(item, what) for item in data["tuple"])
+    if "dict" in data:
+        return {key: decode(item, what) for key, item in data["dict"].items()}
+    if "outputs" in data:
+        specs = [Spec(*[decode(part, what) for part in spec]) for spec in data["outputs"]]
+        return Outputs(tuple(specs), tuple(data["names"]))
+    raise ValueError(f"{what} is damaged: {sorted(data)!r:.100} is no value")
+
+
+def _array(data: dict[str, Any], what: str) -> np.ndarray:
+    shape, dtype, content = _shape(data, what), np.dtype(data["dtype"]), base64.b64decode(data["array"])
+    if dtype.hasobject or len(content) != math.prod(shape) * dtype.itemsize:
+        raise ValueError(
+            f"{what} is damaged: an array of {dtype} with shape {shape} does not have {len(content)} bytes"
+        )
+    return np.frombuffer(content, dtype).reshape(shape).copy()
+
+
+def _shape(data: dict[str, Any], what: str) -> tuple[int, ...]:
+    shape = data.get("shape")
+    if (
+        not isinstance(shape, list)
+        or len(shape) > 32
+        or not all(type(extent) is int and extent >= 0 for extent in shape)
+    ):
+        raise ValueError(f"{what} is damaged: {shape!r:.100} is no shape")
+    return tuple(shape)
+
+
+def _atom(value: Any) -> bool:
+    return value is None or isinstance(value, str | int | float | bool)
+
+
+def encode_constant(value: Any, what: str, allow_pickle: bool) -> Any:
+    """A constant of a graph: data, or a function by import path, by value only with ``allow_pickle``."""
+    try:
+        return encode(value, what)
+    except TypeError:
+        pass
     path = import_path(value)
     if path is not None:
         return {"import": path}
@@ -56,44 +181,25 @@ def encode(value: Any, what: str, allow_pickle: bool) -> Any:
     )
 
 
-def decode(data: Any, what: str, allow_pickle: bool) -> Any:
-    """The constant that ``encode`` saved."""
-    if isinstance(data, list):
-        return [decode(item, what, allow_pickle) for item in data]
-    if not isinstance(data, dict):
-        return data
-    if "array" in data:
-        array = np.frombuffer(base64.b64decode(data["array"]), np.dtype(data["dtype"])).reshape(data["shape"])
-        return array.copy()
-    if "objects" in data:
-        array = np.empty(data["shape"], object)
-        array[...] = data["objects"]
-        return array
-    if "dtype" in data:
-        return np.dtype(data["dtype"])
-    if "value" in data:
-        return data["value"]
-    if "bytes" in data:
-        return base64.b64decode(data["bytes"])
-    if "tuple" in data:
-        return tuple(decode(item, what, allow_pickle) for item in data["tuple"])
-    if "dict" in data:
-        return {key: decode(item, what, allow_pickle) for key, item in data["dict"].items()}
-    if "outputs" in data:
-        specs = [Spec(*[decode(part, what, False) for part in spec]) for spec in data["outputs"]]
-        return Outputs(tuple(specs), tuple(data["names"]))
-    if "import" in data:
-        try:
-            return resolve_name(data["import"])
-        except (ImportError, AttributeError, ValueError) as error:
-            raise type(error)(
-                f"{what} was saved as {data['import']}, which cannot be imported here: {error}"
-            ) from error
-    if not allow_pickle:
-        raise ValueError(
-            f"{what} was saved by value; loading it runs code from the file: if you trust it, say allow_pickle=True"
-        )
-    return _pickler().loads(base64.b64decode(data["pickle"]))
+def decode_constant(data: Any, what: str, allowed: Allowed) -> Any:
+    """The constant that ``encode_constant`` saved; code only where the caller allows it."""
+    if isinstance(data, dict) and isinstance(data.get("import"), str):
+        return allowed.find(data["import"], what)
+    if isinstance(data, dict) and "pickle" in data:
+        if not allowed.everything:
+            raise ValueError(
+                f"{what} was saved by value; loading it runs code from the file: if you trust it, pass allow_pickle=True"
+            )
+        return _pickler().loads(base64.b64decode(data["pickle"]))
+    return decode(data, what)
+
+
+def imports_of(data: Any) -> list[str]:
+    """The paths of all functions and classes that some constants name."""
+    if isinstance(data, dict):
+        own = [data["import"]] if isinstance(data.get("import"), str) else []
+        return own + [path for item in data.values() for path in imports_of(item)]
+    return [path for item in data for path in imports_of(item)] if isinstance(data, list) else []
 
 
 def import_path(value: Any) -> str | None:

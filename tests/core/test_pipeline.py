@@ -425,7 +425,7 @@ def test_serialize_and_deserialize():
     """The loaded pipeline gives the same batches; its settings may be overridden."""
     text = saved().serialize()
     json.loads(text)
-    original, loaded = saved().run(), Pipeline.deserialize(text, num_threads=3)
+    original, loaded = saved().run(), Pipeline.deserialize(text, num_threads=3, functions=[source, double])
     assert loaded.num_threads == 3
     for left, right in zip(original, loaded.run()):
         np.testing.assert_array_equal(left.as_array(), right.as_array())
@@ -437,7 +437,7 @@ def test_serialize_to_a_file_and_load_in_a_fresh_process(tmp_path):
     saved().serialize(filename=str(path))
     code = (
         f"import sys; sys.path[:0] = {[str(p) for p in sys.path if p]!r}\n"
-        f"from pipeflow import Pipeline; pipe = Pipeline.deserialize(filename={str(path)!r})\n"
+        f"from pipeflow import Pipeline; pipe = Pipeline.deserialize(filename={str(path)!r}, functions=[{__name__!r}])\n"
         "print([batch.as_array().tolist() for batch in pipe.run()])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
@@ -448,7 +448,7 @@ def test_serialize_to_a_file_and_load_in_a_fresh_process(tmp_path):
 def test_deserialize_and_build():
     """The older form: a pipeline takes over a saved graph."""
     pipe = Pipeline(batch_size=2, num_threads=1, seed=21)
-    pipe.deserialize_and_build(saved().serialize())
+    pipe.deserialize_and_build(saved().serialize(), functions=[source, double])
     np.testing.assert_array_equal(pipe.run()[1].as_array(), saved().run()[1].as_array())
 
 
@@ -464,7 +464,7 @@ def test_lambdas_are_saved_only_by_value():
         define().serialize()
     text = define().serialize(allow_pickle=True)
     with pytest.raises(ValueError, match="allow_pickle=True"):
-        Pipeline.deserialize(text)
+        Pipeline.deserialize(text, functions=[source])
     assert first(Pipeline.deserialize(text, allow_pickle=True)) == [7, 107]
 
 

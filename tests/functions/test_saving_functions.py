@@ -1,10 +1,12 @@
 """Pipelines with Python functions are saved and loaded; what cannot travel is named."""
 
 import functools
+import os
 import pickle
 import subprocess
 import sys
 import threading
+import types
 from pathlib import Path
 
 import cloudpickle
@@ -48,7 +50,7 @@ def test_by_import_path_into_a_fresh_process(tmp_path, monkeypatch):
     assert "pickle" not in saved
     program = (
         "import numpy as np\nfrom pipeflow import Pipeline\n"
-        f"pipe = Pipeline.deserialize(filename={str(tmp_path / 'saved.json')!r})\n"
+        f"pipe = Pipeline.deserialize(filename={str(tmp_path / 'saved.json')!r}, functions=['user_code', 'numpy'])\n"
         "print([np.array(x).tolist() for batch in pipe.run() for x in batch.samples()])\n"
     )
     environment = {"PYTHONPATH": f"{ROOT}:{tmp_path}", "PATH": "/usr/bin:/bin"}
@@ -77,7 +79,7 @@ def test_by_value_only_when_both_sides_say_so():
     with pytest.raises(TypeError, match=r"cannot be imported by name.*allow_pickle=True"):
         saved_by_value(3).serialize()
     saved = saved_by_value(3).serialize(allow_pickle=True)
-    with pytest.raises(ValueError, match="if you trust it, say allow_pickle=True"):
+    with pytest.raises(ValueError, match="if you trust it, pass allow_pickle=True"):
         Pipeline.deserialize(saved)
     (batch,) = Pipeline.deserialize(saved, allow_pickle=True).run()
     np.testing.assert_array_equal(batch.as_array(), [[0] * 3, [3] * 3])
@@ -130,7 +132,7 @@ def test_promises_are_part_of_what_is_saved():
         return tuple(fn.python_function(x, function=np.negative, outputs={"a": Spec(np.float32, (2, None), "HW")}))
 
     saved = define().serialize()
-    loaded = Pipeline.deserialize(saved)
+    loaded = Pipeline.deserialize(saved, functions=[np.negative])
     assert loaded.serialize() == saved
     assert loaded.run()[0].layout() == "HW"
 
@@ -156,3 +158,45 @@ def test_retained_inputs_and_results_stay_valid():
     for x, copy, result, result_copy in kept:
         np.testing.assert_array_equal(x, copy)
         np.testing.assert_array_equal(result, result_copy)
+
+
+EVIL = "raise SystemExit('imported')"
+
+
+def calls(path):
+    """A saved pipeline whose function is named by an import path."""
+
+    @pipeline_def(batch_size=1, num_threads=1)
+    def define():
+        return fn.python_function(np.zeros(3, np.uint8), function=np.negative)
+
+    return define().serialize().replace("numpy:negative", path)
+
+
+@pytest.mark.parametrize("path", ["pickle:loads", "os:system", "evil_module:f", "numpy:negative"])
+def test_a_saved_pipeline_names_no_code_that_the_caller_has_not_allowed(path, tmp_path, monkeypatch):
+    """Nothing is imported before the caller has said what may be, and the message lists what the file wants."""
+    (tmp_path / "evil_module.py").write_text(EVIL)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = path.partition(":")[0]
+    for allowed in ({}, {"functions": ["json"]}, {"functions": [np.add]}, {"functions": [f"{module}.inner"]}):
+        with pytest.raises(ValueError, match=f"calls {path}.*functions=\\['{module}'\\]"):
+            Pipeline.deserialize(calls(path), **allowed)
+    assert "evil_module" not in sys.modules
+    pipe = Pipeline(batch_size=1, num_threads=1)
+    with pytest.raises(ValueError, match="this pipeline calls"):
+        pipe.deserialize_and_build(calls(path))
+
+
+def test_functions_are_allowed_by_module_or_one_by_one(monkeypatch):
+    """A module allows what is defined in it, not what it has imported; a function allows itself."""
+    for allowed in (["numpy"], [np], [np.negative], np.negative, "numpy"):
+        (batch,) = Pipeline.deserialize(calls("numpy:negative"), functions=allowed).run()
+        assert batch.as_array().tolist() == [[0, 0, 0]]
+    module = types.ModuleType("tests_module")
+    module.os = os
+    monkeypatch.setitem(sys.modules, "tests_module", module)
+    with pytest.raises(ValueError, match=r"this pipeline calls tests_module:os\.system"):
+        Pipeline.deserialize(calls("tests_module:os.system"), functions=["tests_module"])
+    with pytest.raises(TypeError, match="functions= takes module names"):
+        Pipeline.deserialize(calls("numpy:negative"), functions=[lambda x: x])

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sys
 import warnings
 
 import numpy as np
@@ -239,7 +240,10 @@ def saved(**changes):
     state = {**json.loads(pipeline.checkpoint()), **changes}
     if changes:
         state.pop("checksum", None)
-    return json.dumps({name: value for name, value in state.items() if value is not None})
+    state = {name: value for name, value in state.items() if value is not None}
+    if changes and "checksum" not in changes:
+        state["checksum"] = checkpoint._checksum(state)
+    return json.dumps(state)
 
 
 def foreign():
@@ -260,10 +264,11 @@ def foreign():
         (lambda: saved(kind=None, format=1), ValueError, "format 1, of an older version"),
         (lambda: foreign().serialize(), ValueError, r"a serialized pipeline: use Pipeline.deserialize\(\)"),
         (
-            lambda: saved(format=3, pipeflow="9.0"),
+            lambda: saved(format=9, pipeflow="9.0"),
             ValueError,
-            "format 3 .made by pipeflow 9.0.; this version reads format 2",
+            "format 9 .made by pipeflow 9.0.; this version reads format 3",
         ),
+        (lambda: saved(checksum=None), ValueError, "damaged: its checksum is missing"),
         (lambda: saved(position=-4), ValueError, "damaged: position is -4"),
         (lambda: saved(states=None), ValueError, "damaged: states is None"),
         (lambda: saved(states={}), InvalidState, r"no state for \['numbers'\]"),
@@ -451,3 +456,87 @@ def test_unequal_pipelines_of_an_iterator_are_refused():
         GenericIterator(pipelines, ["x", "u"], reader_name="numbers")
     with pytest.raises(ValueError, match="the list 'pipelines' is missing"):
         GenericIterator(numbers(batch_size=2), ["x", "u"], reader_name="numbers").load_state_dict({})
+
+
+def keeper_of(state):
+    """A checkpoint of a pipeline whose function has this for its state, and a pipeline to load it."""
+
+    class Keeps:
+        def __call__(self, x):
+            return x
+
+        def get_state(self):
+            return {"n": 1}
+
+        def set_state(self, state):
+            self.state = state
+
+    def make(**settings):
+        def graph():
+            return fn.python_function(fn.random.uniform(seed=3), function=Keeps(), name="keeps")
+
+        return pipeline_def(graph, batch_size=2, num_threads=1, seed=5, enable_checkpointing=True)(**settings)
+
+    pipeline = make()
+    pipeline.run()
+    document = json.loads(pipeline.checkpoint())
+    document["states"]["keeps"] = state
+    document["checksum"] = checkpoint._checksum({k: v for k, v in document.items() if k != "checksum"})
+    return make, json.dumps(document)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"dict": {"n": {"import": "never_imported:f"}}},
+        {"import": "never_imported:f"},
+        {"pickle": "gASVAAAAAA=="},
+        {"array": "AAAA", "dtype": "|u1", "shape": [8589934592]},
+        {"objects": 0, "shape": [8589934592]},
+        {"array": "AAAA", "dtype": "|O", "shape": [0]},
+        {"array": "AAAA", "dtype": "|u1", "shape": [-3]},
+        {"something": 1},
+    ],
+)
+def test_a_checkpoint_holds_values_only(state, tmp_path, monkeypatch):
+    """It names no code, nothing is imported, and no memory is asked for that its text does not hold."""
+    (tmp_path / "never_imported.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    make, text = keeper_of(state)
+    with pytest.raises(ValueError, match="the state of 'keeps' is damaged"):
+        make(checkpoint=text).build()
+    assert "never_imported" not in sys.modules
+
+
+def test_a_checkpoint_is_not_written_through_a_planted_link(tmp_path):
+    """The name of the unfinished file cannot be foreseen, and nothing that exists is opened."""
+    pipeline = numbers(batch_size=2, enable_checkpointing=True)
+    pipeline.run()
+    names = set()
+    for _ in range(3):
+        pipeline.checkpoint(str(tmp_path / "state.json"))
+        names.update(path.name for path in tmp_path.iterdir())
+    assert names == {"state.json"}
+    (tmp_path / "target").write_text("untouched")
+    (tmp_path / "link.json").symlink_to(tmp_path / "target")
+    pipeline.checkpoint(str(tmp_path / "link.json"))
+    assert (tmp_path / "target").read_text() == "untouched"
+
+
+def test_a_pipeline_without_a_seed_takes_that_of_the_state():
+    """load_state_dict() goes on with the numbers of the run that the state is of, before and after the first batch."""
+
+    def make(**settings):
+        return pipeline_def(lambda: fn.random.uniform(shape=3), batch_size=2, num_threads=1)(**settings)
+
+    original = make(seed=11)
+    original.run()
+    state = original.state_dict()
+    expected = original.run()[0].as_array()
+    for started in (False, True):
+        other = make()
+        if started:
+            other.run()
+        other.load_state_dict(state)
+        np.testing.assert_array_equal(other.run()[0].as_array(), expected)
+        assert other.seed == 11
