@@ -111,7 +111,7 @@ def decode_sound(
     except kernels.audio_wav.BrokenAudio as error:
         raise BadData(str(error)) from None
     if span is not None:
-        begin = round(span[0] * rate)
+        begin = round(min(span[0], len(stored)) * rate)
         stored = stored[begin : begin + round(min(span[1], len(stored)) * rate)]
     target = sample_rate or float(rate)
     frames, channels = stored.shape

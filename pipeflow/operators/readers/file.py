@@ -1,13 +1,26 @@
 """`fn.readers.file`: encoded files with labels, from folders, lists or a list file."""
 
 import os
+import re
 from typing import Any
 
 import numpy as np
 
 from pipeflow.errors import BadData, count_of
-from pipeflow.operators.readers.files import Paths, joined, matcher, one_source_of_files, read_file, read_lines, strings
+from pipeflow.operators.readers.files import (
+    Listing,
+    Paths,
+    joined,
+    matcher,
+    one_source_of_files,
+    read_file,
+    read_lines,
+    strings,
+)
 from pipeflow.operators.readers.reader import reader
+
+_SMALLEST, _LARGEST = -(2**31), 2**31 - 1
+_NUMBER = re.compile(r"[+-]?[0-9]+")
 
 DEFAULT_FILTERS = (
     "*.jpg",
@@ -50,18 +63,21 @@ class FileReader:
         case_sensitive_filter: bool = False,
     ) -> None:
         one_source_of_files(file_list, files, file_root)
+        self._listing: Listing | None = None
         if labels is not None and files is None:
             raise ValueError("'labels' belong to 'files': give both, or write the labels into the file_list")
         if files is not None:
             paths = strings(files, "files")
             if not paths:
                 raise ValueError("'files' is an empty list")
-            numbers = list(range(len(paths))) if labels is None else np.ravel(labels).tolist()
+            numbers = list(range(len(paths))) if labels is None else _labels(labels)
             if len(numbers) != len(paths):
                 raise ValueError(f"{count_of(len(numbers), 'label')} for {count_of(len(paths), 'file')}")
             found = list(zip(paths, numbers, strict=True))
         elif file_list is not None:
-            found = list(_listed(file_list))
+            listed = _listed(file_list)
+            found = [(path, label) for _, path, label in listed]
+            self._listing = Listing(file_list, (line for line, _, _ in listed))
             file_root = os.path.dirname(file_list) if file_root is None else file_root
             if not found:
                 raise BadData(f"the file list {file_list} names no files")
@@ -80,23 +96,41 @@ class FileReader:
 
     def fetch(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         """The file's bytes and its label."""
-        return read_file(self._paths[index]), self._labels[index : index + 1]
+        if self._listing is None:
+            return read_file(self._paths[index]), self._labels[index : index + 1]
+        with self._listing.naming(index):
+            return read_file(self._paths[index]), self._labels[index : index + 1]
 
     def source_info(self, index: int) -> str:
         """The file's path."""
         return self._paths[index]
 
 
-def _listed(file_list: str) -> list[tuple[str, int]]:
+def _labels(labels: Any) -> list[int]:
+    """The labels of a call, checked: whole numbers that int32 holds."""
+    numbers = np.ravel(labels).tolist()
+    for place, number in enumerate(numbers):
+        if not isinstance(number, int):
+            raise TypeError(f"labels are whole numbers, got {number!r} at place {place}")
+        if not _SMALLEST <= number <= _LARGEST:
+            raise ValueError(f"labels are int32, from {_SMALLEST} to {_LARGEST}, got {number} at place {place}")
+    return numbers
+
+
+def _listed(file_list: str) -> list[tuple[int, str, int]]:
+    """(line, path, label) of every file of a list."""
     found = []
     for number, line in read_lines(file_list):
-        path, _, label = line.strip().rpartition(" ")
-        try:
-            found.append((path.strip(), int(label)))
-        except ValueError:
-            path = ""
-        if not path:
-            raise BadData(f"{file_list}:{number}: expected a path and an integer label, got {line!r}")
+        path, _, text = line.strip().rpartition(" ")
+        path = path.strip()
+        label = int(text) if len(text) < 20 and _NUMBER.fullmatch(text) else None
+        if not path or (label is None and not _NUMBER.fullmatch(text)):
+            raise BadData(f"{file_list}:{number}: expected a path and an integer label, got {line[:200]!r}")
+        if label is None or not _SMALLEST <= label <= _LARGEST:
+            raise BadData(
+                f"{file_list}:{number}: labels are int32, from {_SMALLEST} to {_LARGEST}, got {text[:40]} for {path!r}"
+            )
+        found.append((number, path, label))
     return found
 
 

@@ -1,10 +1,12 @@
 """What the readers share: lists of paths that cost little memory, and reading bytes without surprises."""
 
 import fnmatch
+import io
 import os
 import re
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -28,15 +30,26 @@ class Paths(Sequence[str]):
         return os.fsdecode(self._bytes[start : int(self._ends[index])])
 
 
-def open_regular(path: str) -> Any:
-    """Opens a file for unbuffered reading; only a regular one, as a pipe would block for ever."""
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise BadData(f"{path} is not a regular file")
-    return open(path, "rb", buffering=0)
-
-
 # Opening with O_NONBLOCK does not wait for the other end of a pipe; O_BINARY is Windows' own.
 _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+def open_regular(path: str) -> Any:
+    """Opens a file for unbuffered reading; only a regular one: a pipe would block for ever, a device never end."""
+    descriptor, _ = _open(path)
+    return os.fdopen(descriptor, "rb", buffering=0)
+
+
+def _open(path: str) -> tuple[int, os.stat_result]:
+    """A descriptor of a regular file and what is known of it. The caller closes it."""
+    if "\0" in path:
+        raise BadData(f"the path {path!r} has a zero in it")
+    descriptor = os.open(path, _FLAGS)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise BadData(f"{path} is not a regular file")
+    return descriptor, status
 
 
 def read_file(path: str) -> np.ndarray:
@@ -44,11 +57,8 @@ def read_file(path: str) -> np.ndarray:
     if not hasattr(os, "readv"):
         with open_regular(path) as file:
             return read_into(file, path, 0, os.fstat(file.fileno()).st_size)
-    descriptor = os.open(path, _FLAGS)
+    descriptor, status = _open(path)
     try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise BadData(f"{path} is not a regular file")
         length = status.st_size
         array = np.empty(length, np.uint8)
         done = os.readv(descriptor, [array.data]) if length else 0
@@ -111,10 +121,31 @@ def matcher(patterns: Sequence[str], case_sensitive: bool) -> re.Pattern[str]:
 def read_lines(path: str) -> list[tuple[int, str]]:
     """The non-empty lines of a text file with their numbers."""
     try:
-        with open(path, encoding="utf-8") as file:
-            return [(number, line.rstrip("\n")) for number, line in enumerate(file, 1) if line.strip()]
+        with io.TextIOWrapper(io.BufferedReader(open_regular(path)), encoding="utf-8") as file:
+            lines = [(number, line.rstrip("\n")) for number, line in enumerate(file, 1) if line.strip()]
     except UnicodeDecodeError as error:
         raise BadData(f"{path} is not a text file: {error}") from None
+    for number, line in lines:
+        if "\0" in line:
+            raise BadData(f"{path}:{number}: a line of text has no zero in it, got {line[:80]!r}")
+    return lines
+
+
+class Listing:
+    """Which line of which file names each sample of a reader, for the messages of what is wrong with it."""
+
+    def __init__(self, file: str, lines: Iterable[int]) -> None:
+        self._file = file
+        self._lines = np.fromiter(lines, np.int64)
+
+    @contextmanager
+    def naming(self, index: int) -> Iterator[None]:
+        """Adds the line to errors of the sample."""
+        try:
+            yield
+        except Exception as error:
+            error.add_note(f"listed in {self._file}:{self._lines[index]}")
+            raise
 
 
 def one_source_of_files(file_list: Any, files: Any, file_root: Any) -> None:

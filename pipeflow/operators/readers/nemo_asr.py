@@ -3,7 +3,9 @@
 import json
 import math
 import os
+import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ import numpy as np
 from pipeflow.declare import Args, DType
 from pipeflow.errors import BadData, OutOfRange
 from pipeflow.operators.audio import DECODED_TYPES, FLOAT, check_max_bytes, decode_sound
-from pipeflow.operators.readers.files import Paths, joined, read_file, read_lines, strings
+from pipeflow.operators.readers.files import Listing, Paths, joined, read_file, read_lines, strings
 from pipeflow.operators.readers.reader import reader
 
 
@@ -60,13 +62,15 @@ class NemoAsrReader:
         if not manifests:
             raise ValueError("'manifest_filepaths' is an empty list")
         entries = [entry for path in manifests for entry in _entries(path)]
-        kept = [entry for entry in entries if _in_range(entry[2], min_duration, max_duration)]
+        kept = [entry for entry in entries if _in_range(entry.duration, min_duration, max_duration)]
         if not kept:
             raise BadData(f"no recordings of the wanted duration in {', '.join(manifests)}: {len(entries)} are listed")
-        self._paths = Paths(entry[0] for entry in kept)
-        self._spans = np.array([entry[1:3] for entry in kept], np.float64)
-        self._texts = Paths(entry[3] for entry in kept)
-        self._read = read_sample_rate, read_text, read_idxs
+        self._paths = Paths(entry.path for entry in kept)
+        self._spans = np.array([(entry.offset, entry.duration) for entry in kept], np.float64)
+        self._texts = Paths(entry.text for entry in kept)
+        self._listings = {path: Listing(path, [entry.line for entry in kept]) for path in manifests}
+        self._manifests = Paths(entry.manifest for entry in kept)
+        self._wanted = read_sample_rate, read_text, read_idxs
         self._sound: dict[str, Any] = {
             "sample_rate": max(sample_rate, 0.0),
             "quality": quality,
@@ -80,13 +84,17 @@ class NemoAsrReader:
 
     def fetch(self, index: int) -> tuple[np.ndarray, ...]:
         """The samples of an entry and what else is read of it."""
+        with self._listings[self._manifests[index]].naming(index):
+            return self._read(index)
+
+    def _read(self, index: int) -> tuple[np.ndarray, ...]:
         begin, duration = self._spans[index].tolist()
         samples, rate = decode_sound(
             read_file(self._paths[index]), self._allocate, span=(begin, duration), **self._sound
         )
         if begin and not len(samples):
             raise OutOfRange(f"{self._paths[index]} is shorter than the offset {begin} s of its entry")
-        with_rate, with_text, with_number = self._read
+        with_rate, with_text, with_number = self._wanted
         results: list[np.ndarray] = [samples]
         if with_rate:
             results.append(np.array(rate, np.float32))
@@ -109,25 +117,46 @@ def _in_range(duration: float, shortest: float, longest: float) -> bool:
     return math.isinf(duration) or (duration >= shortest and (longest <= 0 or duration <= longest))
 
 
-def _entries(manifest: str) -> Iterator[tuple[str, float, float, str]]:
-    """(path, offset, duration, text) of each line."""
+@dataclass(frozen=True)
+class _Entry:
+    manifest: str
+    line: int
+    path: str
+    offset: float
+    duration: float
+    text: str
+
+
+def _entries(manifest: str) -> Iterator[_Entry]:
+    """What each line of a manifest says."""
     folder = os.path.dirname(manifest)
     for number, line in read_lines(manifest):
         place = f"{manifest}, line {number}"
         try:
             entry = json.loads(line)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:  # numbers of thousands of digits and nests of brackets too
             raise BadData(f"{place} is not JSON: {error}") from None
         if not isinstance(entry, dict) or not isinstance(entry.get("audio_filepath"), str):
             raise BadData(f"{place} has no audio_filepath")
+        path, text = joined(folder, entry["audio_filepath"]), str(entry.get("text") or "")
+        for name, value in (("audio_filepath", path), ("text", text)):
+            try:
+                encoded = os.fsencode(value)
+            except UnicodeEncodeError as error:
+                raise BadData(f"{place}: {name} is no text: {error}") from None
+            if name == "audio_filepath" and b"\0" in encoded:
+                raise BadData(f"{place}: audio_filepath has a zero in it, got {path!r}")
         offset, duration = _seconds(entry, "offset", 0.0, place), _seconds(entry, "duration", math.inf, place)
-        yield joined(folder, entry["audio_filepath"]), offset, duration, str(entry.get("text") or "")
+        yield _Entry(manifest, number, path, offset, duration, text)
 
 
 def _seconds(entry: dict[str, Any], name: str, default: float, place: str) -> float:
     value = entry.get(name)
     if value is None:
         return default
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < math.inf:
-        raise BadData(f"{place}: {name} must be a number of seconds, got {value!r}")
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not 0 <= value <= sys.float_info.max:
+        beyond = isinstance(value, int) and abs(value) > sys.float_info.max
+        shown = "a number of hundreds of digits" if beyond else repr(value)
+        raise BadData(f"{place}: {name} must be a number of seconds, got {shown[:80]}")
     return float(value)

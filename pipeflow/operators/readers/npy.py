@@ -16,6 +16,7 @@ from pipeflow.errors import BadData
 
 _LONGEST_HEADER = 65536
 _MOST_AXES = 32
+_LARGEST_ARRAY = 2**63 - 1
 _EXTENT = r"(?:0|[1-9]\d{0,17})"
 # The header as NumPy writes it; any other literal goes the long way.
 _PLAIN = re.compile(
@@ -71,6 +72,9 @@ def read_header(start: bytes, size: int, where: str) -> NpyHeader:
             f"{where}: truncated .npy file: an array of shape {shape} and type {dtype} needs "
             f"{header.offset + header.nbytes} bytes, the file has {size}"
         )
+    # An axis of no elements does not make the others free: NumPy counts them all.
+    if prod(max(extent, 1) for extent in shape) * dtype.itemsize > _LARGEST_ARRAY:
+        raise BadData(f"{where}: damaged .npy header: no array has the shape {shape!r}")
     return header
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from pipeflow.declare import Floats, Ints
 from pipeflow.errors import BadData
 from pipeflow.operators.readers.files import (
+    Listing,
     Paths,
     joined,
     matcher,
@@ -60,10 +61,13 @@ class NumpyReader:
         dont_use_mmap: bool = False,
     ) -> None:
         one_source_of_files(file_list, files, file_root)
+        self._listing: Listing | None = None
         if files is not None:
             found = strings(files, "files")
         elif file_list is not None:
-            found = [line.strip() for _, line in read_lines(file_list)]
+            lines = read_lines(file_list)
+            found = [line.strip() for _, line in lines]
+            self._listing = Listing(file_list, (number for number, _ in lines))
             file_root = os.path.dirname(file_list) if file_root is None else file_root
         else:
             assert file_root is not None
@@ -82,6 +86,12 @@ class NumpyReader:
 
     def fetch(self, index: int) -> tuple[np.ndarray]:
         """The array of the file, or its region."""
+        if self._listing is None:
+            return self._read(index)
+        with self._listing.naming(index):
+            return self._read(index)
+
+    def _read(self, index: int) -> tuple[np.ndarray]:
         path = self._paths[index]
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size

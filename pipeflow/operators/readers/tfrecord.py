@@ -6,6 +6,7 @@ one the lengths in the file are followed once, at the start.
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from struct import Struct
 from typing import Any
@@ -20,6 +21,7 @@ from pipeflow.operators.readers.reader import reader
 from pipeflow.tfrecord import Feature
 
 _FRAME = 16
+_NUMBER = re.compile(r"-?[0-9]{1,19}")
 _LENGTH = Struct("<Q")
 _CRC = Struct("<I")
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -60,6 +62,7 @@ class TFRecordReader:
         self.features: dict[str, Feature] = dict(features)
         self._encoded = {name.encode(): name for name in self.features}
         self._paths = Paths(paths)
+        self._indexes = Paths(index or "" for index in indexes)
         tables = [
             scan(file) if index is None else read_index(index, file) for file, index in zip(paths, indexes, strict=True)
         ]
@@ -72,9 +75,14 @@ class TFRecordReader:
     def fetch(self, index: int) -> tuple[np.ndarray, ...]:
         """The features of one record, in the order of the dictionary."""
         offset, length = self._records[index].tolist()
-        path = self._paths[int(self._file[index])]
+        home = int(self._file[index])
         where = self.source_info(index)
-        data = _checked(read_range(path, offset, length), where)
+        try:
+            data = _checked(read_range(self._paths[home], offset, length), where)
+        except BadData as error:
+            if self._indexes[home]:
+                error.add_note(f"the place comes from the index {self._indexes[home]}")
+            raise
         try:
             found = dict(_features(data.data, self._encoded))
         except (IndexError, ValueError) as error:
@@ -129,10 +137,10 @@ def read_index(index_path: str, path: str) -> np.ndarray:
     size = os.stat(path).st_size
     found = []
     for number, line in read_lines(index_path):
-        try:
-            offset, length = (int(word) for word in line.split())
-        except ValueError:
-            raise BadData(f'{index_path}:{number}: expected "offset length", got {line!r}') from None
+        words = line.split()
+        if len(words) != 2 or not all(map(_NUMBER.fullmatch, words)):
+            raise BadData(f'{index_path}:{number}: expected "offset length", got {line[:80]!r}')
+        offset, length = map(int, words)
         if offset < 0 or length < _FRAME or offset + length > size:
             raise BadData(
                 f"{index_path}:{number}: a record of {length} bytes at {offset} does not lie inside {path}, "

@@ -7,6 +7,7 @@ archive are refused.
 """
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -21,6 +22,9 @@ from pipeflow.operators.readers.reader import reader
 
 _BLOCK = 512
 _LONGEST_NAME = 1 << 20
+# Of an extended header; real ones have a dozen.
+_MOST_RECORDS = 10_000
+_RECORD = re.compile(rb"([0-9]{1,9}) ([^=]{1,255})=")
 _REGULAR = (b"0", b"\0", b"7")
 _REFUSED = {
     b"1": "a hard link",
@@ -89,6 +93,7 @@ class WebdatasetReader:
                 key = extension.strip().lstrip(".")
                 columns.setdefault(key if case_sensitive_extensions else key.lower(), column)
         self._tars = Paths(tars)
+        self._indexes = Paths(index or "" for index in indexes)
         places, names, homes = [], [], []
         for home, (tar, index) in enumerate(zip(tars, indexes, strict=True)):
             for sample in scan(tar) if index is None else read_index(index, tar):
@@ -98,15 +103,16 @@ class WebdatasetReader:
                     continue
                 if missing and behavior == "error":
                     raise BadData(
-                        f"{tar}: the sample {sample[0].name or sample[0].offset!r} has no component "
+                        f"{index or tar}: the sample {sample[0].name or sample[0].offset!r} has no component "
                         f"{', '.join(map(repr, missing))}"
                     )
-                self._check_sizes(row, tar)
+                self._check_sizes(row, tar if index is None else f"{index}, the index of {tar}")
                 places.append(row)
                 names += labels
                 homes.append(home)
         if not places:
-            raise BadData(f"no samples with the extensions {', '.join(groups)} in {', '.join(tars[:3])}")
+            named = ", ".join(index or tar for tar, index in list(zip(tars, indexes))[:3])
+            raise BadData(f"no samples with the extensions {', '.join(groups)} in {named}")
         self._places = np.array(places, np.int64)
         self._names = Paths(names)
         self._homes = np.array(homes, np.int32)
@@ -136,7 +142,15 @@ class WebdatasetReader:
 
     def fetch(self, index: int) -> tuple[np.ndarray, ...]:
         """The components of one sample, each an array of one axis."""
-        tar = self._tars[int(self._homes[index])]
+        home = int(self._homes[index])
+        try:
+            return self._read(index, self._tars[home])
+        except BadData as error:
+            if self._indexes[home]:
+                error.add_note(f"the place comes from the index {self._indexes[home]}")
+            raise
+
+    def _read(self, index: int, tar: str) -> tuple[np.ndarray, ...]:
         outputs = []
         for (offset, size), dtype in zip(self._places[index].tolist(), self._dtypes, strict=True):
             if offset < 0:
@@ -291,24 +305,25 @@ def _header(block: bytes, path: str, offset: int) -> tuple[str, int, bytes]:
 
 def _pax(text: bytes, path: str, offset: int, name: str) -> tuple[str, int | None]:
     """The name and size that an extended header states: lines of "length key=value"."""
-    size = None
-    while text.strip(b"\0"):
-        length, _, _ = text.partition(b" ")
-        try:
-            count = int(length)
-            key, equals, value = text[len(length) + 1 : count - 1].partition(b"=")
-            if count <= len(length) or count > len(text) or not equals:
-                raise ValueError
-            if key == b"path":
-                name = os.fsdecode(value)
-            elif key == b"size":
-                size = int(value)
-                if size < 0:
-                    raise ValueError
-        except ValueError:
-            raise BadData(f"{path}: damaged extended tar header at {offset}") from None
-        text = text[count:]
-    return name, size
+    size, place, end = None, 0, len(text.rstrip(b"\0"))
+    for _ in range(_MOST_RECORDS):
+        if place >= end:
+            return name, size
+        found = _RECORD.match(text, place)
+        after = place + int(found[1]) if found else 0
+        if found is None or after <= found.end() or after > len(text):
+            raise BadData(f"{path}: damaged extended tar header at {offset}")
+        key, value = found[2], text[found.end() : after - 1]
+        if key == b"path":
+            name = os.fsdecode(value)
+        elif key == b"size":
+            if not value.isdigit() or len(value) > 20:
+                raise BadData(f"{path}: damaged extended tar header at {offset}: a size of {value[:40]!r}")
+            size = int(value)
+        elif key.startswith(b"GNU.sparse."):
+            raise BadData(f"{path}: {name!r} is a sparse file; only regular files are read from tar files")
+        place = after
+    raise BadData(f"{path}: an extended tar header of more than {_MOST_RECORDS} records at {offset}")
 
 
 def _check_header(block: bytes, size: int, path: str, offset: int) -> None:
