@@ -286,6 +286,7 @@ def Constant(
         array = np.full(extents, array, array.dtype) if array.size == 1 else array.reshape(extents)
     if layout and len(layout) != array.ndim:
         raise ValueError(f"layout {layout!r} has {len(layout)} axes and the constant has {array.ndim}")
-    constant = ArrayConstant(array, check_layout(layout), device or "cpu")
+    # a copy, because the node makes its array read-only and the caller may go on to change theirs
+    constant = ArrayConstant(np.array(array), check_layout(layout), device or "cpu")
     make_node = constant_node.get()
     return constant if make_node is None else make_node(constant)

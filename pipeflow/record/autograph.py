@@ -509,7 +509,10 @@ class Rewriter(ast.NodeTransformer):
             stored = right if last else self.expression("(K := A)", right, K=name, A=right)
             pairs.append(ast.copy_location(ast.Compare(left, [op], [stored]), node))
             left = self.expression("K", right, K=name)
-        return self.visit_BoolOp(ast.copy_location(ast.BoolOp(ast.And(), list(pairs)), node))
+        joined: Any = pairs.pop()
+        while pairs:  # a and (b and c): a part that is stored for the next one is read in the branch it is made in
+            joined = ast.copy_location(ast.BoolOp(ast.And(), [pairs.pop(), joined]), node)
+        return self.visit(joined)
 
     def visit_Call(self, node: ast.Call) -> Any:
         self.generic_visit(node)

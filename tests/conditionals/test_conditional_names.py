@@ -1,4 +1,4 @@
-"""The named tests of the specification: callbacks stay the user's own, the marker, python_function, and semantics.
+"""Conditionals and the code around them: callbacks stay the user's own, the marker, python_function, and semantics.
 
 The functions under test are written as users write them, not as a linter would have them.
 """
@@ -104,7 +104,7 @@ class Callback:
 EXPECTED = [0, 10, 2, 3, 4, 5]
 
 
-def test_named_01_global_callback_code_object_unchanged():
+def test_global_callback_code_object_unchanged():
     """A module-level function handed to an operator keeps its code object."""
     code = global_callback.__code__
     found, result = kept(lambda: global_callback)
@@ -113,7 +113,7 @@ def test_named_01_global_callback_code_object_unchanged():
     assert global_callback.__code__ is code
 
 
-def test_named_02_local_callback_is_not_rewritten():
+def test_local_callback_is_not_rewritten():
     """A function or lambda defined inside the pipeline definition keeps its text."""
 
     def local():
@@ -130,7 +130,7 @@ def test_named_02_local_callback_is_not_rewritten():
         assert is_plain(found[0])
 
 
-def test_named_03_factory_made_callbacks_stay_plain():
+def test_factory_made_callbacks_stay_plain():
     """The product of a converted factory is the user's own code."""
     found, result = kept(lambda: factory(10))
     assert result == EXPECTED
@@ -138,14 +138,14 @@ def test_named_03_factory_made_callbacks_stay_plain():
     assert found[0].__code__.co_code == factory(10).__code__.co_code
 
 
-def test_named_04_marked_factory_callback_plain():
+def test_marked_factory_callback_plain():
     """DALI's form, a factory marked do_not_convert, works unchanged."""
     found, result = kept(lambda: marked_factory(10))
     assert result == EXPECTED
     assert found[0].__code__ is marked_factory(10).__code__
 
 
-def test_named_05_factory_closure_values_late_bound():
+def test_factory_closure_values_late_bound():
     """A callback sees later assignments to the variables around it, as in Python."""
 
     def f(i):
@@ -158,7 +158,7 @@ def test_named_05_factory_closure_values_late_bound():
     assert batch(f) == [k * 100 for k in range(B)]
 
 
-def test_named_06_local_marked_function_runs_as_written():
+def test_local_marked_function_runs_as_written():
     """A local function that is marked is not converted when it is called."""
 
     def f(i):
@@ -174,7 +174,7 @@ def test_named_06_local_marked_function_runs_as_written():
     assert HERE in text
 
 
-def test_named_07_callback_also_called_at_build_original_unchanged():
+def test_callback_also_called_at_build_original_unchanged():
     """A function that is both called and handed over is converted for the call only."""
 
     def callback(x):
@@ -187,7 +187,7 @@ def test_named_07_callback_also_called_at_build_original_unchanged():
     assert is_plain(callback)
 
 
-def test_named_08_callable_object_callback_plain():
+def test_callable_object_callback_plain():
     """An object with __call__ is called as it is."""
     found, result = kept(Callback)
     assert result == EXPECTED
@@ -195,21 +195,21 @@ def test_named_08_callable_object_callback_plain():
     assert type(found[0]) is Callback
 
 
-def test_named_09_bound_method_callback_plain():
+def test_bound_method_callback_plain():
     """A bound method stays the same method."""
     found, result = kept(lambda: Callback().method)
     assert result == EXPECTED
     assert found[0].__func__ is Callback.method
 
 
-def test_named_10_partial_callback_plain():
+def test_partial_callback_plain():
     """A partial stays a partial of the same function."""
     found, result = kept(lambda: functools.partial(lambda k, x: x * k if x < 2 else x, 10))
     assert result == EXPECTED
     assert is_plain(found[0].func)
 
 
-def test_named_11_lambda_with_default_callback():
+def test_lambda_with_default_callback():
     """Defaults are evaluated where the lambda is made."""
     k = 10
     found, result = kept(lambda: lambda x, k=k: x * k if x < 2 else x)
@@ -217,14 +217,14 @@ def test_named_11_lambda_with_default_callback():
     assert is_plain(found[0])
 
 
-def test_named_12_global_callback_pickles():
+def test_global_callback_pickles():
     """After conversion of the code around it, a global callback and a plain object still pickle."""
     found, _ = kept(lambda: global_callback)
     assert pickle.loads(pickle.dumps(found[0])) is global_callback
     assert pickle.loads(pickle.dumps(Callback())).method(1) == 10
 
 
-def test_named_13_getsource_of_callback_is_users():
+def test_getsource_of_callback_is_users():
     """inspect shows the user's text of a local callback."""
 
     def local():
@@ -239,11 +239,11 @@ def test_named_13_getsource_of_callback_is_users():
 
     found, _ = kept(local)
     assert "the user's comment" in inspect.getsource(found[0])
-    assert found[0].__qualname__ == "test_named_13_getsource_of_callback_is_users.<locals>.local.<locals>.callback"
+    assert found[0].__qualname__ == "test_getsource_of_callback_is_users.<locals>.local.<locals>.callback"
     assert "__pf__" not in inspect.getsource(found[0])
 
 
-def test_named_14_numba_style_code_attribute_untouched():
+def test_numba_style_code_attribute_untouched():
     """What compiles from __code__, as Numba does, sees the user's bytecode and no foreign closure."""
     found, _ = kept(lambda: factory(10))
     assert found[0].__code__.co_freevars == ("k",)
@@ -251,7 +251,7 @@ def test_named_14_numba_style_code_attribute_untouched():
     assert [cell.cell_contents for cell in found[0].__closure__] == [10]
 
 
-def test_named_15_spawned_worker_source_from_marked_factory():
+def test_spawned_worker_source_from_marked_factory():
     """A function from a marked factory, made inside a converted definition, runs in a worker process."""
     found, _ = kept(lambda: marked_factory(10))
     with WorkerPool(1) as pool:
@@ -259,7 +259,7 @@ def test_named_15_spawned_worker_source_from_marked_factory():
     assert result == 10
 
 
-def test_named_16_local_source_in_parallel_error_names_closure():
+def test_local_source_in_parallel_error_names_closure():
     """E13: what cannot travel to a process is named; it is the user's closure, never a hook of the conversion."""
 
     def make():
@@ -281,7 +281,7 @@ def test_named_16_local_source_in_parallel_error_names_closure():
 # The marker
 
 
-def test_named_17_marker_is_pure_attribute_no_wrapper():
+def test_marker_is_pure_attribute_no_wrapper():
     """do_not_convert returns the same object with an attribute."""
 
     def g(x):
@@ -295,7 +295,7 @@ def test_named_17_marker_is_pure_attribute_no_wrapper():
     assert do_not_convert(len) is len
 
 
-def test_named_18_marker_empty_call():
+def test_marker_empty_call():
     """@do_not_convert() is the decorator too."""
 
     @do_not_convert()
@@ -305,7 +305,7 @@ def test_named_18_marker_empty_call():
     assert guard.is_marked(g)
 
 
-def test_named_19_marker_on_pipeline_rejected_both_orders():
+def test_marker_on_pipeline_rejected_both_orders():
     """E12: a pipeline definition cannot be marked, below or above pipeline_def."""
 
     def define():
@@ -317,7 +317,7 @@ def test_named_19_marker_on_pipeline_rejected_both_orders():
         pipeline_def(do_not_convert(define))
 
 
-def test_named_20_marker_on_class_and_method():
+def test_marker_on_class_and_method():
     """Objects of a marked class and marked methods run as written."""
 
     @do_not_convert
@@ -338,7 +338,7 @@ def test_named_20_marker_on_class_and_method():
     assert batch(lambda i: Half().n(i)) == [1, 1, 1, 2, 2, 2]
 
 
-def test_named_21_marked_function_with_node_if_error_E1():
+def test_marked_function_with_node_if_error_E1():
     """The message says where, in which function and why."""
 
     @do_not_convert
@@ -354,7 +354,7 @@ def test_named_21_marked_function_with_node_if_error_E1():
     )
 
 
-def test_named_22_function_called_by_marked_is_plain():
+def test_function_called_by_marked_is_plain():
     """A marked function's callees run as written too, and the message names the marked one."""
 
     def inner(x):
@@ -367,12 +367,12 @@ def test_named_22_function_called_by_marked_is_plain():
     fails(lambda i: outer(i), error=TypeError, match=r"In inner\(\).*called by outer\(\).*marked")
 
 
-def test_named_23_product_of_marked_factory_called_directly_converts():
+def test_product_of_marked_factory_called_directly_converts():
     """The product is not marked, so calling it converts it."""
     assert batch(lambda i: marked_factory(10)(i)) == EXPECTED
 
 
-def test_named_24_why_not_converted_reasons():
+def test_why_not_converted_reasons():
     """The question can be asked of any callable."""
     namespace = {}
     exec("def made(): pass", namespace)
@@ -403,7 +403,7 @@ def test_named_24_why_not_converted_reasons():
         guard.show_converted(marked_factory)
 
 
-def test_named_25_marker_on_bound_method_marks_function():
+def test_marker_on_bound_method_marks_function():
     """Marking a bound method marks the function for all objects."""
 
     class K:
@@ -427,7 +427,7 @@ def recording(seen):
     return note
 
 
-def test_named_26_python_function_sees_only_its_samples():
+def test_python_function_sees_only_its_samples():
     """Those of the branch, in batch order."""
     seen = []
     function = recording(seen)
@@ -435,7 +435,7 @@ def test_named_26_python_function_sees_only_its_samples():
     assert seen == [1, 3, 5]
 
 
-def test_named_27_batch_callback_gets_partial_list():
+def test_batch_callback_gets_partial_list():
     """One call with the list of the branch's samples."""
     seen = []
     function = recording(seen)
@@ -444,7 +444,7 @@ def test_named_27_batch_callback_gets_partial_list():
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_named_28_empty_partial_batch_never_calls_back(whole):
+def test_empty_partial_batch_never_calls_back(whole):
     """No samples, no call."""
     seen = []
     function = recording(seen)
@@ -452,7 +452,7 @@ def test_named_28_empty_partial_batch_never_calls_back(whole):
     assert seen == []
 
 
-def test_named_29_inputless_callback_runs_full_batch():
+def test_inputless_callback_runs_full_batch():
     """In a branch too."""
     calls = []
 
@@ -464,7 +464,7 @@ def test_named_29_inputless_callback_runs_full_batch():
     assert len(calls) == B
 
 
-def test_named_30_zero_output_callback_runs_for_its_branch_only():
+def test_zero_output_callback_runs_for_its_branch_only():
     """And is kept although nothing reads it."""
     seen = []
 
@@ -477,7 +477,7 @@ def test_named_30_zero_output_callback_runs_for_its_branch_only():
     assert seen == [4]
 
 
-def test_named_31_zero_output_callback_returning_value_errors():
+def test_zero_output_callback_returning_value_errors():
     """A clean error (DALI crashes)."""
 
     def f(i):
@@ -488,7 +488,7 @@ def test_named_31_zero_output_callback_returning_value_errors():
     fails(f, error=TypeError, match="num_outputs=0 and returned")
 
 
-def test_named_32_rhs_of_and_sees_only_true_samples():
+def test_rhs_of_and_sees_only_true_samples():
     """Short circuit per sample."""
     seen = []
 
@@ -500,7 +500,7 @@ def test_named_32_rhs_of_and_sees_only_true_samples():
     assert seen == [3, 4, 5]
 
 
-def test_named_33_exception_in_callback_names_user_line():
+def test_exception_in_callback_names_user_line():
     """The original exception, with notes: operator, sample, user's line."""
     error = KeyError("mine")
 
@@ -519,7 +519,7 @@ def test_named_33_exception_in_callback_names_user_line():
     assert f"{HERE}:{inspect.getsourcelines(f)[1] + 1}" in notes
 
 
-def test_named_34_callback_in_nested_if_order_preserved():
+def test_callback_in_nested_if_order_preserved():
     """Nested conditions keep the batch's order."""
     seen = []
     function = recording(seen)
@@ -534,7 +534,7 @@ def test_named_34_callback_in_nested_if_order_preserved():
     assert seen == [1, 2, 4, 5]
 
 
-def test_named_35_multi_output_callback_other_branch_constant():
+def test_multi_output_callback_other_branch_constant():
     """Each output is merged with a constant of its own."""
 
     def f(i):
@@ -553,7 +553,7 @@ class Box:
     """An object with attributes."""
 
 
-def test_named_36_nested_partial_return():
+def test_nested_partial_return():
     """Some samples of a branch return."""
 
     def f(i):
@@ -566,7 +566,7 @@ def test_named_36_nested_partial_return():
     agree(f)
 
 
-def test_named_37_return_in_loop():
+def test_return_in_loop():
     """Samples return from different iterations, with or without an else."""
 
     def f(i):
@@ -580,7 +580,7 @@ def test_named_37_return_in_loop():
     agree(f)
 
 
-def test_named_38_issue_5544_list_slots():
+def test_stores_into_slots_of_a_list_in_a_loop():
     """Stores into slots of a list in a loop inside an if."""
 
     def f(i):
@@ -593,7 +593,7 @@ def test_named_38_issue_5544_list_slots():
     agree(f)
 
 
-def test_named_39_list_append_in_both():
+def test_list_append_in_both():
     """A list grows once."""
 
     def f(i):
@@ -612,7 +612,7 @@ STASH = []
 GLOBAL = None
 
 
-def test_named_40_state_out_of_sight():
+def test_state_out_of_sight():
     """Leaks are detected; attributes, nonlocals and globals set by callees or in branches act per sample."""
 
     def leak(i):
@@ -678,7 +678,7 @@ def test_named_40_state_out_of_sight():
     agree(last)
 
 
-def test_named_40_objects_changed_by_a_callee_that_returns_early():
+def test_objects_changed_by_a_callee_that_returns_early():
     """What a called function did to its arguments before an early return is seen by the caller."""
 
     def helper(o, x):
@@ -696,7 +696,7 @@ def test_named_40_objects_changed_by_a_callee_that_returns_early():
     agree(f)
 
 
-def test_named_41_same_constant_stays_python():
+def test_same_constant_stays_python():
     """And can be used where Python wants a number."""
 
     def f(i):
@@ -709,7 +709,7 @@ def test_named_41_same_constant_stays_python():
     agree(f)
 
 
-def test_named_42_weak_scalar_dtype():
+def test_weak_scalar_dtype():
     """A Python number takes the dtype of the node on the other side, through nested ifs too."""
 
     def f(i):
@@ -728,7 +728,7 @@ def test_named_42_weak_scalar_dtype():
     assert np.asarray(output).tolist() == [1, 1, 2, 2, 4, 5]
 
 
-def test_named_43_dtype_mismatch_reported_even_if_side_empty():
+def test_dtype_mismatch_reported_even_if_side_empty():
     """While the graph is built where both are known, in the first batch where one is."""
 
     def known(i):
@@ -742,7 +742,7 @@ def test_named_43_dtype_mismatch_reported_even_if_side_empty():
     fails(half_known, match="float64 0-d in the `if` branch.*int32 0-d in the `else` branch")
 
 
-def test_named_44_layout_empty_vs_set():
+def test_layout_empty_vs_set():
     """No layout takes the other side's, also where it is known only at run time."""
     image = np.zeros((B, 2, 2, 3), np.uint8)
 
@@ -767,7 +767,7 @@ def test_named_44_layout_empty_vs_set():
     fails(late, match="HWC.*CHW")
 
 
-def test_named_45_ternary():
+def test_ternary():
     """Nested, with constants, in arguments."""
 
     def f(i):
@@ -776,7 +776,7 @@ def test_named_45_ternary():
     agree(f)
 
 
-def test_named_46_two_lambdas_one_line():
+def test_two_lambdas_one_line():
     """Each is found by its columns."""
 
     def f(i):
@@ -814,12 +814,12 @@ class Child(Base):
         return r
 
 
-def test_named_47_mangled_super_classmethod():
+def test_mangled_super_classmethod():
     """Private names, super() and class methods."""
     agree(lambda i: Child.make(i).go(i))
 
 
-def test_named_48_constructor_with_if():
+def test_constructor_with_if():
     """Also of a class with slots."""
 
     class Slotted:
@@ -839,7 +839,7 @@ def test_named_48_constructor_with_if():
     agree(f)
 
 
-def test_named_49_match_on_python_subject():
+def test_match_on_python_subject():
     """With captures in branches."""
 
     def f(i):
@@ -853,7 +853,7 @@ def test_named_49_match_on_python_subject():
     agree(f)
 
 
-def test_named_50_traceback_points_at_user_lines():
+def test_traceback_points_at_user_lines():
     """Every frame is the user's, with the user's line."""
 
     def boom(x):
@@ -872,7 +872,7 @@ def test_named_50_traceback_points_at_user_lines():
     assert "# MARK" in mine[-1].line
 
 
-def test_named_51_scope_restored_after_caught_error():
+def test_scope_restored_after_caught_error():
     """After an exception in a branch a handler records where its try stands."""
 
     def f(i):
@@ -900,7 +900,7 @@ def test_named_51_scope_restored_after_caught_error():
     assert batch(exits) == [k + 20 for k in range(B)]  # the exception is of the recording: it is for all samples
 
 
-def test_named_52_python_conditions_cost_no_nodes():
+def test_python_conditions_cost_no_nodes():
     """Only the operators written are recorded."""
 
     def f(i):
@@ -911,7 +911,7 @@ def test_named_52_python_conditions_cost_no_nodes():
     assert [name for name in operators(f) if name not in ("_constant", "external_source")] == ["math.add"]
 
 
-def test_named_53_split_is_shared():
+def test_split_is_shared():
     """Outer values are read as they are, however often; one merge a variable."""
 
     def f(i):
@@ -926,7 +926,7 @@ def test_named_53_split_is_shared():
     assert len(names) == len([name for name in names if name.startswith(("math.", "_constant", "external"))]) + 1
 
 
-def test_named_54_random_programs_vs_per_sample_reference():
+def test_random_programs_vs_per_sample_reference():
     """The generator makes what the fuzz test runs; here one of each construct by hand."""
 
     def f(i):
@@ -948,7 +948,7 @@ def test_named_54_random_programs_vs_per_sample_reference():
     agree(f)
 
 
-def test_named_55_under_pytest_assert_rewriting():
+def test_under_pytest_assert_rewriting():
     """Functions of a test file with assert statements, which pytest rewrites, are converted."""
 
     def f(i):
@@ -964,7 +964,7 @@ def test_named_55_under_pytest_assert_rewriting():
     agree(f)
 
 
-def test_named_56_repl_and_notebook_source():
+def test_repl_and_notebook_source():
     """Source that exists in linecache only, as notebooks and the interactive interpreter keep it."""
     name = "<ipython-input-7-0123>"
     text = "def f(x):\n    return x * 10 if x < 3 else x\n"
@@ -975,14 +975,14 @@ def test_named_56_repl_and_notebook_source():
     assert batch(lambda i: scope["f"](i)) == [0, 10, 20, 3, 4, 5]
 
 
-def test_named_57_exec_without_source_E1():
+def test_exec_without_source_E1():
     """Named with the reason."""
     scope = {}
     exec("def made(x):\n    return 1 if x < 3 else 2", scope)
     fails(lambda i: scope["made"](i), error=TypeError, match=r"In made\(\) at <string>:2.*source is not available")
 
 
-def test_named_58_stale_source_detected(tmp_path):
+def test_stale_source_detected(tmp_path):
     """An edited file is not converted by its new text."""
     path = tmp_path / "stale_module.py"
     path.write_text("def f(x, y=1):\n    return x * 10 if x < 3 else x\n")
@@ -997,7 +997,7 @@ def test_named_58_stale_source_detected(tmp_path):
     assert "edited after it had been imported" in guard.why_not_converted(module.f)
 
 
-def test_named_59_random_op_independent_of_branch():
+def test_random_op_independent_of_branch():
     """A sample's number is the same whichever branches there are, and in both forms of seeds."""
 
     def top(i):
@@ -1052,7 +1052,7 @@ def covered(i):
     return r
 
 
-def test_named_60_coverage_lines_identical():
+def test_coverage_lines_identical():
     """The converted function runs the lines that the samples together run in plain Python."""
     agree(covered)
     plain = lines_run(covered, lambda: single(covered))
