@@ -1,0 +1,197 @@
+"""Rows that are made again or left out, with everything that goes along: arguments, sources, masks and counts."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from loop.loops import read_numbers
+
+from pipeflow import fn, pipeline_def, types
+from pipeflow.errors import TooManyFailures
+from pipeflow.executor.failures import JUDGED
+from pipeflow.plugin.base import LastBatchPolicy
+from pipeflow.plugin.numpy import GenericIterator
+
+BATCH = 8
+
+
+def number(info):
+    return np.full(2, info.idx_in_epoch, np.int32)
+
+
+def failing(*bad):
+    """A function that fails for these numbers."""
+
+    def function(x, *others):
+        if int(x[0]) in bad:
+            raise ValueError(f"bad sample {int(x[0])}")
+        return x
+
+    return function
+
+
+def pipeline(define, **settings):
+    return pipeline_def(define, **{"batch_size": BATCH, "num_threads": 2, "seed": 5, **settings})()
+
+
+def firsts(batch):
+    return [float(np.ravel(x)[0]) for x in batch.samples()]
+
+
+@pytest.mark.parametrize("by_operator", [False, True], ids=["of a function", "of an operator"])
+def test_a_row_is_made_again_with_the_arguments_of_its_new_source(by_operator):
+    """An argument that an earlier stage computed is that of the row whose source was taken, wherever it was kept."""
+
+    def define():
+        x = fn.external_source(number, batch=False, dtype=types.INT32, ndim=1)
+        if by_operator:
+            factor = fn.cast(fn.reductions.max(x), dtype=types.FLOAT) + 1.0
+        else:
+            factor = fn.python_function(x, function=lambda x: np.float32(x[0] + 1))
+        image = fn.python_function(x, function=lambda x: np.ones((1, 1, 1), np.float32))
+        scaled = fn.brightness(image, brightness=factor)
+        checked = fn.python_function(x, scaled, function=failing(1, 5), on_error="replace")
+        return checked, scaled, fn.brightness(image, brightness=factor, brightness_shift=0.5), factor
+
+    expected = [0, 2, 2, 3, 4, 6, 6, 7]
+    checked, scaled, after, factor = pipeline(define).run()
+    assert firsts(checked) == expected
+    assert firsts(factor) == firsts(scaled) == [taken + 1 for taken in expected]
+    assert firsts(after) == [taken + 1.5 for taken in expected]
+
+
+def test_the_failure_of_a_replaced_row_names_its_own_file(tmp_path):
+    """The list of failures has the file that was broken, not the one that took its place."""
+    for index in range(BATCH):
+        np.save(tmp_path / f"{index}.npy", np.full(2, index, np.int32))
+
+    def define():
+        x = fn.readers.numpy(file_root=str(tmp_path), file_filter="*.npy", name="reader")
+        y = fn.python_function(x, function=lambda x: x + 1)
+        return x, fn.python_function(y, function=failing(3, 4), on_error="replace")  # numbers 2 and 3
+
+    pipe = pipeline(define)
+    plain, _ = pipe.run()
+    assert firsts(plain) == [0, 1, 4, 4, 4, 5, 6, 7]
+    assert [failure.source.rpartition("/")[2] for failure in pipe.failures()] == ["2.npy", "3.npy"]
+    assert [failure.sample for failure in pipe.failures()] == [2, 3]
+    # what was delivered came from the other file, and says so
+    assert [info.rpartition("/")[2] for info in plain.source_info()] == [f"{n}.npy" for n in (0, 1, 4, 4, 4, 5, 6, 7)]
+
+
+@pytest.mark.parametrize(("bad", "last", "mask"), [
+    (8, [9, 9, 9], [True, False, False]),
+    (0, [8, 9, 9, 9], [True, True, False, False]),
+    (9, [8], [True]),
+])
+def test_the_mask_of_a_padded_batch_leaves_out_the_rows_that_are_left_out(bad, last, mask):
+    """Ten samples in batches of four, the last one padded: the mask has an entry for each row that is delivered."""
+
+    def define():
+        x = read_numbers(count=10, name="reader", pad_last_batch=True)
+        return fn.python_function(x, function=lambda x: failing(bad)(np.atleast_1d(x)), on_error="skip")
+
+    iterator = GenericIterator(
+        pipeline(define, batch_size=4), ["x"], reader_name="reader", last_batch_policy=LastBatchPolicy.FILL, mask="mask"
+    )
+    for _ in range(2):
+        batches = [(np.ravel(batch[0]["x"]).tolist(), np.ravel(batch[0]["mask"]).tolist()) for batch in iterator]
+        assert batches[-1] == (last, mask)
+        assert [len(values) for values, _ in batches] == [len(valid) for _, valid in batches]
+        assert sorted({value for values, _ in batches for value in values}) == [n for n in range(10) if n != bad]
+        assert all(all(valid) for _, valid in batches[:-1])
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3, 6])
+def test_as_many_failures_as_the_limit_are_allowed(limit):
+    """max_failures=3 goes on after the third failure, and ends at the fourth."""
+
+    def define():
+        x = fn.external_source(number, batch=False)
+        return fn.python_function(x, function=failing(*range(0, 8 * BATCH, BATCH)), on_error="skip")
+
+    pipe = pipeline(define, max_failures=limit)
+    for batch in range(limit):
+        assert len(pipe.run()[0]) == BATCH - 1
+        assert len(pipe.failures()) == batch + 1
+    with pytest.raises(TooManyFailures, match=f"more than max_failures={limit} allows"):
+        pipe.run()
+
+
+@pytest.mark.parametrize("limit", [0.01, Fraction(1, 100)])
+def test_a_share_may_be_reached(limit):
+    """A hundredth of the thousand samples that are judged is ten: ten failures are allowed, the eleventh is not."""
+
+    def define():
+        x = fn.external_source(number, batch=False)
+        return fn.python_function(x, function=failing(*range(11)), on_error="skip")
+
+    pipe = pipeline(define, max_failures=limit, batch_size=10)
+    assert JUDGED == 1000
+    assert len(pipe.run()[0]) == 0
+    with pytest.raises(TooManyFailures, match="11 samples of 20 failed"):
+        pipe.run()
+
+
+@pytest.mark.parametrize("num_threads", [1, 3])
+def test_ordered_functions_follow_the_written_order_whatever_comes_before_them(num_threads):
+    """The second function sees its batch after the first one has seen all of it, though the first has to wait longer."""
+    seen = []
+
+    def noted(name):
+        return lambda x: seen.append(name) or x
+
+    def define():
+        x = fn.external_source(number, batch=False)
+        early = fn.python_function(x, function=noted("before"))
+        between = fn.python_function(early, function=lambda x: x, parallel="threads")
+        first = fn.python_function(between, function=noted("first"))
+        second = fn.python_function(x, function=noted("second"))
+        third = fn.python_function(x, function=lambda xs: noted("third")(xs), batch_processing=True)
+        return first, second, third
+
+    pipe = pipeline(define, num_threads=num_threads, prefetch_queue_depth=1, exec_pipelined=False)
+    for _ in range(3):
+        seen.clear()
+        pipe.run()
+        assert seen == ["before"] * BATCH + ["first"] * BATCH + ["second"] * BATCH + ["third"]
+
+
+@pytest.mark.parametrize(("parallel", "batch_processing"), [
+    ("serial", False), ("serial", True), ("threads", False), ("processes", False), ("processes", True),
+])
+def test_random_numbers_in_a_branch_are_those_of_the_sample(parallel, batch_processing):
+    """Inside an `if` a sample has the numbers that it has without one, wherever the function runs."""
+
+    def draw(x, rng):
+        return x + rng.integers(1 << 40)
+
+    def draw_all(xs, rng):
+        return [x + key.integer(0, 0, 1 << 40) for x, key in zip(xs, rng)]
+
+    arguments = {"function": draw_all, "batch_processing": True} if batch_processing else {"function": draw}
+
+    def source():
+        return fn.external_source(lambda info: np.int64(info.idx_in_epoch), batch=False)
+
+    def drawn(x):
+        return fn.python_function(x, parallel=parallel, name="drawn", **arguments)
+
+    def plain():
+        return drawn(source())
+
+    def guarded():
+        x = source()
+        if x % 3 == 1:
+            y = drawn(x)
+        else:
+            y = fn.cast(x, dtype="int64") * 0
+        return y
+
+    with_all = pipeline(plain, py_num_workers=2)
+    with_some = pipeline(guarded, enable_conditionals=True, py_num_workers=2)
+    for first in (0, BATCH):
+        (everything,), (some,) = with_all.run(), with_some.run()
+        for index in range(BATCH):
+            expected = everything.at(index) if (first + index) % 3 == 1 else 0
+            assert some.at(index) == expected
