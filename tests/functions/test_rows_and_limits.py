@@ -7,9 +7,9 @@ import pytest
 from loop.loops import read_numbers
 
 from pipeflow import fn, pipeline_def, types
+from pipeflow.epochs import LastBatchPolicy
 from pipeflow.errors import TooManyFailures
 from pipeflow.executor.failures import JUDGED
-from pipeflow.plugin.base import LastBatchPolicy
 from pipeflow.plugin.numpy import GenericIterator
 
 BATCH = 8
@@ -79,11 +79,10 @@ def test_the_failure_of_a_replaced_row_names_its_own_file(tmp_path):
     assert [info.rpartition("/")[2] for info in plain.source_info()] == [f"{n}.npy" for n in (0, 1, 4, 4, 4, 5, 6, 7)]
 
 
-@pytest.mark.parametrize(("bad", "last", "mask"), [
-    (8, [9, 9, 9], [True, False, False]),
-    (0, [8, 9, 9, 9], [True, True, False, False]),
-    (9, [8], [True]),
-])
+@pytest.mark.parametrize(
+    ("bad", "last", "mask"),
+    [(8, [9, 9, 9], [True, False, False]), (0, [8, 9, 9, 9], [True, True, False, False]), (9, [8], [True])],
+)
 def test_the_mask_of_a_padded_batch_leaves_out_the_rows_that_are_left_out(bad, last, mask):
     """Ten samples in batches of four, the last one padded: the mask has an entry for each row that is delivered."""
 
@@ -157,9 +156,10 @@ def test_ordered_functions_follow_the_written_order_whatever_comes_before_them(n
         assert seen == ["before"] * BATCH + ["first"] * BATCH + ["second"] * BATCH + ["third"]
 
 
-@pytest.mark.parametrize(("parallel", "batch_processing"), [
-    ("serial", False), ("serial", True), ("threads", False), ("processes", False), ("processes", True),
-])
+@pytest.mark.parametrize(
+    ("parallel", "batch_processing"),
+    [("serial", False), ("serial", True), ("threads", False), ("processes", False), ("processes", True)],
+)
 def test_random_numbers_in_a_branch_are_those_of_the_sample(parallel, batch_processing):
     """Inside an `if` a sample has the numbers that it has without one, wherever the function runs."""
 

@@ -288,6 +288,31 @@ def test_checkpoints_that_are_damaged_or_foreign_are_refused(text, kind, message
         assert (first, values(pipeline.run())) == ([0, 1], [2, 3])
 
 
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("damaged", ["first", "second"])
+def test_a_refused_checkpoint_leaves_every_reader_where_it_was(damaged, depth):
+    """The state of one reader is taken up before that of another is refused: the first goes back as well."""
+
+    def make():
+        def define():
+            first = read_numbers(count=10, name="first", random_shuffle=True)
+            second = read_numbers(count=10, name="second")
+            return first, second, fn.random.uniform()
+
+        return pipeline_def(define, batch_size=3, num_threads=2, seed=4, prefetch_queue_depth=depth)()
+
+    other = make()
+    for _ in range(2):
+        other.run()
+    state = other.state_dict()
+    state["states"][damaged]["size"] = 11
+    pipeline, undisturbed = make(), make()
+    for _ in range(4):
+        with pytest.raises(ValueError, match="the saved state does not fit this reader: size was 11, is 10"):
+            pipeline.load_state_dict(state)
+        assert digest(pipeline.run()) == digest(undisturbed.run())
+
+
 def places(state, path=()):
     """The ways to every value inside a state."""
     items = state.items() if isinstance(state, dict) else enumerate(state) if isinstance(state, list) else ()

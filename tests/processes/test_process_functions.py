@@ -224,6 +224,32 @@ def test_a_worker_that_dies_fails_its_batch_and_the_pipeline_goes_on():
         assert float(pipe.run()[0].at(5)[0, 0]) == number * 6 + 5
 
 
+@pytest.mark.parametrize("guarded", [False, True], ids=["all samples", "in a branch"])
+@pytest.mark.parametrize("culprit", [1, 5, 11, 17, 29, 31])
+def test_the_sample_that_killed_a_worker_is_named(culprit, guarded):
+    """Its number in the batch, whichever chunk it was in and however many of the samples before it were in the branch."""
+
+    def die(x):
+        if x == culprit:
+            os._exit(3)
+        return x * 10
+
+    @pipeline_def(batch_size=32, num_threads=1, device_id=None, py_num_workers=2, enable_conditionals=True)
+    def pipeline():
+        x = fn.external_source(lambda: np.arange(32), batch=True)
+        if not guarded:
+            return fn.python_function(x, function=die, parallel="processes")
+        if x % 2 == 1:
+            y = fn.python_function(x, function=die, parallel="processes")
+        else:
+            y = x
+        return y
+
+    with pytest.raises(WorkerDied) as info:
+        pipeline().run()
+    assert f"sample {culprit} of batch 0" in "\n".join(info.value.__notes__)
+
+
 def hang_at_7(x):
     if x[0, 0] == 7:
         time.sleep(10)  # where it hangs

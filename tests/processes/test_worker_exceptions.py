@@ -148,7 +148,10 @@ def test_cause_context_and_notes(pool):
     assert (error.errno, error.filename) == (2, "data.bin")
     assert isinstance(error, FileNotFoundError)
     assert isinstance(error.__context__, ValueError)
+    assert not error.__suppress_context__
+    assert "During handling of the above exception" in "".join(traceback.format_exception(error))
     error = raised(pool, quiet)
+    assert isinstance(error.__context__, ValueError)
     assert error.__suppress_context__
     assert "During handling" not in "".join(traceback.format_exception(error))
 
