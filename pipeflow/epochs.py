@@ -7,7 +7,6 @@ follows without a reset. With ``size`` batches are counted. Otherwise the source
 """
 
 import math
-import time
 import warnings
 import weakref
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pipeflow import timing
 from pipeflow.device.tensors import TensorListGPU
 from pipeflow.errors import InvalidState, count_of, optional
 from pipeflow.tensors import TensorListCPU, traced
@@ -385,7 +385,7 @@ class Meter:
             self._executor.measure(True)
         self._samples = 0
         self._waited = self._pipeline._waited
-        self._started = time.monotonic()
+        self._started = timing.wall()
         self._bar = bar and bar(total=self._known(loop), initial=loop.step if not loop.over else 0, unit="batch")
 
     @staticmethod
@@ -403,7 +403,7 @@ class Meter:
 
     def report(self) -> str:
         """``1234 samples/s, waited 12%, slowest: decoders.image``"""
-        passed = max(time.monotonic() - self._started, 1e-9)
+        passed = max(timing.wall() - self._started, 1e-9)
         waited = (self._pipeline._waited - self._waited) / passed
         slowest = self._executor.slowest()
         end = f", slowest: {slowest}" if slowest else ""

@@ -4,7 +4,6 @@ import functools
 import inspect
 import os
 import sys
-import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pipeflow import backends as devices
-from pipeflow import seeds, types
+from pipeflow import seeds, timing, types
 from pipeflow.advice import Advice, advise
 from pipeflow.autograph_guard import do_not_convert, is_marked
 from pipeflow.compile import compiler as planning
@@ -437,9 +436,9 @@ class Pipeline:
     def _deliver(self) -> Delivered:
         executor = self._built()
         self._consumed = True
-        begun = time.perf_counter()
+        begun = timing.wall()
         delivered = executor.take()
-        self._waited += time.perf_counter() - begun
+        self._waited += timing.wall() - begun
         if self._exec_pipelined and self._exec_async:
             executor.fill(self._depth, needed=0)
         self._last = delivered

@@ -10,6 +10,7 @@ import zlib
 
 import numpy as np
 import pytest
+from helpers import Gate, SetClock
 
 faulthandler.enable()
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -62,6 +63,20 @@ def gpu_missing():
 def mutants(request):
     """How many broken variants of each file a fuzz test tries (`make fuzz` asks for more)."""
     return request.config.getoption("--mutants")
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Clocks of this process that the test sets."""
+    return SetClock(monkeypatch)
+
+
+@pytest.fixture
+def gate():
+    """A place where a function of the test waits; it is opened when the test is over."""
+    gate = Gate()
+    yield gate
+    gate.open()
 
 
 @pytest.fixture(autouse=True)

@@ -8,11 +8,11 @@ interpreter.
 import hashlib
 import os
 import threading
-import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+from pipeflow import timing
 from pipeflow.compile.plan import Plan, Stage, Step
 from pipeflow.declare import find
 from pipeflow.errors import function_name
@@ -62,24 +62,24 @@ class Lap:
 
     def start(self) -> None:
         """The thread comes back from waiting."""
-        self.begun = time.perf_counter()
+        self.begun = timing.wall()
         self.processor: float | None = None
 
     def enter(self, stage: Clock) -> None:
         """A task begins; one that follows another begins where that ended."""
         if self.processor is None and not stage.brief:
-            self.processor = time.thread_time()
+            self.processor = timing.processor()
 
     def leave(self, stage: Clock) -> None:
         """The task is over. Written out, because it is called for every task."""
-        now = time.perf_counter()
+        now = timing.wall()
         seconds = busy = now - self.begun
         self.begun = now
         if self.processor is not None:
             if stage.brief:
                 self.processor = None
             else:
-                processor = time.thread_time()
+                processor = timing.processor()
                 busy = processor - self.processor
                 self.processor = processor
         stage.seconds += seconds
@@ -107,13 +107,13 @@ class Rival:
     def begin(self, clock: Clock) -> None:
         """A call of the step begins: the race too, where none is on and this step has not been raced for long enough."""
         if self._on is None and clock.raced < BUDGET and not self._closed:
-            self._begun = time.perf_counter()
+            self._begun = timing.wall()
             self._on = clock
             self._go.release()
 
     def end(self, clock: Clock) -> None:
         """A call of the step is over: the race too, when it was long enough to tell."""
-        if self._on is clock and time.perf_counter() - self._begun >= RACE:
+        if self._on is clock and timing.wall() - self._begun >= RACE:
             self._on = None
 
     def close(self) -> None:
@@ -137,12 +137,12 @@ class Rival:
         # microsecond finds it free again and again before the other thread is awake.
         work = bytes(128 << 10)
         queued = queued_seconds([self._thread])
-        begun, own = time.perf_counter(), time.thread_time()
+        begun, own = timing.wall(), timing.processor()
         seconds = 0.0
         while self._on is clock and not self._closed and seconds < LONGEST:
             hashlib.sha256(work)
-            seconds = time.perf_counter() - begun
-        lacked = seconds - (time.thread_time() - own) - (queued_seconds([self._thread]) - queued)
+            seconds = timing.wall() - begun
+        lacked = seconds - (timing.processor() - own) - (queued_seconds([self._thread]) - queued)
         clock.raced += seconds
         clock.lacked += max(0.0, lacked)
 
@@ -172,7 +172,7 @@ class Measures:
         """Starts anew."""
         for clock in self.stages:
             clock.reset()
-        self.began = self.last = time.perf_counter()
+        self.began = self.last = timing.wall()
         self.waited = 0.0
         self.batches = self.samples = 0
         self.peak = 0
@@ -181,7 +181,7 @@ class Measures:
 
     def delivered(self, asked: float, ready: int, samples: int) -> None:
         """A batch was handed out that was asked for at ``asked``, when so many stood ready."""
-        now = self.last = time.perf_counter()
+        now = self.last = timing.wall()
         self.waited += now - asked
         self.batches += 1
         self.samples += samples

@@ -2,7 +2,6 @@
 
 import os
 import threading
-import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pipeflow import timing
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.compile.plan import Plan
 from pipeflow.declare import Ending, Request
@@ -313,16 +313,14 @@ class Executor:
         if self.device is not None:
             self.device.collect()
         batch = self._ring[0]
-        asked = time.perf_counter()
+        asked = timing.wall()
         ready = len([1 for item in list(self._ring) if item.done]) if batch.done else 0
         if self.options.synchronous:
             self._work_off(batch)
         else:
             with self._lock:
                 while not batch.done:
-                    self._finished.wait(self.watch.patience())
-                    for call in self.watch.overdue():
-                        self._give_up(call)
+                    self._wait()
         if batch.ended:
             # Nothing runs ahead of an end, so what the sources tell now is the state after it.
             told = {item.step.name: item.state(self.options.checkpointing) for item in self.sources}
@@ -600,7 +598,7 @@ class Executor:
         self._ring.clear()
         self._draining = True
         while self._running:
-            self._finished.wait()
+            self._wait()
         self._draining = False
 
     # The work.
@@ -679,6 +677,12 @@ class Executor:
             with self._lock:
                 batch.claimed = False
                 self._work.notify()
+
+    def _wait(self) -> None:
+        """Waits until something is finished, and gives up the calls that take longer than they may; called under the lock."""
+        self._finished.wait(self.watch.patience())
+        for call in self.watch.overdue():
+            self._give_up(call)
 
     def _give_up(self, call: Running) -> None:
         """Fails the batch of a call that is overdue, and puts another thread into the place of the one that hangs."""

@@ -1,14 +1,13 @@
 """Steps made ready to run: per sample inside a stage, over a column, or over a whole batch."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from pipeflow import declare, seeds
+from pipeflow import declare, seeds, timing
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.compile.plan import Plan, Stage, Step, has_kernels, takes_out
 from pipeflow.declare import BatchCall, Bound, OpDef, Source
@@ -406,9 +405,9 @@ class WholeStep(BoundStep):
             self._run_all(batch, pool)
             return
         rival.begin(self.clock)
-        begun, processor = time.perf_counter(), time.thread_time()
+        begun, processor = timing.wall(), timing.processor()
         self._run_all(batch, pool)
-        self.clock.add(time.perf_counter() - begun, time.thread_time() - processor)
+        self.clock.add(timing.wall() - begun, timing.processor() - processor)
         rival.end(self.clock)
 
     def _run_all(self, batch: BatchRun, pool: HeapPool) -> None:
@@ -601,7 +600,7 @@ class SampleStage:
     def run(self, batch: BatchRun, begin: int, end: int, arena: Arena, pool: HeapPool) -> None:
         if not self.steps:
             return
-        started = time.perf_counter()
+        started = timing.wall()
         row: list[Any] = [None] * self.slots
         apart = len(self.steps) > 1 and self._seconds_per_sample > WORTH * len(self.steps)
         laps = [Clock() for _ in self.steps] if apart or self.measured else None
@@ -632,7 +631,7 @@ class SampleStage:
                     step.clock.add(lap.seconds, lap.busy, lap.calls)
                 for clock, rival in raced:
                     rival.end(clock)
-        taken = (time.perf_counter() - started) / (end - begin)
+        taken = (timing.wall() - started) / (end - begin)
         known = self._seconds_per_sample
         self._seconds_per_sample = taken if not known else 0.8 * known + 0.2 * taken
 
@@ -640,7 +639,7 @@ class SampleStage:
         self, batch: BatchRun, sample: int, row: list[Any], members: Sequence[Any], clocks: "Sequence[Clock]"
     ) -> None:
         """One sample, with both clocks read between the steps."""
-        begun, processor = time.perf_counter(), time.thread_time()
+        begun, processor = timing.wall(), timing.processor()
         for (step, mask, place), clock in zip(members, clocks):
             if mask is not None and not mask[sample]:
                 continue
@@ -650,7 +649,7 @@ class SampleStage:
             except Exception as error:
                 batch.fail(error, step.step, sample)
                 over = not self._stood_in(batch, step, sample, row, place)
-            ended, left = time.perf_counter(), time.thread_time()
+            ended, left = timing.wall(), timing.processor()
             clock.add(ended - begun, left - processor)
             begun, processor = ended, left
             if over:

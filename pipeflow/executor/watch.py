@@ -6,12 +6,12 @@ anywhere. So the error goes to the consumer, with the line the thread hangs at, 
 
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from pipeflow import timing
 from pipeflow.compile.plan import External, Plan
 from pipeflow.errors import FunctionTimeout, function_name
 
@@ -29,7 +29,7 @@ class Limited:
         thread = threading.get_ident()
         number = self._numbers.get(thread, -1) + 1
         self._numbers[thread] = number
-        self._calls[thread] = Running(thread, self, number, time.monotonic())
+        self._calls[thread] = Running(thread, self, number, timing.wall())
         try:
             return self.func(*args, **kwargs)
         finally:
@@ -46,7 +46,7 @@ class Running(NamedTuple):
 
     def left(self) -> float:
         """Seconds until it is overdue."""
-        return self.function.seconds - (time.monotonic() - self.began)
+        return self.function.seconds - (timing.wall() - self.began)
 
     def error(self) -> FunctionTimeout:
         """What the consumer is told: the function, its line, and the thread's stack from the function's frame on."""

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pipeflow import timing
 from pipeflow.errors import FunctionTimeout, InvalidState, WorkerDied
 from pipeflow.executor.workers import zygote
 from pipeflow.executor.workers.channel import Channel
@@ -403,7 +404,7 @@ class Dispatcher(threading.Thread):
         timeout = worker.jobs[0].registered.timeout
         if job is None or sample is None:
             return timeout
-        return timeout - (time.monotonic_ns() - worker.status[2]) / 1e9
+        return timeout - (timing.stamp() - worker.status[2]) / 1e9
 
     def _end_hung_workers(self) -> None:
         """Ends the workers whose running call is overdue, after asking for the stack."""

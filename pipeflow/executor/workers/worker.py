@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pipeflow import timing
 from pipeflow.executor.workers.channel import Channel
 from pipeflow.executor.workers.exceptions import PackedException, pack_exception
 from pipeflow.executor.workers.segments import Packed, Segment, Writer, read, read_columns, unpack
@@ -230,7 +231,7 @@ class _Worker:
         self.status[0] = IDLE
 
     def run_chunk(self, chunk: Chunk, descriptors: list[int]) -> None:
-        began, began_cpu = time.monotonic_ns(), time.process_time_ns()
+        began, began_cpu = timing.stamp(), time.process_time_ns()
         for number in chunk.gone:
             if number in self.segments:
                 self.segments.pop(number).close()
@@ -249,7 +250,7 @@ class _Worker:
         content = self.results(chunk, self.tasks[chunk.task], returned, writer, places)
         if not returned:
             gc.collect(0)  # a reference cycle of the function may hold its input; any other holder keeps it for good
-        elapsed, worked = time.monotonic_ns() - began, time.process_time_ns() - began_cpu
+        elapsed, worked = timing.stamp() - began, time.process_time_ns() - began_cpu
         try:
             self.channel.send(
                 Done(chunk.ticket, tuple(content), target.size, writer.end, not returned, elapsed, worked)
@@ -281,7 +282,7 @@ class _Worker:
         failures: list[tuple[int, PackedException | None]] = []
         calls = [(samples,)] if loaded.task.whole_chunk else samples
         for index, arguments in enumerate(calls):
-            self.status[1], self.status[2] = index, time.monotonic_ns()
+            self.status[1], self.status[2] = index, timing.stamp()
             self.status[0] = chunk.ticket
             if loaded.function is None:
                 failures.append((index, loaded.broken))

@@ -1,0 +1,64 @@
+"""What tests of many folders share: clocks that they set, calls that must come back, and functions that hang until told."""
+
+import threading
+import time
+
+from pipeflow import timing
+
+
+class SetClock:
+    """Clocks of this process that stand still until `advance`: no call is ever late because the machine is busy."""
+
+    def __init__(self, monkeypatch):
+        self._now, self._stamp = 1000.0, time.monotonic_ns()
+        monkeypatch.setattr(timing, "wall", lambda: self._now)
+        monkeypatch.setattr(timing, "processor", lambda: self._now)
+        monkeypatch.setattr(timing, "stamp", lambda: self._stamp)
+
+    def advance(self, seconds):
+        """Lets time pass."""
+        self._now += seconds
+        self._stamp += int(seconds * 1e9)
+
+
+class Gate:
+    """Where a function of a test waits: `passed` says that it is there, `open` lets it go on."""
+
+    def __init__(self):
+        self._reached, self._opened = threading.Event(), threading.Event()
+
+    def wait(self):
+        """Waits until the gate is opened; what waits here when the test is over is let go."""
+        self._reached.set()
+        self._opened.wait()
+
+    def reached(self):
+        """Waits until somebody waits here."""
+        assert self._reached.wait(LONG), "nobody came to the gate"
+
+    def open(self):
+        """Lets everybody pass, from now on."""
+        self._opened.set()
+
+
+# Seconds after which a test is given up: never reached by one that passes, on however busy a machine.
+LONG = 50
+
+
+def in_time(call):
+    """The result of a call that must not wait for ever; what it raises is raised."""
+    results, errors = [], []
+
+    def run():
+        try:
+            results.append(call())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(LONG)
+    assert not thread.is_alive(), f"{call} did not come back"
+    if errors:
+        raise errors[0]
+    return results[0]
