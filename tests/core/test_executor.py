@@ -7,11 +7,11 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 import weakref
 
 import numpy as np
 import pytest
+from helpers import LONG
 
 from pipeflow import fn, pipeline_def
 
@@ -26,12 +26,11 @@ def threads(before=frozenset()):
     return {thread for thread in threading.enumerate() if thread.name.startswith("pipeflow")} - before
 
 
-def wait_until(condition, seconds=20):
-    """Whether a condition comes true in time."""
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.005)
-    return condition()
+def ended(before):
+    """Whether all threads of pipelines end, beyond those of ``before``."""
+    for thread in threads(before):
+        thread.join(LONG)
+    return not threads(before)
 
 
 @pytest.mark.parametrize("num_threads", [1, 2, 5])
@@ -39,7 +38,7 @@ def test_batches_come_in_order(num_threads):
     """Whatever thread does what, batch k is the k-th."""
 
     def slow(x):
-        time.sleep(0.002 if int(x) % 3 == 0 else 0)
+        sum(range(30_000 if int(x) % 3 == 0 else 10))
         return x
 
     @pipeline_def(batch_size=4, num_threads=num_threads, prefetch_queue_depth=4)
@@ -75,10 +74,13 @@ def test_threads_take_work_of_later_batches():
 
 def test_the_first_of_several_failing_samples_is_reported():
     """By position, whichever failed first in time."""
+    later = threading.Event()
 
     def function(x):
+        if x == 1:
+            assert later.wait(LONG)
         if x in (1, 3):
-            time.sleep(0.05 if x == 1 else 0)
+            later.set()
             raise ValueError(f"sample {int(x)}")
         return x
 
@@ -159,7 +161,7 @@ def test_a_dropped_pipeline_ends_its_threads():
     del pipe
     gc.collect()
     assert dead() is None
-    assert wait_until(lambda: not threads(before))
+    assert ended(before)
     assert kept.as_array().tolist() == [0, 1, 2, 3]
 
 
@@ -176,11 +178,16 @@ def test_a_pipeline_that_its_own_function_refers_to_is_collected():
 
         holder["pipe"] = define()
         holder["pipe"].run()
-        return weakref.ref(holder["pipe"])
+        return weakref.ref(holder["pipe"], lambda _: collected.set())
 
+    collected = threading.Event()
     dead = build()
-    assert wait_until(lambda: gc.collect() >= 0 and dead() is None)
-    assert wait_until(lambda: not threads(before))
+    for _ in range(1000):  # a thread that is in the middle of its loop may hold the pipeline for a moment
+        gc.collect()
+        if collected.wait(LONG / 1000):
+            break
+    assert dead() is None
+    assert ended(before)
 
 
 def test_closing_from_a_thread_of_the_pipeline():
@@ -200,7 +207,7 @@ def test_closing_from_a_thread_of_the_pipeline():
 
     holder.append(define())
     holder[0].schedule_run()
-    assert wait_until(lambda: not threads(before))
+    assert ended(before)
 
 
 def test_a_pipeline_that_is_never_run_starts_no_threads():
@@ -284,7 +291,7 @@ def program(text, seconds=30, **arguments):
         "define().run(); define().run()",
         "pipe = define(); batch = pipe.run()[0]; array = batch.at(0)",
         "pipe = define(); pipe.run(); sys.exit(0)",
-        "pipe = define(lambda x: time.sleep(0.05) or x); pipe.run()",
+        "pipe = define(lambda x: sum(range(10**6)) and x); pipe.run()",
         "import builtins; builtins.pipe = define(); builtins.pipe.run()",
         "pipe = define(); holder = {}; holder['pipe'] = pipe; holder['self'] = holder; pipe.run(); pipe.holder = holder",
         "pipe = define(); pipe.run(); pipe.reset(); pipe.run(); del pipe",
@@ -302,10 +309,9 @@ def test_sigint_while_waiting():
     """Ctrl-C interrupts run() at once; a later run() returns the batch, nothing is lost."""
     done = program(
         """
-        gate = threading.Event()
-        pipe = define(lambda x: gate.wait(20) and x)
-        timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
-        timer.start()
+        gate, inside = threading.Event(), threading.Event()
+        pipe = define(lambda x: inside.set() or gate.wait() and x)
+        threading.Thread(target=lambda: inside.wait() and os.kill(os.getpid(), signal.SIGINT)).start()
         try:
             pipe.run()
         except KeyboardInterrupt:
@@ -342,7 +348,7 @@ def test_use_after_fork_is_refused():
 
 def test_sigterm_ends_a_busy_program():
     """A program in the middle of a batch dies of SIGTERM as any other."""
-    code = PRELUDE + "pipe = define(lambda x: time.sleep(30) or x)\nprint('up', flush=True)\npipe.run()"
+    code = PRELUDE + "pipe = define(lambda x: threading.Event().wait() and x)\nprint('up', flush=True)\npipe.run()"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment)
     assert process.stdout.readline() == b"up\n"

@@ -1,9 +1,11 @@
 """fn.external_source: every kind of source, its checks, feeding, ends of data."""
 
 import ctypes
+import threading
 
 import numpy as np
 import pytest
+from helpers import LONG
 
 from pipeflow import fn, pipeline_def, types
 from pipeflow.tensors import TensorCPU, TensorListCPU
@@ -338,15 +340,27 @@ def test_a_batch_that_comes_again_is_as_it_was_fed(no_copy, form):
     assert np.ravel(given).tolist() == [1, 2]
 
 
-def test_blocking_waits_for_data():
-    """blocking=True waits in the pipeline until a batch is fed; closing the pipeline ends the wait."""
-    import threading
-
+def test_blocking_waits_for_data(monkeypatch):
+    """blocking=True waits in the pipeline until a batch is fed."""
     pipe = fed(blocking=True)
-    timer = threading.Timer(0.05, lambda: pipe.feed_input("data", np.array([7])))
-    timer.start()
+    pipe.build()
+    waiting, wait = threading.Event(), threading.Condition.wait
+    arrived = pipe._built().source("data").fed._arrived
+
+    def noted(condition, timeout=None):
+        if condition is arrived:
+            waiting.set()
+        return wait(condition, timeout)
+
+    def feed():
+        assert waiting.wait(LONG)
+        pipe.feed_input("data", np.array([7]))
+
+    monkeypatch.setattr(threading.Condition, "wait", noted)
+    feeder = threading.Thread(target=feed)
+    feeder.start()
     assert values(pipe, 1) == [[7]]
-    timer.join()
+    feeder.join()
 
 
 def test_unknown_input():

@@ -1,12 +1,15 @@
 """What the tests of worker processes share: scripts in processes of their own, and who is still alive."""
 
 import os
+import select
+import socket
 import subprocess
 import sys
-import time
+import threading
 from pathlib import Path
 
 import psutil
+from helpers import LONG
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -32,12 +35,61 @@ def environment():
     return {**os.environ, "PYTHONPATH": str(REPOSITORY)}
 
 
-def gone(pids, within=5.0):
-    """The processes of a list that still live after some time at most."""
-    end = time.monotonic() + within
-    while (left := [pid for pid in pids if alive(pid)]) and time.monotonic() < end:
-        time.sleep(0.005)
+def gone(pids):
+    """The processes of a list that do not end."""
+    left = []
+    for pid in pids:
+        try:
+            descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        ended, _, _ = select.select([descriptor], [], [], LONG / 2)  # readable once the process has ended
+        os.close(descriptor)
+        if not ended:
+            left.append(pid)
     return left
+
+
+class Meeting:
+    """A place where functions in several processes meet: `meet(path)` returns once as many as expected are there."""
+
+    def __init__(self, path, count):
+        self.path, self.over = str(path), threading.Event()
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.bind(self.path)
+        self._server.listen()
+        threading.Thread(target=self._serve, args=(count,), daemon=True).start()
+
+    def _serve(self, count):
+        with self._server:
+            guests = [self._server.accept()[0] for _ in range(count)]
+        for guest in guests:
+            guest.sendall(b"!")
+            guest.close()
+        self.over.set()
+
+
+def meet(path):
+    """Waits until the others have come; a second time in one process returns at once."""
+    if path not in MET:
+        MET.add(path)
+        with socket.socket(socket.AF_UNIX) as guest:
+            guest.connect(path)
+            guest.recv(1)
+
+
+MET = set()
+
+
+def say(line, text="here"):
+    """Writes into a named pipe that the test reads."""
+    with open(line, "w") as file:
+        file.write(text)
+
+
+def stand_still():
+    """Waits for ever."""
+    os.read(os.pipe()[0], 1)
 
 
 def alive(pid):

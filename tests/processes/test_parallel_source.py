@@ -3,10 +3,11 @@
 import functools
 import os
 import threading
-import time
 
 import numpy as np
 import pytest
+from helpers import in_time
+from process_helpers import Meeting, meet
 
 from pipeflow import fn, pipeline_def
 from pipeflow.errors import WorkerDied
@@ -120,15 +121,17 @@ def test_a_reset_in_the_middle_of_an_epoch():
     assert [int(batch.at(i)[0, 0]) for i in range(5)] == [1000, 1001, 1002, 1003, 1004]
 
 
-def test_the_callback_runs_in_workers_and_ahead():
-    """Both workers take part, and batches are asked for before they are wanted."""
+def test_the_callback_runs_in_workers_and_ahead(tmp_path):
+    """Both workers take part, at the same time."""
+    meeting = Meeting(tmp_path / "meeting", 2)
 
-    def where(info):
-        time.sleep(0.01)
+    def where(info, path):
+        meet(path)
         return np.int64([os.getpid(), info.iteration])
 
-    pipe = make(where, batch=False, parallel=True, prefetch_queue_depth=3)
-    pids = {int(x[0]) for _ in range(4) for x in pipe.run()[0].as_array()}
+    source = functools.partial(where, path=meeting.path)
+    pipe = make(source, batch=False, parallel=True, prefetch_queue_depth=3)
+    pids = {int(x[0]) for _ in range(4) for x in in_time(pipe.run)[0].as_array()}
     assert len(pids) == 2
     assert os.getpid() not in pids
 

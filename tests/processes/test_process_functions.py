@@ -6,13 +6,13 @@ import gc
 import os
 import signal
 import threading
-import time
 import traceback
 from pathlib import Path
 
 import numpy as np
 import pytest
-from process_helpers import gone
+from helpers import in_time
+from process_helpers import Meeting, gone, meet, say
 
 from pipeflow import fn, pipeline_def
 from pipeflow.errors import FunctionTimeout, InvalidState, WorkerDied
@@ -83,15 +83,16 @@ def test_every_way_of_running(arguments):
         assert [float(batch.at(i)[0, 0]) for i in range(6)] == [2 * (number * 6 + i) for i in range(6)]
 
 
-def test_it_runs_in_other_processes_and_several_at_once():
+def test_it_runs_in_other_processes_and_several_at_once(tmp_path):
     """No call happens in this process, and both workers take part."""
+    meeting = Meeting(tmp_path / "meeting", 2)
 
-    def where(x):
-        time.sleep(0.005)
+    def where(x, path):
+        meet(path)
         return np.int64(os.getpid())
 
-    pipe = make(where, parallel="processes")
-    seen = {int(x) for _ in range(4) for x in pipe.run()[0].as_array()}
+    pipe = make(functools.partial(where, path=meeting.path), parallel="processes")
+    seen = {int(x) for _ in range(4) for x in in_time(pipe.run)[0].as_array()}
     assert os.getpid() not in seen
     assert len(seen) == 2
 
@@ -253,24 +254,9 @@ def test_the_sample_that_killed_a_worker_is_named(culprit, guarded):
 def hang_at_7(x, line):
     """Says on a line (a named pipe) that it hangs, and waits for ever."""
     if x[0, 0] == 7:
-        with open(line, "w") as file:
-            file.write("here")
+        say(line)
         os.read(os.pipe()[0], 1)  # where it hangs
     return x
-
-
-@pytest.fixture
-def late(tmp_path, clock):
-    """The name of a pipe: once something is written into it, the time of whatever runs in a worker process is over."""
-    path = tmp_path / "line"
-    os.mkfifo(path)
-
-    def watch():
-        path.read_text()
-        clock.advance(1000)
-
-    threading.Thread(target=watch, daemon=True).start()
-    return str(path)
 
 
 @pytest.mark.parametrize("num_threads", [1, 2])
@@ -339,11 +325,8 @@ def test_workers_end_with_the_pipeline():
     pipe.reset()
     assert {int(x) for x in pipe.run()[0].as_array()} <= seen
     del pipe
-    for _ in range(5):
-        gc.collect()
-        if not gone(seen, within=2):
-            return
-    pytest.fail("the workers of a pipeline that is gone live on")
+    gc.collect()
+    assert gone(seen) == []
 
 
 def test_the_arguments_of_the_pipeline():
@@ -363,11 +346,27 @@ def test_the_arguments_of_the_pipeline():
     del pipe
 
 
-def test_interrupting_a_run_loses_nothing():
+def test_interrupting_a_run_loses_nothing(tmp_path):
     """KeyboardInterrupt while the consumer waits leaves the batch to the next run."""
-    pipe = make(lambda x: (time.sleep(0.1), x)[1], parallel="processes")
-    timer = threading.Timer(0.15, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
+    meeting = Meeting(tmp_path / "meeting", 1)
+    resumed = Meeting(tmp_path / "resumed", 2)
+
+    def function(x, paths):
+        if x[0, 0] == 0:
+            for path in paths:
+                meet(path)
+        return x
+
+    paths = [meeting.path, resumed.path]
+    pipe = make(functools.partial(function, paths=paths), parallel="processes")
+
+    def interrupt():
+        meeting.over.wait()  # the first sample is in a worker, so the consumer waits
+        os.kill(os.getpid(), signal.SIGINT)
+        meet(resumed.path)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
     values = []
     interrupted = 0
     while len(values) < 4:
@@ -375,7 +374,7 @@ def test_interrupting_a_run_loses_nothing():
             values.append(float(pipe.run()[0].at(0)[0, 0]))
         except KeyboardInterrupt:
             interrupted += 1
-    timer.join()
+    thread.join()
     assert interrupted == 1
     assert values == [0, 6, 12, 18]
 

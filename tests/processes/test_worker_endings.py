@@ -3,27 +3,42 @@
 import ctypes
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
-import time
 import warnings
 
 import numpy as np
 import psutil
 import pytest
-from process_helpers import alive, descendants, gone, python, shared_memory_files, start
+from helpers import LONG, in_time
+from process_helpers import (
+    Meeting,
+    alive,
+    descendants,
+    gone,
+    meet,
+    python,
+    say,
+    shared_memory_files,
+    stand_still,
+    start,
+)
 
+from pipeflow import timing
 from pipeflow.errors import FunctionTimeout, InvalidState, WorkerDied
 from pipeflow.executor.workers import segments, zygote
+from pipeflow.executor.workers.dispatcher import Dispatcher
 from pipeflow.executor.workers.pool import WorkerPool
 
 METHODS = ["forkserver", "spawn"]
 
 
-def hold_the_interpreter(seconds):
-    """C code that sleeps without releasing the GIL."""
-    ctypes.PyDLL(None).sleep(seconds)
+def hold_the_interpreter():
+    """C code that waits for ever without releasing the GIL."""
+    while True:
+        ctypes.PyDLL(None).pause()
 
 
 @pytest.fixture
@@ -110,20 +125,24 @@ def test_a_worker_killed_between_chunks_costs_nothing(pool):
     assert [pool.submit(identity, [(i,)]).result() for i in range(6)] == [[i] for i in range(6)]
 
 
-def test_death_is_noticed_though_children_live_on(pool):
-    """A child that the function started keeps pipes open; the error comes at once all the same."""
+def test_death_is_noticed_though_children_live_on(pool, tmp_path):
+    """A child that the function started keeps pipes open; the error comes all the same, while the child lives."""
 
-    def leave_a_child():
+    def leave_a_child(path):
         child = os.fork()
         if not child:
-            time.sleep(20)
-            os._exit(0)
+            stand_still()
+        with open(path, "w") as file:
+            file.write(str(child))
         os.kill(os.getpid(), signal.SIGKILL)
 
-    began = time.monotonic()
+    path = tmp_path / "child"
+    ticket = pool.submit(pool.register(leave_a_child), [(str(path),)])
     with pytest.raises(WorkerDied):
-        pool.submit(pool.register(leave_a_child), [()]).result()
-    assert time.monotonic() - began < 10
+        in_time(ticket.result)
+    child = int(path.read_text())
+    assert alive(child)
+    os.kill(child, signal.SIGKILL)
 
 
 def test_a_crash_while_a_function_loads(pool):
@@ -155,44 +174,98 @@ def test_the_fork_server_may_die(start_method):
         assert pool.submit(handle, [("not",)]).result()[0].tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize(
-    "hang", [lambda x: time.sleep(100 * x), lambda x: hold_the_interpreter(100 * x)], ids=["python", "GIL"]
-)
-def test_a_function_that_hangs_is_named_and_its_worker_replaced(hang):
+@pytest.mark.parametrize("hang", [stand_still, hold_the_interpreter], ids=["python", "GIL"])
+def test_a_function_that_hangs_is_named_and_its_worker_replaced(hang, late):
     """After `timeout` the error names the function, the sample and the line; other chunks are not touched."""
-    with WorkerPool(2, timeout=0.3) as pool:
-        handle = pool.register(hang)
-        pool.submit(handle, [(0,)]).result()
-        ticket = pool.submit(handle, [(0,), (0,), (1,)])
-        others = [pool.submit(handle, [(0,)]) for _ in range(6)]
-        with pytest.raises(FunctionTimeout, match=r"<lambda> \(.*endings.py:\d+\) did not return within 0.3 s"):
+
+    def function(line):
+        if line:
+            say(line)
+            hang()
+
+    with WorkerPool(2, timeout=0.2) as pool:
+        handle = pool.register(function)
+        pool.submit(handle, [("",)]).result()
+        others = [pool.submit(handle, [("",)]) for _ in range(6)]
+        for other in others:
+            other.result()
+        ticket = pool.submit(handle, [("",), ("",), (late,)])
+        with pytest.raises(FunctionTimeout, match=r"function \(.*endings.py:\d+\) did not return within 0.2 s"):
             ticket.result()
         assert ticket.failed_sample == 2
         assert "test_worker_endings.py" in ticket._job.error.__notes__[0]
-        for other in others:
+        for other in [pool.submit(handle, [("",)]) for _ in range(6)]:
             other.result()
 
 
-def test_the_limit_is_for_one_call_not_for_a_chunk():
-    """Many short calls in one chunk may take longer together than `timeout`."""
-    with WorkerPool(1, timeout=0.4) as pool:
-        nap = pool.register(lambda: time.sleep(0.1))
-        assert pool.submit(nap, [()] * 8).result() == [None] * 8
+class SharedClock:
+    """A clock for this process and its workers: what it says stands in a file."""
+
+    def __init__(self, path):
+        self.path = str(path)
+        self.advance(0)
+
+    def now(self):
+        with open(self.path) as file:
+            return int(file.read())
+
+    def advance(self, seconds):
+        before = self.now() if os.path.exists(self.path) else 0
+        with open(self.path + ".new", "w") as file:
+            file.write(str(before + int(seconds * 1e9)))
+        os.replace(self.path + ".new", self.path)
+
+    def install(self):
+        timing.stamp = self.now
+
+
+def test_the_limit_is_for_one_call_not_for_a_chunk(tmp_path, monkeypatch):
+    """Many calls in one chunk may take longer together than `timeout`: eight of 0.3 s with a limit of 0.4 s."""
+    shared = SharedClock(tmp_path / "clock")
+    monkeypatch.setattr(timing, "stamp", shared.now)
+    looked, look = threading.Semaphore(0), Dispatcher._end_hung_workers
+
+    def end_hung_workers(dispatcher):
+        look(dispatcher)
+        looked.release()
+
+    def nap(clock, path):
+        clock.advance(0.3)
+        with socket.socket(socket.AF_UNIX) as guest:  # until the pool has looked who is late
+            guest.connect(path)
+            guest.recv(1)
+
+    with WorkerPool(1, timeout=0.4) as pool, socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "server"))
+        server.listen()
+        pool.submit(pool.register(shared.install), [()]).result()
+        monkeypatch.setattr(Dispatcher, "_end_hung_workers", end_hung_workers)
+        ticket = pool.submit(pool.register(nap), [(shared, str(tmp_path / "server"))] * 8)
+        for _ in range(8):
+            guest = server.accept()[0]
+            for _ in range(2):
+                while looked.acquire(blocking=False):
+                    pass
+                pool.submit(pool.register(int), [()])  # wakes the pool's thread
+                assert looked.acquire(timeout=LONG)
+            guest.sendall(b"!")
+            guest.close()
+        assert ticket.result() == [None] * 8
 
 
 def test_closing_fails_what_waits_and_ends_everything():
     """After close no process of the pool lives, waiting chunks raise and new ones are refused."""
     before = set(descendants(os.getpid()))
     pool = WorkerPool(2)
-    nap = pool.register(lambda: time.sleep(0.05))
-    tickets = [pool.submit(nap, [()]) for _ in range(50)]
+    nap = pool.register(lambda hangs: stand_still() if hangs else None)
+    tickets = [pool.submit(nap, [(number > 0,)]) for number in range(50)]
     tickets[0].result()
     pool.close()
     assert set(descendants(os.getpid())) <= before
     with pytest.raises(InvalidState, match="closed"):
         tickets[-1].result()
     with pytest.raises(InvalidState, match="the worker pool is closed"):
-        pool.submit(nap, [()])
+        pool.submit(nap, [(False,)])
     pool.close()
 
 
@@ -202,7 +275,7 @@ def test_a_forgotten_pool_ends_by_itself():
     pool.submit(pool.register(lambda: 1), [()]).result()
     pids = pool.worker_pids()
     del pool
-    assert not gone(pids)
+    assert gone(pids) == []
 
 
 def test_fork_is_refused_once_there_are_threads():
@@ -251,7 +324,7 @@ def test_fork_passes_on_what_does_not_pickle_and_replaces_workers():
     assert result.stderr == ""
 
 
-def test_a_forked_child_cannot_use_the_pool_and_does_not_keep_workers_alive(pool):
+def test_a_forked_child_cannot_use_the_pool(pool):
     """A child gets a clear error; the parent's workers go on."""
     identity = pool.register(lambda x: x)
     pool.submit(identity, [(1,)]).result()
@@ -277,20 +350,25 @@ def test_a_forked_child_cannot_use_the_pool_and_does_not_keep_workers_alive(pool
 # --- the end of the parent -------------------------------------------------------------------------------------------
 
 PARENT = """
-import ctypes, os, sys, time, numpy as np, subprocess, signal
+import ctypes, os, sys, numpy as np, subprocess, signal
 from pipeflow.executor.workers.pool import WorkerPool
-method, doing, ending = sys.argv[1:]
+method, doing, ending, line = sys.argv[1:]
+
+def say():
+    descriptor = os.open(line, os.O_WRONLY)
+    os.write(descriptor, b"!")
+    os.close(descriptor)
 
 def work(x):
+    if doing == "children":
+        subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+        if not os.fork():
+            signal.pause()
+    say()
     if doing == "python":
         while True: pass
     if doing == "GIL":
-        ctypes.PyDLL(None).sleep(100)
-    if doing == "children":
-        subprocess.Popen(["sleep", "5"])
-        if not os.fork():
-            time.sleep(5)
-            os._exit(0)
+        while True: ctypes.PyDLL(None).pause()
     return x
 
 pool = WorkerPool(2, method)
@@ -299,19 +377,17 @@ pool.start()
 ready = pool.register(lambda: os.getpid())
 for _ in range(8):
     pool.submit(ready, [()]).result()
-tickets = [pool.submit(handle, [(np.zeros(100_000),)]) for _ in range(2)]
+tickets = [pool.submit(handle, [(np.zeros(100_000),)]) for _ in range(4)]  # two for each worker at most
 if doing == "children":
     [t.result() for t in tickets]
     if not os.fork():          # a child of the program itself
-        time.sleep(5)
-        os._exit(0)
-time.sleep(0.1)
+        signal.pause()
 print(*pool.worker_pids(), flush=True)
 if ending == "return":
     sys.exit(0)
 if ending == "exception":
     raise RuntimeError("on purpose")
-time.sleep(100)
+signal.pause()
 """
 
 ENDINGS = [
@@ -326,12 +402,29 @@ ENDINGS = [
 
 
 @pytest.mark.parametrize(("method", "doing", "ending"), ENDINGS)
-def test_nothing_outlives_the_parent(method, doing, ending):
-    """However the parent ends, its workers and its fork server end, and /dev/shm is as before."""
+def test_nothing_outlives_the_parent(method, doing, ending, tmp_path):
+    """However the parent ends, its workers and its fork server end, and /dev/shm is as before.
+
+    The children of functions, and of the program itself, live on meanwhile: they must not keep the workers alive.
+    """
     before = shared_memory_files()
-    parent = start(PARENT, method, doing, ending)
+    os.mkfifo(tmp_path / "line")
+    line = os.open(tmp_path / "line", os.O_RDWR)  # open for writing as well, so that it never ends
+    parent = start(PARENT, method, doing, ending, str(tmp_path / "line"))
+    try:
+        check_that_nothing_is_left(parent, doing, ending, line)
+    finally:
+        for pid in leftovers(parent.pid):
+            os.kill(pid, signal.SIGKILL)
+        os.close(line)
+    assert shared_memory_files() == before
+
+
+def check_that_nothing_is_left(parent, doing, ending, line):
     workers = [int(x) for x in parent.stdout.readline().split()]
     assert len(workers) == 2
+    for _ in workers:
+        assert os.read(line, 1) == b"!"  # both are in the function
     ours = [x for x in children(parent.pid) if "zygote" in " ".join(cmdline(x))]
     if "SIG" in ending:
         number = getattr(signal, ending.split()[-1])
@@ -340,11 +433,10 @@ def test_nothing_outlives_the_parent(method, doing, ending):
         else:
             os.kill(parent.pid, number)
     parent.stdout.close()
-    parent.wait(20)
-    assert gone({*ours, *workers}, within=10) == []
-    assert shared_memory_files() == before
-    for pid in leftovers(parent.pid):
-        os.kill(pid, signal.SIGKILL)
+    parent.wait(LONG)
+    assert gone({*ours, *workers}) == []
+    if doing == "children" and not ending.startswith("group"):
+        assert len(leftovers(parent.pid)) >= 5  # two of each worker and that of the program
 
 
 def children(pid):
@@ -419,21 +511,27 @@ def test_workers_have_one_thread_for_numerical_libraries():
     assert (opencv, native, variable) == (1, 1, "1")
 
 
-def test_workers_draw_different_random_numbers():
+def test_workers_draw_different_random_numbers(tmp_path):
     """NumPy's global generator is seeded in every worker: forked copies do not repeat each other."""
+    meeting = Meeting(tmp_path / "meeting", 2)
+
+    def draw(path):
+        meet(path)
+        return os.getpid(), np.random.rand()
+
     with WorkerPool(2) as pool:
-        draw = pool.register(lambda: (time.sleep(0.02), os.getpid(), np.random.rand())[1:])
-        drawn = [pool.submit(draw, [()]).result()[0] for _ in range(2)]
-        tickets = [pool.submit(draw, [()]) for _ in range(8)]
-        drawn += [t.result()[0] for t in tickets]
+        drawer = pool.register(draw)
+        tickets = [pool.submit(drawer, [(meeting.path,)]) for _ in range(8)]
+        drawn = [in_time(ticket.result)[0] for ticket in tickets]
+    assert len({pid for pid, _ in drawn}) == 2
     assert len({value for _, value in drawn}) == len(drawn)
 
 
-def test_the_portable_ways(monkeypatch):
+def test_the_portable_ways(monkeypatch, late):
     """Without memfd and process descriptors, as outside Linux, work, death and delay are still handled."""
     monkeypatch.setattr(segments, "HAS_MEMFD", False)
     monkeypatch.setattr(zygote, "HAS_PIDFD", False)
-    with WorkerPool(1, "spawn", timeout=1.0) as pool:
+    with WorkerPool(1, "spawn", timeout=0.2) as pool:
         handle = pool.register(lambda x: os._exit(5) if x.size == 1 else np.concatenate([x] * 100))
         for n in (10, 30_000):
             assert pool.submit(handle, [(np.zeros(n),)]).result()[0].size == n * 100
@@ -441,4 +539,4 @@ def test_the_portable_ways(monkeypatch):
             pool.submit(handle, [(np.zeros(1),)]).result()
         assert pool.submit(handle, [(np.zeros(2),)]).result()[0].size == 200
         with pytest.raises(FunctionTimeout):
-            pool.submit(pool.register(lambda: time.sleep(50)), [()]).result()
+            pool.submit(pool.register(lambda: (say(late), stand_still())), [()]).result()

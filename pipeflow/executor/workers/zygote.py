@@ -201,7 +201,7 @@ def serve(descriptor: int, inherited: dict[int, Callable[..., Any]] | None = Non
         if bell in ready:
             with suppress(BlockingIOError):
                 os.read(bell, 4096)
-            with suppress(BrokenPipeError):
+            with suppress(ConnectionError):  # the parent has ended
                 _report_ends(control)
         if control.fileno() in ready:
             try:
