@@ -25,15 +25,25 @@ def audio_resample(
     out_rate: float | DataNode | None = None,
     out_length: int | DataNode | None = None,
     quality: float = 50.0,
-    dtype: DTypeLike | None = None,
     antialias: bool = True,
+    dtype: DTypeLike | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
     preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length."""
+    """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length.
+
+    Arguments:
+        scale: factor of the length
+        in_rate: rate of the signal, together with out_rate
+        out_rate: rate of the result
+        out_length: length of the result
+        quality: quality of the resampling, from 0 (a filter of 3 lobes) by 50 (16) to 100 (64)
+        antialias: filter out what a lower rate cannot hold; False: leave it, as DALI does
+        dtype: type of the result; default: that of the input
+    """
 
 def batch_permutation(
     *,
@@ -46,7 +56,12 @@ def batch_permutation(
     on_error: Any = None,
     seed: int | None = None,
 ) -> DataNode:
-    """The numbers of the samples of the batch, or of the branch it stands in, in a random order; one number a sample."""
+    """The numbers of the samples of the batch, or of the branch it stands in, in a random order; one number a sample.
+
+    Arguments:
+        allow_repetitions: draw each number from all, so that some may come twice
+        no_fixed_points: give no sample its own number, unless it is the only one
+    """
 
 def bb_flip(
     boxes: Data,
@@ -153,7 +168,13 @@ def brightness(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Changes brightness: ``shift * range + brightness * image``, where range is the output type's maximum (1 for floats)."""
+    """Changes brightness: ``shift * range + brightness * image``, where range is the output type's maximum (1 for floats).
+
+    Arguments:
+        brightness: factor of the brightness
+        brightness_shift: what is added, as a share of the output type's maximum (of 1 for floats)
+        dtype: type of the result; default: that of the input
+    """
 
 def brightness_contrast(
     image: Data,
@@ -170,7 +191,15 @@ def brightness_contrast(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Changes brightness and contrast: ``shift * range + brightness * (center + contrast * (image - center))``."""
+    """Changes brightness and contrast: ``shift * range + brightness * (center + contrast * (image - center))``.
+
+    Arguments:
+        brightness: factor of the brightness
+        brightness_shift: what is added, as a share of the output type's maximum (of 1 for floats)
+        contrast: factor of the distance from the centre
+        contrast_center: value of the input that contrast leaves alone; default: the middle of its type's range (0.5 for floats)
+        dtype: type of the result; default: that of the input
+    """
 
 def cast(
     data: Data,
@@ -183,7 +212,11 @@ def cast(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Converts to another type: rounded half away from zero and limited to its range; to BOOL, what is not 0 is true."""
+    """Converts to another type: rounded half away from zero and limited to its range; to BOOL, what is not 0 is true.
+
+    Arguments:
+        dtype: type of the result
+    """
 
 def cast_like(
     data: Data,
@@ -208,7 +241,12 @@ def cat(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Any:
-    """Joins the inputs along an existing axis."""
+    """Joins the inputs along an existing axis.
+
+    Arguments:
+        axis: axis along which the inputs are joined; negative: from the end
+        axis_name: the same axis by its letter in the layout
+    """
 
 def color_space_conversion(
     image: Data,
@@ -222,25 +260,39 @@ def color_space_conversion(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Converts between RGB, BGR, YCbCr (studio range) and GRAY."""
+    """Converts between RGB, BGR, YCbCr (studio range) and GRAY.
+
+    Arguments:
+        image_type: colour space of the input: RGB, BGR, GRAY or YCbCr
+        output_type: colour space of the result
+    """
 
 def color_twist(
     image: Data,
     /,
     *,
+    image_type: int = ...,
+    dtype: DTypeLike | None = None,
     hue: float | DataNode = 0.0,
     saturation: float | DataNode = 1.0,
     brightness: float | DataNode = 1.0,
     contrast: float | DataNode = 1.0,
-    image_type: int = ...,
-    dtype: DTypeLike | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
     preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Changes hue (degrees), saturation, brightness and contrast in one pass."""
+    """Changes hue (degrees), saturation, brightness and contrast in one pass.
+
+    Arguments:
+        image_type: colour space of the image; only RGB is possible
+        dtype: type of the result; default: that of the input
+        hue: turn of the colours, in degrees
+        saturation: factor of the saturation; 0 gives grey
+        brightness: factor of the brightness
+        contrast: factor of the distance from the middle: 128 for integers, 0.5 for floats
+    """
 
 def contrast(
     image: Data,
@@ -255,7 +307,13 @@ def contrast(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Changes contrast around ``contrast_center``, by default the middle of the input type's range (0.5 for floats)."""
+    """Changes contrast around ``contrast_center``, by default the middle of the input type's range (0.5 for floats).
+
+    Arguments:
+        contrast: factor of the distance from the centre
+        contrast_center: value of the input that contrast leaves alone; default: the middle of its type's range (0.5 for floats)
+        dtype: type of the result; default: that of the input
+    """
 
 def coord_flip(
     points: Data,
@@ -290,7 +348,14 @@ def coord_transform(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Applies a matrix and a translation to points: the last axis holds the coordinates."""
+    """Applies a matrix and a translation to points: the last axis holds the coordinates.
+
+    Arguments:
+        M: matrix, row by row; one number: a uniform scale
+        T: what is added to each coordinate; one number: alike
+        MT: matrix and translation in one, the translation in the last column
+        dtype: type of the result
+    """
 
 def coord_warp(
     points: Data,
@@ -440,7 +505,11 @@ def element_extract(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Any:
-    """Takes single elements out of a sequence, one output for each index."""
+    """Takes single elements out of a sequence, one output for each index.
+
+    Arguments:
+        element_map: numbers of the elements, one for each output
+    """
 
 def erase(
     data: Data,
@@ -461,7 +530,19 @@ def erase(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Overwrites rectangles with a value, or one value for each channel."""
+    """Overwrites rectangles with a value, or one value for each channel.
+
+    Arguments:
+        anchor: where each rectangle begins, along each of the axes
+        shape: extents of each rectangle, along each of the axes
+        axes: axes of the rectangles, by number; default: height and width
+        axis_names: the same axes by their letters in the layout
+        fill_value: what is written: one number, or one for each channel
+        normalized: anchor and shape are shares of the extents, not in elements
+        normalized_anchor: the anchor is a share of the extents, not in elements
+        normalized_shape: the shape is a share of the extents, not in elements
+        centered_anchor: the anchor is the middle of the rectangle, not its beginning
+    """
 
 def expand_dims(
     data: Data,
@@ -475,7 +556,12 @@ def expand_dims(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Inserts axes of extent 1; ``axes`` are their places in the result."""
+    """Inserts axes of extent 1; ``axes`` are their places in the result.
+
+    Arguments:
+        axes: places of the new axes in the result
+        new_axis_names: letters of the new axes in the layout
+    """
 
 def external_source(
     source: Any = None,
@@ -534,7 +620,12 @@ def full(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """The input repeated, by NumPy's broadcasting, to the given shape."""
+    """The input repeated, by NumPy's broadcasting, to the given shape.
+
+    Arguments:
+        shape: shape of the result; default: that of the input
+        layout: layout of the result
+    """
 
 def full_like(
     data: Data,
@@ -562,7 +653,13 @@ def gaussian_blur(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Blurs with a Gaussian window along every spatial axis; borders are mirrored without repeating the border pixel."""
+    """Blurs with a Gaussian window along every spatial axis; borders are mirrored without repeating the border pixel.
+
+    Arguments:
+        sigma: standard deviation in pixels: one number, or one for each spatial axis; 0: from the window
+        window_size: extent of the window, odd: one number, or one for each spatial axis; 0: from sigma
+        dtype: type of the result: that of the input, or FLOAT
+    """
 
 def get_property(
     data: Data,
@@ -575,7 +672,11 @@ def get_property(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """A property of each sample, "layout" or "source_info", as the bytes of its text."""
+    """A property of each sample, "layout" or "source_info", as the bytes of its text.
+
+    Arguments:
+        key: "layout" or "source_info"
+    """
 
 def gradients(
     ys: DataNode | Sequence[DataNode | ArrayLike],
@@ -593,32 +694,45 @@ def hsv(
     image: Data,
     /,
     *,
+    dtype: DTypeLike = ...,
     hue: float | DataNode = 0.0,
     saturation: float | DataNode = 1.0,
     value: float | DataNode = 1.0,
-    dtype: DTypeLike = ...,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
     preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Turns the hue by an angle in degrees, scales saturation and value; the result is UINT8 unless ``dtype`` says otherwise."""
+    """Turns the hue by an angle in degrees, scales saturation and value; the result is UINT8 unless ``dtype`` says otherwise.
+
+    Arguments:
+        dtype: type of the result
+        hue: turn of the colours, in degrees
+        saturation: factor of the saturation; 0 gives grey
+        value: factor of the brightness
+    """
 
 def hue(
     image: Data,
     /,
     *,
-    hue: float | DataNode = 0.0,
     image_type: int = ...,
     dtype: DTypeLike | None = None,
+    hue: float | DataNode = 0.0,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
     preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Turns the hue by an angle in degrees."""
+    """Turns the hue by an angle in degrees.
+
+    Arguments:
+        image_type: colour space of the image; only RGB is possible
+        dtype: type of the result; default: that of the input
+        hue: turn of the colours, in degrees
+    """
 
 def jpeg_compression_distortion(
     image: Data,
@@ -631,7 +745,11 @@ def jpeg_compression_distortion(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Compresses the image as JPEG (4:2:0) with the given quality, 1 to 100, and decodes it again."""
+    """Compresses the image as JPEG (4:2:0) with the given quality, 1 to 100, and decodes it again.
+
+    Arguments:
+        quality: quality of the compression, from 1 to 100
+    """
 
 def lookup_table(
     data: Data,
@@ -647,7 +765,14 @@ def lookup_table(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Replaces each key by its value and everything else by ``default_value``; keys lie between 0 and 65535."""
+    """Replaces each key by its value and everything else by ``default_value``; keys lie between 0 and 65535.
+
+    Arguments:
+        keys: values of the input that are replaced, from 0 to 65535
+        values: what each key becomes
+        default_value: what everything else becomes
+        dtype: type of the result
+    """
 
 def mel_filter_bank(
     spectrum: Data,
@@ -665,7 +790,16 @@ def mel_filter_bank(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Weights the frequencies of a spectrogram into ``nfilter`` triangular bands, evenly spaced on the mel scale."""
+    """Weights the frequencies of a spectrogram into ``nfilter`` triangular bands, evenly spaced on the mel scale.
+
+    Arguments:
+        nfilter: number of bands
+        sample_rate: rate of the signal, in samples a second
+        freq_low: lowest frequency, in hertz
+        freq_high: highest frequency, in hertz; 0: half the rate
+        mel_formula: scale of the bands: `slaney` or `htk`
+        normalize: give each filter an area of 1
+    """
 
 def mfcc(
     spectrum: Data,
@@ -682,7 +816,15 @@ def mfcc(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """The first ``n_mfcc`` coefficients of the discrete cosine transform of types 1 to 4 along ``axis``."""
+    """The first ``n_mfcc`` coefficients of the discrete cosine transform of types 1 to 4 along ``axis``.
+
+    Arguments:
+        axis: axis of the bands
+        dct_type: type of the cosine transform, 1 to 4
+        n_mfcc: number of coefficients
+        normalize: make the transform orthonormal; not for type 1
+        lifter: strength of the liftering of the coefficients; 0: none
+    """
 
 def nonsilent_region(
     signal: Data,
@@ -697,7 +839,13 @@ def nonsilent_region(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> list[Data]:
-    """Finds where a one-dimensional signal is not silent: (begin, length), both INT32; length 0 if nowhere."""
+    """Finds where a one-dimensional signal is not silent: (begin, length), both INT32; length 0 if nowhere.
+
+    Arguments:
+        cutoff_db: power below which the signal is silent, in decibels of the reference
+        window_length: number of samples over which the power is averaged
+        reference_power: power that counts as 0 dB; 0: the largest of the signal
+    """
 
 def normalize(
     data: Data,
@@ -785,7 +933,16 @@ def one_hot(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """A vector for each number: ``on_value`` at its place, ``off_value`` elsewhere; numbers without a place have only the latter."""
+    """A vector for each number: ``on_value`` at its place, ``off_value`` elsewhere; numbers without a place have only the latter.
+
+    Arguments:
+        num_classes: number of classes, the extent of the new axis
+        axis: place of the new axis in the result; negative: from the end
+        axis_name: letter of the new axis in the layout
+        on_value: value at the place of the class
+        off_value: value everywhere else
+        dtype: type of the result
+    """
 
 def ones(
     *,
@@ -798,7 +955,13 @@ def ones(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> DataNode:
-    """Ones of the given shape."""
+    """Ones of the given shape.
+
+    Arguments:
+        shape: shape of the result
+        dtype: type of the result
+        layout: layout of the result
+    """
 
 def ones_like(
     data: Data,
@@ -811,7 +974,11 @@ def ones_like(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Ones of the input's shape, in its type unless ``dtype`` is given,."""
+    """Ones of the input's shape, in its type unless ``dtype`` is given.
+
+    Arguments:
+        dtype: type of the result; default: that of the input
+    """
 
 def pad(
     data: Data,
@@ -828,7 +995,15 @@ def pad(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Pads the data at its end up to ``shape`` and to multiples of ``align`` along the chosen axes."""
+    """Pads the data at its end up to ``shape`` and to multiples of ``align`` along the chosen axes.
+
+    Arguments:
+        fill_value: value of what is added
+        axes: axes that are padded, by number; default: all
+        axis_names: the same axes by their letters in the layout
+        shape: extents to pad to; default or -1: those of the largest sample of the batch
+        align: pad to multiples of this: one number, or one for each axis
+    """
 
 def peek_image_shape(
     data: Data,
@@ -856,7 +1031,11 @@ def per_frame(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Marks the first axis as frames, so that an argument made of it changes from frame to frame of a sequence."""
+    """Marks the first axis as frames, so that an argument made of it changes from frame to frame of a sequence.
+
+    Arguments:
+        replace: rename the first axis to F where it has another letter
+    """
 
 def permute_batch(
     data: Data,
@@ -869,7 +1048,11 @@ def permute_batch(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Output sample i is the input sample ``indices[i]`` of the same batch; samples may be repeated or left out."""
+    """Output sample i is the input sample ``indices[i]`` of the same batch; samples may be repeated or left out.
+
+    Arguments:
+        indices: number of the input sample for each output sample
+    """
 
 def power_spectrum(
     signal: Data,
@@ -884,7 +1067,13 @@ def power_spectrum(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """The power of each frequency of the signal along ``axis``, nfft // 2 + 1 of them; with ``power=1`` the magnitude."""
+    """The power of each frequency of the signal along ``axis``, nfft // 2 + 1 of them; with ``power=1`` the magnitude.
+
+    Arguments:
+        axis: axis of time
+        nfft: length to which the signal is cut or padded; default: its own
+        power: 2 for the power, 1 for the magnitude
+    """
 
 def preemphasis_filter(
     signal: Data,
@@ -899,7 +1088,13 @@ def preemphasis_filter(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """y[t] = x[t] - preemph_coeff * x[t - 1], each channel on its own; time is the first axis."""
+    """y[t] = x[t] - preemph_coeff * x[t - 1], each channel on its own; time is the first axis.
+
+    Arguments:
+        preemph_coeff: factor of the value before, which is subtracted
+        border: what is before the first value: that value (`clamp`), the second one (`reflect`) or `zero`
+        dtype: type of the result
+    """
 
 def py_func(
     func: Callable[..., Any],
@@ -1032,7 +1227,15 @@ def reinterpret(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Reads the same bytes as another type and shape; a wider type shortens the last axis."""
+    """Reads the same bytes as another type and shape; a wider type shortens the last axis.
+
+    Arguments:
+        shape: shape of the result; -1 for the one extent that follows from the others
+        rel_shape: shape of the result in shares of the input's extents; -1 as for shape
+        src_dims: axes of the input that the axes of the result are taken from; -1: a new one of extent 1
+        layout: layout of the result
+        dtype: type that the bytes are read as; default: that of the input
+    """
 
 def reshape(
     data: Data,
@@ -1049,7 +1252,14 @@ def reshape(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Gives the data another shape, layout or order of axes' extents, without touching the elements."""
+    """Gives the data another shape, layout or order of axes' extents, without touching the elements.
+
+    Arguments:
+        shape: shape of the result; -1 for the one extent that follows from the others
+        rel_shape: shape of the result in shares of the input's extents; -1 as for shape
+        src_dims: axes of the input that the axes of the result are taken from; -1: a new one of extent 1
+        layout: layout of the result
+    """
 
 def resize(
     image: Data,
@@ -1174,34 +1384,50 @@ def rotate(
     /,
     *,
     angle: float | DataNode,
-    axis: float | Sequence[float] | DataNode | None = None,
-    size: float | Sequence[float] | DataNode | None = None,
-    keep_size: bool = False,
     fill_value: float | None = None,
     interp_type: int = ...,
     dtype: DTypeLike | None = None,
+    axis: float | Sequence[float] | DataNode | None = None,
+    size: float | Sequence[float] | DataNode | None = None,
+    keep_size: bool = False,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
     preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Turns the image counter-clockwise by an angle in degrees; volumes around ``axis`` (x, y, z)."""
+    """Turns the image counter-clockwise by an angle in degrees; volumes around ``axis`` (x, y, z).
+
+    Arguments:
+        fill_value: value of what lies outside the image; default: that of the nearest border pixel
+        interp_type: filter: INTERP_LINEAR or INTERP_NN
+        dtype: type of the result; default: that of the input
+        angle: angle in degrees, counter-clockwise
+        axis: axis (x, y, z) to turn around, for volumes
+        size: extents of the result in the order of the layout
+        keep_size: keep the extents of the input, in place of a canvas that holds the turned image
+    """
 
 def saturation(
     image: Data,
     /,
     *,
-    saturation: float | DataNode = 1.0,
     image_type: int = ...,
     dtype: DTypeLike | None = None,
+    saturation: float | DataNode = 1.0,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
     preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Scales the saturation; 0 gives grey."""
+    """Scales the saturation; 0 gives grey.
+
+    Arguments:
+        image_type: colour space of the image; only RGB is possible
+        dtype: type of the result; default: that of the input
+        saturation: factor of the saturation; 0 gives grey
+    """
 
 def sequence_rearrange(
     data: Data,
@@ -1214,7 +1440,11 @@ def sequence_rearrange(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Takes the frames of a sequence in another order; frames may be repeated or left out."""
+    """Takes the frames of a sequence in another order; frames may be repeated or left out.
+
+    Arguments:
+        new_order: numbers of the frames in their new order
+    """
 
 def shapes(
     data: Data,
@@ -1227,7 +1457,11 @@ def shapes(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """The extents of each sample."""
+    """The extents of each sample.
+
+    Arguments:
+        dtype: type of the extents
+    """
 
 def slice(
     data: Data,
@@ -1290,7 +1524,18 @@ def spectrogram(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """The short-time power spectrum of a one-dimensional signal: nfft // 2 + 1 frequencies by frames."""
+    """The short-time power spectrum of a one-dimensional signal: nfft // 2 + 1 frequencies by frames.
+
+    Arguments:
+        nfft: length of the transform of a window; default: window_length
+        window_length: number of samples in a window
+        window_step: number of samples from a window to the next
+        window_fn: factors of the samples of a window; default: a Hann window
+        power: 2 for the power, 1 for the magnitude
+        center_windows: windows are centred on their samples, in place of beginning there
+        reflect_padding: what is outside the signal is its reflection, in place of zero
+        layout: `ft` for frequencies by frames, `tf` for frames by frequencies
+    """
 
 def squeeze(
     data: Data,
@@ -1304,7 +1549,12 @@ def squeeze(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Removes axes of extent 1."""
+    """Removes axes of extent 1.
+
+    Arguments:
+        axes: axes of extent 1 that are removed, by number
+        axis_names: the same axes by their letters in the layout
+    """
 
 def ssd_random_crop(
     image: Data,
@@ -1332,7 +1582,12 @@ def stack(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Any:
-    """Joins the inputs along a new axis."""
+    """Joins the inputs along a new axis.
+
+    Arguments:
+        axis: place of the new axis in the result; negative: from the end
+        axis_name: letter of the new axis in the layout
+    """
 
 def to_decibels(
     magnitude: Data,
@@ -1347,7 +1602,13 @@ def to_decibels(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """multiplier * log10(x / reference), and at least ``cutoff_db``."""
+    """multiplier * log10(x / reference), and at least ``cutoff_db``.
+
+    Arguments:
+        multiplier: factor of the logarithm: 10 for powers, 20 for magnitudes
+        reference: value of 0 dB; 0: the largest of the sample
+        cutoff_db: lowest value of the result
+    """
 
 def transpose(
     data: Data,
@@ -1362,26 +1623,41 @@ def transpose(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Changes the order of the axes; the default reverses them."""
+    """Changes the order of the axes; the default reverses them.
+
+    Arguments:
+        perm: for each axis of the result, the axis of the input; default: in reverse
+        transpose_layout: let the layout follow the axes; False: keep it
+        output_layout: layout of the result, in place of the one that follows
+    """
 
 def warp_affine(
     image: Data,
     matrix_input: DataNode | ArrayLike | None = None,
     /,
     *,
-    matrix: float | Sequence[float] | DataNode = (),
     size: float | Sequence[float] | DataNode | None = None,
-    inverse_map: bool = True,
     fill_value: float | None = None,
     interp_type: int = ...,
     dtype: DTypeLike | None = None,
+    matrix: float | Sequence[float] | DataNode = (),
+    inverse_map: bool = True,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
     preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Warps the image by an affine matrix, given row by row or as the second input."""
+    """Warps the image by an affine matrix, given row by row or as the second input.
+
+    Arguments:
+        size: extents of the result in the order of the layout; default: those of the input
+        fill_value: value of what lies outside the image; default: that of the nearest border pixel
+        interp_type: filter: INTERP_LINEAR or INTERP_NN
+        dtype: type of the result; default: that of the input
+        matrix: matrix, row by row: from places of the result to places of the image, x first
+        inverse_map: the matrix leads from the result to the image; False: from the image to the result
+    """
 
 def zeros(
     *,
@@ -1394,7 +1670,13 @@ def zeros(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> DataNode:
-    """Zeros of the given shape."""
+    """Zeros of the given shape.
+
+    Arguments:
+        shape: shape of the result
+        dtype: type of the result
+        layout: layout of the result
+    """
 
 def zeros_like(
     data: Data,
@@ -1407,7 +1689,11 @@ def zeros_like(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Zeros of the input's shape, in its type unless ``dtype`` is given,."""
+    """Zeros of the input's shape, in its type unless ``dtype`` is given.
+
+    Arguments:
+        dtype: type of the result; default: that of the input
+    """
 
 class decoders:
     @staticmethod
@@ -1415,11 +1701,11 @@ class decoders:
         encoded: Data,
         /,
         *,
-        sample_rate: float | DataNode = 0.0,
         quality: float = 50.0,
+        antialias: bool = True,
+        sample_rate: float | DataNode = 0.0,
         downmix: bool = False,
         dtype: DTypeLike = ...,
-        antialias: bool = True,
         max_bytes: int | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
@@ -1427,7 +1713,16 @@ class decoders:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> list[Data]:
-        """Decodes a sound file to (samples, sampling rate): time by channels, or time alone with ``downmix``."""
+        """Decodes a sound file to (samples, sampling rate): time by channels, or time alone with ``downmix``.
+
+        Arguments:
+            quality: quality of the resampling, from 0 (a filter of 3 lobes) by 50 (16) to 100 (64)
+            antialias: filter out what a lower rate cannot hold; False: leave it, as DALI does
+            sample_rate: rate to resample to, in samples a second; 0 keeps that of the file
+            downmix: mix the channels into one
+            dtype: type of the samples: FLOAT (from -1 to 1), INT16 or INT32
+            max_bytes: limit of the samples, decoded or resampled, in bytes; default: 2 GiB, and less for a file of a few kilobytes
+        """
 
     @staticmethod
     def image(
@@ -1556,15 +1851,25 @@ class experimental:
         out_rate: float | DataNode | None = None,
         out_length: int | DataNode | None = None,
         quality: float = 50.0,
-        dtype: DTypeLike | None = None,
         antialias: bool = True,
+        dtype: DTypeLike | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
-        """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length."""
+        """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length.
+
+        Arguments:
+            scale: factor of the length
+            in_rate: rate of the signal, together with out_rate
+            out_rate: rate of the result
+            out_length: length of the result
+            quality: quality of the resampling, from 0 (a filter of 3 lobes) by 50 (16) to 100 (64)
+            antialias: filter out what a lower rate cannot hold; False: leave it, as DALI does
+            dtype: type of the result; default: that of the input
+        """
 
     @staticmethod
     def numba_function(
@@ -1616,7 +1921,12 @@ class noise:
         on_error: Any = None,
         seed: int | None = None,
     ) -> Data:
-        """Adds normally distributed noise; integers are rounded and limited to their range."""
+        """Adds normally distributed noise; integers are rounded and limited to their range.
+
+        Arguments:
+            mean: mean of the noise
+            stddev: standard deviation of the noise
+        """
 
 class random:
     @staticmethod
@@ -1624,10 +1934,10 @@ class random:
         shape_like: DataNode | ArrayLike | None = None,
         /,
         *,
-        alpha: float | DataNode = 1.0,
-        beta: float | DataNode = 1.0,
         dtype: DTypeLike | None = None,
         shape: int | Sequence[int] | DataNode | None = None,
+        alpha: float | DataNode = 1.0,
+        beta: float | DataNode = 1.0,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool = False,
@@ -1635,7 +1945,14 @@ class random:
         on_error: Any = None,
         seed: int | None = None,
     ) -> Any:
-        """Numbers in [0, 1] of the beta distribution."""
+        """Numbers in [0, 1] of the beta distribution.
+
+        Arguments:
+            dtype: type of the numbers; default: FLOAT
+            shape: shape of a sample; default: that of the input, or a single number
+            alpha: first parameter of the distribution, above 0
+            beta: second parameter of the distribution, above 0
+        """
 
     @staticmethod
     def choice(
@@ -1643,8 +1960,8 @@ class random:
         shape_like: DataNode | ArrayLike | None = None,
         /,
         *,
-        p: float | Sequence[float] | DataNode | None = None,
         shape: int | Sequence[int] | DataNode | None = None,
+        p: float | Sequence[float] | DataNode | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool = False,
@@ -1652,16 +1969,21 @@ class random:
         on_error: Any = None,
         seed: int | None = None,
     ) -> Data:
-        """One of the elements along the first axis of ``a``, or of ``range(a)`` when ``a`` is one integer."""
+        """One of the elements along the first axis of ``a``, or of ``range(a)`` when ``a`` is one integer.
+
+        Arguments:
+            shape: shape of a sample; default: that of the input, or a single number
+            p: probability of each element; default: all alike
+        """
 
     @staticmethod
     def coin_flip(
         shape_like: DataNode | ArrayLike | None = None,
         /,
         *,
-        probability: float | DataNode = 0.5,
         dtype: DTypeLike | None = None,
         shape: int | Sequence[int] | DataNode | None = None,
+        probability: float | DataNode = 0.5,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool = False,
@@ -1669,17 +1991,23 @@ class random:
         on_error: Any = None,
         seed: int | None = None,
     ) -> Any:
-        """1 with the given probability, else 0."""
+        """1 with the given probability, else 0.
+
+        Arguments:
+            dtype: type of the numbers; default: INT32
+            shape: shape of a sample; default: that of the input, or a single number
+            probability: probability of a 1
+        """
 
     @staticmethod
     def normal(
         shape_like: DataNode | ArrayLike | None = None,
         /,
         *,
-        mean: float | DataNode = 0.0,
-        stddev: float | DataNode = 1.0,
         dtype: DTypeLike | None = None,
         shape: int | Sequence[int] | DataNode | None = None,
+        mean: float | DataNode = 0.0,
+        stddev: float | DataNode = 1.0,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool = False,
@@ -1687,17 +2015,24 @@ class random:
         on_error: Any = None,
         seed: int | None = None,
     ) -> Any:
-        """Normally distributed numbers; integer types are rounded and limited to their range."""
+        """Normally distributed numbers; integer types are rounded and limited to their range.
+
+        Arguments:
+            dtype: type of the numbers; default: FLOAT
+            shape: shape of a sample; default: that of the input, or a single number
+            mean: mean of the distribution
+            stddev: standard deviation of the distribution
+        """
 
     @staticmethod
     def uniform(
         shape_like: DataNode | ArrayLike | None = None,
         /,
         *,
-        range: float | Sequence[float] | DataNode = (-1.0, 1.0),
-        values: float | Sequence[float] | DataNode | None = None,
         dtype: DTypeLike | None = None,
         shape: int | Sequence[int] | DataNode | None = None,
+        range: float | Sequence[float] | DataNode = (-1.0, 1.0),
+        values: float | Sequence[float] | DataNode | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool = False,
@@ -1705,7 +2040,14 @@ class random:
         on_error: Any = None,
         seed: int | None = None,
     ) -> Any:
-        """Uniformly distributed numbers in ``[low, high)``, or one of ``values``; integer types are rounded."""
+        """Uniformly distributed numbers in ``[low, high)``, or one of ``values``; integer types are rounded.
+
+        Arguments:
+            dtype: type of the numbers; default: FLOAT
+            shape: shape of a sample; default: that of the input, or a single number
+            range: the lower end, which is possible, and the upper one, which is not
+            values: numbers to choose from, in place of a range
+        """
 
 class readers:
     @staticmethod
@@ -1953,7 +2295,13 @@ class reductions:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
-        """The largest element over some or all axes."""
+        """The largest element over some or all axes.
+
+        Arguments:
+            axes: axes that are reduced; default: all
+            axis_names: the same axes by their letters in the layout
+            keep_dims: keep the reduced axes with an extent of 1
+        """
 
     @staticmethod
     def mean(
@@ -1970,7 +2318,14 @@ class reductions:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
-        """The mean over some or all axes."""
+        """The mean over some or all axes.
+
+        Arguments:
+            axes: axes that are reduced; default: all
+            axis_names: the same axes by their letters in the layout
+            keep_dims: keep the reduced axes with an extent of 1
+            dtype: type of the result; default: FLOAT, or FLOAT64 for data of that type
+        """
 
     @staticmethod
     def mean_square(
@@ -1987,7 +2342,14 @@ class reductions:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
-        """The mean of the squares over some or all axes."""
+        """The mean of the squares over some or all axes.
+
+        Arguments:
+            axes: axes that are reduced; default: all
+            axis_names: the same axes by their letters in the layout
+            keep_dims: keep the reduced axes with an extent of 1
+            dtype: type of the result; default: FLOAT, or FLOAT64 for data of that type
+        """
 
     @staticmethod
     def min(
@@ -2003,7 +2365,13 @@ class reductions:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
-        """The smallest element over some or all axes."""
+        """The smallest element over some or all axes.
+
+        Arguments:
+            axes: axes that are reduced; default: all
+            axis_names: the same axes by their letters in the layout
+            keep_dims: keep the reduced axes with an extent of 1
+        """
 
     @staticmethod
     def rms(
@@ -2020,7 +2388,14 @@ class reductions:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
-        """The root of the mean of the squares."""
+        """The root of the mean of the squares.
+
+        Arguments:
+            axes: axes that are reduced; default: all
+            axis_names: the same axes by their letters in the layout
+            keep_dims: keep the reduced axes with an extent of 1
+            dtype: type of the result; default: FLOAT, or FLOAT64 for data of that type
+        """
 
     @staticmethod
     def std_dev(
@@ -2038,7 +2413,14 @@ class reductions:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
-        """The standard deviation over some or all axes, from the data and its mean; ``ddof`` is taken off the count."""
+        """The standard deviation over some or all axes, from the data and its mean; ``ddof`` is taken off the count.
+
+        Arguments:
+            axes: axes that are reduced; default: all
+            axis_names: the same axes by their letters in the layout
+            keep_dims: keep the reduced axes with an extent of 1
+            ddof: taken off the number of elements that the sum of squares is divided by
+        """
 
     @staticmethod
     def sum(
@@ -2055,7 +2437,14 @@ class reductions:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
-        """The sum over some or all axes; that of integers has 64 bits unless ``dtype`` says otherwise."""
+        """The sum over some or all axes; that of integers has 64 bits unless ``dtype`` says otherwise.
+
+        Arguments:
+            axes: axes that are reduced; default: all
+            axis_names: the same axes by their letters in the layout
+            keep_dims: keep the reduced axes with an extent of 1
+            dtype: type of the result; default: 64 bits for integers, else that of the data
+        """
 
     @staticmethod
     def variance(
@@ -2073,7 +2462,14 @@ class reductions:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
-        """The variance over some or all axes, from the data and its mean; ``ddof`` is taken off the count."""
+        """The variance over some or all axes, from the data and its mean; ``ddof`` is taken off the count.
+
+        Arguments:
+            axes: axes that are reduced; default: all
+            axis_names: the same axes by their letters in the layout
+            keep_dims: keep the reduced axes with an extent of 1
+            ddof: taken off the number of elements that the sum of squares is divided by
+        """
 
 class transforms:
     @staticmethod
@@ -2086,26 +2482,39 @@ class transforms:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Any:
-        """Combines transforms into one: the first is applied first, or last with ``reverse_order``."""
+        """Combines transforms into one: the first is applied first, or last with ``reverse_order``.
+
+        Arguments:
+            reverse_order: apply the first transform last
+        """
 
     @staticmethod
     def crop(
         matrix: DataNode | ArrayLike | None = None,
         /,
         *,
+        reverse_order: bool = False,
         from_start: float | Sequence[float] | DataNode = (0.0,),
         from_end: float | Sequence[float] | DataNode = (1.0,),
         to_start: float | Sequence[float] | DataNode = (0.0,),
         to_end: float | Sequence[float] | DataNode = (1.0,),
         absolute: bool = False,
-        reverse_order: bool = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Any:
-        """Maps the box from ``from_start`` to ``from_end`` onto the box from ``to_start`` to ``to_end``."""
+        """Maps the box from ``from_start`` to ``from_end`` onto the box from ``to_start`` to ``to_end``.
+
+        Arguments:
+            reverse_order: apply the new transform before the given one, not after it
+            from_start: one corner of the box that is mapped
+            from_end: the opposite corner of that box
+            to_start: where the first corner goes
+            to_end: where the opposite corner goes
+            absolute: exchange bounds that are given in the wrong order, in place of mirroring
+        """
 
     @staticmethod
     def rotation(
@@ -2113,16 +2522,23 @@ class transforms:
         /,
         *,
         angle: float | DataNode,
-        axis: float | Sequence[float] | DataNode | None = None,
         center: float | Sequence[float] | DataNode | None = None,
         reverse_order: bool = False,
+        axis: float | Sequence[float] | DataNode | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Any:
-        """Turns by an angle in degrees: in the plane, or in space around ``axis``."""
+        """Turns by an angle in degrees: in the plane, or in space around ``axis``.
+
+        Arguments:
+            center: point that stays where it is; default: the origin
+            reverse_order: apply the new transform before the given one, not after it
+            angle: angle in degrees, counter-clockwise
+            axis: axis (x, y, z) to turn around, in space; default: in the plane
+        """
 
     @staticmethod
     def scale(
@@ -2131,32 +2547,46 @@ class transforms:
         *,
         scale: float | Sequence[float] | DataNode,
         center: float | Sequence[float] | DataNode | None = None,
-        ndim: int | None = None,
         reverse_order: bool = False,
+        ndim: int | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Any:
-        """Scales along each dimension, about the origin or ``center``."""
+        """Scales along each dimension, about the origin or ``center``.
+
+        Arguments:
+            center: point that stays where it is; default: the origin
+            reverse_order: apply the new transform before the given one, not after it
+            scale: factor of each dimension; one number: alike
+            ndim: number of dimensions, where one number of scale is for all of them
+        """
 
     @staticmethod
     def shear(
         matrix: DataNode | ArrayLike | None = None,
         /,
         *,
-        shear: float | Sequence[float] | DataNode | None = None,
-        angles: float | Sequence[float] | DataNode | None = None,
         center: float | Sequence[float] | DataNode | None = None,
         reverse_order: bool = False,
+        shear: float | Sequence[float] | DataNode | None = None,
+        angles: float | Sequence[float] | DataNode | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Any:
-        """Shears by factors or by angles in degrees: (xy, yx), or in space (xy, xz, yx, yz, zx, zy)."""
+        """Shears by factors or by angles in degrees: (xy, yx), or in space (xy, xz, yx, yz, zx, zy).
+
+        Arguments:
+            center: point that stays where it is; default: the origin
+            reverse_order: apply the new transform before the given one, not after it
+            shear: factors: (xy, yx), or in space (xy, xz, yx, yz, zx, zy)
+            angles: angles in degrees, in place of the factors and in their order
+        """
 
     @staticmethod
     def translation(
@@ -2171,4 +2601,9 @@ class transforms:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Any:
-        """Moves by an offset."""
+        """Moves by an offset.
+
+        Arguments:
+            reverse_order: apply the new transform before the given one, not after it
+            offset: how far along each dimension; one number: alike
+        """

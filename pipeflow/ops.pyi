@@ -14,7 +14,17 @@ class Operator:
     op: OpDef
 
 class AudioResample(Operator):
-    """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length."""
+    """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length.
+
+    Arguments:
+        scale: factor of the length
+        in_rate: rate of the signal, together with out_rate
+        out_rate: rate of the result
+        out_length: length of the result
+        quality: quality of the resampling, from 0 (a filter of 3 lobes) by 50 (16) to 100 (64)
+        antialias: filter out what a lower rate cannot hold; False: leave it, as DALI does
+        dtype: type of the result; default: that of the input
+    """
 
     def __init__(
         self,
@@ -24,8 +34,8 @@ class AudioResample(Operator):
         out_rate: float | DataNode | None = None,
         out_length: int | DataNode | None = None,
         quality: float = 50.0,
-        dtype: DTypeLike | None = None,
         antialias: bool = True,
+        dtype: DTypeLike | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool = False,
@@ -35,7 +45,12 @@ class AudioResample(Operator):
     def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class BatchPermutation(Operator):
-    """The numbers of the samples of the batch, or of the branch it stands in, in a random order; one number a sample."""
+    """The numbers of the samples of the batch, or of the branch it stands in, in a random order; one number a sample.
+
+    Arguments:
+        allow_repetitions: draw each number from all, so that some may come twice
+        no_fixed_points: give no sample its own number, unless it is the only one
+    """
 
     def __init__(
         self,
@@ -151,7 +166,13 @@ class BoxEncoder(Operator):
     def __call__(self, boxes: DataNode | ArrayLike, labels: DataNode | ArrayLike, /, **arguments: Any) -> list[Any]: ...
 
 class Brightness(Operator):
-    """Changes brightness: ``shift * range + brightness * image``, where range is the output type's maximum (1 for floats)."""
+    """Changes brightness: ``shift * range + brightness * image``, where range is the output type's maximum (1 for floats).
+
+    Arguments:
+        brightness: factor of the brightness
+        brightness_shift: what is added, as a share of the output type's maximum (of 1 for floats)
+        dtype: type of the result; default: that of the input
+    """
 
     def __init__(
         self,
@@ -168,7 +189,15 @@ class Brightness(Operator):
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class BrightnessContrast(Operator):
-    """Changes brightness and contrast: ``shift * range + brightness * (center + contrast * (image - center))``."""
+    """Changes brightness and contrast: ``shift * range + brightness * (center + contrast * (image - center))``.
+
+    Arguments:
+        brightness: factor of the brightness
+        brightness_shift: what is added, as a share of the output type's maximum (of 1 for floats)
+        contrast: factor of the distance from the centre
+        contrast_center: value of the input that contrast leaves alone; default: the middle of its type's range (0.5 for floats)
+        dtype: type of the result; default: that of the input
+    """
 
     def __init__(
         self,
@@ -187,7 +216,11 @@ class BrightnessContrast(Operator):
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class Cast(Operator):
-    """Converts to another type: rounded half away from zero and limited to its range; to BOOL, what is not 0 is true."""
+    """Converts to another type: rounded half away from zero and limited to its range; to BOOL, what is not 0 is true.
+
+    Arguments:
+        dtype: type of the result
+    """
 
     def __init__(
         self,
@@ -216,7 +249,12 @@ class CastLike(Operator):
     def __call__(self, data: DataNode | ArrayLike, like: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class Cat(Operator):
-    """Joins the inputs along an existing axis."""
+    """Joins the inputs along an existing axis.
+
+    Arguments:
+        axis: axis along which the inputs are joined; negative: from the end
+        axis_name: the same axis by its letter in the layout
+    """
 
     def __init__(
         self,
@@ -232,7 +270,12 @@ class Cat(Operator):
     def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
 
 class ColorSpaceConversion(Operator):
-    """Converts between RGB, BGR, YCbCr (studio range) and GRAY."""
+    """Converts between RGB, BGR, YCbCr (studio range) and GRAY.
+
+    Arguments:
+        image_type: colour space of the input: RGB, BGR, GRAY or YCbCr
+        output_type: colour space of the result
+    """
 
     def __init__(
         self,
@@ -248,17 +291,26 @@ class ColorSpaceConversion(Operator):
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class ColorTwist(Operator):
-    """Changes hue (degrees), saturation, brightness and contrast in one pass."""
+    """Changes hue (degrees), saturation, brightness and contrast in one pass.
+
+    Arguments:
+        image_type: colour space of the image; only RGB is possible
+        dtype: type of the result; default: that of the input
+        hue: turn of the colours, in degrees
+        saturation: factor of the saturation; 0 gives grey
+        brightness: factor of the brightness
+        contrast: factor of the distance from the middle: 128 for integers, 0.5 for floats
+    """
 
     def __init__(
         self,
         *,
+        image_type: int = ...,
+        dtype: DTypeLike | None = None,
         hue: float | DataNode = 0.0,
         saturation: float | DataNode = 1.0,
         brightness: float | DataNode = 1.0,
         contrast: float | DataNode = 1.0,
-        image_type: int = ...,
-        dtype: DTypeLike | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool = False,
@@ -268,7 +320,13 @@ class ColorTwist(Operator):
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class Contrast(Operator):
-    """Changes contrast around ``contrast_center``, by default the middle of the input type's range (0.5 for floats)."""
+    """Changes contrast around ``contrast_center``, by default the middle of the input type's range (0.5 for floats).
+
+    Arguments:
+        contrast: factor of the distance from the centre
+        contrast_center: value of the input that contrast leaves alone; default: the middle of its type's range (0.5 for floats)
+        dtype: type of the result; default: that of the input
+    """
 
     def __init__(
         self,
@@ -306,7 +364,14 @@ class CoordFlip(Operator):
     def __call__(self, points: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class CoordTransform(Operator):
-    """Applies a matrix and a translation to points: the last axis holds the coordinates."""
+    """Applies a matrix and a translation to points: the last axis holds the coordinates.
+
+    Arguments:
+        M: matrix, row by row; one number: a uniform scale
+        T: what is added to each coordinate; one number: alike
+        MT: matrix and translation in one, the translation in the last column
+        dtype: type of the result
+    """
 
     def __init__(
         self,
@@ -472,7 +537,11 @@ class DLTensorPythonFunction(Operator):
     def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
 
 class ElementExtract(Operator):
-    """Takes single elements out of a sequence, one output for each index."""
+    """Takes single elements out of a sequence, one output for each index.
+
+    Arguments:
+        element_map: numbers of the elements, one for each output
+    """
 
     def __init__(
         self,
@@ -487,7 +556,19 @@ class ElementExtract(Operator):
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class Erase(Operator):
-    """Overwrites rectangles with a value, or one value for each channel."""
+    """Overwrites rectangles with a value, or one value for each channel.
+
+    Arguments:
+        anchor: where each rectangle begins, along each of the axes
+        shape: extents of each rectangle, along each of the axes
+        axes: axes of the rectangles, by number; default: height and width
+        axis_names: the same axes by their letters in the layout
+        fill_value: what is written: one number, or one for each channel
+        normalized: anchor and shape are shares of the extents, not in elements
+        normalized_anchor: the anchor is a share of the extents, not in elements
+        normalized_shape: the shape is a share of the extents, not in elements
+        centered_anchor: the anchor is the middle of the rectangle, not its beginning
+    """
 
     def __init__(
         self,
@@ -510,7 +591,12 @@ class Erase(Operator):
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class ExpandDims(Operator):
-    """Inserts axes of extent 1; ``axes`` are their places in the result."""
+    """Inserts axes of extent 1; ``axes`` are their places in the result.
+
+    Arguments:
+        axes: places of the new axes in the result
+        new_axis_names: letters of the new axes in the layout
+    """
 
     def __init__(
         self,
@@ -577,7 +663,12 @@ class Flip(Operator):
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class Full(Operator):
-    """The input repeated, by NumPy's broadcasting, to the given shape."""
+    """The input repeated, by NumPy's broadcasting, to the given shape.
+
+    Arguments:
+        shape: shape of the result; default: that of the input
+        layout: layout of the result
+    """
 
     def __init__(
         self,
@@ -607,7 +698,13 @@ class FullLike(Operator):
     def __call__(self, data: DataNode | ArrayLike, fill: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class GaussianBlur(Operator):
-    """Blurs with a Gaussian window along every spatial axis; borders are mirrored without repeating the border pixel."""
+    """Blurs with a Gaussian window along every spatial axis; borders are mirrored without repeating the border pixel.
+
+    Arguments:
+        sigma: standard deviation in pixels: one number, or one for each spatial axis; 0: from the window
+        window_size: extent of the window, odd: one number, or one for each spatial axis; 0: from sigma
+        dtype: type of the result: that of the input, or FLOAT
+    """
 
     def __init__(
         self,
@@ -624,7 +721,11 @@ class GaussianBlur(Operator):
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class GetProperty(Operator):
-    """A property of each sample, "layout" or "source_info", as the bytes of its text."""
+    """A property of each sample, "layout" or "source_info", as the bytes of its text.
+
+    Arguments:
+        key: "layout" or "source_info"
+    """
 
     def __init__(
         self,
@@ -639,15 +740,22 @@ class GetProperty(Operator):
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class Hsv(Operator):
-    """Turns the hue by an angle in degrees, scales saturation and value; the result is UINT8 unless ``dtype`` says otherwise."""
+    """Turns the hue by an angle in degrees, scales saturation and value; the result is UINT8 unless ``dtype`` says otherwise.
+
+    Arguments:
+        dtype: type of the result
+        hue: turn of the colours, in degrees
+        saturation: factor of the saturation; 0 gives grey
+        value: factor of the brightness
+    """
 
     def __init__(
         self,
         *,
+        dtype: DTypeLike = ...,
         hue: float | DataNode = 0.0,
         saturation: float | DataNode = 1.0,
         value: float | DataNode = 1.0,
-        dtype: DTypeLike = ...,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool = False,
@@ -657,14 +765,20 @@ class Hsv(Operator):
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class Hue(Operator):
-    """Turns the hue by an angle in degrees."""
+    """Turns the hue by an angle in degrees.
+
+    Arguments:
+        image_type: colour space of the image; only RGB is possible
+        dtype: type of the result; default: that of the input
+        hue: turn of the colours, in degrees
+    """
 
     def __init__(
         self,
         *,
-        hue: float | DataNode = 0.0,
         image_type: int = ...,
         dtype: DTypeLike | None = None,
+        hue: float | DataNode = 0.0,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool = False,
@@ -674,7 +788,11 @@ class Hue(Operator):
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class JpegCompressionDistortion(Operator):
-    """Compresses the image as JPEG (4:2:0) with the given quality, 1 to 100, and decodes it again."""
+    """Compresses the image as JPEG (4:2:0) with the given quality, 1 to 100, and decodes it again.
+
+    Arguments:
+        quality: quality of the compression, from 1 to 100
+    """
 
     def __init__(
         self,
@@ -689,7 +807,14 @@ class JpegCompressionDistortion(Operator):
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class LookupTable(Operator):
-    """Replaces each key by its value and everything else by ``default_value``; keys lie between 0 and 65535."""
+    """Replaces each key by its value and everything else by ``default_value``; keys lie between 0 and 65535.
+
+    Arguments:
+        keys: values of the input that are replaced, from 0 to 65535
+        values: what each key becomes
+        default_value: what everything else becomes
+        dtype: type of the result
+    """
 
     def __init__(
         self,
@@ -707,7 +832,16 @@ class LookupTable(Operator):
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class MelFilterBank(Operator):
-    """Weights the frequencies of a spectrogram into ``nfilter`` triangular bands, evenly spaced on the mel scale."""
+    """Weights the frequencies of a spectrogram into ``nfilter`` triangular bands, evenly spaced on the mel scale.
+
+    Arguments:
+        nfilter: number of bands
+        sample_rate: rate of the signal, in samples a second
+        freq_low: lowest frequency, in hertz
+        freq_high: highest frequency, in hertz; 0: half the rate
+        mel_formula: scale of the bands: `slaney` or `htk`
+        normalize: give each filter an area of 1
+    """
 
     def __init__(
         self,
@@ -727,7 +861,15 @@ class MelFilterBank(Operator):
     def __call__(self, spectrum: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class Mfcc(Operator):
-    """The first ``n_mfcc`` coefficients of the discrete cosine transform of types 1 to 4 along ``axis``."""
+    """The first ``n_mfcc`` coefficients of the discrete cosine transform of types 1 to 4 along ``axis``.
+
+    Arguments:
+        axis: axis of the bands
+        dct_type: type of the cosine transform, 1 to 4
+        n_mfcc: number of coefficients
+        normalize: make the transform orthonormal; not for type 1
+        lifter: strength of the liftering of the coefficients; 0: none
+    """
 
     def __init__(
         self,
@@ -746,7 +888,13 @@ class Mfcc(Operator):
     def __call__(self, spectrum: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class NonsilentRegion(Operator):
-    """Finds where a one-dimensional signal is not silent: (begin, length), both INT32; length 0 if nowhere."""
+    """Finds where a one-dimensional signal is not silent: (begin, length), both INT32; length 0 if nowhere.
+
+    Arguments:
+        cutoff_db: power below which the signal is silent, in decibels of the reference
+        window_length: number of samples over which the power is averaged
+        reference_power: power that counts as 0 dB; 0: the largest of the signal
+    """
 
     def __init__(
         self,
@@ -843,7 +991,16 @@ class NumpyFunction(Operator):
     def __call__(self, **arguments: Any) -> Any: ...
 
 class OneHot(Operator):
-    """A vector for each number: ``on_value`` at its place, ``off_value`` elsewhere; numbers without a place have only the latter."""
+    """A vector for each number: ``on_value`` at its place, ``off_value`` elsewhere; numbers without a place have only the latter.
+
+    Arguments:
+        num_classes: number of classes, the extent of the new axis
+        axis: place of the new axis in the result; negative: from the end
+        axis_name: letter of the new axis in the layout
+        on_value: value at the place of the class
+        off_value: value everywhere else
+        dtype: type of the result
+    """
 
     def __init__(
         self,
@@ -863,7 +1020,13 @@ class OneHot(Operator):
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class Ones(Operator):
-    """Ones of the given shape."""
+    """Ones of the given shape.
+
+    Arguments:
+        shape: shape of the result
+        dtype: type of the result
+        layout: layout of the result
+    """
 
     def __init__(
         self,
@@ -880,7 +1043,11 @@ class Ones(Operator):
     def __call__(self, **arguments: Any) -> Any: ...
 
 class OnesLike(Operator):
-    """Ones of the input's shape, in its type unless ``dtype`` is given,."""
+    """Ones of the input's shape, in its type unless ``dtype`` is given.
+
+    Arguments:
+        dtype: type of the result; default: that of the input
+    """
 
     def __init__(
         self,
@@ -895,7 +1062,15 @@ class OnesLike(Operator):
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class Pad(Operator):
-    """Pads the data at its end up to ``shape`` and to multiples of ``align`` along the chosen axes."""
+    """Pads the data at its end up to ``shape`` and to multiples of ``align`` along the chosen axes.
+
+    Arguments:
+        fill_value: value of what is added
+        axes: axes that are padded, by number; default: all
+        axis_names: the same axes by their letters in the layout
+        shape: extents to pad to; default or -1: those of the largest sample of the batch
+        align: pad to multiples of this: one number, or one for each axis
+    """
 
     def __init__(
         self,
@@ -931,7 +1106,11 @@ class PeekImageShape(Operator):
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class PerFrame(Operator):
-    """Marks the first axis as frames, so that an argument made of it changes from frame to frame of a sequence."""
+    """Marks the first axis as frames, so that an argument made of it changes from frame to frame of a sequence.
+
+    Arguments:
+        replace: rename the first axis to F where it has another letter
+    """
 
     def __init__(
         self,
@@ -946,7 +1125,11 @@ class PerFrame(Operator):
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class PermuteBatch(Operator):
-    """Output sample i is the input sample ``indices[i]`` of the same batch; samples may be repeated or left out."""
+    """Output sample i is the input sample ``indices[i]`` of the same batch; samples may be repeated or left out.
+
+    Arguments:
+        indices: number of the input sample for each output sample
+    """
 
     def __init__(
         self,
@@ -961,7 +1144,13 @@ class PermuteBatch(Operator):
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class PowerSpectrum(Operator):
-    """The power of each frequency of the signal along ``axis``, nfft // 2 + 1 of them; with ``power=1`` the magnitude."""
+    """The power of each frequency of the signal along ``axis``, nfft // 2 + 1 of them; with ``power=1`` the magnitude.
+
+    Arguments:
+        axis: axis of time
+        nfft: length to which the signal is cut or padded; default: its own
+        power: 2 for the power, 1 for the magnitude
+    """
 
     def __init__(
         self,
@@ -978,7 +1167,13 @@ class PowerSpectrum(Operator):
     def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class PreemphasisFilter(Operator):
-    """y[t] = x[t] - preemph_coeff * x[t - 1], each channel on its own; time is the first axis."""
+    """y[t] = x[t] - preemph_coeff * x[t - 1], each channel on its own; time is the first axis.
+
+    Arguments:
+        preemph_coeff: factor of the value before, which is subtracted
+        border: what is before the first value: that value (`clamp`), the second one (`reflect`) or `zero`
+        dtype: type of the result
+    """
 
     def __init__(
         self,
@@ -1125,7 +1320,15 @@ class RandomResizedCrop(Operator):
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class Reinterpret(Operator):
-    """Reads the same bytes as another type and shape; a wider type shortens the last axis."""
+    """Reads the same bytes as another type and shape; a wider type shortens the last axis.
+
+    Arguments:
+        shape: shape of the result; -1 for the one extent that follows from the others
+        rel_shape: shape of the result in shares of the input's extents; -1 as for shape
+        src_dims: axes of the input that the axes of the result are taken from; -1: a new one of extent 1
+        layout: layout of the result
+        dtype: type that the bytes are read as; default: that of the input
+    """
 
     def __init__(
         self,
@@ -1144,7 +1347,14 @@ class Reinterpret(Operator):
     def __call__(self, data: DataNode | ArrayLike, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
 class Reshape(Operator):
-    """Gives the data another shape, layout or order of axes' extents, without touching the elements."""
+    """Gives the data another shape, layout or order of axes' extents, without touching the elements.
+
+    Arguments:
+        shape: shape of the result; -1 for the one extent that follows from the others
+        rel_shape: shape of the result in shares of the input's extents; -1 as for shape
+        src_dims: axes of the input that the axes of the result are taken from; -1: a new one of extent 1
+        layout: layout of the result
+    """
 
     def __init__(
         self,
@@ -1284,18 +1494,28 @@ class ResizeCropMirror(Operator):
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class Rotate(Operator):
-    """Turns the image counter-clockwise by an angle in degrees; volumes around ``axis`` (x, y, z)."""
+    """Turns the image counter-clockwise by an angle in degrees; volumes around ``axis`` (x, y, z).
+
+    Arguments:
+        fill_value: value of what lies outside the image; default: that of the nearest border pixel
+        interp_type: filter: INTERP_LINEAR or INTERP_NN
+        dtype: type of the result; default: that of the input
+        angle: angle in degrees, counter-clockwise
+        axis: axis (x, y, z) to turn around, for volumes
+        size: extents of the result in the order of the layout
+        keep_size: keep the extents of the input, in place of a canvas that holds the turned image
+    """
 
     def __init__(
         self,
         *,
         angle: float | DataNode,
-        axis: float | Sequence[float] | DataNode | None = None,
-        size: float | Sequence[float] | DataNode | None = None,
-        keep_size: bool = False,
         fill_value: float | None = None,
         interp_type: int = ...,
         dtype: DTypeLike | None = None,
+        axis: float | Sequence[float] | DataNode | None = None,
+        size: float | Sequence[float] | DataNode | None = None,
+        keep_size: bool = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool = False,
@@ -1305,14 +1525,20 @@ class Rotate(Operator):
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class Saturation(Operator):
-    """Scales the saturation; 0 gives grey."""
+    """Scales the saturation; 0 gives grey.
+
+    Arguments:
+        image_type: colour space of the image; only RGB is possible
+        dtype: type of the result; default: that of the input
+        saturation: factor of the saturation; 0 gives grey
+    """
 
     def __init__(
         self,
         *,
-        saturation: float | DataNode = 1.0,
         image_type: int = ...,
         dtype: DTypeLike | None = None,
+        saturation: float | DataNode = 1.0,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool = False,
@@ -1322,7 +1548,11 @@ class Saturation(Operator):
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class SequenceRearrange(Operator):
-    """Takes the frames of a sequence in another order; frames may be repeated or left out."""
+    """Takes the frames of a sequence in another order; frames may be repeated or left out.
+
+    Arguments:
+        new_order: numbers of the frames in their new order
+    """
 
     def __init__(
         self,
@@ -1337,7 +1567,11 @@ class SequenceRearrange(Operator):
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class Shapes(Operator):
-    """The extents of each sample."""
+    """The extents of each sample.
+
+    Arguments:
+        dtype: type of the extents
+    """
 
     def __init__(
         self,
@@ -1395,7 +1629,18 @@ class Slice(Operator):
     def __call__(self, data: DataNode | ArrayLike, anchor: DataNode | ArrayLike | None = None, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
 class Spectrogram(Operator):
-    """The short-time power spectrum of a one-dimensional signal: nfft // 2 + 1 frequencies by frames."""
+    """The short-time power spectrum of a one-dimensional signal: nfft // 2 + 1 frequencies by frames.
+
+    Arguments:
+        nfft: length of the transform of a window; default: window_length
+        window_length: number of samples in a window
+        window_step: number of samples from a window to the next
+        window_fn: factors of the samples of a window; default: a Hann window
+        power: 2 for the power, 1 for the magnitude
+        center_windows: windows are centred on their samples, in place of beginning there
+        reflect_padding: what is outside the signal is its reflection, in place of zero
+        layout: `ft` for frequencies by frames, `tf` for frames by frequencies
+    """
 
     def __init__(
         self,
@@ -1417,7 +1662,12 @@ class Spectrogram(Operator):
     def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class Squeeze(Operator):
-    """Removes axes of extent 1."""
+    """Removes axes of extent 1.
+
+    Arguments:
+        axes: axes of extent 1 that are removed, by number
+        axis_names: the same axes by their letters in the layout
+    """
 
     def __init__(
         self,
@@ -1449,7 +1699,12 @@ class SSDRandomCrop(Operator):
     def __call__(self, image: DataNode | ArrayLike, boxes: DataNode | ArrayLike, labels: DataNode | ArrayLike, /, **arguments: Any) -> list[Any]: ...
 
 class Stack(Operator):
-    """Joins the inputs along a new axis."""
+    """Joins the inputs along a new axis.
+
+    Arguments:
+        axis: place of the new axis in the result; negative: from the end
+        axis_name: letter of the new axis in the layout
+    """
 
     def __init__(
         self,
@@ -1465,7 +1720,13 @@ class Stack(Operator):
     def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
 
 class ToDecibels(Operator):
-    """multiplier * log10(x / reference), and at least ``cutoff_db``."""
+    """multiplier * log10(x / reference), and at least ``cutoff_db``.
+
+    Arguments:
+        multiplier: factor of the logarithm: 10 for powers, 20 for magnitudes
+        reference: value of 0 dB; 0: the largest of the sample
+        cutoff_db: lowest value of the result
+    """
 
     def __init__(
         self,
@@ -1482,7 +1743,13 @@ class ToDecibels(Operator):
     def __call__(self, magnitude: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class Transpose(Operator):
-    """Changes the order of the axes; the default reverses them."""
+    """Changes the order of the axes; the default reverses them.
+
+    Arguments:
+        perm: for each axis of the result, the axis of the input; default: in reverse
+        transpose_layout: let the layout follow the axes; False: keep it
+        output_layout: layout of the result, in place of the one that follows
+    """
 
     def __init__(
         self,
@@ -1499,17 +1766,26 @@ class Transpose(Operator):
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class WarpAffine(Operator):
-    """Warps the image by an affine matrix, given row by row or as the second input."""
+    """Warps the image by an affine matrix, given row by row or as the second input.
+
+    Arguments:
+        size: extents of the result in the order of the layout; default: those of the input
+        fill_value: value of what lies outside the image; default: that of the nearest border pixel
+        interp_type: filter: INTERP_LINEAR or INTERP_NN
+        dtype: type of the result; default: that of the input
+        matrix: matrix, row by row: from places of the result to places of the image, x first
+        inverse_map: the matrix leads from the result to the image; False: from the image to the result
+    """
 
     def __init__(
         self,
         *,
-        matrix: float | Sequence[float] | DataNode = (),
         size: float | Sequence[float] | DataNode | None = None,
-        inverse_map: bool = True,
         fill_value: float | None = None,
         interp_type: int = ...,
         dtype: DTypeLike | None = None,
+        matrix: float | Sequence[float] | DataNode = (),
+        inverse_map: bool = True,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool = False,
@@ -1519,7 +1795,13 @@ class WarpAffine(Operator):
     def __call__(self, image: DataNode | ArrayLike, matrix_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
 class Zeros(Operator):
-    """Zeros of the given shape."""
+    """Zeros of the given shape.
+
+    Arguments:
+        shape: shape of the result
+        dtype: type of the result
+        layout: layout of the result
+    """
 
     def __init__(
         self,
@@ -1536,7 +1818,11 @@ class Zeros(Operator):
     def __call__(self, **arguments: Any) -> Any: ...
 
 class ZerosLike(Operator):
-    """Zeros of the input's shape, in its type unless ``dtype`` is given,."""
+    """Zeros of the input's shape, in its type unless ``dtype`` is given.
+
+    Arguments:
+        dtype: type of the result; default: that of the input
+    """
 
     def __init__(
         self,
@@ -1552,16 +1838,25 @@ class ZerosLike(Operator):
 
 class decoders:
     class Audio(Operator):
-        """Decodes a sound file to (samples, sampling rate): time by channels, or time alone with ``downmix``."""
+        """Decodes a sound file to (samples, sampling rate): time by channels, or time alone with ``downmix``.
+
+        Arguments:
+            quality: quality of the resampling, from 0 (a filter of 3 lobes) by 50 (16) to 100 (64)
+            antialias: filter out what a lower rate cannot hold; False: leave it, as DALI does
+            sample_rate: rate to resample to, in samples a second; 0 keeps that of the file
+            downmix: mix the channels into one
+            dtype: type of the samples: FLOAT (from -1 to 1), INT16 or INT32
+            max_bytes: limit of the samples, decoded or resampled, in bytes; default: 2 GiB, and less for a file of a few kilobytes
+        """
 
         def __init__(
             self,
             *,
-            sample_rate: float | DataNode = 0.0,
             quality: float = 50.0,
+            antialias: bool = True,
+            sample_rate: float | DataNode = 0.0,
             downmix: bool = False,
             dtype: DTypeLike = ...,
-            antialias: bool = True,
             max_bytes: int | None = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
@@ -1692,7 +1987,17 @@ class decoders:
 
 class experimental:
     class AudioResample(Operator):
-        """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length."""
+        """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length.
+
+        Arguments:
+            scale: factor of the length
+            in_rate: rate of the signal, together with out_rate
+            out_rate: rate of the result
+            out_length: length of the result
+            quality: quality of the resampling, from 0 (a filter of 3 lobes) by 50 (16) to 100 (64)
+            antialias: filter out what a lower rate cannot hold; False: leave it, as DALI does
+            dtype: type of the result; default: that of the input
+        """
 
         def __init__(
             self,
@@ -1702,8 +2007,8 @@ class experimental:
             out_rate: float | DataNode | None = None,
             out_length: int | DataNode | None = None,
             quality: float = 50.0,
-            dtype: DTypeLike | None = None,
             antialias: bool = True,
+            dtype: DTypeLike | None = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
             preserve: bool = False,
@@ -1753,7 +2058,12 @@ class io:
 
 class noise:
     class Gaussian(Operator):
-        """Adds normally distributed noise; integers are rounded and limited to their range."""
+        """Adds normally distributed noise; integers are rounded and limited to their range.
+
+        Arguments:
+            mean: mean of the noise
+            stddev: standard deviation of the noise
+        """
 
         def __init__(
             self,
@@ -1771,15 +2081,22 @@ class noise:
 
 class random:
     class Beta(Operator):
-        """Numbers in [0, 1] of the beta distribution."""
+        """Numbers in [0, 1] of the beta distribution.
+
+        Arguments:
+            dtype: type of the numbers; default: FLOAT
+            shape: shape of a sample; default: that of the input, or a single number
+            alpha: first parameter of the distribution, above 0
+            beta: second parameter of the distribution, above 0
+        """
 
         def __init__(
             self,
             *,
-            alpha: float | DataNode = 1.0,
-            beta: float | DataNode = 1.0,
             dtype: DTypeLike | None = None,
             shape: int | Sequence[int] | DataNode | None = None,
+            alpha: float | DataNode = 1.0,
+            beta: float | DataNode = 1.0,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
             preserve: bool = False,
@@ -1790,13 +2107,18 @@ class random:
         def __call__(self, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
     class Choice(Operator):
-        """One of the elements along the first axis of ``a``, or of ``range(a)`` when ``a`` is one integer."""
+        """One of the elements along the first axis of ``a``, or of ``range(a)`` when ``a`` is one integer.
+
+        Arguments:
+            shape: shape of a sample; default: that of the input, or a single number
+            p: probability of each element; default: all alike
+        """
 
         def __init__(
             self,
             *,
-            p: float | Sequence[float] | DataNode | None = None,
             shape: int | Sequence[int] | DataNode | None = None,
+            p: float | Sequence[float] | DataNode | None = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
             preserve: bool = False,
@@ -1807,14 +2129,20 @@ class random:
         def __call__(self, a: DataNode | ArrayLike, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
     class CoinFlip(Operator):
-        """1 with the given probability, else 0."""
+        """1 with the given probability, else 0.
+
+        Arguments:
+            dtype: type of the numbers; default: INT32
+            shape: shape of a sample; default: that of the input, or a single number
+            probability: probability of a 1
+        """
 
         def __init__(
             self,
             *,
-            probability: float | DataNode = 0.5,
             dtype: DTypeLike | None = None,
             shape: int | Sequence[int] | DataNode | None = None,
+            probability: float | DataNode = 0.5,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
             preserve: bool = False,
@@ -1825,15 +2153,22 @@ class random:
         def __call__(self, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
     class Normal(Operator):
-        """Normally distributed numbers; integer types are rounded and limited to their range."""
+        """Normally distributed numbers; integer types are rounded and limited to their range.
+
+        Arguments:
+            dtype: type of the numbers; default: FLOAT
+            shape: shape of a sample; default: that of the input, or a single number
+            mean: mean of the distribution
+            stddev: standard deviation of the distribution
+        """
 
         def __init__(
             self,
             *,
-            mean: float | DataNode = 0.0,
-            stddev: float | DataNode = 1.0,
             dtype: DTypeLike | None = None,
             shape: int | Sequence[int] | DataNode | None = None,
+            mean: float | DataNode = 0.0,
+            stddev: float | DataNode = 1.0,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
             preserve: bool = False,
@@ -1844,15 +2179,22 @@ class random:
         def __call__(self, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
     class Uniform(Operator):
-        """Uniformly distributed numbers in ``[low, high)``, or one of ``values``; integer types are rounded."""
+        """Uniformly distributed numbers in ``[low, high)``, or one of ``values``; integer types are rounded.
+
+        Arguments:
+            dtype: type of the numbers; default: FLOAT
+            shape: shape of a sample; default: that of the input, or a single number
+            range: the lower end, which is possible, and the upper one, which is not
+            values: numbers to choose from, in place of a range
+        """
 
         def __init__(
             self,
             *,
-            range: float | Sequence[float] | DataNode = (-1.0, 1.0),
-            values: float | Sequence[float] | DataNode | None = None,
             dtype: DTypeLike | None = None,
             shape: int | Sequence[int] | DataNode | None = None,
+            range: float | Sequence[float] | DataNode = (-1.0, 1.0),
+            values: float | Sequence[float] | DataNode | None = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
             preserve: bool = False,
@@ -2113,7 +2455,13 @@ class readers:
 
 class reductions:
     class Max(Operator):
-        """The largest element over some or all axes."""
+        """The largest element over some or all axes.
+
+        Arguments:
+            axes: axes that are reduced; default: all
+            axis_names: the same axes by their letters in the layout
+            keep_dims: keep the reduced axes with an extent of 1
+        """
 
         def __init__(
             self,
@@ -2130,7 +2478,14 @@ class reductions:
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
     class Mean(Operator):
-        """The mean over some or all axes."""
+        """The mean over some or all axes.
+
+        Arguments:
+            axes: axes that are reduced; default: all
+            axis_names: the same axes by their letters in the layout
+            keep_dims: keep the reduced axes with an extent of 1
+            dtype: type of the result; default: FLOAT, or FLOAT64 for data of that type
+        """
 
         def __init__(
             self,
@@ -2148,7 +2503,14 @@ class reductions:
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
     class MeanSquare(Operator):
-        """The mean of the squares over some or all axes."""
+        """The mean of the squares over some or all axes.
+
+        Arguments:
+            axes: axes that are reduced; default: all
+            axis_names: the same axes by their letters in the layout
+            keep_dims: keep the reduced axes with an extent of 1
+            dtype: type of the result; default: FLOAT, or FLOAT64 for data of that type
+        """
 
         def __init__(
             self,
@@ -2166,7 +2528,13 @@ class reductions:
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
     class Min(Operator):
-        """The smallest element over some or all axes."""
+        """The smallest element over some or all axes.
+
+        Arguments:
+            axes: axes that are reduced; default: all
+            axis_names: the same axes by their letters in the layout
+            keep_dims: keep the reduced axes with an extent of 1
+        """
 
         def __init__(
             self,
@@ -2183,7 +2551,14 @@ class reductions:
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
     class Rms(Operator):
-        """The root of the mean of the squares."""
+        """The root of the mean of the squares.
+
+        Arguments:
+            axes: axes that are reduced; default: all
+            axis_names: the same axes by their letters in the layout
+            keep_dims: keep the reduced axes with an extent of 1
+            dtype: type of the result; default: FLOAT, or FLOAT64 for data of that type
+        """
 
         def __init__(
             self,
@@ -2201,7 +2576,14 @@ class reductions:
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
     class StdDev(Operator):
-        """The standard deviation over some or all axes, from the data and its mean; ``ddof`` is taken off the count."""
+        """The standard deviation over some or all axes, from the data and its mean; ``ddof`` is taken off the count.
+
+        Arguments:
+            axes: axes that are reduced; default: all
+            axis_names: the same axes by their letters in the layout
+            keep_dims: keep the reduced axes with an extent of 1
+            ddof: taken off the number of elements that the sum of squares is divided by
+        """
 
         def __init__(
             self,
@@ -2219,7 +2601,14 @@ class reductions:
         def __call__(self, data: DataNode | ArrayLike, mean: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
     class Sum(Operator):
-        """The sum over some or all axes; that of integers has 64 bits unless ``dtype`` says otherwise."""
+        """The sum over some or all axes; that of integers has 64 bits unless ``dtype`` says otherwise.
+
+        Arguments:
+            axes: axes that are reduced; default: all
+            axis_names: the same axes by their letters in the layout
+            keep_dims: keep the reduced axes with an extent of 1
+            dtype: type of the result; default: 64 bits for integers, else that of the data
+        """
 
         def __init__(
             self,
@@ -2237,7 +2626,14 @@ class reductions:
         def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
     class Variance(Operator):
-        """The variance over some or all axes, from the data and its mean; ``ddof`` is taken off the count."""
+        """The variance over some or all axes, from the data and its mean; ``ddof`` is taken off the count.
+
+        Arguments:
+            axes: axes that are reduced; default: all
+            axis_names: the same axes by their letters in the layout
+            keep_dims: keep the reduced axes with an extent of 1
+            ddof: taken off the number of elements that the sum of squares is divided by
+        """
 
         def __init__(
             self,
@@ -2256,7 +2652,11 @@ class reductions:
 
 class transforms:
     class Combine(Operator):
-        """Combines transforms into one: the first is applied first, or last with ``reverse_order``."""
+        """Combines transforms into one: the first is applied first, or last with ``reverse_order``.
+
+        Arguments:
+            reverse_order: apply the first transform last
+        """
 
         def __init__(
             self,
@@ -2271,17 +2671,26 @@ class transforms:
         def __call__(self, *matrices: DataNode | ArrayLike, **arguments: Any) -> Any: ...
 
     class Crop(Operator):
-        """Maps the box from ``from_start`` to ``from_end`` onto the box from ``to_start`` to ``to_end``."""
+        """Maps the box from ``from_start`` to ``from_end`` onto the box from ``to_start`` to ``to_end``.
+
+        Arguments:
+            reverse_order: apply the new transform before the given one, not after it
+            from_start: one corner of the box that is mapped
+            from_end: the opposite corner of that box
+            to_start: where the first corner goes
+            to_end: where the opposite corner goes
+            absolute: exchange bounds that are given in the wrong order, in place of mirroring
+        """
 
         def __init__(
             self,
             *,
+            reverse_order: bool = False,
             from_start: float | Sequence[float] | DataNode = (0.0,),
             from_end: float | Sequence[float] | DataNode = (1.0,),
             to_start: float | Sequence[float] | DataNode = (0.0,),
             to_end: float | Sequence[float] | DataNode = (1.0,),
             absolute: bool = False,
-            reverse_order: bool = False,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
             preserve: bool = False,
@@ -2291,15 +2700,22 @@ class transforms:
         def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
     class Rotation(Operator):
-        """Turns by an angle in degrees: in the plane, or in space around ``axis``."""
+        """Turns by an angle in degrees: in the plane, or in space around ``axis``.
+
+        Arguments:
+            center: point that stays where it is; default: the origin
+            reverse_order: apply the new transform before the given one, not after it
+            angle: angle in degrees, counter-clockwise
+            axis: axis (x, y, z) to turn around, in space; default: in the plane
+        """
 
         def __init__(
             self,
             *,
             angle: float | DataNode,
-            axis: float | Sequence[float] | DataNode | None = None,
             center: float | Sequence[float] | DataNode | None = None,
             reverse_order: bool = False,
+            axis: float | Sequence[float] | DataNode | None = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
             preserve: bool = False,
@@ -2309,15 +2725,22 @@ class transforms:
         def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
     class Scale(Operator):
-        """Scales along each dimension, about the origin or ``center``."""
+        """Scales along each dimension, about the origin or ``center``.
+
+        Arguments:
+            center: point that stays where it is; default: the origin
+            reverse_order: apply the new transform before the given one, not after it
+            scale: factor of each dimension; one number: alike
+            ndim: number of dimensions, where one number of scale is for all of them
+        """
 
         def __init__(
             self,
             *,
             scale: float | Sequence[float] | DataNode,
             center: float | Sequence[float] | DataNode | None = None,
-            ndim: int | None = None,
             reverse_order: bool = False,
+            ndim: int | None = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
             preserve: bool = False,
@@ -2327,15 +2750,22 @@ class transforms:
         def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
     class Shear(Operator):
-        """Shears by factors or by angles in degrees: (xy, yx), or in space (xy, xz, yx, yz, zx, zy)."""
+        """Shears by factors or by angles in degrees: (xy, yx), or in space (xy, xz, yx, yz, zx, zy).
+
+        Arguments:
+            center: point that stays where it is; default: the origin
+            reverse_order: apply the new transform before the given one, not after it
+            shear: factors: (xy, yx), or in space (xy, xz, yx, yz, zx, zy)
+            angles: angles in degrees, in place of the factors and in their order
+        """
 
         def __init__(
             self,
             *,
-            shear: float | Sequence[float] | DataNode | None = None,
-            angles: float | Sequence[float] | DataNode | None = None,
             center: float | Sequence[float] | DataNode | None = None,
             reverse_order: bool = False,
+            shear: float | Sequence[float] | DataNode | None = None,
+            angles: float | Sequence[float] | DataNode | None = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
             preserve: bool = False,
@@ -2345,7 +2775,12 @@ class transforms:
         def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
     class Translation(Operator):
-        """Moves by an offset."""
+        """Moves by an offset.
+
+        Arguments:
+            reverse_order: apply the new transform before the given one, not after it
+            offset: how far along each dimension; one number: alike
+        """
 
         def __init__(
             self,

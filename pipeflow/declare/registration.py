@@ -9,8 +9,9 @@ from pipeflow.declare.binding import Call, bind, spread
 from pipeflow.declare.calls import Traits
 from pipeflow.declare.eager import eager
 from pipeflow.declare.opdef import OpDef
-from pipeflow.declare.parameters import Param, Role, read_signature, with_shared
+from pipeflow.declare.parameters import Args, Param, Role, read_signature, with_shared
 from pipeflow.declare.sources import Source
+from pipeflow.declare.specs import Spec
 from pipeflow.errors import UnknownArgument, nearest
 
 
@@ -67,6 +68,7 @@ def operator(
     pure: bool = True,
     order: str = "",
     gpu: str = "",
+    infer: str = "",
 ) -> Callable[[Callable[..., Any]], Operator]:
     """Declares an operator from its kernel for one sample; see the module's words.
 
@@ -84,6 +86,8 @@ def operator(
     allocator at once, and nothing is inferred for each sample. ``staged`` is for bodies that write in several places at
     once or piece by piece: where a batch is larger than the caches, their samples are made in the thread's own memory and
     copied from there. ``paired`` names optional inputs that have an output of their own: there is none without the input.
+    ``infer="like image"`` says that the result has the shape and the layout of that input, and its type unless there is a
+    ``dtype``; every other rule is a function beside the body, ``@name.infer``.
     """
 
     def declare(body: Callable[..., Any]) -> Operator:
@@ -113,9 +117,23 @@ def operator(
             paired=tuple(paired.split()),
             own=frozenset(own) if takes or "args" in own else None,
         )
+        if infer:
+            op.infer(_like(op, infer))
         return _register(op)
 
     return declare
+
+
+def _like(op: OpDef, rule: str) -> Callable[[Sequence[Spec], Args], Spec]:
+    """The inference that a rule ``"like data"`` names: shape and layout of that input, its type unless ``dtype`` is given."""
+    word, _, name = rule.partition(" ")
+    place = [param.name for param in op.inputs].index(name)
+    assert word == "like", f"{op.title}: infer={rule!r} is not of the form 'like <input>'"
+
+    def infer(specs: Sequence[Spec], args: Args) -> Spec:
+        return Spec(specs[place].shape, getattr(args, "dtype", None) or specs[place].dtype, specs[place].layout)
+
+    return infer
 
 
 def source(

@@ -11,7 +11,21 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Arg, Args, DType, Floats, OpDef, Out, Sample, Spec, operator
+from pipeflow.declare import (
+    DTYPE,
+    UNKNOWN,
+    Arg,
+    Args,
+    DType,
+    Floats,
+    OpDef,
+    Out,
+    Sample,
+    Spec,
+    default,
+    operator,
+    parameters,
+)
 from pipeflow.errors import BadData
 from pipeflow.kernels import cpu as kernels
 
@@ -47,17 +61,27 @@ def _check_positive(name: str, value: Any) -> None:
 # Files
 
 
-@operator("decoders.audio", dtypes="uint8", examples=["fn.decoders.audio(encoded_sound, downmix=True)"])
+RESAMPLING = parameters(
+    quality=(float, 50.0, "quality of the resampling, from 0 (a filter of 3 lobes) by 50 (16) to 100 (64)"),
+    antialias=(bool, True, "filter out what a lower rate cannot hold; False: leave it, as DALI does"),
+)
+
+
+@operator(
+    "decoders.audio", takes=RESAMPLING, dtypes="uint8", examples=["fn.decoders.audio(encoded_sound, downmix=True)"]
+)
 def audio(
     encoded: Sample,
     /,
     *,
-    sample_rate: Arg[float] = 0.0,
-    quality: float = 50.0,
-    downmix: bool = False,
-    dtype: DType = FLOAT,
-    antialias: bool = True,
-    max_bytes: int | None = None,
+    args: Args,
+    sample_rate: Arg[float] = default(0.0, "rate to resample to, in samples a second; 0 keeps that of the file"),
+    downmix: bool = default(False, "mix the channels into one"),
+    dtype: DType = default(FLOAT, "type of the samples: FLOAT (from -1 to 1), INT16 or INT32"),
+    max_bytes: int | None = default(
+        None,
+        "limit of the samples, decoded or resampled, in bytes; default: 2 GiB, and less for a file of a few kilobytes",
+    ),
     out: Out,
 ) -> tuple[Sample, Sample]:
     """Decodes a sound file to (samples, sampling rate): time by channels, or time alone with ``downmix``.
@@ -75,10 +99,10 @@ def audio(
         encoded,
         lambda shape: samples_out(shape, dtype),
         sample_rate=sample_rate,
-        quality=quality,
+        quality=args.quality,
         downmix=downmix,
         dtype=dtype,
-        antialias=antialias,
+        antialias=args.antialias,
         max_bytes=max_bytes,
     )
     rate_array = rate_out((), FLOAT)
@@ -185,21 +209,15 @@ def check_max_bytes(value: int | None) -> None:
 # Rates
 
 _RESAMPLED = "int8 uint8 int16 uint16 int32 uint32 float"
+RATES = parameters(
+    scale=(Arg[float], None, "factor of the length"),
+    in_rate=(Arg[float], None, "rate of the signal, together with out_rate"),
+    out_rate=(Arg[float], None, "rate of the result"),
+    out_length=(Arg[int], None, "length of the result"),
+)
 
 
-def _audio_resample(
-    signal: Sample,
-    /,
-    *,
-    scale: Arg[float] | None = None,
-    in_rate: Arg[float] | None = None,
-    out_rate: Arg[float] | None = None,
-    out_length: Arg[int] | None = None,
-    quality: float = 50.0,
-    dtype: DType | None = None,
-    antialias: bool = True,
-    out: Out,
-) -> Sample:
+def _audio_resample(signal: Sample, /, *, args: Args, out: Out) -> Sample:
     """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length.
 
     Give ``scale``, or ``in_rate`` and ``out_rate``, or ``out_length``. The filter is a sinc under a Hann window of 3
@@ -207,18 +225,16 @@ def _audio_resample(
     asks for another type. Going down, the filter removes what the new rate cannot hold; ``antialias=False`` leaves that
     out, which is what DALI does.
     """
-    factor = resampling_factor(
-        signal.shape, Args(scale=scale, in_rate=in_rate, out_rate=out_rate, out_length=out_length)
-    )
-    if dtype in (None, signal.dtype) and factor == 1:
+    factor = resampling_factor(signal.shape, args)
+    if args.dtype in (None, signal.dtype) and factor == 1:
         np.copyto(out, signal)
         return out
     sound = kernels.audio_signal.normalised(signal)
     if out.dtype == FLOAT:
-        kernels.audio_resample.resample(sound, out, factor, quality=quality, antialias=antialias)
+        kernels.audio_resample.resample(sound, out, factor, quality=args.quality, antialias=args.antialias)
         return out
     direct = np.empty(out.shape, np.float32)
-    kernels.audio_resample.resample(sound, direct, factor, quality=quality, antialias=antialias)
+    kernels.audio_resample.resample(sound, direct, factor, quality=args.quality, antialias=args.antialias)
     kernels.audio_signal.store(direct, out)
     return out
 
@@ -280,7 +296,9 @@ def _check_resampled(args: Args) -> None:
 
 
 def _declare_resample(name: str, **keywords: Any) -> OpDef:
-    declared = operator(name, dtypes=_RESAMPLED, gpu="audio", **keywords)(_audio_resample)
+    declared = operator(name, takes=RATES | RESAMPLING | DTYPE, dtypes=_RESAMPLED, gpu="audio", **keywords)(
+        _audio_resample
+    )
     declared.infer(_infer_resampled)
     declared.check(_check_resampled)
     return declared
@@ -303,9 +321,11 @@ def preemphasis_filter(
     signal: Sample,
     /,
     *,
-    preemph_coeff: Arg[float] = 0.97,
-    border: Literal["clamp", "zero", "reflect"] = "clamp",
-    dtype: DType = FLOAT,
+    preemph_coeff: Arg[float] = default(0.97, "factor of the value before, which is subtracted"),
+    border: Literal["clamp", "zero", "reflect"] = default(
+        "clamp", "what is before the first value: that value (`clamp`), the second one (`reflect`) or `zero`"
+    ),
+    dtype: DType = default(FLOAT, "type of the result"),
     out: Out,
 ) -> Sample:
     """y[t] = x[t] - preemph_coeff * x[t - 1], each channel on its own; time is the first axis.
@@ -348,7 +368,13 @@ def _(args: Args) -> None:
     examples=["fn.nonsilent_region(signal, window_length=64)"],
 )
 def nonsilent_region(
-    signal: Sample, /, *, cutoff_db: float = -60.0, window_length: int = 2048, reference_power: float = 0.0, out: Out
+    signal: Sample,
+    /,
+    *,
+    cutoff_db: float = default(-60.0, "power below which the signal is silent, in decibels of the reference"),
+    window_length: int = default(2048, "number of samples over which the power is averaged"),
+    reference_power: float = default(0.0, "power that counts as 0 dB; 0: the largest of the signal"),
+    out: Out,
 ) -> tuple[Sample, Sample]:
     """Finds where a one-dimensional signal is not silent: (begin, length), both INT32; length 0 if nowhere.
 
@@ -396,7 +422,14 @@ def _(args: Args) -> None:
 
 
 @operator("power_spectrum", dtypes="float", examples=["fn.power_spectrum(signal)"])
-def power_spectrum(signal: Sample, /, *, axis: int = -1, nfft: int | None = None, power: int = 2) -> Sample:
+def power_spectrum(
+    signal: Sample,
+    /,
+    *,
+    axis: int = default(-1, "axis of time"),
+    nfft: int | None = default(None, "length to which the signal is cut or padded; default: its own"),
+    power: int = default(2, "2 for the power, 1 for the magnitude"),
+) -> Sample:
     """The power of each frequency of the signal along ``axis``, nfft // 2 + 1 of them; with ``power=1`` the magnitude.
 
     The signal is cut or padded with zeros to ``nfft``, by default its own length.
@@ -432,14 +465,14 @@ def spectrogram(
     signal: Sample,
     /,
     *,
-    nfft: int | None = None,
-    window_length: int = 512,
-    window_step: int = 256,
-    window_fn: Floats = (),
-    power: int = 2,
-    center_windows: bool = True,
-    reflect_padding: bool = True,
-    layout: Literal["ft", "tf"] = "ft",
+    nfft: int | None = default(None, "length of the transform of a window; default: window_length"),
+    window_length: int = default(512, "number of samples in a window"),
+    window_step: int = default(256, "number of samples from a window to the next"),
+    window_fn: Floats = default((), "factors of the samples of a window; default: a Hann window"),
+    power: int = default(2, "2 for the power, 1 for the magnitude"),
+    center_windows: bool = default(True, "windows are centred on their samples, in place of beginning there"),
+    reflect_padding: bool = default(True, "what is outside the signal is its reflection, in place of zero"),
+    layout: Literal["ft", "tf"] = default("ft", "`ft` for frequencies by frames, `tf` for frames by frequencies"),
     out: Out,
 ) -> Sample:
     """The short-time power spectrum of a one-dimensional signal: nfft // 2 + 1 frequencies by frames.
@@ -534,12 +567,12 @@ def mel_filter_bank(
     spectrum: Sample,
     /,
     *,
-    nfilter: int = 128,
-    sample_rate: float = 44100.0,
-    freq_low: float = 0.0,
-    freq_high: float = 0.0,
-    mel_formula: Literal["slaney", "htk"] = "slaney",
-    normalize: bool = True,
+    nfilter: int = default(128, "number of bands"),
+    sample_rate: float = default(44100.0, "rate of the signal, in samples a second"),
+    freq_low: float = default(0.0, "lowest frequency, in hertz"),
+    freq_high: float = default(0.0, "highest frequency, in hertz; 0: half the rate"),
+    mel_formula: Literal["slaney", "htk"] = default("slaney", "scale of the bands: `slaney` or `htk`"),
+    normalize: bool = default(True, "give each filter an area of 1"),
     out: Out,
     layouts: Any,
 ) -> Sample:
@@ -591,7 +624,13 @@ def _(args: Args) -> None:
 
 @operator("to_decibels", gpu="audio", dtypes="float", examples=["fn.to_decibels(spectrogram, cutoff_db=-80.0)"])
 def to_decibels(
-    magnitude: Sample, /, *, multiplier: float = 10.0, reference: float = 0.0, cutoff_db: float = -200.0, out: Out
+    magnitude: Sample,
+    /,
+    *,
+    multiplier: float = default(10.0, "factor of the logarithm: 10 for powers, 20 for magnitudes"),
+    reference: float = default(0.0, "value of 0 dB; 0: the largest of the sample"),
+    cutoff_db: float = default(-200.0, "lowest value of the result"),
+    out: Out,
 ) -> Sample:
     """multiplier * log10(x / reference), and at least ``cutoff_db``.
 
@@ -621,11 +660,11 @@ def mfcc(
     spectrum: Sample,
     /,
     *,
-    axis: int = 0,
-    dct_type: int = 2,
-    n_mfcc: int = 20,
-    normalize: bool = False,
-    lifter: float = 0.0,
+    axis: int = default(0, "axis of the bands"),
+    dct_type: int = default(2, "type of the cosine transform, 1 to 4"),
+    n_mfcc: int = default(20, "number of coefficients"),
+    normalize: bool = default(False, "make the transform orthonormal; not for type 1"),
+    lifter: float = default(0.0, "strength of the liftering of the coefficients; 0: none"),
     out: Out,
 ) -> Sample:
     """The first ``n_mfcc`` coefficients of the discrete cosine transform of types 1 to 4 along ``axis``.

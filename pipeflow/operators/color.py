@@ -10,7 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Arg, DType, OpDef, Out, Sample, Spec, operator
+from pipeflow.declare import (
+    DTYPE,
+    UNKNOWN,
+    Arg,
+    Args,
+    DType,
+    OpDef,
+    Out,
+    Sample,
+    Spec,
+    default,
+    operator,
+    parameters,
+    required,
+)
 from pipeflow.kernels import cpu as kernels
 from pipeflow.types import BGR, GRAY, RGB, DALIImageType, YCbCr
 
@@ -59,11 +73,6 @@ def color_matrix(hue: float, saturation: float, value: float) -> np.ndarray:
     return (value * (FROM_YIQ @ np.array([[1, 0, 0], [0, cos, sin], [0, -sin, cos]]) @ TO_YIQ)).astype(np.float32)
 
 
-def same_shape(specs: tuple[Spec, ...], args: Any) -> Spec:
-    """The input's shape in the asked type."""
-    return Spec(specs[0].shape, args.dtype or specs[0].dtype, specs[0].layout)
-
-
 def three_channels(shape: tuple[int, ...], title: str) -> None:
     """Refuses what has no red, green and blue."""
     if shape[-1] != 3:
@@ -88,128 +97,112 @@ def twist(
     return color_matrix(hue, saturation, brightness * contrast), np.full(3, centre * (1 - contrast) * brightness)
 
 
-@operator("brightness_contrast", layouts="FHWC DHWC HWC", sequences=True, gpu="color")
-def brightness_contrast(
-    image: Sample,
-    /,
-    *,
-    brightness: Arg[float] = 1.0,
-    brightness_shift: Arg[float] = 0.0,
-    contrast: Arg[float] = 1.0,
-    contrast_center: Arg[float] = None,
-    dtype: DType | None = None,
-    out: Out,
-) -> Sample:
+BRIGHTNESS = parameters(
+    brightness=(Arg[float], 1.0, "factor of the brightness"),
+    brightness_shift=(Arg[float], 0.0, "what is added, as a share of the output type's maximum (of 1 for floats)"),
+)
+CONTRAST = parameters(
+    contrast=(Arg[float], 1.0, "factor of the distance from the centre"),
+    contrast_center=(
+        Arg[float],
+        None,
+        "value of the input that contrast leaves alone; default: the middle of its type's range (0.5 for floats)",
+    ),
+)
+ONLY_RGB = parameters(image_type=(DALIImageType, RGB, "colour space of the image; only RGB is possible"))
+
+
+@operator(
+    "brightness_contrast",
+    takes=BRIGHTNESS | CONTRAST | DTYPE,
+    layouts="FHWC DHWC HWC",
+    sequences=True,
+    gpu="color",
+    infer="like image",
+)
+def brightness_contrast(image: Sample, /, *, args: Args, out: Out) -> Sample:
     """Changes brightness and contrast: ``shift * range + brightness * (center + contrast * (image - center))``.
 
     ``range`` is the output type's maximum (1 for floats); ``contrast_center`` is a value of the input, by default the
     middle of its type's range (0.5 for floats).
     """
-    del dtype
-    line = contrast_line(image.dtype, out.dtype, brightness, brightness_shift, contrast, contrast_center)
+    gain, shift, factor, centre = args.brightness, args.brightness_shift, args.contrast, args.contrast_center
+    line = contrast_line(image.dtype, out.dtype, gain, shift, factor, centre)
     return kernels.color.linear_values(image, *line, out)
 
 
-@operator("brightness", layouts="FHWC DHWC HWC", sequences=True, gpu="color")
-def brightness(
-    image: Sample,
-    /,
-    *,
-    brightness: Arg[float] = 1.0,
-    brightness_shift: Arg[float] = 0.0,
-    dtype: DType | None = None,
-    out: Out,
-) -> Sample:
+@operator(
+    "brightness", takes=BRIGHTNESS | DTYPE, layouts="FHWC DHWC HWC", sequences=True, gpu="color", infer="like image"
+)
+def brightness(image: Sample, /, *, args: Args, out: Out) -> Sample:
     """Changes brightness: ``shift * range + brightness * image``, where range is the output type's maximum (1 for
     floats)."""
-    del dtype
-    return kernels.color.linear_values(image, brightness, brightness_shift * full_range(out.dtype), out)
+    return kernels.color.linear_values(image, args.brightness, args.brightness_shift * full_range(out.dtype), out)
 
 
-@operator("contrast", layouts="FHWC DHWC HWC", sequences=True, gpu="color")
-def contrast(
-    image: Sample,
-    /,
-    *,
-    contrast: Arg[float] = 1.0,
-    contrast_center: Arg[float] = None,
-    dtype: DType | None = None,
-    out: Out,
-) -> Sample:
+@operator("contrast", takes=CONTRAST | DTYPE, layouts="FHWC DHWC HWC", sequences=True, gpu="color", infer="like image")
+def contrast(image: Sample, /, *, args: Args, out: Out) -> Sample:
     """Changes contrast around ``contrast_center``, by default the middle of the input type's range (0.5 for floats)."""
-    del dtype
-    line = contrast_line(image.dtype, out.dtype, 1.0, 0.0, contrast, contrast_center)
+    line = contrast_line(image.dtype, out.dtype, 1.0, 0.0, args.contrast, args.contrast_center)
     return kernels.color.linear_values(image, *line, out)
 
 
-@operator("color_twist", layouts=COLOR_LAYOUTS, sequences=True, gpu="color")
+@operator("color_twist", takes=ONLY_RGB | DTYPE, layouts=COLOR_LAYOUTS, sequences=True, gpu="color", infer="like image")
 def color_twist(
     image: Sample,
     /,
     *,
-    hue: Arg[float] = 0.0,
-    saturation: Arg[float] = 1.0,
-    brightness: Arg[float] = 1.0,
-    contrast: Arg[float] = 1.0,
-    image_type: DALIImageType = RGB,
-    dtype: DType | None = None,
+    hue: Arg[float] = default(0.0, "turn of the colours, in degrees"),
+    saturation: Arg[float] = default(1.0, "factor of the saturation; 0 gives grey"),
+    brightness: Arg[float] = default(1.0, "factor of the brightness"),
+    contrast: Arg[float] = default(1.0, "factor of the distance from the middle: 128 for integers, 0.5 for floats"),
     out: Out,
 ) -> Sample:
     """Changes hue (degrees), saturation, brightness and contrast in one pass.
 
     Contrast is around 128 for integers and 0.5 for floats.
     """
-    del image_type, dtype
     three_channels(image.shape, "color_twist")
     return kernels.color.linear_colors(image, *twist(image.dtype, hue, saturation, brightness, contrast), out)
 
 
-@operator("hsv", layouts=COLOR_LAYOUTS, sequences=True, gpu="color")
+@operator(
+    "hsv",
+    takes=parameters(dtype=(DType, UINT8, "type of the result")),
+    layouts=COLOR_LAYOUTS,
+    sequences=True,
+    gpu="color",
+    infer="like image",
+)
 def hsv(
     image: Sample,
     /,
     *,
-    hue: Arg[float] = 0.0,
-    saturation: Arg[float] = 1.0,
-    value: Arg[float] = 1.0,
-    dtype: DType = UINT8,
+    hue: Arg[float] = default(0.0, "turn of the colours, in degrees"),
+    saturation: Arg[float] = default(1.0, "factor of the saturation; 0 gives grey"),
+    value: Arg[float] = default(1.0, "factor of the brightness"),
     out: Out,
 ) -> Sample:
     """Turns the hue by an angle in degrees, scales saturation and value; the result is UINT8 unless ``dtype`` says
     otherwise."""
-    del dtype
     three_channels(image.shape, "hsv")
     return kernels.color.linear_colors(image, color_matrix(hue, saturation, value), np.zeros(3), out)
 
 
-@operator("hue", layouts=COLOR_LAYOUTS, sequences=True, gpu="color")
-def hue(
-    image: Sample, /, *, hue: Arg[float] = 0.0, image_type: DALIImageType = RGB, dtype: DType | None = None, out: Out
-) -> Sample:
+@operator("hue", takes=ONLY_RGB | DTYPE, layouts=COLOR_LAYOUTS, sequences=True, gpu="color", infer="like image")
+def hue(image: Sample, /, *, hue: Arg[float] = default(0.0, "turn of the colours, in degrees"), out: Out) -> Sample:
     """Turns the hue by an angle in degrees."""
-    del image_type, dtype
     three_channels(image.shape, "hue")
     return kernels.color.linear_colors(image, color_matrix(hue, 1.0, 1.0), np.zeros(3), out)
 
 
-@operator("saturation", layouts=COLOR_LAYOUTS, sequences=True, gpu="color")
+@operator("saturation", takes=ONLY_RGB | DTYPE, layouts=COLOR_LAYOUTS, sequences=True, gpu="color", infer="like image")
 def saturation(
-    image: Sample,
-    /,
-    *,
-    saturation: Arg[float] = 1.0,
-    image_type: DALIImageType = RGB,
-    dtype: DType | None = None,
-    out: Out,
+    image: Sample, /, *, saturation: Arg[float] = default(1.0, "factor of the saturation; 0 gives grey"), out: Out
 ) -> Sample:
     """Scales the saturation; 0 gives grey."""
-    del image_type, dtype
     three_channels(image.shape, "saturation")
     return kernels.color.linear_colors(image, color_matrix(0.0, saturation, 1.0), np.zeros(3), out)
-
-
-for _op in (brightness_contrast, brightness, contrast, color_twist, hsv, hue, saturation):
-    _op.infer(same_shape)
 
 
 def _only_rgb(op: OpDef) -> None:
@@ -248,7 +241,12 @@ def conversion(source: DALIImageType, target: DALIImageType) -> tuple[np.ndarray
     examples=["fn.color_space_conversion(image, image_type=types.RGB, output_type=types.YCbCr)"],
 )
 def color_space_conversion(
-    image: Sample, /, *, image_type: DALIImageType, output_type: DALIImageType, out: Out
+    image: Sample,
+    /,
+    *,
+    image_type: DALIImageType = required("colour space of the input: RGB, BGR, GRAY or YCbCr"),
+    output_type: DALIImageType = required("colour space of the result"),
+    out: Out,
 ) -> Sample:
     """Converts between RGB, BGR, YCbCr (studio range) and GRAY."""
     check_channels(image.shape, image_type)

@@ -5,7 +5,22 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Arg, DType, Floats, Ints, Layout, Out, Sample, Spec, operator
+from pipeflow.declare import (
+    DTYPE,
+    REQUIRED,
+    UNKNOWN,
+    Arg,
+    DType,
+    Floats,
+    Ints,
+    Layout,
+    Out,
+    Sample,
+    Spec,
+    default,
+    operator,
+    parameters,
+)
 from pipeflow.kernels import cpu as kernels
 from pipeflow.types import saturate
 
@@ -24,17 +39,18 @@ def converted(data: np.ndarray, out: np.ndarray) -> np.ndarray:
     return out
 
 
-@operator("cast", elementwise=True, gpu="elementwise", examples=["fn.cast(array, dtype=types.UINT8)"])
-def cast(data: Sample, /, *, dtype: DType, out: Out) -> Sample:
+@operator(
+    "cast",
+    takes=parameters(dtype=(DType, REQUIRED, "type of the result")),
+    elementwise=True,
+    gpu="elementwise",
+    infer="like data",
+    examples=["fn.cast(array, dtype=types.UINT8)"],
+)
+def cast(data: Sample, /, *, out: Out) -> Sample:
     """Converts to another type: rounded half away from zero and limited to its range; to BOOL, what is not 0 is
     true."""
-    del dtype
     return converted(data, out)
-
-
-@cast.infer
-def _(specs: tuple[Spec, ...], args: Any) -> Spec:
-    return Spec(specs[0].shape, args.dtype, specs[0].layout)
 
 
 @operator("cast_like", gpu="elementwise", examples=["fn.cast_like(array, image)"])
@@ -57,12 +73,12 @@ def one_hot(
     data: Sample,
     /,
     *,
-    num_classes: int = 0,
-    axis: int = -1,
-    axis_name: str | None = None,
-    on_value: float = 1.0,
-    off_value: float = 0.0,
-    dtype: DType = FLOAT,
+    num_classes: int = default(0, "number of classes, the extent of the new axis"),
+    axis: int = default(-1, "place of the new axis in the result; negative: from the end"),
+    axis_name: str | None = default(None, "letter of the new axis in the layout"),
+    on_value: float = default(1.0, "value at the place of the class"),
+    off_value: float = default(0.0, "value everywhere else"),
+    dtype: DType = default(FLOAT, "type of the result"),
     out: Out,
 ) -> Sample:
     """A vector for each number: ``on_value`` at its place, ``off_value`` elsewhere; numbers without a place have only
@@ -125,10 +141,18 @@ def _(args: Any) -> None:
     "lookup_table",
     dtypes="integer",
     gpu="values",
+    infer="like data",
     examples=["fn.lookup_table(image, keys=[0, 6, 12], values=[1.0, 5.0, 9.0])"],
 )
 def lookup_table(
-    data: Sample, /, *, keys: Ints = (), values: Floats = (), default_value: float = 0.0, dtype: DType = FLOAT, out: Out
+    data: Sample,
+    /,
+    *,
+    keys: Ints = default((), "values of the input that are replaced, from 0 to 65535"),
+    values: Floats = default((), "what each key becomes"),
+    default_value: float = default(0.0, "what everything else becomes"),
+    dtype: DType = default(FLOAT, "type of the result"),
+    out: Out,
 ) -> Sample:
     """Replaces each key by its value and everything else by ``default_value``; keys lie between 0 and 65535."""
     return kernels.moving.look_up(data, table_of(keys, values, default_value, dtype), out)
@@ -140,11 +164,6 @@ def table_of(keys: tuple[int, ...], values: tuple[float, ...], default_value: fl
     table = saturate(np.full(max(keys, default=0) + 2, default_value), dtype)
     table[list(keys)] = saturate(np.array(values, np.float64), dtype)
     return table
-
-
-@lookup_table.infer
-def _(specs: tuple[Spec, ...], args: Any) -> Spec:
-    return Spec(specs[0].shape, args.dtype, specs[0].layout)
 
 
 @lookup_table.check
@@ -162,7 +181,12 @@ def _(args: Any) -> None:
 
 
 def _constant(name: str, value: int, summary: str) -> None:
-    def body(*, shape: Arg[Ints] = (), dtype: DType = INT32, layout: Layout = "") -> Sample:
+    def body(
+        *,
+        shape: Arg[Ints] = default((), "shape of the result"),
+        dtype: DType = default(INT32, "type of the result"),
+        layout: Layout = default("", "layout of the result"),
+    ) -> Sample:
         del layout
         return np.full(shape, value, dtype)
 
@@ -174,18 +198,14 @@ def _constant(name: str, value: int, summary: str) -> None:
     def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
         return Spec(tuple(args.shape) if args.shape is not UNKNOWN else UNKNOWN, args.dtype, args.layout)
 
-    def like(data: Sample, /, *, dtype: DType | None = None, out: Out) -> Sample:
-        del data, dtype
+    def like(data: Sample, /, *, out: Out) -> Sample:
+        del data
         out[...] = value
         return out
 
     like.__name__ = f"{name}_like"
-    like.__doc__ = summary.replace("of the given shape", "of the input's shape, in its type unless ``dtype`` is given,")
-    op_like = operator(f"{name}_like")(like)
-
-    @op_like.infer
-    def _(specs: tuple[Spec, ...], args: Any) -> Spec:
-        return Spec(specs[0].shape, args.dtype or specs[0].dtype, specs[0].layout)
+    like.__doc__ = summary.replace("of the given shape", "of the input's shape, in its type unless ``dtype`` is given")
+    operator(f"{name}_like", takes=DTYPE, infer="like data")(like)
 
 
 _constant("zeros", 0, "Zeros of the given shape.")
@@ -193,7 +213,13 @@ _constant("ones", 1, "Ones of the given shape.")
 
 
 @operator("full", examples=["fn.full(vector, shape=(2, 6))"])
-def full(fill: Sample, /, *, shape: Arg[Ints] = None, layout: Layout | None = None) -> Sample:
+def full(
+    fill: Sample,
+    /,
+    *,
+    shape: Arg[Ints] = default(None, "shape of the result; default: that of the input"),
+    layout: Layout | None = default(None, "layout of the result"),
+) -> Sample:
     """The input repeated, by NumPy's broadcasting, to the given shape."""
     del layout
     return np.broadcast_to(fill, fill.shape if shape is None else shape).copy()
@@ -205,13 +231,8 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec(shape if shape is UNKNOWN else tuple(shape), specs[0].dtype, args.layout or "")
 
 
-@operator("full_like", examples=["fn.full_like(array, number)"])
+@operator("full_like", infer="like data", examples=["fn.full_like(array, number)"])
 def full_like(data: Sample, fill: Sample, /, *, out: Out) -> Sample:
     """The second input repeated to the shape of the first, in the type of the first."""
     out[...] = np.broadcast_to(saturate(fill, data.dtype), data.shape)
     return out
-
-
-@full_like.infer
-def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
-    return specs[0]

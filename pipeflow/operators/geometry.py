@@ -16,7 +16,6 @@ from pipeflow.declare import (
     UNKNOWN,
     Arg,
     Args,
-    DType,
     Floats,
     Ints,
     Layout,
@@ -26,6 +25,8 @@ from pipeflow.declare import (
     Traits,
     default,
     operator,
+    parameters,
+    required,
 )
 from pipeflow.errors import WrongShape
 from pipeflow.kernels import cpu as kernels
@@ -34,7 +35,6 @@ from pipeflow.operators.windows import (
     CROP_WINDOW,
     OUT_OF_BOUNDS,
     POLICIES,
-    Options,
     crop_extents,
     cut,
     half_up,
@@ -267,6 +267,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     layouts="FDHWC FHWC DHWC HWC FCDHW FCHW CDHW CHW",
     sequences=True,
     gpu="geometry",
+    infer="like image",
     examples=["fn.flip(image, vertical=1)"],
 )
 def flip(
@@ -295,11 +296,6 @@ def flip(
     return out
 
 
-@flip.infer
-def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
-    return specs[0]
-
-
 # ----------------------------------------------------------------------------------------------------
 # rotate and warp_affine
 
@@ -321,6 +317,15 @@ def turned(axis: Sequence[float], angle: float) -> np.ndarray:
     return np.eye(3) + math.sin(a) * cross + (1 - math.cos(a)) * cross @ cross
 
 
+WARP = parameters(
+    fill_value=(float, None, "value of what lies outside the image; default: that of the nearest border pixel"),
+    interp_type=(DALIInterpType, INTERP_LINEAR, "filter: INTERP_LINEAR or INTERP_NN"),
+)
+WARP_SIZE = parameters(
+    size=(Arg[Floats], None, "extents of the result in the order of the layout; default: those of the input")
+)
+
+
 def given_size(size: Sequence[float] | None, ndim: int) -> list[int] | None:
     """The asked extents in pixels."""
     if not size:
@@ -331,19 +336,22 @@ def given_size(size: Sequence[float] | None, ndim: int) -> list[int] | None:
 
 
 @operator(
-    "rotate", layouts="HWC FHWC DHWC FDHWC", sequences=True, gpu="warp", examples=["fn.rotate(image, angle=30.0)"]
+    "rotate",
+    takes=WARP | DTYPE,
+    layouts="HWC FHWC DHWC FDHWC",
+    sequences=True,
+    gpu="warp",
+    examples=["fn.rotate(image, angle=30.0)"],
 )
 def rotate(
     image: Sample,
     /,
     *,
-    angle: Arg[float],
-    axis: Arg[Floats] = None,
-    size: Arg[Floats] = None,
-    keep_size: bool = False,
-    fill_value: float | None = None,
-    interp_type: DALIInterpType = INTERP_LINEAR,
-    dtype: DType | None = None,
+    args: Args,
+    angle: Arg[float] = required("angle in degrees, counter-clockwise"),
+    axis: Arg[Floats] = default(None, "axis (x, y, z) to turn around, for volumes"),
+    size: Arg[Floats] = default(None, "extents of the result in the order of the layout"),
+    keep_size: bool = default(False, "keep the extents of the input, in place of a canvas that holds the turned image"),
     out: Out,
 ) -> Sample:
     """Turns the image counter-clockwise by an angle in degrees; volumes around ``axis`` (x, y, z).
@@ -353,11 +361,11 @@ def rotate(
     """
     extents = rotated_extents(image.shape[:-1], angle, axis, size, keep_size)
     if callable(out):
-        out = out((*extents, image.shape[-1]), dtype or image.dtype)
+        out = out((*extents, image.shape[-1]), args.dtype or image.dtype)
     if not image.size:
         raise ValueError(f"the image has no pixels: shape {image.shape}")
     matrix = rotation(image.shape, extents, angle, axis)
-    return kernels.warp.warp(image, matrix, fill_value, interp_type == INTERP_NN, out)
+    return kernels.warp.warp(image, matrix, args.fill_value, args.interp_type == INTERP_NN, out)
 
 
 def rotation(shape: Sequence[int], extents: Sequence[int], angle: float, axis: Any) -> np.ndarray:
@@ -405,6 +413,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 @operator(
     "warp_affine",
+    takes=WARP_SIZE | WARP | DTYPE,
     layouts="HWC FHWC DHWC FDHWC",
     sequences=True,
     gpu="warp",
@@ -418,12 +427,11 @@ def warp_affine(
     matrix_input: Sample | None = None,
     /,
     *,
-    matrix: Arg[Floats] = (),
-    size: Arg[Floats] = None,
-    inverse_map: bool = True,
-    fill_value: float | None = None,
-    interp_type: DALIInterpType = INTERP_LINEAR,
-    dtype: DType | None = None,
+    args: Args,
+    matrix: Arg[Floats] = default((), "matrix, row by row: from places of the result to places of the image, x first"),
+    inverse_map: bool = default(
+        True, "the matrix leads from the result to the image; False: from the image to the result"
+    ),
     out: Out,
 ) -> Sample:
     """Warps the image by an affine matrix, given row by row or as the second input.
@@ -431,11 +439,10 @@ def warp_affine(
     The matrix maps output to input coordinates, x first; with ``inverse_map=False`` it maps input to output. Pixel
     centres lie at half coordinates. Without a ``fill_value``, what lies outside is the nearest border pixel.
     """
-    del dtype, size
     values = warp_matrix(image.ndim - 1, matrix if matrix_input is None else matrix_input, inverse_map)
     if not image.size:
         raise ValueError(f"the image has no pixels: shape {image.shape}")
-    return kernels.warp.warp(image, values, fill_value, interp_type == INTERP_NN, out)
+    return kernels.warp.warp(image, values, args.fill_value, args.interp_type == INTERP_NN, out)
 
 
 def warp_matrix(ndim: int, matrix: Any, inverse_map: bool) -> np.ndarray:
@@ -480,11 +487,11 @@ def pad(
     data: Sample,
     /,
     *,
-    fill_value: Arg[float] = 0.0,
-    axes: Arg[Ints] = None,
-    axis_names: Layout | None = None,
-    shape: Arg[Ints] = None,
-    align: Arg[Ints] = None,
+    fill_value: Arg[float] = default(0.0, "value of what is added"),
+    axes: Arg[Ints] = default(None, "axes that are padded, by number; default: all"),
+    axis_names: Layout | None = default(None, "the same axes by their letters in the layout"),
+    shape: Arg[Ints] = default(None, "extents to pad to; default or -1: those of the largest sample of the batch"),
+    align: Arg[Ints] = default(None, "pad to multiples of this: one number, or one for each axis"),
     layouts: Any,
 ) -> Sample:
     """Pads the data at its end up to ``shape`` and to multiples of ``align`` along the chosen axes.
@@ -560,35 +567,35 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec(shape, spec.dtype, spec.layout)
 
 
+ERASE = parameters(
+    anchor=(Arg[Floats], (), "where each rectangle begins, along each of the axes"),
+    shape=(Arg[Floats], (), "extents of each rectangle, along each of the axes"),
+    axes=(Ints, None, "axes of the rectangles, by number; default: height and width"),
+    axis_names=(Layout | None, None, "the same axes by their letters in the layout"),
+    fill_value=(Arg[Floats], (0.0,), "what is written: one number, or one for each channel"),
+    normalized=(bool, False, "anchor and shape are shares of the extents, not in elements"),
+    normalized_anchor=(bool, False, "the anchor is a share of the extents, not in elements"),
+    normalized_shape=(bool, False, "the shape is a share of the extents, not in elements"),
+    centered_anchor=(bool, False, "the anchor is the middle of the rectangle, not its beginning"),
+)
+
+
 @operator(
     "erase",
+    takes=ERASE,
+    infer="like data",
     sequences=True,
     gpu="geometry",
     staged=True,
     examples=["fn.erase(image, anchor=(5.0, 8.0), shape=(10.0, 12.0), fill_value=7)"],
 )
-def erase(
-    data: Sample,
-    /,
-    *,
-    anchor: Arg[Floats] = (),
-    shape: Arg[Floats] = (),
-    axes: Ints = None,
-    axis_names: Layout | None = None,
-    fill_value: Arg[Floats] = (0.0,),
-    normalized: bool = False,
-    normalized_anchor: bool = False,
-    normalized_shape: bool = False,
-    centered_anchor: bool = False,
-    out: Out,
-    layouts: Any,
-) -> Sample:
+def erase(data: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
     """Overwrites rectangles with a value, or one value for each channel.
 
     ``anchor`` and ``shape`` hold one rectangle after another, each in the order of ``axis_names``, else of ``axes``, else
     height and width.
     """
-    values, boxes = erased(data.shape, data.dtype, layouts[0], Options(locals()))
+    values, boxes = erased(data.shape, data.dtype, layouts[0], args)
     channel = erased_channel(layouts[0], data.ndim)
     if values.size > 1:
         values = values.reshape([-1 if axis == channel else 1 for axis in range(data.ndim)])
@@ -615,17 +622,6 @@ def erased_channel(layout: str, ndim: int) -> int:
     return layout.find("C") if layout else ndim - 1
 
 
-ERASE = (
-    "anchor",
-    "shape",
-    "axes",
-    "axis_names",
-    "fill_value",
-    "normalized",
-    "normalized_anchor",
-    "normalized_shape",
-    "centered_anchor",
-)
 _erase = attrgetter(*ERASE)
 Boxes = list[tuple[list[int], list[int]]]
 
@@ -639,7 +635,7 @@ def erased(shape: Sequence[int], dtype: np.dtype, layout: str, args: Any) -> tup
 def _erased(
     shape: tuple[int, ...], dtype: np.dtype, layout: str, given_values: tuple[Any, ...]
 ) -> tuple[np.ndarray, Boxes]:
-    args: Any = Options(dict(zip(ERASE, given_values, strict=True)))
+    args = Args(**dict(zip(ERASE, given_values, strict=True)))
     ndim = len(shape)
     chosen = erased_axes(layout, ndim, args)
     regions = len(args.shape) // len(chosen)
@@ -666,8 +662,3 @@ def _erased(
             first[axis], last[axis] = min(max(begin, 0), extent), min(max(end, 0), extent)
         boxes.append((first, last))
     return values, boxes
-
-
-@erase.infer
-def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
-    return specs[0]

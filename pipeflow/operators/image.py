@@ -19,6 +19,7 @@ from pipeflow.declare import (
     Sample,
     Spec,
     Traits,
+    default,
     operator,
     parameters,
 )
@@ -371,9 +372,13 @@ def gaussian_blur(
     image: Sample,
     /,
     *,
-    sigma: Arg[Floats] = (0.0,),
-    window_size: Arg[Ints] = (0,),
-    dtype: DType | None = None,
+    sigma: Arg[Floats] = default(
+        (0.0,), "standard deviation in pixels: one number, or one for each spatial axis; 0: from the window"
+    ),
+    window_size: Arg[Ints] = default(
+        (0,), "extent of the window, odd: one number, or one for each spatial axis; 0: from sigma"
+    ),
+    dtype: DType | None = default(None, "type of the result: that of the input, or FLOAT"),
     out: Out,
     layouts: Any,
 ) -> Sample:
@@ -404,7 +409,9 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 @operator("jpeg_compression_distortion", layouts="HWC FHWC", sequences=True, dtypes="uint8", gpu="image")
-def jpeg_compression_distortion(image: Sample, /, *, quality: Arg[int] = 50, out: Out) -> Sample:
+def jpeg_compression_distortion(
+    image: Sample, /, *, quality: Arg[int] = default(50, "quality of the compression, from 1 to 100"), out: Out
+) -> Sample:
     """Compresses the image as JPEG (4:2:0) with the given quality, 1 to 100, and decodes it again."""
     check_compressible(image.shape, quality)
     return kernels.jpeg_round_trip.distort(image, quality, out)

@@ -9,7 +9,22 @@ from typing import Any
 import numpy as np
 
 from pipeflow import seeds
-from pipeflow.declare import UNKNOWN, Arg, DType, Floats, Ints, OpDef, Sample, Spec, Traits, operator
+from pipeflow.declare import (
+    UNKNOWN,
+    Arg,
+    Args,
+    DType,
+    Floats,
+    Ints,
+    OpDef,
+    Param,
+    Sample,
+    Spec,
+    Traits,
+    default,
+    operator,
+    parameters,
+)
 from pipeflow.types import saturate
 
 FLOAT, INT32 = np.dtype(np.float32), np.dtype(np.int32)
@@ -63,23 +78,33 @@ def _no_bool(op: OpDef) -> None:
             raise RuntimeError(f"dtype {args.dtype} is not supported; use a number type")
 
 
+SHAPE = parameters(shape=(Arg[Ints], None, "shape of a sample; default: that of the input, or a single number"))
+
+
+def _type(standard: str) -> dict[str, Param]:
+    return parameters(dtype=(DType, None, f"type of the numbers; default: {standard}"))
+
+
 @operator(
-    "random.uniform", elementwise=True, gpu="random", examples=["fn.random.uniform(range=(0.0, 1.0), shape=(3, 2))"]
+    "random.uniform",
+    takes=_type("FLOAT") | SHAPE,
+    elementwise=True,
+    gpu="random",
+    examples=["fn.random.uniform(range=(0.0, 1.0), shape=(3, 2))"],
 )
 def uniform(
     shape_like: Sample | None = None,
     /,
     *,
-    range: Arg[Floats] = (-1.0, 1.0),
-    values: Arg[Floats] = None,
-    dtype: DType | None = None,
-    shape: Arg[Ints] = None,
+    args: Args,
+    range: Arg[Floats] = default((-1.0, 1.0), "the lower end, which is possible, and the upper one, which is not"),
+    values: Arg[Floats] = default(None, "numbers to choose from, in place of a range"),
     key: Any,
 ) -> Sample:
     """Uniformly distributed numbers in ``[low, high)``, or one of ``values``; integer types are rounded."""
-    extents = _shape(shape, shape_like)
+    extents = _shape(args.shape, shape_like)
     unit = _drawn(seeds.unit(key.value, _size(extents)), extents, key)
-    wanted = FLOAT if dtype is None else dtype
+    wanted = args.dtype or FLOAT
     if values is not None:
         table = checked_values(values)
         if table.ndim == 1:
@@ -131,54 +156,58 @@ uniform.infer(_infer_as(FLOAT))
 _no_bool(uniform)
 
 
-@operator("random.normal", elementwise=True, gpu="random")
+@operator("random.normal", takes=_type("FLOAT") | SHAPE, elementwise=True, gpu="random")
 def normal(
     shape_like: Sample | None = None,
     /,
     *,
-    mean: Arg[float] = 0.0,
-    stddev: Arg[float] = 1.0,
-    dtype: DType | None = None,
-    shape: Arg[Ints] = None,
+    args: Args,
+    mean: Arg[float] = default(0.0, "mean of the distribution"),
+    stddev: Arg[float] = default(1.0, "standard deviation of the distribution"),
     key: Any,
 ) -> Sample:
     """Normally distributed numbers; integer types are rounded and limited to their range."""
-    extents = _shape(shape, shape_like)
+    extents = _shape(args.shape, shape_like)
     numbers = _drawn(seeds.standard_normal(key.value, _size(extents)), extents, key)
     scaled = numbers * _aligned(stddev, extents, key) + _aligned(mean, extents, key)
-    return saturate(scaled, FLOAT if dtype is None else dtype)
+    return saturate(scaled, args.dtype or FLOAT)
 
 
 normal.infer(_infer_as(FLOAT))
 _no_bool(normal)
 
 
-@operator("random.coin_flip", elementwise=True, gpu="random")
+@operator("random.coin_flip", takes=_type("INT32") | SHAPE, elementwise=True, gpu="random")
 def coin_flip(
     shape_like: Sample | None = None,
     /,
     *,
-    probability: Arg[float] = 0.5,
-    dtype: DType | None = None,
-    shape: Arg[Ints] = None,
+    args: Args,
+    probability: Arg[float] = default(0.5, "probability of a 1"),
     key: Any,
 ) -> Sample:
     """1 with the given probability, else 0."""
     check_probability(probability)
-    extents = _shape(shape, shape_like)
+    extents = _shape(args.shape, shape_like)
     unit = _drawn(seeds.unit(key.value, _size(extents)), extents, key)
-    return (unit < _aligned(probability, extents, key)).astype(INT32 if dtype is None else dtype)
+    return (unit < _aligned(probability, extents, key)).astype(args.dtype or INT32)
 
 
 coin_flip.infer(_infer_as(INT32))
 
 
-@operator("random.choice", examples=["fn.random.choice(np.int32(5), shape=(4,))"])
+@operator("random.choice", takes=SHAPE, examples=["fn.random.choice(np.int32(5), shape=(4,))"])
 def choice(
-    a: Sample, shape_like: Sample | None = None, /, *, p: Arg[Floats] = None, shape: Arg[Ints] = None, key: Any
+    a: Sample,
+    shape_like: Sample | None = None,
+    /,
+    *,
+    args: Args,
+    p: Arg[Floats] = default(None, "probability of each element; default: all alike"),
+    key: Any,
 ) -> Sample:
     """One of the elements along the first axis of ``a``, or of ``range(a)`` when ``a`` is one integer."""
-    extents = _shape(shape, shape_like)
+    extents = _shape(args.shape, shape_like)
     if a.ndim == 0 and (a.dtype.kind not in "ui" or a <= 0):
         raise RuntimeError(f"a single number to choose from must be a positive integer, got {a}")
     size = int(a) if a.ndim == 0 else len(a)
@@ -216,23 +245,22 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec((*extents, *picked.shape[1:]), picked.dtype, "" if not picked.layout else None)
 
 
-@operator("random.beta")
+@operator("random.beta", takes=_type("FLOAT") | SHAPE)
 def beta(
     shape_like: Sample | None = None,
     /,
     *,
-    alpha: Arg[float] = 1.0,
-    beta: Arg[float] = 1.0,
-    dtype: DType | None = None,
-    shape: Arg[Ints] = None,
+    args: Args,
+    alpha: Arg[float] = default(1.0, "first parameter of the distribution, above 0"),
+    beta: Arg[float] = default(1.0, "second parameter of the distribution, above 0"),
     key: Any,
 ) -> Sample:
     """Numbers in [0, 1] of the beta distribution."""
     for name, value in (("alpha", alpha), ("beta", beta)):
         if not value > 0:
             raise RuntimeError(f"{name} must be positive, got {value:g}")
-    numbers = key.generator().beta(alpha, beta, _shape(shape, shape_like))
-    return np.asarray(numbers).astype(FLOAT if dtype is None else dtype)
+    numbers = key.generator().beta(alpha, beta, _shape(args.shape, shape_like))
+    return np.asarray(numbers).astype(args.dtype or FLOAT)
 
 
 beta.infer(_infer_as(FLOAT))
@@ -245,7 +273,12 @@ def _(args: Any) -> None:
 
 
 @operator("batch_permutation", granularity="batch")
-def batch_permutation(*, allow_repetitions: bool = False, no_fixed_points: bool = False, key: Any) -> Sample:
+def batch_permutation(
+    *,
+    allow_repetitions: bool = default(False, "draw each number from all, so that some may come twice"),
+    no_fixed_points: bool = default(False, "give no sample its own number, unless it is the only one"),
+    key: Any,
+) -> Sample:
     """The numbers of the samples of the batch, or of the branch it stands in, in a random order; one number a sample.
 
     With ``allow_repetitions`` each is drawn from all; with ``no_fixed_points`` none is the sample's own, unless there is one

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, DType, Ints, Layout, OpDef, Sample, Spec, operator
+from pipeflow.declare import UNKNOWN, Args, DType, Ints, Layout, OpDef, Sample, Spec, operator, parameters
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.geometry import axes_of
 
@@ -100,33 +100,32 @@ def in_type(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return kernels.casting.as_type(np.asarray(values, order="C"), dtype)
 
 
+AXES = parameters(
+    axes=(Ints, None, "axes that are reduced; default: all"),
+    axis_names=(Layout, None, "the same axes by their letters in the layout"),
+    keep_dims=(bool, False, "keep the reduced axes with an extent of 1"),
+)
+DDOF = parameters(ddof=(int, 0, "taken off the number of elements that the sum of squares is divided by"))
+MEAN_TYPE = parameters(dtype=(DType, None, "type of the result; default: FLOAT, or FLOAT64 for data of that type"))
+SUM_TYPE = parameters(dtype=(DType, None, "type of the result; default: 64 bits for integers, else that of the data"))
+
+
 def _mean_like(name: str, compute: Callable[[np.ndarray, tuple[int, ...]], np.ndarray], summary: str) -> None:
-    def body(
-        data: Sample,
-        /,
-        *,
-        axes: Ints = None,
-        axis_names: Layout | None = None,
-        keep_dims: bool = False,
-        dtype: DType | None = None,
-        layouts: Any,
-    ) -> Sample:
-        chosen = reduced_axes(layouts[0], data.ndim, _Axes(axes, axis_names))
+    def body(data: Sample, /, *, args: Args, layouts: Any) -> Sample:
+        chosen = reduced_axes(layouts[0], data.ndim, args)
         some_elements(name, data, chosen)
-        result = compute(data, chosen).reshape(shaped(data, chosen, keep_dims))
-        return in_type(result, mean_type(data.dtype, dtype))
+        result = compute(data, chosen).reshape(shaped(data, chosen, args.keep_dims))
+        return in_type(result, mean_type(data.dtype, args.dtype))
 
     body.__name__ = name
     body.__doc__ = summary
-    op = operator(f"reductions.{name}", gpu="reductions", examples=[f"fn.reductions.{name}(image, axes=(0, 1))"])(body)
+    op = operator(
+        f"reductions.{name}",
+        takes=AXES | MEAN_TYPE,
+        gpu="reductions",
+        examples=[f"fn.reductions.{name}(image, axes=(0, 1))"],
+    )(body)
     op.infer(lambda specs, args: reduced_spec(specs, args, mean_type(specs[0].dtype, args.dtype)))
-
-
-class _Axes:
-    """The two ways to name axes."""
-
-    def __init__(self, axes: Any, axis_names: Any) -> None:
-        self.axes, self.axis_names = axes, axis_names
 
 
 def mean_type(dtype: Any, asked: np.dtype | None) -> Any:
@@ -145,20 +144,11 @@ _mean_like(
 _mean_like("rms", lambda x, axes: np.sqrt(sums(x, axes, 2) / count_of(x, axes)), "The root of the mean of the squares.")
 
 
-@operator("reductions.sum", gpu="reductions", examples=["fn.reductions.sum(image, axes=(0, 1))"])
-def sum(
-    data: Sample,
-    /,
-    *,
-    axes: Ints = None,
-    axis_names: Layout | None = None,
-    keep_dims: bool = False,
-    dtype: DType | None = None,
-    layouts: Any,
-) -> Sample:
+@operator("reductions.sum", takes=AXES | SUM_TYPE, gpu="reductions", examples=["fn.reductions.sum(image, axes=(0, 1))"])
+def sum(data: Sample, /, *, args: Args, layouts: Any) -> Sample:
     """The sum over some or all axes; that of integers has 64 bits unless ``dtype`` says otherwise."""
-    chosen = reduced_axes(layouts[0], data.ndim, _Axes(axes, axis_names))
-    return in_type(sums(data, chosen).reshape(shaped(data, chosen, keep_dims)), sum_type(data.dtype, dtype))
+    chosen = reduced_axes(layouts[0], data.ndim, args)
+    return in_type(sums(data, chosen).reshape(shaped(data, chosen, args.keep_dims)), sum_type(data.dtype, args.dtype))
 
 
 def sum_type(dtype: Any, asked: np.dtype | None) -> Any:
@@ -174,12 +164,10 @@ sum.infer(lambda specs, args: reduced_spec(specs, args, sum_type(specs[0].dtype,
 def _extreme(name: str, summary: str) -> None:
     largest = name == "max"
 
-    def body(
-        data: Sample, /, *, axes: Ints = None, axis_names: Layout | None = None, keep_dims: bool = False, layouts: Any
-    ) -> Sample:
-        chosen = reduced_axes(layouts[0], data.ndim, _Axes(axes, axis_names))
+    def body(data: Sample, /, *, args: Args, layouts: Any) -> Sample:
+        chosen = reduced_axes(layouts[0], data.ndim, args)
         some_elements(name, data, chosen)
-        shape = shaped(data, chosen, keep_dims)
+        shape = shaped(data, chosen, args.keep_dims)
         parts = three_parts(data, chosen)
         if parts is None or data.dtype.kind == "b" or data.dtype == np.float16:
             return np.asarray((np.max if largest else np.min)(data, chosen)).reshape(shape)
@@ -187,7 +175,9 @@ def _extreme(name: str, summary: str) -> None:
 
     body.__name__ = name
     body.__doc__ = summary
-    op = operator(f"reductions.{name}", gpu="reductions", examples=[f"fn.reductions.{name}(image, axes=(0, 1))"])(body)
+    op = operator(
+        f"reductions.{name}", takes=AXES, gpu="reductions", examples=[f"fn.reductions.{name}(image, axes=(0, 1))"]
+    )(body)
     op.infer(lambda specs, args: reduced_spec(specs, args, specs[0].dtype))
 
 
@@ -196,31 +186,22 @@ _extreme("min", "The smallest element over some or all axes.")
 
 
 def _deviation(name: str, root: bool, summary: str) -> None:
-    def body(
-        data: Sample,
-        mean: Sample,
-        /,
-        *,
-        axes: Ints = None,
-        axis_names: Layout | None = None,
-        keep_dims: bool = False,
-        ddof: int = 0,
-        layouts: Any,
-    ) -> Sample:
-        chosen = reduced_axes(layouts[0], data.ndim, _Axes(axes, axis_names))
+    def body(data: Sample, mean: Sample, /, *, args: Args, layouts: Any) -> Sample:
+        chosen = reduced_axes(layouts[0], data.ndim, args)
         kept = shaped(data, chosen, True)
-        count = divisor(name, data, mean, chosen, ddof)
+        count = divisor(name, data, mean, chosen, args.ddof)
         centre = mean.reshape(kept if mean.size != 1 else (1,) * data.ndim).astype(np.float64)
         squares = squared_distances(data, chosen, centre)
         result = squares / count
         return in_type(
-            (np.sqrt(result) if root else result).reshape(shaped(data, chosen, keep_dims)), mean_type(data.dtype, None)
+            (np.sqrt(result) if root else result).reshape(shaped(data, chosen, args.keep_dims)),
+            mean_type(data.dtype, None),
         )
 
     body.__name__ = name
     body.__doc__ = summary
     example = f"fn.reductions.{name}(image, fn.reductions.mean(image))"
-    op: OpDef = operator(f"reductions.{name}", gpu="reductions", examples=[example])(body)
+    op: OpDef = operator(f"reductions.{name}", takes=AXES | DDOF, gpu="reductions", examples=[example])(body)
     op.infer(lambda specs, args: reduced_spec(specs, args, mean_type(specs[0].dtype, None)))
 
 

@@ -9,7 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Arg, DType, Floats, Ints, Layout, Out, Sample, Spec, operator
+from pipeflow.declare import (
+    UNKNOWN,
+    Arg,
+    Args,
+    DType,
+    Floats,
+    Ints,
+    Layout,
+    Out,
+    Sample,
+    Spec,
+    default,
+    operator,
+    parameters,
+    required,
+)
 from pipeflow.errors import OutOfRange
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.geometry import axes_of
@@ -77,27 +92,31 @@ def _infer_reshape(specs: tuple[Spec, ...], args: Any, dtype: Any, scale: float 
     return Spec(shape, dtype, _reshaped_layout(spec, len(shape), args))
 
 
+NEW_SHAPE = parameters(
+    shape=(Arg[Ints], None, "shape of the result; -1 for the one extent that follows from the others"),
+    rel_shape=(Arg[Floats], None, "shape of the result in shares of the input's extents; -1 as for shape"),
+    src_dims=(
+        Arg[Ints],
+        None,
+        "axes of the input that the axes of the result are taken from; -1: a new one of extent 1",
+    ),
+    layout=(Layout, None, "layout of the result"),
+)
+
+
 @operator(
     "reshape",
+    takes=NEW_SHAPE,
     gpu="shape",
     examples=["fn.reshape(image, shape=(20, 120, 3), layout='HWC')", "fn.reshape(array, rel_shape=[0.5, -1])"],
 )
-def reshape(
-    data: Sample,
-    shape_input: Sample | None = None,
-    /,
-    *,
-    shape: Arg[Ints] = None,
-    rel_shape: Arg[Floats] = None,
-    src_dims: Arg[Ints] = None,
-    layout: Layout | None = None,
-) -> Sample:
+def reshape(data: Sample, shape_input: Sample | None = None, /, *, args: Args) -> Sample:
     """Gives the data another shape, layout or order of axes' extents, without touching the elements.
 
     ``rel_shape`` is relative to the input's extents, ``src_dims`` says to which of them; one extent may be -1.
     """
-    wanted = shape if shape_input is None else tuple(int(extent) for extent in np.ravel(shape_input))
-    return data.reshape(new_shape(data.shape, data.size, wanted, rel_shape, src_dims, layout))
+    wanted = args.shape if shape_input is None else tuple(int(extent) for extent in np.ravel(shape_input))
+    return data.reshape(new_shape(data.shape, data.size, wanted, args.rel_shape, args.src_dims, args.layout))
 
 
 @reshape.infer
@@ -105,25 +124,24 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return _infer_reshape(specs, args, specs[0].dtype)
 
 
-@operator("reinterpret", gpu="shape", examples=["fn.reinterpret(image, shape=(-1,), dtype=types.UINT8)"])
+@operator(
+    "reinterpret", takes=NEW_SHAPE, gpu="shape", examples=["fn.reinterpret(image, shape=(-1,), dtype=types.UINT8)"]
+)
 def reinterpret(
     data: Sample,
     shape_input: Sample | None = None,
     /,
     *,
-    shape: Arg[Ints] = None,
-    rel_shape: Arg[Floats] = None,
-    src_dims: Arg[Ints] = None,
-    layout: Layout | None = None,
-    dtype: DType | None = None,
+    args: Args,
+    dtype: DType | None = default(None, "type that the bytes are read as; default: that of the input"),
 ) -> Sample:
     """Reads the same bytes as another type and shape; a wider type shortens the last axis."""
-    wanted = shape if shape_input is None else tuple(int(extent) for extent in np.ravel(shape_input))
+    wanted = args.shape if shape_input is None else tuple(int(extent) for extent in np.ravel(shape_input))
     if dtype is not None and dtype != data.dtype:
         raw = np.ascontiguousarray(data)
         reinterpreted((raw.shape[-1] if raw.ndim else 1) * raw.itemsize, dtype)
         data = raw.reshape(raw.shape or (1,)).view(dtype)
-    return data.reshape(new_shape(data.shape, data.size, wanted, rel_shape, src_dims, layout))
+    return data.reshape(new_shape(data.shape, data.size, wanted, args.rel_shape, args.src_dims, args.layout))
 
 
 def reinterpreted(nbytes: int, dtype: np.dtype) -> int:
@@ -146,7 +164,13 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 @operator("expand_dims", gpu="shape", examples=["fn.expand_dims(image, axes=0, new_axis_names='F')"])
-def expand_dims(data: Sample, /, *, axes: Ints, new_axis_names: Layout = "") -> Sample:
+def expand_dims(
+    data: Sample,
+    /,
+    *,
+    axes: Ints = required("places of the new axes in the result"),
+    new_axis_names: Layout = default("", "letters of the new axes in the layout"),
+) -> Sample:
     """Inserts axes of extent 1; ``axes`` are their places in the result."""
     del new_axis_names
     return data.reshape(expanded(data.shape, axes))
@@ -190,7 +214,14 @@ def _(args: Any) -> None:
 
 
 @operator("squeeze", gpu="shape", examples=["fn.squeeze(gray, axes=2)"])
-def squeeze(data: Sample, /, *, axes: Arg[Ints] = None, axis_names: Layout | None = None, layouts: Any) -> Sample:
+def squeeze(
+    data: Sample,
+    /,
+    *,
+    axes: Arg[Ints] = default(None, "axes of extent 1 that are removed, by number"),
+    axis_names: Layout | None = default(None, "the same axes by their letters in the layout"),
+    layouts: Any,
+) -> Sample:
     """Removes axes of extent 1."""
     return data.reshape([data.shape[axis] for axis in left_axes(data.shape, layouts[0], axes, axis_names)])
 
@@ -224,7 +255,13 @@ def _(args: Any) -> None:
 
 @operator("transpose", gpu="shape", examples=["fn.transpose(image, perm=(2, 0, 1))"])
 def transpose(
-    data: Sample, /, *, perm: Ints = None, transpose_layout: bool = True, output_layout: Layout | None = None, out: Out
+    data: Sample,
+    /,
+    *,
+    perm: Ints = default(None, "for each axis of the result, the axis of the input; default: in reverse"),
+    transpose_layout: bool = default(True, "let the layout follow the axes; False: keep it"),
+    output_layout: Layout | None = default(None, "layout of the result, in place of the one that follows"),
+    out: Out,
 ) -> Sample:
     """Changes the order of the axes; the default reverses them.
 
@@ -265,7 +302,13 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 @operator("cat", gpu="shape", examples=["fn.cat(image, axis=1)"])
-def cat(*inputs: Sample, axis: int = 0, axis_name: str | None = None, out: Out, layouts: Any) -> Sample:
+def cat(
+    *inputs: Sample,
+    axis: int = default(0, "axis along which the inputs are joined; negative: from the end"),
+    axis_name: str | None = default(None, "the same axis by its letter in the layout"),
+    out: Out,
+    layouts: Any,
+) -> Sample:
     """Joins the inputs along an existing axis."""
     place = joint(inputs, axis, axis_name, layouts)
     check_joint(inputs, place)
@@ -313,7 +356,12 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 @operator("stack", gpu="shape", staged=True, examples=["fn.stack(image, axis=0)"])
-def stack(*inputs: Sample, axis: int = 0, axis_name: str | None = None, out: Out) -> Sample:
+def stack(
+    *inputs: Sample,
+    axis: int = default(0, "place of the new axis in the result; negative: from the end"),
+    axis_name: str | None = default(None, "letter of the new axis in the layout"),
+    out: Out,
+) -> Sample:
     """Joins the inputs along a new axis."""
     del axis_name
     first = inputs[0]
@@ -360,7 +408,13 @@ def _(args: Any) -> None:
 
 
 @operator("per_frame", gpu="shape", examples=["fn.per_frame(vector)"])
-def per_frame(data: Sample, /, *, replace: bool = False, layouts: Any) -> Sample:
+def per_frame(
+    data: Sample,
+    /,
+    *,
+    replace: bool = default(False, "rename the first axis to F where it has another letter"),
+    layouts: Any,
+) -> Sample:
     """Marks the first axis as frames, so that an argument made of it changes from frame to frame of a sequence."""
     framed(layouts[0], data.ndim, replace)
     return data
@@ -384,7 +438,9 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 @operator("sequence_rearrange", gpu="shape", examples=["fn.sequence_rearrange(frames, new_order=[2, 0, 0])"])
-def sequence_rearrange(data: Sample, /, *, new_order: Arg[Ints]) -> Sample:
+def sequence_rearrange(
+    data: Sample, /, *, new_order: Arg[Ints] = required("numbers of the frames in their new order")
+) -> Sample:
     """Takes the frames of a sequence in another order; frames may be repeated or left out."""
     check_frames(data.shape, new_order)
     return data[list(new_order)]
@@ -409,7 +465,9 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 @operator("element_extract", gpu="shape", examples=["fn.element_extract(frames, element_map=[2, 0])"])
-def element_extract(data: Sample, /, *, element_map: Ints) -> Sample:
+def element_extract(
+    data: Sample, /, *, element_map: Ints = required("numbers of the elements, one for each output")
+) -> Sample:
     """Takes single elements out of a sequence, one output for each index."""
     check_elements(data.shape, element_map)
     elements = tuple(data[index] for index in element_map)
@@ -442,7 +500,9 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
 
 
 @operator("permute_batch", granularity="batch", gpu="shape", examples=["fn.permute_batch([image], indices=0)"])
-def permute_batch(data: Sample, /, *, indices: Arg[Ints]) -> Sample:
+def permute_batch(
+    data: Sample, /, *, indices: Arg[Ints] = required("number of the input sample for each output sample")
+) -> Sample:
     """Output sample i is the input sample ``indices[i]`` of the same batch; samples may be repeated or left out."""
     many = [index for one in indices for index in (one if isinstance(one, tuple) else (one,))]
     check_permutation(many, len(data))

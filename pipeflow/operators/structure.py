@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, BatchCall, DType, Layout, Out, Sample, Spec, operator
+from pipeflow.declare import UNKNOWN, BatchCall, DType, Layout, Out, Sample, Spec, default, operator, required
 from pipeflow.errors import CAST, OutOfRange, logical_error, merge_error, scalar_error
 
 INT64 = np.dtype(np.int64)
@@ -138,7 +138,7 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
 
 
 @operator("shapes", gpu="shape")
-def shapes(data: Sample, /, *, dtype: DType = INT64) -> Sample:
+def shapes(data: Sample, /, *, dtype: DType = default(INT64, "type of the extents")) -> Sample:
     """The extents of each sample."""
     return np.array(data.shape, dtype)
 
@@ -149,7 +149,9 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 @operator("get_property", examples=['fn.get_property(image, key="layout")'])
-def get_property(data: Sample, /, *, key: str, layouts: Any, source: Any) -> Sample:
+def get_property(
+    data: Sample, /, *, key: str = required('"layout" or "source_info"'), layouts: Any, source: Any
+) -> Sample:
     """A property of each sample, "layout" or "source_info", as the bytes of its text."""
     del data
     text = layouts[0] if key == "layout" else str(source)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Arg, DType, Floats, Sample, Spec, operator
+from pipeflow.declare import UNKNOWN, Arg, Args, DType, Floats, Sample, Spec, default, operator, parameters, required
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.geometry import turned
 
@@ -57,11 +57,21 @@ def known_ndim(specs: tuple[Spec, ...], ndim: Any) -> Spec:
     return Spec((ndim, ndim + 1), FLOAT, "**")
 
 
-@operator("transforms.translation", examples=["fn.transforms.translation(offset=[2.0, 3.0])"])
-def translation(matrix: Sample | None = None, /, *, offset: Arg[Floats], reverse_order: bool = False) -> Sample:
+REVERSE_ORDER = parameters(reverse_order=(bool, False, "apply the new transform before the given one, not after it"))
+CENTER = parameters(center=(Arg[Floats], None, "point that stays where it is; default: the origin"))
+
+
+@operator("transforms.translation", takes=REVERSE_ORDER, examples=["fn.transforms.translation(offset=[2.0, 3.0])"])
+def translation(
+    matrix: Sample | None = None,
+    /,
+    *,
+    args: Args,
+    offset: Arg[Floats] = required("how far along each dimension; one number: alike"),
+) -> Sample:
     """Moves by an offset."""
     ndim = len(offset) if matrix is None else len(matrix)
-    return combined(matrix, np.eye(ndim), None, spread(offset, ndim, "offset"), reverse_order)
+    return combined(matrix, np.eye(ndim), None, spread(offset, ndim, "offset"), args.reverse_order)
 
 
 @translation.infer
@@ -69,19 +79,22 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return known_ndim(specs, len(args.offset))
 
 
-@operator("transforms.scale", examples=["fn.transforms.scale(scale=[2.0, 3.0], center=[5.0, 7.0])"])
+@operator(
+    "transforms.scale",
+    takes=CENTER | REVERSE_ORDER,
+    examples=["fn.transforms.scale(scale=[2.0, 3.0], center=[5.0, 7.0])"],
+)
 def scale(
     matrix: Sample | None = None,
     /,
     *,
-    scale: Arg[Floats],
-    center: Arg[Floats] = None,
-    ndim: int | None = None,
-    reverse_order: bool = False,
+    args: Args,
+    scale: Arg[Floats] = required("factor of each dimension; one number: alike"),
+    ndim: int | None = default(None, "number of dimensions, where one number of scale is for all of them"),
 ) -> Sample:
     """Scales along each dimension, about the origin or ``center``."""
-    dims = _scale_ndim(matrix, scale, center, ndim)
-    return combined(matrix, np.diag(spread(scale, dims, "scale")), center, 0.0, reverse_order)
+    dims = _scale_ndim(matrix, scale, args.center, ndim)
+    return combined(matrix, np.diag(spread(scale, dims, "scale")), args.center, 0.0, args.reverse_order)
 
 
 def _scale_ndim(matrix: Any, scale: Sequence[float], center: Any, ndim: int | None) -> int:
@@ -99,16 +112,16 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 @operator(
     "transforms.rotation",
+    takes=CENTER | REVERSE_ORDER,
     examples=["fn.transforms.rotation(angle=30.0)", "fn.transforms.rotation(angle=30.0, axis=(0, 0, 1))"],
 )
 def rotation(
     matrix: Sample | None = None,
     /,
     *,
-    angle: Arg[float],
-    axis: Arg[Floats] = None,
-    center: Arg[Floats] = None,
-    reverse_order: bool = False,
+    args: Args,
+    angle: Arg[float] = required("angle in degrees, counter-clockwise"),
+    axis: Arg[Floats] = default(None, "axis (x, y, z) to turn around, in space; default: in the plane"),
 ) -> Sample:
     """Turns by an angle in degrees: in the plane, or in space around ``axis``."""
     if axis:
@@ -118,7 +131,7 @@ def rotation(
     else:
         cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
         linear = np.array([[cos, -sin], [sin, cos]])
-    return combined(matrix, linear, center, 0.0, reverse_order)
+    return combined(matrix, linear, args.center, 0.0, args.reverse_order)
 
 
 @rotation.infer
@@ -126,15 +139,14 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return known_ndim(specs, 3 if args.axis else 2)
 
 
-@operator("transforms.shear", examples=["fn.transforms.shear(shear=[0.5, 0.25])"])
+@operator("transforms.shear", takes=CENTER | REVERSE_ORDER, examples=["fn.transforms.shear(shear=[0.5, 0.25])"])
 def shear(
     matrix: Sample | None = None,
     /,
     *,
-    shear: Arg[Floats] = None,
-    angles: Arg[Floats] = None,
-    center: Arg[Floats] = None,
-    reverse_order: bool = False,
+    args: Args,
+    shear: Arg[Floats] = default(None, "factors: (xy, yx), or in space (xy, xz, yx, yz, zx, zy)"),
+    angles: Arg[Floats] = default(None, "angles in degrees, in place of the factors and in their order"),
 ) -> Sample:
     """Shears by factors or by angles in degrees: (xy, yx), or in space (xy, xz, yx, yz, zx, zy)."""
     if (shear is None) == (angles is None):
@@ -145,7 +157,7 @@ def shear(
     ndim = 2 if len(factors) == 2 else 3  # type: ignore[arg-type]
     linear = np.eye(ndim)
     linear[~np.eye(ndim, dtype=bool)] = factors
-    return combined(matrix, linear, center, 0.0, reverse_order)
+    return combined(matrix, linear, args.center, 0.0, args.reverse_order)
 
 
 @shear.infer
@@ -153,17 +165,19 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return known_ndim(specs, 2 if len(args.shear or args.angles or ()) == 2 else 3)
 
 
-@operator("transforms.crop", examples=["fn.transforms.crop(to_start=[0.2, 0.3], to_end=[0.8, 0.5])"])
+@operator(
+    "transforms.crop", takes=REVERSE_ORDER, examples=["fn.transforms.crop(to_start=[0.2, 0.3], to_end=[0.8, 0.5])"]
+)
 def crop(
     matrix: Sample | None = None,
     /,
     *,
-    from_start: Arg[Floats] = (0.0,),
-    from_end: Arg[Floats] = (1.0,),
-    to_start: Arg[Floats] = (0.0,),
-    to_end: Arg[Floats] = (1.0,),
-    absolute: bool = False,
-    reverse_order: bool = False,
+    args: Args,
+    from_start: Arg[Floats] = default((0.0,), "one corner of the box that is mapped"),
+    from_end: Arg[Floats] = default((1.0,), "the opposite corner of that box"),
+    to_start: Arg[Floats] = default((0.0,), "where the first corner goes"),
+    to_end: Arg[Floats] = default((1.0,), "where the opposite corner goes"),
+    absolute: bool = default(False, "exchange bounds that are given in the wrong order, in place of mirroring"),
 ) -> Sample:
     """Maps the box from ``from_start`` to ``from_end`` onto the box from ``to_start`` to ``to_end``.
 
@@ -178,7 +192,7 @@ def crop(
     if not (high - low).all():
         raise ValueError(f"the box from {from_start} to {from_end} is empty")
     factors = (to_high - to_low) / (high - low)
-    return combined(matrix, np.diag(factors), None, to_low - factors * low, reverse_order)
+    return combined(matrix, np.diag(factors), None, to_low - factors * low, args.reverse_order)
 
 
 @crop.infer
@@ -187,7 +201,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 @operator("transforms.combine", examples=["fn.transforms.combine(matrix, matrix)"])
-def combine(*matrices: Sample, reverse_order: bool = False) -> Sample:
+def combine(*matrices: Sample, reverse_order: bool = default(False, "apply the first transform last")) -> Sample:
     """Combines transforms into one: the first is applied first, or last with ``reverse_order``."""
     result = homogeneous(matrices[0])
     for matrix in matrices[1:]:
@@ -212,7 +226,13 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
     examples=["fn.coord_transform(points, MT=matrix)", "fn.coord_transform(points, M=(2.0,), T=(1.0, 3.0))"],
 )
 def coord_transform(
-    points: Sample, /, *, M: Arg[Any] = None, T: Arg[Any] = None, MT: Arg[Any] = None, dtype: DType = FLOAT
+    points: Sample,
+    /,
+    *,
+    M: Arg[Any] = default(None, "matrix, row by row; one number: a uniform scale"),
+    T: Arg[Any] = default(None, "what is added to each coordinate; one number: alike"),
+    MT: Arg[Any] = default(None, "matrix and translation in one, the translation in the last column"),
+    dtype: DType = default(FLOAT, "type of the result"),
 ) -> Sample:
     """Applies a matrix and a translation to points: the last axis holds the coordinates.
 
