@@ -57,15 +57,18 @@ class DebugRecorder(Recorder):
         self.unread: dict[str, SourceStep] = dict(run._sources)  # what this batch has not asked yet
         run.failures.begin()
 
-    def _record(self, call: Call, inputs: Any, member: int = 0, scope: Any = None) -> Any:
+    def _record(self, call: Call, inputs: Any, member: int = 0, scope: Any = None, group: Any = None) -> Any:
         before = len(self.graph.nodes)
-        result = super()._record(call, inputs, member, scope)
+        result = super()._record(call, inputs, member, scope, group)
         gradients.check_history(self.graph, self.run.on_error)
         for node in self.graph.nodes[before:]:
             if (node.id, 0) not in self.slots or not node.count:
                 self._perform(node)
-        nodes = [DebugNode(self, self.graph.nodes[-1], index) for index in range(self.graph.nodes[-1].count)]
-        return call.op.pack(nodes, call.constants) if isinstance(result, (DataNode, list)) else result
+        return result
+
+    def data_node(self, recorded: GraphNode, index: int) -> DebugNode:
+        """What users hold of an output: it has its values."""
+        return DebugNode(self, recorded, index)
 
     def value(self, node: DataNode, output: int | None = None) -> TensorListCPU:
         """The values of a node as a batch, without rows that were left out; as an output with what stands in their place."""

@@ -83,6 +83,7 @@ class Loop:
         for pipeline in self.pipelines:
             pipeline.reader_meta(name)  # says which there are
         metas = [pipeline.reader_meta(name) for pipeline in self.pipelines]
+        name = self.pipelines[0]._name_of(name)
         for key, what in (
             ("epoch_size", "size"),
             ("number_of_shards", "num_shards"),

@@ -29,6 +29,7 @@ from pipeflow.executor import checkpoint as saved_state
 from pipeflow.executor.failures import Failure, check_limit
 from pipeflow.executor.figures import Statistics
 from pipeflow.executor.workers import check_start_method
+from pipeflow.record import outside  # noqa: F401  (takes the calls outside of any pipeline)
 from pipeflow.record import saved as saving
 from pipeflow.record.graph import Graph
 from pipeflow.record.recorder import DataNode, Recorder, collect_outputs, recording
@@ -198,7 +199,19 @@ class Pipeline:
 
     def add_sink(self, edge: DataNode) -> None:
         """Keeps a node alive that leads to no output."""
-        edge.source.preserve = True
+        self._open_recorder().own(edge).source.preserve = True
+
+    def _known_as(self, name: str) -> str:
+        """What users call a step: the name they gave it, or the one that DALI gives."""
+        node = None if self._debug is not None else self._recorded().find(name)
+        return name if node is None else node.known_as
+
+    def _name_of(self, node: "DataNode | str") -> str:
+        """The name of the step of a node, which may be given by the name that DALI would give it."""
+        if isinstance(node, DataNode):
+            node = node.source.known_as
+        known = self._recorded().find(node) if self._debug is None else None
+        return node if known is None else known.name
 
     def build(self) -> None:
         """Records the graph, compiles it and gets everything ready to run. Done by the first run() if left out."""
@@ -224,6 +237,8 @@ class Pipeline:
                 node.hint = node.hint or (self._bytes_per_sample,) * node.count
         codec = any(node.device == "mixed" for node in graph.nodes) and devices.gpu.has_codec()
         self._plan = planning.compile(graph, self._seed, fuse=self._fuse, on_error=self._on_error, codec=codec)
+        if self._recorder is not None:
+            self._recorder.closed = True
         self._check_declared(graph)
         self._one_at_a_time()
         warmup.prepare(self._plan)
@@ -463,14 +478,14 @@ class Pipeline:
         """Queues a batch for an external_source without a source: an array, a list of arrays, or a batch."""
         del cuda_stream, use_copy_kernel  # see declare.NO_EFFECT
         self.build()
-        name = data_node if isinstance(data_node, str) else data_node.source.name
+        name = self._name_of(data_node)
         if self._debug is not None:
             self._debug.feed(name, data, layout)
             return
         assert self._executor is not None
         source = self._executor.source(name)
         if source is None:
-            names = [item.step.name for item in self._executor.sources]
+            names = [self._known_as(item.step.name) for item in self._executor.sources]
             raise RuntimeError(f"there is no input {name!r} in this pipeline{nearest(name, names)}; there are {names}")
         if not hasattr(source, "feed"):
             raise RuntimeError(f"{name!r} is not an external_source and cannot be fed")
@@ -481,7 +496,7 @@ class Pipeline:
         executor = self._built()
         if isinstance(executor, DebugRun):
             return 1
-        if executor.source(input_name) is None:
+        if executor.source(self._name_of(input_name)) is None:
             raise RuntimeError(f"there is no input {input_name!r} in this pipeline")
         return 1 if self._last is not None or executor.in_flight else self._depth
 
@@ -515,17 +530,17 @@ class Pipeline:
     def reader_meta(self, name: str | None = None) -> dict[str, Any]:
         """Sizes and sharding of one reader, or of all by name."""
         metas = {
-            item.step.name: item.source.reader_meta()
+            self._known_as(item.step.name): item.source.reader_meta()
             for item in self._built().sources
             if hasattr(item.source, "reader_meta")
         }
         if name is None:
             return metas
-        if name not in metas:
+        if self._known_as(name) not in metas:
             raise RuntimeError(
                 f"there is no reader {name!r} in this pipeline{nearest(name, metas)}; there are {list(metas)}"
             )
-        return metas[name]
+        return metas[self._known_as(name)]
 
     def epoch_size(self, name: str | None = None) -> Any:
         """The number of samples in an epoch of one reader, or of all by name."""

@@ -24,7 +24,8 @@ from pipeflow.declare.bound import run_whole as run_whole
 from pipeflow.declare.calls import BatchCall as BatchCall
 from pipeflow.declare.calls import Traits as Traits
 from pipeflow.declare.calls import WorkerCall as WorkerCall
-from pipeflow.declare.eager import ReportedArray as ReportedArray
+from pipeflow.declare.drawn import ReportedArray as ReportedArray
+from pipeflow.declare.drawn import nodes_of as nodes_of
 from pipeflow.declare.eager import eager as eager
 from pipeflow.declare.eager import run_batch as run_batch
 from pipeflow.declare.frameworks import FRAMEWORK_MODULES as FRAMEWORK_MODULES

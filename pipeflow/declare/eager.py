@@ -1,36 +1,30 @@
 """Calls outside a pipeline: run at once, in the caller's thread."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from pipeflow import seeds
-from pipeflow.declare.binding import Call
+from pipeflow.declare.binding import Call, input_set_size
 from pipeflow.declare.bound import Bound, run_whole
 from pipeflow.declare.calls import BatchCall
+from pipeflow.declare.drawn import DrawnArray, ReportedArray
 from pipeflow.declare.parameters import Node
 from pipeflow.declare.specs import UNKNOWN, Spec
 from pipeflow.errors import add_notes, count_of
 from pipeflow.tensors import TensorListCPU, as_sample
 
 
-# The eager call
-class ReportedArray(np.ndarray):
-    """The result of an eager random operator; ``key`` repeats it."""
-
-    key: int | None = None
-
-
 def eager(call: Call) -> Any:
     """Runs a call at once in the caller's thread: an array is one sample, a list or TensorListCPU a batch."""
     op = call.op
-    if any(isinstance(value, Node) for value in (*call.inputs, *call.arguments.values())):
-        raise RuntimeError(f"{op.title}: a DataNode can be used only while its pipeline is being defined")
+    given = (*call.inputs, *call.arguments.values())
+    if op.factory is not None or input_set_size(call.inputs) or any(isinstance(value, Node) for value in given):
+        return Node.outside(call)
     if call.device not in (None, "cpu"):
         raise ValueError(f"{op.title}: the eager call runs on the CPU, got device={call.device!r}")
-    if op.factory is not None:
-        raise RuntimeError(f"{op.title} is a source and works only inside a pipeline definition")
     batched = [x for x in (*call.inputs, *call.arguments.values()) if isinstance(x, (TensorListCPU, list))]
     size = len(batched[0]) if batched else 1
     inputs = [
@@ -41,6 +35,7 @@ def eager(call: Call) -> Any:
         if len(batch) != size:
             raise ValueError(f"{op.title}: the inputs have {count_of(len(batch), 'sample')} and {size}")
     drawn = op.random and call.key is None
+    again = replace(call) if drawn and not given else None
     if op.random and call.key is None:
         call.key = seeds.system_seed() if call.seed is None else call.seed
     try:
@@ -55,7 +50,7 @@ def eager(call: Call) -> Any:
             batch.key = call.key if drawn else None
             results.append(batch)
         else:
-            results.append(_reported(_first(values), call.key) if drawn else _first(values))
+            results.append(_reported(_first(values), call.key, again) if drawn else _first(values))
     return op.pack(results, call.constants)
 
 
@@ -63,7 +58,9 @@ def _first(values: Any) -> np.ndarray:
     return values[0, ...] if isinstance(values, np.ndarray) else values[0]  # never a NumPy scalar
 
 
-def _reported(array: np.ndarray, key: int | None) -> np.ndarray:
+def _reported(array: np.ndarray, key: int | None, again: Call | None) -> np.ndarray:
+    if again is not None and again.op.outputs_of(again.constants, 0) == 1:
+        return DrawnArray.of(array, key, lambda: Node.outside(again))
     result = array.view(ReportedArray)
     result.key = key
     return result

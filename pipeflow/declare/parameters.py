@@ -14,7 +14,7 @@ import types as _python_types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
@@ -66,9 +66,14 @@ class Param:
 
 
 class Node:
-    """Marks values that stand for a batch in a graph; the recorder's DataNode is the only subclass."""
+    """Marks values that stand for a batch in a graph; the recorder's DataNode is the only subclass.
+
+    ``outside`` takes calls of sources and of nodes while no pipeline is being defined; record/outside.py is there.
+    """
 
     __slots__ = ()
+
+    outside: ClassVar[Callable[[Any], Any]]
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,12 @@ from contextvars import ContextVar
 from typing import Any, Literal
 
 from pipeflow import types
-from pipeflow.declare.binding import Call, bind, spread
+from pipeflow.declare.binding import Call, bind, input_set_size, spread
 from pipeflow.declare.calls import Traits
+from pipeflow.declare.drawn import redrawn
 from pipeflow.declare.eager import eager
 from pipeflow.declare.opdef import OpDef
-from pipeflow.declare.parameters import Args, Param, Role, read_signature, with_shared
+from pipeflow.declare.parameters import Args, Node, Param, Role, read_signature, with_shared
 from pipeflow.declare.sources import Source
 from pipeflow.declare.specs import Spec
 from pipeflow.errors import UnknownArgument, nearest
@@ -25,8 +26,12 @@ class Operator(OpDef):
 
     def apply(self, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """The call with the data apart from the arguments, whatever the operator's own order of them is."""
+        interpret = interpreter.get()
+        nodes = any(isinstance(value, Node) for value in (*inputs, *keywords.values())) or input_set_size(inputs)
+        if nodes or interpret is not eager:
+            inputs, keywords = redrawn(inputs, keywords)
         call = bind(self, inputs, keywords)
-        result = interpreter.get()(call)
+        result = interpret(call)
         return result if self.result_hook is None else self.result_hook(self.known(call.constants), result)
 
     def __reduce__(self) -> Any:

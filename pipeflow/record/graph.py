@@ -30,6 +30,7 @@ class GraphNode:
     arguments: dict[str, Edge]  # the named arguments that vary from sample to sample
     count: int
     name: str
+    known_as: str  # the name that was given, or the one that DALI gives
     random_name: str
     device: str
     seed: int | None
@@ -46,11 +47,29 @@ class GraphNode:
 
 
 @dataclass
+class DetachedNode(GraphNode):
+    """A call outside of any pipeline: part of no graph until a pipeline takes it, together with what it reads.
+
+    It has no number and no edges. Every pipeline that takes it records ``call`` over the same ``given`` inputs: nodes and
+    constants.
+    """
+
+    call: Any = None
+    given: tuple[Any, ...] = ()
+    group: Any = None  # shared by the members of an input set, which draw the same random numbers
+    member: int = 0
+
+
+@dataclass
 class Graph:
     """All recorded nodes in recording order and the outputs of the pipeline."""
 
     nodes: list[GraphNode] = field(default_factory=list)
     outputs: list[Edge] = field(default_factory=list)
+
+    def find(self, name: str) -> GraphNode | None:
+        """The node of a name: its own, the one that was given, or the one that DALI gives."""
+        return next((node for node in self.nodes if name in (node.name, node.known_as)), None)
 
     def spec(self, edge: Edge) -> Spec:
         """What is known of an edge."""

@@ -4,7 +4,6 @@ While a pipeline is being defined, the Recorder is the interpreter of operator c
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
@@ -13,13 +12,14 @@ import numpy as np
 
 from pipeflow import declare, types
 from pipeflow.declare import Call, OpDef, Operator, Spec, registry
-from pipeflow.errors import InvalidState, NestedStructure, Origin, add_notes, count_of, user_origin
+from pipeflow.errors import InvalidState, NestedStructure, Origin, add_notes, user_origin
 from pipeflow.operators import math as _math  # noqa: F401  (what the operators of DataNode record)
 from pipeflow.operators import structure
 from pipeflow.record import autograph
+from pipeflow.record.calls import class_name, lineage, outcome
 from pipeflow.record.conditional.scopes import Scope, resolve
 from pipeflow.record.conditional.session import Session, place, truth_error
-from pipeflow.record.graph import Edge, Graph, GraphNode, Guard
+from pipeflow.record.graph import DetachedNode, Edge, Graph, GraphNode, Guard
 from pipeflow.tensors import TensorCPU, TensorListCPU
 
 # Everything whose use with a DataNode is arithmetic: the name of the operator that it records.
@@ -39,7 +39,9 @@ class DataNode(declare.Node):
     __array_priority__ = 1000  # ndarray + DataNode is ours
     __array_ufunc__ = None
 
-    def __init__(self, recorder: "Recorder", node: GraphNode, index: int) -> None:
+    _recorder: Any  # None outside of any pipeline
+
+    def __init__(self, recorder: "Recorder | None", node: GraphNode, index: int) -> None:
         self._recorder = recorder
         self._node = node
         self.index = index
@@ -56,8 +58,8 @@ class DataNode(declare.Node):
 
     @property
     def name(self) -> str:
-        """A name that is unique within the pipeline."""
-        return self._node.name if self._node.count == 1 else f"{self._node.name}[{self.index}]"
+        """A name that is unique within the pipeline: the given one, or the one that DALI gives."""
+        return self._node.known_as if self._node.count == 1 else f"{self._node.known_as}[{self.index}]"
 
     @property
     def device(self) -> str:
@@ -75,9 +77,14 @@ class DataNode(declare.Node):
         return self._node.guard
 
     @property
-    def scope(self) -> Scope:
-        """The samples that have this value."""
-        return self._recorder.scopes[self._node.id]
+    def scope(self) -> Scope | None:
+        """The samples that have this value; None outside of any pipeline, which every scope can read."""
+        return None if self.detached else self._recorder.scopes[self._node.id]
+
+    @property
+    def detached(self) -> bool:
+        """Whether it was made outside of any pipeline."""
+        return isinstance(self._node, DetachedNode)
 
     @property
     def origin(self) -> Origin | None:
@@ -252,37 +259,51 @@ def _subscript_plan(index: tuple[Any, ...], ndim: int | None) -> tuple[tuple[Any
     return tuple(entries), nodes
 
 
+def members(call: Call) -> list[tuple[Call, tuple[Any, ...]]]:
+    """The calls that a call over input sets (lists of nodes) stands for, each with its inputs; without sets the call itself."""
+    sets = [len(value) for value in call.inputs if _is_input_set(value)]
+    if not sets:
+        return []
+    if len(set(sets)) != 1:
+        raise ValueError(f"{call.op.title}: the input sets have different lengths: {sets}")
+    found = []
+    for position in range(sets[0]):
+        inputs = tuple(value[position] if _is_input_set(value) else value for value in call.inputs)
+        own = {name: values[position] for name, values in call.members.items()}
+        found.append((replace(call, constants={**call.constants, **own}) if own else call, inputs))
+    return found
+
+
 class Recorder:
     """Makes a Graph out of operator calls; the interpreter while a pipeline is being defined."""
 
     def __init__(self) -> None:
         self.graph = Graph()
+        self.closed = False  # the pipeline is built: no node can be added
         self._names: dict[str, GraphNode] = {}
         self._made: dict[str, int] = {}
+        self._called = 0
+        self._groups: dict[int, tuple[Any, int]] = {}
+        self._taken: dict[int, tuple[DetachedNode, GraphNode]] = {}
         self.root = self.scope = Scope()
         self.scopes: list[Scope] = []  # of each node
         self.guard: Guard = ()  # of a saved graph that is recorded again
         self.session = Session(self, enabled=False)
 
     def __call__(self, call: Call) -> Any:
-        sets = [len(value) for value in call.inputs if _is_input_set(value)]
+        sets = members(call)
         if not sets:
             return self._record(call, call.inputs)
-        if len(set(sets)) != 1:
-            raise ValueError(f"{call.op.title}: the input sets have different lengths: {sets}")
-        made = dict(self._made)
-        results = []
-        for position in range(sets[0]):
-            self._made = dict(made)  # all members of an input set draw the same random numbers
-            inputs = tuple(value[position] if _is_input_set(value) else value for value in call.inputs)
-            own = {name: values[position] for name, values in call.members.items()}
-            member = replace(call, constants={**call.constants, **own}) if own else call
-            results.append(self._record(member, inputs, position))
-        return results
+        group = object()
+        return [self._record(one, inputs, number, group=group) for number, (one, inputs) in enumerate(sets)]
 
-    def _record(self, call: Call, inputs: Sequence[Any], member: int = 0, scope: Scope | None = None) -> Any:
+    def _record(
+        self, call: Call, inputs: Sequence[Any], member: int = 0, scope: Scope | None = None, group: Any = None
+    ) -> Any:
         """Records a call. With ``scope`` the node belongs there, and its inputs are not asked where they come from."""
         op = call.op
+        if self.closed:
+            raise InvalidState(f"{op.title}: the pipeline is built already, and its graph cannot be changed")
         try:
             found = [self.as_node(value, f"input `{index}`") for index, value in enumerate(inputs)]
             named = {name: self.as_node(value, f"argument {name!r}") for name, value in call.arguments.items()}
@@ -292,13 +313,8 @@ class Recorder:
                 # Without inputs a call is made for the whole batch, so that what it draws or reads does not depend on branches.
                 whole = not found and not named and not op.traits_of(call.constants).by_batch_size
                 scope = self.root if whole else self.scope
-            edges = tuple(node.edge for node in found)
-            nodes = {name: node.edge for name, node in named.items()}
-            device = self._device(call, edges, nodes)
-            count = op.outputs_of(call.constants, len(inputs))
-            if len(call.hint) > max(count, 1):
-                raise ValueError(f"bytes_per_sample_hint has {len(call.hint)} entries for {count_of(count, 'output')}")
-            ordinal = self._made[op.name] = self._made.get(op.name, -1) + 1
+            made = outcome(call, found, named)
+            ordinal = self._ordinal(op, group)
             name = call.name if call.name is not None else self._free_name(op, ordinal)
             if call.name is not None and member:
                 name = f"{call.name}_{member}"
@@ -308,32 +324,61 @@ class Recorder:
                     f"the name {name!r} is used for two operators"
                     + (f"; the other one was {other.describe()}" if other else "")
                 )
-            specs = self._infer(op, edges, nodes, call, count)
             recorded = GraphNode(
                 id=len(self.graph.nodes),
                 op=op,
-                inputs=edges,
+                inputs=tuple(node.edge for node in found),
                 constants=dict(call.constants),
-                arguments=nodes,
-                count=count,
+                arguments={name: node.edge for name, node in named.items()},
+                count=made.count,
                 name=name,
+                known_as=name if call.name is not None else f"__{class_name(op)}_{self._called}",
                 random_name=call.name or f"{op.name}#{ordinal}",
-                device=device,
+                device=made.device,
                 seed=call.seed,
                 preserve=call.preserve,
-                hint=call.hint * count if len(call.hint) == 1 else call.hint,
+                hint=made.hint,
                 guard=self._guard_of(scope),
-                specs=specs,
+                specs=made.specs,
                 origin=call.origin,
                 on_error=call.on_error,
             )
         except Exception as error:
             add_notes(error, [f"in {op.title}", *([call.origin.describe()] if call.origin else [])])
             raise
+        self._called += op is not structure.constant
         self.graph.nodes.append(recorded)
         self.scopes.append(scope)
         self._names[name] = recorded
-        return op.pack([DataNode(self, recorded, index) for index in range(count)], call.constants)
+        return op.pack([self.data_node(recorded, index) for index in range(made.count)], call.constants)
+
+    def data_node(self, recorded: GraphNode, index: int) -> DataNode:
+        """What users hold of an output."""
+        return DataNode(self, recorded, index)
+
+    def _ordinal(self, op: OpDef, group: Any) -> int:
+        """How many calls of this operator came before; all members of an input set count as one."""
+        if group is not None and id(group) in self._groups:
+            return self._groups[id(group)][1]
+        ordinal = self._made[op.name] = self._made.get(op.name, -1) + 1
+        if group is not None:
+            self._groups[id(group)] = group, ordinal
+        return ordinal
+
+    def own(self, node: DataNode, what: str = "the node") -> DataNode:
+        """The node as one of this recording: what was made outside of any pipeline is recorded now."""
+        if node._recorder is self:
+            return node
+        if not node.detached:
+            raise InvalidState(
+                f"{what} ({node.name}) belongs to another pipeline; a DataNode can be used only where it was made"
+            )
+        for detached in lineage(node.source):  # what is read comes before what reads it
+            if id(detached) not in self._taken:
+                self._record(detached.call, detached.given, detached.member, self.root, detached.group)
+                self._taken[id(detached)] = detached, self.graph.nodes[-1]
+                self.graph.nodes[-1].known_as = detached.known_as
+        return self.data_node(self._taken[id(node.source)][1], node.index)
 
     def _guard_of(self, scope: Scope) -> Guard:
         return self.guard or tuple((predicate.edge, polarity) for predicate, polarity in scope.guard())
@@ -384,67 +429,10 @@ class Recorder:
             name += "_"
         return name
 
-    def _infer(
-        self, op: OpDef, edges: Sequence[Edge], nodes: dict[str, Edge], call: Call, count: int
-    ) -> tuple[Spec, ...]:
-        specs = [self.graph.spec(edge) for edge in edges]
-        if op.layouts and specs:
-            first = specs[0]
-            if first.layout and first.ndim is not None:
-                declare.check_layouts(op.layouts, [first.layout], [first.ndim])
-            elif first.layout == "" and first.ndim is not None:
-                specs[0] = Spec(first.shape, first.dtype, declare.check_layouts(op.layouts, [""], [first.ndim])[0])
-        return op.specs(specs, {**call.constants, **dict.fromkeys(nodes, declare.UNKNOWN)}, count)
-
-    def _device(self, call: Call, edges: Sequence[Edge], nodes: dict[str, Edge]) -> str:
-        on_gpu = [self.graph.nodes[edge.node].device in ("gpu", "mixed") for edge in edges]
-        for name, edge in nodes.items():
-            if self.graph.nodes[edge.node].device != "cpu":
-                raise ValueError(f"argument {name!r} lies on the GPU; named arguments must be on the CPU: use .cpu()")
-        if call.device in ("gpu", "mixed") or any(on_gpu):
-            for position, edge in enumerate(edges):
-                dtype = self.graph.spec(edge).dtype
-                if dtype is not None and dtype.hasobject:
-                    raise TypeError(
-                        f"input {position} is text, and str and bytes stay on the CPU: encode it as numbers first"
-                    )
-        if call.op is structure.transfer:
-            return call.device or "cpu"
-        if call.op in (structure.merge, structure.merge_late):
-            return (
-                "gpu" if on_gpu[0] else "cpu"
-            )  # record/conditional has compared the sides, and the predicate is on the CPU
-        device = call.device or ("gpu" if any(on_gpu) else "cpu")
-        # constants go along with what an operator of the GPU needs anyway
-        there = [on or self.graph.nodes[edge.node].op is structure.constant for on, edge in zip(on_gpu, edges)]
-        if device == "cpu" and any(on_gpu):
-            raise ValueError(
-                f"a CPU operator cannot read input {on_gpu.index(True)}, which lies on the GPU: use .cpu()"
-            )
-        if device == "mixed" and any(on_gpu):
-            raise ValueError(
-                f'device="mixed" takes CPU data to the GPU, and input {on_gpu.index(True)} lies there already: use .cpu()'
-            )
-        if device == "gpu" and not all(there):
-            raise ValueError(
-                f"a GPU operator cannot read input {there.index(False)}, which lies on the CPU: use .gpu()"
-            )
-        if device not in call.op.devices and not (device == "gpu" and call.op.name == "copy"):
-            devices = " and ".join(call.op.devices)
-            raise ValueError(f"{call.op.title} has no {device} implementation, only {devices}")
-        if device == "gpu" and (call.constants.get("jit") or call.op.traits_of(call.constants).processes):
-            what = "jit=True compiles for the CPU" if call.constants.get("jit") else "worker processes have no GPU"
-            raise ValueError(f'{what}: leave it out where the function works with device="gpu"')
-        return device
-
     def as_node(self, value: Any, what: str = "value") -> DataNode:
         """The value as a DataNode of this recording; constants become constant nodes."""
         if isinstance(value, DataNode):
-            if value._recorder is not self:
-                raise InvalidState(
-                    f"{what} ({value.name}) belongs to another pipeline; a DataNode can be used only where it was made"
-                )
-            return value
+            return self.own(value, what)
         if isinstance(value, (list, tuple)) and any(isinstance(item, declare.Node) for item in value):
             raise NestedStructure(
                 f"{what} is a {type(value).__name__} that contains a DataNode; "
@@ -497,30 +485,40 @@ def _is_constant(value: Any) -> bool:
 current: ContextVar[Recorder | None] = ContextVar("pipeflow_recorder", default=None)
 
 
-@contextmanager
-def recording(recorder: Recorder) -> Iterator[Recorder]:
-    """Makes ``recorder`` the interpreter of operator calls."""
-    token = current.set(recorder)
-    interpreter_token = declare.interpreter.set(recorder)
-    hooks_token = autograph.hooks.set(recorder.session)
-    constant_token = types.constant_node.set(recorder.constant)
-    try:
-        yield recorder
-    except BaseException as error:
-        recorder.abandon(error)
-        raise
-    finally:
-        types.constant_node.reset(constant_token)
-        autograph.hooks.reset(hooks_token)
-        declare.interpreter.reset(interpreter_token)
-        current.reset(token)
+class recording:
+    """Makes ``recorder`` the interpreter of operator calls inside a ``with`` block.
+
+    A class and not a generator: one that is entered and never left ends without a sound.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def __enter__(self) -> Recorder:
+        recorder = self._recorder
+        self._tokens: list[tuple[ContextVar[Any], Any]] = [
+            (variable, variable.set(value))
+            for variable, value in (
+                (current, recorder),
+                (declare.interpreter, recorder),
+                (autograph.hooks, recorder.session),
+                (types.constant_node, recorder.constant),
+            )
+        ]
+        return recorder
+
+    def __exit__(self, _kind: Any, error: BaseException | None, _traceback: Any) -> None:
+        if error is not None:
+            self._recorder.abandon(error)
+        for variable, token in reversed(self._tokens):
+            variable.reset(token)
 
 
 def collect_outputs(recorder: Recorder, returned: Any) -> list[Edge]:
     """The edges of what a pipeline definition returned."""
     if returned is None:
         raise NotImplementedError("the pipeline definition returned nothing: return the DataNodes that are its outputs")
-    flat = returned if isinstance(returned, (tuple, list)) else (returned,)
+    flat = declare.nodes_of(returned if isinstance(returned, (tuple, list)) else (returned,))
     edges = []
     for index, value in enumerate(flat):
         if isinstance(value, (list, tuple)) and any(isinstance(item, (declare.Node, list, tuple)) for item in value):

@@ -22,6 +22,7 @@ def graph_to_json(graph: Graph, settings: Mapping[str, Any], allow_pickle: bool)
         entry: dict[str, Any] = {
             "op": node.op.name,
             "name": node.name,
+            "known_as": node.known_as,
             "random_name": node.random_name,
             "device": node.device,
         }
@@ -112,6 +113,7 @@ def graph_from_json(serialized: "str | bytes", recorder: Recorder, allowed: Allo
         recorder(call)
         node = recorder.graph.nodes[-1]
         node.random_name = entry["random_name"]
+        node.known_as = entry.get("known_as", node.name)
         node.weak = bool(entry.get("weak"))
     recorder.guard = ()
     recorder.graph.outputs = [Edge(number, index) for number, index in document["outputs"]]

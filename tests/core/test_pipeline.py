@@ -146,7 +146,7 @@ def test_what_a_definition_must_not_return(returned, error, text):
 
 
 def test_nodes_of_another_pipeline():
-    """A node can be used only where it was made, and only while its pipeline is being defined."""
+    """A node can be used only where it was made, and only until its pipeline is built."""
     kept = []
 
     @pipeline_def(batch_size=1, num_threads=1)
@@ -158,10 +158,11 @@ def test_nodes_of_another_pipeline():
     def two():
         return kept[0] + 1
 
-    one()
+    pipe = one()
     with pytest.raises(RuntimeError, match="belongs to another pipeline"):
         two()
-    with pytest.raises(RuntimeError, match="only while its pipeline is being defined"):
+    pipe.build()
+    with pytest.raises(RuntimeError, match="the pipeline is built already, and its graph cannot be changed"):
         kept[0] + 1
 
 

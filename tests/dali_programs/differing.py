@@ -11,17 +11,6 @@ DIFFERENT: dict[str, dict[str, str]] = {
 }
 
 OPEN: dict[str, str] = {
-    **dict.fromkeys(
-        [
-            "free_graph",
-            "free_graph_conditionals",
-            "free_graph_functions",
-            "free_graph_ops_objects",
-            "free_graph_two_pipelines",
-            "pipeline_set_outputs_after_block",
-        ],
-        "nodes outside a pipeline",
-    ),
     **dict.fromkeys(["definition_names", "definition_outputs"], "definitions and names"),
     **dict.fromkeys(["external_input_repeat"], "feeding by name"),
     **dict.fromkeys(
@@ -39,7 +28,6 @@ OPEN: dict[str, str] = {
             "types_module",
             "paths_and_bytes",
             "properties",
-            "free_graph_conditionals",
         ],
         "values",
     ),

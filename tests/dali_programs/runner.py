@@ -4,6 +4,7 @@ A program is an ordinary script that imports `nvidia.dali`. Under pipeflow it is
 pipeflow, as `import pipeflow as nvidia.dali` would if Python had it. LIBRARY is `nvidia.dali` or `pipeflow`.
 """
 
+import contextvars
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -15,7 +16,7 @@ import tempfile
 import traceback
 import types
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
@@ -80,11 +81,9 @@ def run(library, program):
         warnings.simplefilter("ignore")
         os.chdir(folder)
         try:
-            if library == OURS:
-                with alias():
-                    runpy.run_path(str(program), run_name="__main__")
-            else:
-                runpy.run_path(str(program), run_name="__main__")
+            with alias() if library == OURS else nullcontext():
+                # A context of its own: a program that fails inside `with pipe:` leaves no pipeline behind.
+                contextvars.copy_context().run(runpy.run_path, str(program), run_name="__main__")
         except Exception as error:
             names = [cls.__name__ for cls in type(error).__mro__ if cls.__module__ == "builtins"]
             text = "".join(traceback.format_exception(error))

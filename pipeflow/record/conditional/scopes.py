@@ -29,8 +29,8 @@ class Scope:
             self._children[key] = Scope(self, predicate, polarity, f"the `{side}` branch of the condition at {where}")
         return self._children[key]
 
-    def within(self, other: "Scope") -> bool:
-        """Whether all samples of this scope belong to the other one."""
+    def within(self, other: "Scope | None") -> bool:
+        """Whether all samples of this scope belong to the other one; None is not a part of any batch and holds for all."""
         scope: Scope | None = self
         while scope is not None and scope is not other:
             scope = scope.parent
@@ -47,7 +47,7 @@ class Scope:
 class Node(Protocol):
     """What this module needs to know of a DataNode."""
 
-    scope: Scope
+    scope: Scope | None
     spec: Spec
     device: str
     origin: Any
@@ -57,6 +57,9 @@ class Recorder(Protocol):
     """What this module asks of the graph under construction."""
 
     scope: Scope
+
+    def own(self, node: Any) -> Any:
+        """The node as one of this graph: it may have been made outside of any pipeline."""
 
     def constant(self, value: Any) -> Any:
         """A node with the same value for every sample."""

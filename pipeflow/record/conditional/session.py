@@ -121,7 +121,7 @@ class Session(autograph.Hooks):
 
     def predicate(self, node: Any, where: str) -> Any:
         """A condition as a 0-d bool node that can be read here."""
-        resolve(node, self.scope)
+        node = resolve(self.recorder.own(node), self.scope)
         self._require_scalar(node, f"the condition at {where}")
         if node.spec.ndim == 0 and node.spec.dtype == np.bool_:
             return node
@@ -147,7 +147,7 @@ class Session(autograph.Hooks):
             got = f"{value.spec.ndim}-d data"
         if got is not None:
             raise RuntimeError(logical_error(operator, side, where, got))
-        resolve(value, self.scope)
+        value = resolve(self.recorder.own(value), self.scope)
         known = value.spec.ndim == 0 and value.spec.dtype is not None
         return value if known else self.recorder.check_bool(value, operator, side, where)
 

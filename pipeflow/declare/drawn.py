@@ -1,0 +1,91 @@
+"""What random operators draw outside of any pipeline.
+
+The result of an eager call reports the key that repeats it. What was drawn without any data is also remembered as a draw: a
+pipeline that reads such an array, or arithmetic on it, draws anew for every sample, as if it had been called inside.
+"""
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow.errors import InvalidState
+
+_AS_NODES: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "floor_divide": operator.floordiv,
+    "remainder": operator.mod,
+    "power": operator.pow,
+    "negative": operator.neg,
+    "positive": operator.pos,
+    "absolute": operator.abs,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor,
+    "invert": operator.invert,
+}
+
+
+class ReportedArray(np.ndarray):
+    """The result of an eager random operator; ``key`` repeats it."""
+
+    key: int | None = None
+
+
+class DrawnArray(ReportedArray):
+    """What was drawn without data, or computed from that alone; ``node`` is the same inside a pipeline."""
+
+    _make: Callable[[], Any] | None = None
+    _node: Any = None
+
+    @classmethod
+    def of(cls, values: Any, key: int | None, make: Callable[[], Any] | None) -> "DrawnArray":
+        """The values, with what makes their node."""
+        result = np.asarray(values).view(cls)
+        result.key, result._make = key, make
+        return result
+
+    @property
+    def node(self) -> Any:
+        """The draw as a node: one, however often the array is used."""
+        if self._make is None:
+            raise InvalidState(
+                "this array was computed outside of any pipeline from what a random operator drew there, so it would be the "
+                "same for all samples of all batches. Compute it inside the pipeline definition; np.array(x) makes it a constant"
+            )
+        if self._node is None:
+            self._node = self._make()
+        return self._node
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        plain = [x.view(np.ndarray) if isinstance(x, DrawnArray) else x for x in inputs]
+        outputs = options.get("out")
+        if outputs is not None:
+            options["out"] = tuple(x.view(np.ndarray) if isinstance(x, DrawnArray) else x for x in outputs)
+        values = getattr(ufunc, method)(*plain, **options)
+        if not isinstance(values, (np.ndarray, np.generic)):
+            return values
+        compute = _AS_NODES.get(ufunc.__name__) if method == "__call__" and not options else None
+        return DrawnArray.of(values, None, compute and (lambda: compute(*nodes_of(inputs))))
+
+
+def nodes_of(values: Sequence[Any]) -> list[Any]:
+    """The values, with the node of each that was drawn."""
+    return [value.node if isinstance(value, DrawnArray) else value for value in values]
+
+
+def redrawn(inputs: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """The inputs and arguments of a call that makes a node, with nodes in place of what was drawn outside."""
+    if not any(isinstance(value, DrawnArray) for value in (*inputs, *keywords.values())):
+        return inputs, keywords
+    return nodes_of(inputs), dict(zip(keywords, nodes_of(list(keywords.values()))))

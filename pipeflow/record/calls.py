@@ -1,0 +1,102 @@
+"""What a call over nodes makes, before it belongs to a graph: where it runs, how many outputs it has, what is known of them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pipeflow import declare
+from pipeflow.declare import Call, OpDef, Spec
+from pipeflow.errors import count_of
+from pipeflow.operators import structure
+from pipeflow.record.graph import DetachedNode
+
+
+class Outcome(NamedTuple):
+    """The device of a call, the number of its outputs, their Specs and the hints of their sizes."""
+
+    device: str
+    count: int
+    specs: tuple[Spec, ...]
+    hint: tuple[int, ...]
+
+
+def outcome(call: Call, inputs: Sequence[Any], arguments: Mapping[str, Any]) -> Outcome:
+    """What a call makes of these DataNodes; an error says why it cannot be made."""
+    device = _device(call, inputs, arguments)
+    count = call.op.outputs_of(call.constants, len(inputs))
+    if len(call.hint) > max(count, 1):
+        raise ValueError(f"bytes_per_sample_hint has {len(call.hint)} entries for {count_of(count, 'output')}")
+    hint = call.hint * count if len(call.hint) == 1 else call.hint
+    return Outcome(device, count, _infer(call, inputs, arguments, count), hint)
+
+
+def class_name(op: OpDef) -> str:
+    """The operator's name inside the names that DALI gives to unnamed calls."""
+    return "_ArithmeticGenericOp" if op.name.startswith("math.") else _CLASS_NAMES.get(op.name, op.ops_name)
+
+
+_CLASS_NAMES = {"_subscript": "_TensorSubscript", "shapes": "_Shape"}
+
+
+def lineage(node: DetachedNode) -> list[DetachedNode]:
+    """A detached node and all that it reads, each after what it reads itself."""
+    found: list[DetachedNode] = []
+    seen: set[int] = set()
+    waiting: list[tuple[DetachedNode, bool]] = [(node, False)]
+    while waiting:  # not by recursion: chains may be longer than Python's stack
+        one, ready = waiting.pop()
+        if ready:
+            found.append(one)
+        elif id(one) not in seen:
+            seen.add(id(one))
+            waiting.append((one, True))
+            read = [value for value in (*one.given, *one.call.arguments.values()) if isinstance(value, declare.Node)]
+            waiting += [(value.source, False) for value in reversed(read)]  # type: ignore[attr-defined]
+    return found
+
+
+def _infer(call: Call, inputs: Sequence[Any], arguments: Mapping[str, Any], count: int) -> tuple[Spec, ...]:
+    op = call.op
+    specs = [node.spec for node in inputs]
+    if op.layouts and specs:
+        first = specs[0]
+        if first.layout and first.ndim is not None:
+            declare.check_layouts(op.layouts, [first.layout], [first.ndim])
+        elif first.layout == "" and first.ndim is not None:
+            specs[0] = Spec(first.shape, first.dtype, declare.check_layouts(op.layouts, [""], [first.ndim])[0])
+    return op.specs(specs, {**call.constants, **dict.fromkeys(arguments, declare.UNKNOWN)}, count)
+
+
+def _device(call: Call, inputs: Sequence[Any], arguments: Mapping[str, Any]) -> str:
+    on_gpu = [node.device == "gpu" for node in inputs]
+    for name, node in arguments.items():
+        if node.device != "cpu":
+            raise ValueError(f"argument {name!r} lies on the GPU; named arguments must be on the CPU: use .cpu()")
+    if call.device in ("gpu", "mixed") or any(on_gpu):
+        for position, node in enumerate(inputs):
+            if node.spec.dtype is not None and node.spec.dtype.hasobject:
+                raise TypeError(
+                    f"input {position} is text, and str and bytes stay on the CPU: encode it as numbers first"
+                )
+    if call.op is structure.transfer:
+        return call.device or "cpu"
+    if call.op in (structure.merge, structure.merge_late):
+        # record/conditional has compared the sides, and the predicate is on the CPU
+        return "gpu" if on_gpu[0] else "cpu"
+    device = call.device or ("gpu" if any(on_gpu) else "cpu")
+    # constants go along with what an operator of the GPU needs anyway
+    there = [on or node.source.op is structure.constant for on, node in zip(on_gpu, inputs)]
+    if device == "cpu" and any(on_gpu):
+        raise ValueError(f"a CPU operator cannot read input {on_gpu.index(True)}, which lies on the GPU: use .cpu()")
+    if device == "mixed" and any(on_gpu):
+        raise ValueError(
+            f'device="mixed" takes CPU data to the GPU, and input {on_gpu.index(True)} lies there already: use .cpu()'
+        )
+    if device == "gpu" and not all(there):
+        raise ValueError(f"a GPU operator cannot read input {there.index(False)}, which lies on the CPU: use .gpu()")
+    if device not in call.op.devices and not (device == "gpu" and call.op.name == "copy"):
+        devices = " and ".join(call.op.devices)
+        raise ValueError(f"{call.op.title} has no {device} implementation, only {devices}")
+    if device == "gpu" and (call.constants.get("jit") or call.op.traits_of(call.constants).processes):
+        what = "jit=True compiles for the CPU" if call.constants.get("jit") else "worker processes have no GPU"
+        raise ValueError(f'{what}: leave it out where the function works with device="gpu"')
+    return device
