@@ -10,7 +10,7 @@ memory and are not checked.
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -99,27 +99,35 @@ def store_as(builder: Any, value: Any, pointer: Any, element: Any) -> None:
         store(builder, builder.trunc(whole, many(INT8)), pointer, 1)
 
 
-def over(builder: Any, total: Any, body: Callable[[Any, int], None], wide: int = 1) -> None:
-    """Runs body(first, lanes) over `total` items: vectors, a last vector moved back to end with the items, or
-    one by one.
+def extensions(context: Any) -> frozenset[str]:
+    """Which of the processor's vector extensions the code may name: sse2 and avx2, where they are certain."""
+    if not binding.get_process_triple().startswith("x86_64"):
+        return frozenset()
+    named = context.codegen()._tm_features.split(",")
+    return frozenset({"sse2"} | ({"avx2"} if "+avx2" in named else set()))
+
+
+def over(builder: Any, total: Any, body: Callable[[Any, int], None], wide: int = 1, width: int = LANES) -> None:
+    """Runs body(first, lanes) over `total` items: vectors of `width` lanes, a last vector moved back to end with the items,
+    or one by one.
 
     The items must not depend on one another and may be computed twice.
     """
-    lanes = INT64(LANES)
+    lanes = INT64(width)
     enough = builder.icmp_signed(">=", total, lanes)
     with builder.if_else(enough) as (vectors, single):
         with vectors:
             done = INT64(0)
             if wide > 1:
-                blocks = builder.sdiv(total, INT64(LANES * wide))
+                blocks = builder.sdiv(total, INT64(width * wide))
                 with cgutils.for_range(builder, blocks, intp=INT64) as block:
-                    body(builder.mul(block.index, INT64(LANES * wide)), LANES * wide)
-                done = builder.mul(blocks, INT64(LANES * wide))
+                    body(builder.mul(block.index, INT64(width * wide)), width * wide)
+                done = builder.mul(blocks, INT64(width * wide))
             rest = builder.sub(total, done)
             with cgutils.for_range(builder, builder.sdiv(rest, lanes), intp=INT64) as chunk:
-                body(builder.add(done, builder.mul(chunk.index, lanes)), LANES)
+                body(builder.add(done, builder.mul(chunk.index, lanes)), width)
             with builder.if_then(builder.icmp_signed("!=", builder.srem(rest, lanes), INT64(0))):
-                body(builder.sub(total, lanes), LANES)
+                body(builder.sub(total, lanes), width)
         with single, cgutils.for_range(builder, total, intp=INT64) as one:
             body(one.index, 1)
 

@@ -1,0 +1,284 @@
+"""JPEG files to pixels, all of it compiled: sequential Huffman-coded files of 8 bits, whole or a window of them.
+
+`decode` answers False for every other kind of JPEG, and for everything that libjpeg-turbo would complain of; the caller
+then asks libjpeg-turbo, so that it has the last word on what a damaged file is. What is decoded is equal to
+libjpeg-turbo's result bit by bit (accurate integer transform, smooth upsampling).
+
+A file is read twice at most: `jpeg_headers` reads its segments, `jpeg_entropy` decodes the blocks of one row of units after
+the other into planes that keep two such rows, and `jpeg_pixels` makes pixels of what is complete. In a window, only the
+blocks that it needs are transformed.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pipeflow.kernels.cpu import jpeg_entropy as entropy
+from pipeflow.kernels.cpu import jpeg_pixels as pixels
+from pipeflow.kernels.cpu.jit import kernel, plain
+from pipeflow.kernels.cpu.jpeg_entropy import FIELDS, U
+from pipeflow.kernels.cpu.jpeg_headers import (
+    AC_CODE,
+    ACROSS,
+    AT_END,
+    CODE,
+    COMPONENT,
+    COMPONENTS,
+    DAMAGED,
+    DC_CODE,
+    DECODED,
+    DONE,
+    DOWN,
+    FACTORS,
+    FRAME,
+    HEIGHT,
+    IN_SCAN,
+    NEEDS_WHOLE_PLANES,
+    RECORD,
+    RESTART_INTERVAL,
+    SCAN_COMPONENTS,
+    WIDTH,
+    clear,
+    read_segments,
+)
+from pipeflow.kernels.cpu.jpeg_pixels import BGR, GRAY, PART, RGB
+
+BLOCKS = 10  # of a unit at most; the sampling that is known has up to six
+
+
+@kernel(fastmath=False)
+def prepare_codes(frame, codes, built, dc_lookup, ac_lookup, single, longs):
+    """Makes the look-ups of the scan's codes, unless they are there from the file before."""
+    for c in range(frame[COMPONENTS]):
+        record = COMPONENT + RECORD * c
+        if not frame[record + IN_SCAN]:
+            continue
+        for table in (frame[record + DC_CODE], frame[record + AC_CODE]):
+            same = True
+            for i in range(table * CODE, (table + 1) * CODE):
+                same = same and codes[i] == built[i]
+            if same:
+                continue
+            built[table * CODE : (table + 1) * CODE] = 0  # until the look-up is whole
+            if not entropy.build_code(codes, built, table, longs):
+                built[table * CODE : (table + 1) * CODE] = 0
+                return DAMAGED
+            if table < 4:
+                entropy.build_dc(codes, table, dc_lookup)
+            else:
+                entropy.build_ac(codes, table, single, ac_lookup)
+    return DONE
+
+
+@kernel(fastmath=False)
+def list_blocks(frame, parts, blocks):
+    """Describes the blocks of a unit of the scan; how many there are."""
+    count = 0
+    together = frame[SCAN_COMPONENTS] > 1
+    for c in range(frame[COMPONENTS]):
+        record, part = COMPONENT + RECORD * c, PART * c
+        if not frame[record + IN_SCAN]:
+            continue
+        across, down = (frame[record + ACROSS], frame[record + DOWN]) if together else (1, 1)
+        for _ in range(down):
+            for i in range(across):
+                at = count * FIELDS
+                blocks[at + entropy.COMPONENT_OF], blocks[at + entropy.STEP], blocks[at + entropy.OFFSET] = c, across, i
+                blocks[at + entropy.STRIDE] = parts[part + pixels.STRIDE]
+                blocks[at + entropy.FACTORS_AT] = 64 * frame[record + FACTORS]
+                blocks[at + entropy.DC_AT], blocks[at + entropy.AC_AT] = (
+                    frame[record + DC_CODE],
+                    frame[record + AC_CODE],
+                )
+                count += 1
+    return count
+
+
+@kernel(fastmath=False)
+def aim_blocks(frame, parts, blocks, count, row):
+    """Points the blocks of a row of units at their places in the planes; outside the window they have no columns."""
+    before, line = -1, 0
+    together = frame[SCAN_COMPONENTS] > 1
+    for b in range(count):
+        at = b * FIELDS
+        c = blocks[at + entropy.COMPONENT_OF]
+        part = PART * c
+        line = 0 if c != before else line + (1 if blocks[at + entropy.OFFSET] == 0 else 0)
+        before = c
+        down = frame[COMPONENT + RECORD * c + DOWN] if together else 1
+        y = 8 * (row * down + line)
+        first = parts[part + pixels.LEFT] // 8
+        blocks[at + entropy.FIRST], blocks[at + entropy.LAST_COLUMN] = first, first
+        if y + 8 > parts[part + pixels.TOP] and y < parts[part + pixels.BOTTOM]:
+            blocks[at + entropy.LAST_COLUMN] = -(-parts[part + pixels.RIGHT] // 8)
+        blocks[at + entropy.TARGET] = (
+            parts[part + pixels.START] + (y & parts[part + pixels.MASK]) * parts[part + pixels.STRIDE] + 8 * first
+        )
+
+
+@kernel(fastmath=False)
+def decode_image(
+    data, expected, window, color, checked, frame, factors, codes, built, dc_lookup, ac_lookup, single, longs, stream,
+    state, blocks, parts, queue, aims, planes, sums, tints, out,
+):  # fmt: skip
+    """Decodes the window (top, left, height, width) of a file into `out`; a status of `jpeg_headers`.
+
+    `expected` is the image's (height, width, components). The scan is decoded at least down to the row `checked`, so that
+    damage above it does not go unnoticed; a file with several scans or with restart markers, to its end.
+    """
+    clear(frame)
+    top, left, height, width = window
+    place, whole, emitted = 0, False, top
+    if data.size < 4 or data[0] != 0xFF or data[1] != 0xD8:
+        return DAMAGED
+    queue[:] = 0
+    status, place = read_segments(data, np.int64(2), frame, factors, codes)
+    if status != DONE:
+        return status
+    if frame[AT_END] or (frame[HEIGHT], frame[WIDTH], frame[COMPONENTS]) != expected:
+        return DAMAGED
+    pixels.find_parts(frame, color == GRAY, top, left, height, width, parts)
+    whole = frame[SCAN_COMPONENTS] < frame[COMPONENTS]
+    if pixels.place_planes(frame, parts, whole) + 64 > planes.size:
+        return NEEDS_WHOLE_PLANES
+    across, down = frame[COMPONENT + ACROSS], frame[COMPONENT + DOWN]
+    late = 1 if down == 2 and frame[COMPONENTS] == 3 and color != GRAY else 0
+    while not frame[AT_END]:
+        status = prepare_codes(frame, codes, built, dc_lookup, ac_lookup, single, longs)
+        if status != DONE:
+            return status
+        count = list_blocks(frame, parts, blocks)
+        if frame[SCAN_COMPONENTS] > 1 or frame[COMPONENTS] == 1:
+            columns, rows = -(-frame[WIDTH] // (8 * across)), -(-frame[HEIGHT] // (8 * down))
+            unit = 8 * down
+        else:
+            component = blocks[entropy.COMPONENT_OF]
+            wide, high = (1, 1) if component == 0 else (across, down)
+            columns, rows = -(-frame[WIDTH] // (8 * wide)), -(-frame[HEIGHT] // (8 * high))
+            unit = 8
+        interval = frame[RESTART_INTERVAL]
+        part = not whole and interval == 0 and -(-checked // unit) < rows
+        if part:
+            rows = -(-checked // unit)
+        length, place = entropy.unstuffed(data, place, stream)
+        if length < 0:
+            return DAMAGED
+        state[:] = U(0)
+        remaining, restarts = interval, 0
+        for row in range(rows):
+            aim_blocks(frame, parts, blocks, count, row)
+            first = np.int64(0)
+            while first < columns:
+                last = min(columns, first + entropy.UNITS)
+                if interval:
+                    if remaining == 0:
+                        if not 0 <= entropy.left_over(state, length) < 8:
+                            return DAMAGED
+                        while data[place] == 0xFF:  # `unstuffed` has seen the marker behind
+                            place += 1
+                        if data[place] != 0xD0 + (restarts & 7):
+                            return DAMAGED
+                        restarts += 1
+                        length, place = entropy.unstuffed(data, place + 1, stream)
+                        if length < 0:
+                            return DAMAGED
+                        state[:] = U(0)
+                        remaining = interval
+                    last = min(last, first + remaining)
+                    remaining -= last - first
+                status = entropy.decode_run(
+                    stream, length, state, blocks, count, first, last, dc_lookup, ac_lookup, codes, longs, factors,
+                    queue, aims, planes,
+                )  # fmt: skip
+                if status != DONE:
+                    return status
+                first = last
+            if not whole:
+                complete = (row + 1) * unit
+                complete = top + height if complete >= frame[HEIGHT] else min(top + height, complete - late)
+                if complete > emitted:
+                    pixels.make_rows(planes, parts, frame, color, emitted, complete, top, left, width, sums, tints, out)
+                    emitted = complete
+        bits = entropy.left_over(state, length)
+        if bits < 0 or (bits >= 8 and not part):
+            return DAMAGED
+        status, place = read_segments(data, place, frame, factors, codes)
+        if status != DONE:
+            return status
+    for c in range(frame[COMPONENTS]):
+        if not frame[COMPONENT + RECORD * c + DECODED]:
+            return DAMAGED
+    if whole:
+        pixels.make_rows(planes, parts, frame, color, top, top + height, top, left, width, sums, tints, out)
+        emitted = top + height
+    return DONE if emitted == top + height else DAMAGED
+
+
+class Workspace:
+    """Memory of one thread that lasts from image to image; the look-ups in it serve files with the same codes."""
+
+    def __init__(self, array: Callable[[int, Any], np.ndarray] = np.zeros) -> None:
+        self.array = array
+        self.frame = array(FRAME, np.int64)
+        self.factors = array(4 * 64, np.int16)
+        self.tables = [array(size, dtype) for size, dtype in entropy.TABLES.values()]
+        self.state = array(entropy.STATE, np.uint64)
+        self.blocks = array(BLOCKS * FIELDS, np.int64)
+        self.parts = array(3 * PART, np.int64)
+        self.queue = array(entropy.QUEUE, np.int16)
+        self.aims = array(entropy.AIMS, np.int64)
+        self.stream = self.planes = self.tints = array(0, np.uint8)
+        self.sums = array(0, np.int16)
+
+    def fit(self, size: int, width: int, whole_rows: int) -> None:
+        """Makes room for a file of `size` bytes and for samples of `width` columns, or for whole planes of that many rows."""
+        columns = -(-width // 32) * 32 + 64
+        self.stream = self.enough(self.stream, size + entropy.PADDING)
+        self.planes = self.enough(self.planes, columns * max(64, 3 * whole_rows) + 64)
+        self.sums = self.enough(self.sums, 2 * columns)
+        self.tints = self.enough(self.tints, 4 * columns)
+
+    def enough(self, array: np.ndarray, size: int) -> np.ndarray:
+        return array if array.size >= size else self.array(size, array.dtype)
+
+    @property
+    def size(self) -> int:
+        return self.stream.nbytes + self.planes.nbytes
+
+
+_threads = threading.local()
+COLORS = {"RGB": RGB, "BGR": BGR, "GRAY": GRAY}
+KEPT = 1 << 25  # bytes of a thread's memory that stay for the next image
+
+
+def decode(
+    data: np.ndarray, size: tuple[int, int, int], color: str, window: tuple[int, int, int, int], checked: int,
+    out: np.ndarray, space: Workspace | None = None,
+) -> bool:  # fmt: skip
+    """Decodes a window (top, left, height, width) of a JPEG file into `out`, contiguous bytes, if it can: else False.
+
+    `size` is the image's height, width and number of components, as stored. Damage is noticed down to the row `checked`.
+    """
+    if color not in COLORS:
+        return False
+    if space is None:
+        space = getattr(_threads, "space", None)
+        if space is None:
+            space = _threads.space = Workspace()
+    checked = max(checked, window[0] + window[2] + 1)
+    whole_rows = 0
+    while True:
+        space.fit(data.size, size[1], whole_rows)
+        status = decode_image(
+            plain(data), size, window, COLORS[color], checked, space.frame, space.factors, *space.tables, space.stream,
+            space.state, space.blocks, space.parts, space.queue, space.aims, space.planes, space.sums, space.tints,
+            out.reshape(-1),
+        )  # fmt: skip
+        if status != NEEDS_WHOLE_PLANES or whole_rows:
+            break
+        whole_rows = -(-size[0] // 16) * 16
+    if space.size > KEPT:
+        _threads.space = None
+    return status == DONE

@@ -1,0 +1,341 @@
+"""Huffman-coded JPEG data to blocks of samples.
+
+The coded bytes are first copied without their stuffing, with zeros behind them, so that the inner loop reads 64 bits at
+any place without a test. The next bits of the stream are on top of `window`; at least `bits` of them are right. A look-up
+with the top bits gives up to two coefficients at once, or one and the end of the block; what does not fit goes through
+the general step, one code at a time.
+
+What keeps it inside its memory, whatever the data say: a look-up's index has as many bits as the table; a coefficient's
+place goes through `ZIGZAG`, which is longer than any sum of the numbers that make its index; a block takes at most
+`LONGEST_BLOCK` bytes, and each begins at most `OVERSHOOT` bytes behind the end of the data, which are followed by
+`PADDING` zeros; samples are written only to blocks inside the bounds that the planes were made for.
+"""
+
+import numpy as np
+
+from pipeflow.kernels.cpu.jit import kernel
+from pipeflow.kernels.cpu.jpeg_headers import CODE, CODES, DAMAGED, DONE, ZIGZAG
+from pipeflow.kernels.cpu.jpeg_simd import fill_square, inverse_cosines, load_big_endian, move_plain_bytes
+
+U = np.uint64
+
+# A coefficient of 15 bits behind a code of 16 bits, 64 times.
+LONGEST_BLOCK = 248
+OVERSHOOT = 8
+PADDING = 512  # more than both and a load of eight bytes
+assert PADDING >= LONGEST_BLOCK + OVERSHOOT + 8
+
+# Bits of a look-up.
+DC_BITS, AC_BITS = 10, 11
+DC_SHIFT, AC_SHIFT = U(64 - DC_BITS), U(64 - AC_BITS)
+DC_SIZE, AC_SIZE = 1 << DC_BITS, 1 << AC_BITS
+
+# An entry for AC coefficients describes one or two of them. The bits of the last one's value may lie behind the look-up:
+# they are `pending`. From the lowest bit: bits used in all (5), pending ones (4), coefficients passed (6), place of the first
+# one from here (4), place of the second one (5), end of the block (1), length of the first code (4; 0: longer than the
+# look-up), size of its value (4), the first value (12, below bit 48), the second one (16). ALONE, more than a block has,
+# sends the code through the general step.
+ALONE = 63
+ONE, FOUR, FIVE, SIX = U(1), U(15), U(31), U(63)
+PENDING, PASSED, PLACE1, PLACE2, END, LENGTH, SIZE, VALUE1, VALUE2 = (U(x) for x in (5, 9, 15, 19, 24, 25, 29, 32, 48))
+VALUE1_BITS = 12
+LAST, FULL, EIGHTH, TOP16, WIDE = U(63), U(56), U(3), U(48), U(64)
+
+# Places in `state`, which lives from run to run.
+WINDOW, BITS, PLACE, PREDICTED = 0, 1, 2, 4
+STATE = 8
+
+# A record of `blocks` for each block of a minimum coded unit.
+COMPONENT_OF, STEP, OFFSET, FIRST, LAST_COLUMN, TARGET, STRIDE, FACTORS_AT, DC_AT, AC_AT = range(10)
+FIELDS = 10
+
+# Units that are decoded before their blocks are transformed, and the places in `queue` that their blocks need, with a spare.
+UNITS = 8
+QUEUE = 64 * (6 * UNITS + 2)
+AIMS = 3 * (6 * UNITS + 2)
+
+# For codes longer than a look-up: bounds of the lengths, and where the symbols of a length begin.
+LONG = 2 * 18
+
+
+@kernel(fastmath=False)
+def unstuffed(data, place, stream):
+    """Copies coded bytes from `place` to the next marker without their stuffing, and zeros behind them.
+
+    (number of bytes, place of the marker), or a negative number where the data end without a marker. `stream` is longer
+    than what is left of the data by PADDING.
+    """
+    size, count = data.size, 0
+    while True:
+        copied = move_plain_bytes(data, place, size, stream, count)
+        count += copied
+        place += copied
+        if place >= size:
+            return -1, place
+        value = data[place]
+        place += 1
+        if value == 0xFF:
+            after = place
+            while after < size and data[after] == 0xFF:
+                after += 1
+            if after >= size or (data[after] == 0 and after > place):
+                return -1, place
+            if data[after] != 0:
+                for i in range(PADDING):
+                    stream[count + i] = 0
+                return count, place - 1
+            place += 1
+        stream[count] = value
+        count += 1
+
+
+@kernel(fastmath=False)
+def build_code(codes, built, table, longs):
+    """Checks a Huffman code and prepares its long codes; whether it is a code at all."""
+    at, symbol, code = table * CODE, 0, 0
+    for length in range(1, 17):
+        count = np.int64(codes[at + length - 1])
+        longs[table * LONG + 18 + length] = symbol - code
+        symbol += count
+        code += count
+        if code >= 1 << length:  # no code may consist of ones only
+            return False
+        longs[table * LONG + length] = code << (16 - length)
+        code <<= 1
+    if table < 4:
+        for i in range(symbol):
+            if codes[at + 16 + i] > 15:
+                return False
+    for i in range(CODE):
+        built[at + i] = codes[at + i]
+    return True
+
+
+@kernel(fastmath=False)
+def build_dc(codes, table, lookup):
+    """The look-up of a code for DC differences: four bits of size below the length of the code, 0 for a longer one."""
+    code_at, at = table * CODE, table * DC_SIZE
+    lookup[at : at + DC_SIZE] = 0
+    symbol, place = code_at + 16, at
+    for length in range(1, DC_BITS + 1):
+        for _ in range(codes[code_at + length - 1]):
+            entry = np.uint16(length << 4 | np.int64(codes[symbol] & 15))
+            for _ in range(1 << (DC_BITS - length)):
+                lookup[place] = entry
+                place += 1
+            symbol += 1
+
+
+@kernel(fastmath=False)
+def build_ac(codes, table, single, lookup):
+    """The look-up of a code for AC coefficients; `single` is scratch memory for one coefficient an entry."""
+    code_at, at = table * CODE, (table - 4) * AC_SIZE
+    place, symbol = 0, code_at + 16
+    for length in range(1, AC_BITS + 1):
+        for _ in range(codes[code_at + length - 1]):
+            zeros, size = np.int64(codes[symbol] >> 4), np.int64(codes[symbol] & 15)
+            symbol += 1
+            room = AC_BITS - length
+            fixed = U(zeros) << PLACE1 | U(size) << SIZE | U(length) << LENGTH
+            if size == 0:
+                fixed |= U(length) | (U(16) << PASSED if zeros == 15 else ONE << END)
+                for _ in range(1 << room):
+                    single[place] = fixed
+                    place += 1
+            elif size > room:
+                fixed |= U(length + size) | U(size) << PENDING | U(zeros + 1) << PASSED
+                for _ in range(1 << room):
+                    single[place] = fixed
+                    place += 1
+            else:
+                fixed |= U(length + size) | U(zeros + 1) << PASSED
+                for bits in range(1 << size):
+                    value = bits if bits >> (size - 1) else bits - (1 << size) + 1
+                    entry = fixed | U(value & 0xFFF) << U(VALUE2 - U(VALUE1_BITS))
+                    for _ in range(1 << (room - size)):
+                        single[place] = entry
+                        place += 1
+    while place < AC_SIZE:
+        single[place] = U(ALONE) << PASSED
+        place += 1
+    for i in range(AC_SIZE):
+        entry = single[i]
+        used, passed = np.int64(entry & FIVE), np.int64(entry >> PASSED & SIX)
+        if entry >> PENDING & FOUR:
+            entry |= (entry >> PLACE1 & FOUR) << PLACE2
+        elif passed != ALONE and not entry >> END & ONE:
+            second = single[i << used & (AC_SIZE - 1)]
+            length = np.int64(second >> LENGTH & FOUR)
+            zeros, size = np.int64(second >> PLACE1 & FOUR), np.int64(second >> SIZE & FOUR)
+            if length == 0 or used + length > AC_BITS:
+                entry |= U(passed) << PLACE2
+            else:
+                entry &= ~(FIVE | SIX << PASSED)
+                entry |= U(used + length + size) | U(passed + zeros) << PLACE2 | second & (ONE << END)
+                if not second >> END & ONE:
+                    passed += zeros + 1
+                entry |= U(passed) << PASSED
+                if used + length + size > AC_BITS:
+                    entry |= U(size) << PENDING
+                elif size:
+                    value = np.int64(second >> (VALUE2 - U(VALUE1_BITS)) & U(0xFFF))
+                    entry |= U((value - (value >> 11 << 12)) & 0xFFFF) << VALUE2
+        lookup[at + i] = entry
+
+
+@kernel(fastmath=False)
+def decode_run(
+    stream, length, state, blocks, count, first, last, dc_lookup, ac_lookup, codes, longs, factors, queue,
+    aims, planes,
+):  # fmt: skip
+    """Decodes the units [first, last) of a row of units; DONE or DAMAGED.
+
+    `blocks` describes the `count` blocks of a unit; those outside their columns FIRST to LAST_COLUMN are read and thrown
+    away. `queue` is zero before and after.
+    """
+    window, bits, place = state[WINDOW], state[BITS], np.int64(state[PLACE])
+    limit = length + OVERSHOOT
+    waiting, block = 0, U(0)
+    for unit in range(first, last):
+        for b in range(count):
+            at = b * FIELDS
+            if place > limit:
+                return DAMAGED
+            component, dc, ac = blocks[at + COMPONENT_OF], blocks[at + DC_AT], blocks[at + AC_AT]
+            column = unit * blocks[at + STEP] + blocks[at + OFFSET]
+            wanted = blocks[at + FIRST] <= column < blocks[at + LAST_COLUMN]
+
+            window |= load_big_endian(stream, place) >> bits
+            place += np.int64((LAST - bits) >> EIGHTH)
+            bits |= FULL
+            short = U(dc_lookup[U(dc * DC_SIZE) + (window >> DC_SHIFT)])
+            used, size = short >> U(4), short & FOUR
+            if used == U(0):
+                used, symbol = long_code(window, DC_BITS + 1, codes, longs, dc)
+                if used == U(0):
+                    return DAMAGED
+                size = symbol & FOUR
+            window <<= used
+            value = signed((window >> ONE) >> (LAST - size), size)
+            window <<= size
+            bits -= used + size
+            predicted = np.int64(state[PREDICTED + component]) + value
+            state[PREDICTED + component] = U(predicted)
+
+            table = U((ac - 4) * AC_SIZE)
+            k = ONE
+            going = True
+            while going:
+                window |= load_big_endian(stream, place) >> bits
+                place += np.int64((LAST - bits) >> EIGHTH)
+                bits |= FULL
+                plain = True
+                for _ in range(2):  # of at most 12 + 15 bits between two loads
+                    entry = ac_lookup[table + (window >> AC_SHIFT)]
+                    passed = entry >> PASSED & SIX
+                    if k + passed > LAST:
+                        plain = False
+                        break
+                    used, size = entry & FIVE, entry >> PENDING & FOUR
+                    if wanted:
+                        value = signed((window << (used - size) >> ONE) >> (LAST - size), size)
+                        queue[block + ZIGZAG[k + (entry >> PLACE1 & FOUR)]] = np.int16(entry >> VALUE1) >> 4
+                        queue[block + ZIGZAG[k + (entry >> PLACE2 & FIVE)]] = np.int16(
+                            np.int64(entry >> VALUE2) + value
+                        )
+                    k += passed
+                    window <<= used
+                    bits -= used
+                    if entry >> END & ONE:
+                        going = False
+                        break
+                if plain:
+                    continue
+                # One code by itself: a long one, or one near the end of the block.
+                window |= load_big_endian(stream, place) >> bits
+                place += np.int64((LAST - bits) >> EIGHTH)
+                bits |= FULL
+                used, zeros, size = entry >> LENGTH & FOUR, entry >> PLACE1 & FOUR, entry >> SIZE & FOUR
+                if used == U(0):
+                    used, symbol = long_code(window, AC_BITS + 1, codes, longs, ac)
+                    if used == U(0):
+                        return DAMAGED
+                    zeros, size = symbol >> U(4), symbol & FOUR
+                window <<= used
+                bits -= used
+                if size == U(0):
+                    if zeros != FOUR:
+                        break
+                    k += U(16)
+                    if k > LAST:
+                        return DAMAGED
+                    continue
+                value = signed(window >> (WIDE - size), size)
+                window <<= size
+                bits -= size
+                k += zeros
+                if k > LAST:
+                    return DAMAGED
+                if wanted:
+                    queue[block + ZIGZAG[k]] = np.int16(value)
+                k += ONE
+                going = k <= LAST
+            if wanted:
+                stride, scale = blocks[at + STRIDE], blocks[at + FACTORS_AT]
+                target = blocks[at + TARGET] + 8 * (column - blocks[at + FIRST])
+                if k == ONE:
+                    # 16 bits wherever libjpeg-turbo has 16.
+                    mean = np.int64(np.int16(np.int16(predicted * np.int64(factors[scale])) << 2))
+                    fill_square(np.uint8(min(max((mean + 16 >> 5) + 128, 0), 255)), planes, target, stride)
+                else:
+                    queue[block] = np.int16(predicted)
+                    aims[3 * waiting], aims[3 * waiting + 1], aims[3 * waiting + 2] = target, stride, scale
+                    waiting += 1
+                    block += U(64)
+    state[WINDOW], state[BITS], state[PLACE] = window, bits, U(place)
+    if waiting & 1:
+        # The transform takes two blocks: the last one gets an empty one, for the planes' spare block.
+        aims[3 * waiting], aims[3 * waiting + 1], aims[3 * waiting + 2] = planes.size - 64, 8, 0
+        waiting += 1
+    for i in range(0, waiting, 2):
+        a, b = 3 * i, 3 * i + 3
+        inverse_cosines(
+            queue, 64 * i, factors, aims[a + 2], aims[b + 2], planes, aims[a], aims[b], aims[a + 1], aims[b + 1]
+        )
+    return DONE
+
+
+@kernel(fastmath=False, inline="always")
+def signed(value, size):
+    """The number that `size` bits stand for: the lower half of them is negative."""
+    number, range_ = np.int64(value), np.int64(1) << np.int64(size)
+    return number - (range_ - 1 if number < range_ >> 1 else 0)
+
+
+@kernel(fastmath=False, inline="always")
+def long_code(window, length, codes, longs, table):
+    """The code on top of the window that has at least `length` bits: (its length, symbol); 0 where there is none."""
+    top = np.int64(window >> TOP16)
+    while length <= 16 and top >= longs[table * LONG + length]:
+        length += 1
+    if length > 16:
+        return U(0), U(0)
+    symbol = ((top >> (16 - length)) + longs[table * LONG + 18 + length]) & 255
+    return U(length), U(codes[table * CODE + 16 + symbol])
+
+
+@kernel(fastmath=False, inline="always")
+def left_over(state, length):
+    """Bits of the stream that have not been decoded; negative where more have been."""
+    return 8 * length - (8 * np.int64(state[PLACE]) - np.int64(state[BITS]))
+
+
+# Kinds of memory that decoding needs, by name: (elements, type).
+TABLES = {
+    "codes": (CODES * CODE, np.uint8),
+    "built": (CODES * CODE, np.uint8),
+    "dc_lookup": (4 * DC_SIZE, np.uint16),
+    "ac_lookup": (4 * AC_SIZE, np.uint64),
+    "single": (AC_SIZE, np.uint64),
+    "longs": (CODES * LONG, np.int64),
+}

@@ -1,0 +1,269 @@
+"""The segments of a JPEG file before and between its scans, read for the decoder in `jpeg`.
+
+What this reader accepts, libjpeg-turbo decodes without a complaint; everything else, right or wrong, is left to it.
+Nothing is read beyond the data's length, and no number of the file is used before it has been compared with its bounds.
+"""
+
+import numpy as np
+
+from pipeflow.kernels.cpu.jit import kernel
+
+# What a decoding kernel answers.
+DONE = 0
+UNKNOWN_FORM = 1  # a kind of JPEG that is not decoded here
+DAMAGED = 2  # or unusual enough to be suspicious
+NEEDS_WHOLE_PLANES = 3  # several scans: all samples have to be kept until the last one
+
+# Places in `frame`, which holds what the file says of itself.
+HEIGHT, WIDTH, COMPONENTS, RESTART_INTERVAL = 0, 1, 2, 3
+FACTORS_KNOWN, CODES_KNOWN = 4, 5  # bit masks of the tables that have come
+ADOBE_TRANSFORM = 6  # -1 where the file states none
+PROFILE_PARTS, PROFILE_SEEN = 8, 9
+SCAN_COMPONENTS, AT_END = 10, 11
+COMPONENT = 16  # the first of the components' records
+RECORD = 16
+IDENTITY, ACROSS, DOWN, FACTORS, DC_CODE, AC_CODE, IN_SCAN, DECODED = range(8)
+FRAME = COMPONENT + 3 * RECORD
+
+# A Huffman code as it is stored: how many codes each length from 1 to 16 has, then the symbols.
+CODE = 16 + 256
+CODES = 8  # four for DC differences, four for AC coefficients
+
+# The place of the i-th coefficient in its block, and a spare place for what is stored behind the last one.
+SPARE = 64
+ZIGZAG = np.full(128, SPARE, np.uint8)
+ZIGZAG[:64] = sorted(range(64), key=lambda i: (i // 8 + i % 8, (i // 8 if (i // 8 + i % 8) % 2 else i % 8)))
+
+_JFIF = np.frombuffer(b"JFIF\0", np.uint8)
+_ADOBE = np.frombuffer(b"Adobe", np.uint8)
+_PROFILE = np.frombuffer(b"ICC_PROFILE\0", np.uint8)
+
+
+@kernel(fastmath=False, inline="always")
+def number_at(data, place):
+    """Two bytes, the higher one first."""
+    return np.int64(data[place]) << 8 | np.int64(data[place + 1])
+
+
+@kernel(fastmath=False, inline="always")
+def starts_with(data, place, end, text):
+    if end - place < text.size:
+        return False
+    for i in range(text.size):  # noqa: SIM110 (Numba compiles loops)
+        if data[place + i] != text[i]:
+            return False
+    return True
+
+
+@kernel(fastmath=False)
+def read_factors(data, place, end, frame, factors):
+    """Quantisation factors, stored in the order of `ZIGZAG`."""
+    while place < end:
+        precision, table = data[place] >> 4, np.int64(data[place] & 15)
+        size = 128 if precision else 64
+        if precision > 1 or table > 3 or place + 1 + size > end:
+            return DAMAGED
+        place += 1
+        for i in range(64):
+            value = number_at(data, place + 2 * i) if precision else np.int64(data[place + i])
+            factors[table * 64 + ZIGZAG[i]] = value
+        place += size
+        frame[FACTORS_KNOWN] |= 1 << table
+    return DONE
+
+
+@kernel(fastmath=False)
+def read_codes(data, place, end, frame, codes):
+    """Huffman codes, kept as they are stored."""
+    while place < end:
+        if place + 17 > end:
+            return DAMAGED
+        kind, table = data[place] >> 4, np.int64(data[place] & 15)
+        if kind > 1 or table > 3:
+            return DAMAGED
+        table += 4 * np.int64(kind)
+        count = 0
+        for i in range(16):
+            count += np.int64(data[place + 1 + i])
+        place += 17
+        if count > 256 or place + count > end:
+            return DAMAGED
+        for i in range(16):
+            codes[table * CODE + i] = data[place - 16 + i]
+        for i in range(256):
+            codes[table * CODE + 16 + i] = data[place + i] if i < count else np.uint8(0)
+        place += count
+        frame[CODES_KNOWN] |= 1 << table
+    return DONE
+
+
+@kernel(fastmath=False)
+def read_frame(data, place, end, frame):
+    """Size and components of the image."""
+    if frame[COMPONENTS] or end - place < 6:
+        return DAMAGED
+    bits, count = data[place], np.int64(data[place + 5])
+    if bits != 8 or count not in (1, 3):
+        return UNKNOWN_FORM
+    frame[HEIGHT], frame[WIDTH] = number_at(data, place + 1), number_at(data, place + 3)
+    if end - place != 6 + 3 * count or frame[HEIGHT] == 0 or frame[WIDTH] == 0:
+        return DAMAGED
+    for c in range(count):
+        at, record = place + 6 + 3 * c, COMPONENT + RECORD * c
+        frame[record + IDENTITY] = data[at]
+        frame[record + ACROSS], frame[record + DOWN] = data[at + 1] >> 4, data[at + 1] & 15
+        frame[record + FACTORS] = data[at + 2]
+        if data[at + 2] > 3:
+            return DAMAGED
+        for other in range(c):
+            if frame[COMPONENT + RECORD * other + IDENTITY] == data[at]:
+                return DAMAGED
+    frame[COMPONENTS] = count
+    return known_sampling(frame)
+
+
+@kernel(fastmath=False, inline="always")
+def known_sampling(frame):
+    """Whether the components are sampled in one of the ways that are decoded here."""
+    first = COMPONENT
+    across, down = frame[first + ACROSS], frame[first + DOWN]
+    if frame[COMPONENTS] == 1:
+        # A single component is stored alike whatever its factors are.
+        if not (1 <= across <= 4 and 1 <= down <= 4):
+            return DAMAGED
+        frame[first + ACROSS] = frame[first + DOWN] = 1
+        return DONE
+    for c in range(1, 3):
+        record = COMPONENT + RECORD * c
+        if frame[record + ACROSS] != 1 or frame[record + DOWN] != 1:
+            return UNKNOWN_FORM
+    if not ((across <= 2 and down <= 2 and across >= 1 and down >= 1) or (across == 4 and down == 1)):
+        return UNKNOWN_FORM
+    # libjpeg does not smooth the chroma of images this narrow.
+    return UNKNOWN_FORM if across == 2 and frame[WIDTH] <= 4 else DONE
+
+
+@kernel(fastmath=False)
+def read_application(data, marker, place, end, frame):
+    """The application segments that decide about colours, or that libjpeg-turbo complains of."""
+    if marker == 0xE0 and starts_with(data, place, end, _JFIF):
+        if end - place < 14 or data[place + 5] != 1:
+            return DAMAGED
+    elif marker == 0xEE and starts_with(data, place, end, _ADOBE):
+        if end - place < 12:
+            return DAMAGED
+        frame[ADOBE_TRANSFORM] = data[place + 11]
+    elif marker == 0xE2 and starts_with(data, place, end, _PROFILE):
+        if end - place < 14:
+            return DAMAGED
+        part, parts = np.int64(data[place + 12]), np.int64(data[place + 13])
+        known = frame[PROFILE_PARTS]
+        if part != frame[PROFILE_SEEN] + 1 or part > parts or (known and parts != known):
+            return DAMAGED
+        frame[PROFILE_PARTS], frame[PROFILE_SEEN] = parts, part
+    return DONE
+
+
+@kernel(fastmath=False)
+def read_scan(data, place, end, frame):
+    """Which components the next scan holds, and by which codes."""
+    if not frame[COMPONENTS] or end - place < 1:
+        return DAMAGED
+    count = np.int64(data[place])
+    if not 1 <= count <= frame[COMPONENTS] or end - place != 4 + 2 * count:
+        return DAMAGED
+    if frame[PROFILE_SEEN] != frame[PROFILE_PARTS]:
+        return DAMAGED
+    if frame[COMPONENTS] == 3 and not ycc_colors(frame):
+        return UNKNOWN_FORM
+    at = place + 1 + 2 * count
+    if data[at] != 0 or data[at + 1] != 63 or data[at + 2] != 0:
+        return DAMAGED
+    frame[SCAN_COMPONENTS] = count
+    for c in range(frame[COMPONENTS]):
+        frame[COMPONENT + RECORD * c + IN_SCAN] = 0
+    c = 0
+    for i in range(count):
+        at = place + 1 + 2 * i
+        while c < frame[COMPONENTS] and frame[COMPONENT + RECORD * c + IDENTITY] != data[at]:
+            c += 1
+        if c == frame[COMPONENTS]:
+            return DAMAGED
+        record = COMPONENT + RECORD * c
+        dc, ac = np.int64(data[at + 1] >> 4), np.int64(data[at + 1] & 15)
+        if dc > 3 or ac > 3 or frame[record + DECODED]:
+            return DAMAGED
+        known = frame[FACTORS_KNOWN] >> frame[record + FACTORS] & frame[CODES_KNOWN] >> dc
+        if not known & frame[CODES_KNOWN] >> (4 + ac) & 1:
+            return DAMAGED
+        frame[record + DC_CODE], frame[record + AC_CODE] = dc, 4 + ac
+        frame[record + IN_SCAN] = frame[record + DECODED] = 1
+        c += 1
+    return DONE
+
+
+@kernel(fastmath=False, inline="always")
+def ycc_colors(frame):
+    """Whether the three components are luma and chroma, by the rules of libjpeg."""
+    if frame[ADOBE_TRANSFORM] not in (-1, 1):
+        return False
+    letters = (
+        frame[COMPONENT + IDENTITY] == 82
+        and frame[COMPONENT + RECORD + IDENTITY] == 71
+        and frame[COMPONENT + 2 * RECORD + IDENTITY] == 66
+    )
+    return not letters
+
+
+@kernel(fastmath=False, inline="always")
+def clear(frame):
+    """Makes `frame` ready for a file."""
+    frame[:] = 0
+    frame[ADOBE_TRANSFORM] = -1
+
+
+@kernel(fastmath=False)
+def read_segments(data, place, frame, factors, codes):
+    """Reads the segments from `place` to the next scan; (status, place of the scan's data).
+
+    At the end of the image, `frame[AT_END]` is set.
+    """
+    while True:
+        if place + 2 > data.size or data[place] != 0xFF:
+            return DAMAGED, place
+        place += 1
+        while place < data.size and data[place] == 0xFF:
+            place += 1
+        if place >= data.size:
+            return DAMAGED, place
+        marker = data[place]
+        place += 1
+        if marker == 0xD9:
+            frame[AT_END] = 1
+            return DONE, place
+        if place + 2 > data.size:
+            return DAMAGED, place
+        end = place + number_at(data, place)
+        place += 2
+        if end < place or end > data.size:
+            return DAMAGED, place
+        status = DONE
+        if marker == 0xDA:
+            return read_scan(data, place, end, frame), end
+        if marker == 0xDB:
+            status = read_factors(data, place, end, frame, factors)
+        elif marker == 0xC4:
+            status = read_codes(data, place, end, frame, codes)
+        elif marker == 0xC0 or marker == 0xC1:
+            status = read_frame(data, place, end, frame)
+        elif marker == 0xDD:
+            if end - place != 2:
+                return DAMAGED, place
+            frame[RESTART_INTERVAL] = number_at(data, place)
+        elif marker == 0xE0 or marker == 0xE2 or marker == 0xEE:
+            status = read_application(data, marker, place, end, frame)
+        elif not (0xE0 <= marker <= 0xEF or marker == 0xFE):
+            status = UNKNOWN_FORM
+        if status != DONE:
+            return status, place
+        place = end

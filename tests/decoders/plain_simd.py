@@ -1,0 +1,164 @@
+"""The vector functions of the JPEG kernels again, without vectors: one element after the other, every access checked.
+
+Numba takes a negative index for one from the end, so each function refuses those by itself.
+"""
+
+import numba
+import numpy as np
+
+checked = numba.njit(boundscheck=True, error_model="python")
+
+
+@checked
+def at(offset):
+    if offset < 0:
+        raise IndexError("negative offset")
+    return offset
+
+
+@checked
+def load_big_endian(source, offset):
+    value = np.uint64(0)
+    for i in range(8):
+        value = value << np.uint64(8) | np.uint64(source[at(offset + i)])
+    return value
+
+
+@checked
+def move_plain_bytes(source, offset, limit, out, out_offset):
+    done = 0
+    while offset + done + 32 <= limit:
+        for i in range(32):
+            out[at(out_offset + done + i)] = source[at(offset + done + i)]
+        for i in range(32):
+            if source[at(offset + done + i)] == 0xFF:
+                return done + i
+        done += 32
+    return done
+
+
+@checked
+def word(value):
+    """The lowest 16 bits as a signed number."""
+    return (value + 32768) % 65536 - 32768
+
+
+@checked
+def saturated(value, low, high):
+    return min(max(value, low), high)
+
+
+@checked
+def cosines(v, shift):
+    """The eight values of one column, in the steps of jidctint.c with 16-bit sums where vector code has them."""
+    a, b = word(v[0] + v[4]) << 13, word(v[0] - v[4]) << 13
+    c, d = v[2] * 10703 + v[6] * 4433, v[2] * 4433 - v[6] * 10704
+    upper = (a + c, b + d, b - d, a - c)
+    z3, z4 = word(v[7] + v[3]), word(v[5] + v[1])
+    m3, m4 = z3 * -6436 + z4 * 9633, z3 * 9633 + z4 * 6437
+    lower = (
+        v[7] * -7373 + v[1] * 4926 + m4,
+        v[5] * -20995 + v[3] * 4177 + m3,
+        v[5] * -4176 + v[3] * -20995 + m4,
+        v[7] * -4927 + v[1] * -7373 + m3,
+    )
+    result = np.zeros(8, np.int64)
+    for i in range(4):
+        result[i] = rounded(upper[i] + lower[i], shift)
+        result[7 - i] = rounded(upper[i] - lower[i], shift)
+    return result
+
+
+@checked
+def rounded(value, shift):
+    """Divided in 32 bits, and saturated to 16."""
+    value = (value + (1 << (shift - 1)) + 2**31) % 2**32 - 2**31
+    return saturated(value >> shift, -32768, 32767)
+
+
+@checked
+def inverse_block(blocks, start, factors, factors_at, planes, target, stride):
+    table = np.zeros((8, 8), np.int64)
+    flat = True
+    for i in range(64):
+        flat = flat and (i < 8 or blocks[at(start + i)] == 0)
+        table[i // 8, i % 8] = word(np.int64(blocks[at(start + i)]) * np.int64(factors[at(factors_at + i)]))
+        blocks[at(start + i)] = 0
+    for x in range(8):
+        if flat:
+            table[:, x] = word(table[0, x] * 4)
+        else:
+            table[:, x] = cosines(table[:, x], 11)
+    for y in range(8):
+        row = cosines(table[y], 18)
+        for x in range(8):
+            planes[at(target + y * stride + x)] = saturated(row[x], -128, 127) + 128
+
+
+@checked
+def inverse_cosines(blocks, start, factors, factors_a, factors_b, planes, target_a, target_b, stride_a, stride_b):
+    inverse_block(blocks, start, factors, factors_a, planes, target_a, stride_a)
+    inverse_block(blocks, start + 64, factors, factors_b, planes, target_b, stride_b)
+
+
+@checked
+def fill_square(value, plane, plane_at, stride):
+    for y in range(8):
+        for x in range(8):
+            plane[at(plane_at + y * stride + x)] = value
+
+
+@checked
+def blend_rows(plane, near, far, near_weight, far_weight, count, sums, sums_at):
+    for i in range(count):
+        sums[at(sums_at + i)] = near_weight * plane[at(near + i)] + far_weight * plane[at(far + i)]
+
+
+@checked
+def quarter_sums(sums, sums_at, bias, count, out, out_at):
+    for i in range(count):
+        out[at(out_at + i)] = (sums[at(sums_at + i)] + bias) >> 2
+
+
+@checked
+def put_pixel(luma, blue, red, backwards, out, place):
+    """By the formula of JFIF, in libjpeg's fixed point."""
+    red, blue = red - 128, blue - 128
+    colors = (
+        luma + ((91881 * red + 32768) >> 16),
+        luma + ((-22554 * blue - 46802 * red + 32768) >> 16),
+        luma + ((116130 * blue + 32768) >> 16),
+    )
+    for c in range(3):
+        out[at(place + (2 - c if backwards else c))] = saturated(colors[c], 0, 255)
+
+
+@checked
+def color_row(luma, luma_at, blue, blue_at, red, red_at, backwards, count, out, out_at):
+    for i in range(count):
+        samples = np.int64(luma[at(luma_at + i)]), np.int64(blue[at(blue_at + i)]), np.int64(red[at(red_at + i)])
+        put_pixel(samples[0], samples[1], samples[2], backwards, out, out_at + 3 * i)
+
+
+@checked
+def color_doubled_row(luma, luma_at, sums, blue_at, red_at, even, odd, backwards, count, out, out_at):
+    for i in range(count):
+        for j in range(2):
+            step, bias = (1, odd) if j else (-1, even)
+            blue = (3 * np.int64(sums[at(blue_at + i)]) + sums[at(blue_at + i + step)] + bias) >> 4
+            red = (3 * np.int64(sums[at(red_at + i)]) + sums[at(red_at + i + step)] + bias) >> 4
+            pixel = 2 * i + j
+            put_pixel(np.int64(luma[at(luma_at + pixel)]), blue, red, backwards, out, out_at + 3 * pixel)
+
+
+@checked
+def copy_row(source, source_at, count, out, out_at):
+    for i in range(count):
+        out[at(out_at + i)] = source[at(source_at + i)]
+
+
+@checked
+def repeat_gray(luma, luma_at, count, out, out_at):
+    for i in range(count):
+        for c in range(3):
+            out[at(out_at + 3 * i + c)] = luma[at(luma_at + i)]

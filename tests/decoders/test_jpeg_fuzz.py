@@ -1,0 +1,46 @@
+"""Damaged JPEG files cannot make the kernels touch memory that is not theirs, nor decode what libjpeg-turbo refuses."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from decoders import jpeg_fuzzing
+
+TESTS = Path(__file__).parents[1]
+
+
+@pytest.mark.timeout(3000)
+def test_fuzz_damaged_jpeg_files(mutants):
+    """No access out of bounds, no byte written outside, and pixels only where libjpeg-turbo has the same and no complaint.
+
+    40 files of all kinds, 100 times as many mutants as the other fuzz tests make of one file. The program runs both builds of
+    the kernels, with a page on either side of each array that nobody may touch.
+    """
+    count = min(100 * mutants, 200_000)
+    command = [sys.executable, "-m", "decoders.jpeg_fuzzing", "0", str(count)]
+    path = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])}
+    program = subprocess.run(command, env=path, capture_output=True, text=True, check=False, timeout=2900)
+    assert program.returncode == 0, program.stderr[-3000:]
+    result = json.loads(program.stdout)
+    assert result["wrong"] == []
+    assert result["files"] == 40
+    # A fuzz test whose files all fail in the header, or none, would test nothing.
+    assert result["decoded"] > count / 20
+    assert result["left"] > count / 20
+    assert result["decoded"] >= 0.8 * result["stock"]
+
+
+def test_the_guards_notice_what_they_are_for():
+    """A byte before or behind an array is found out; arrays begin or end at the page that nobody may touch."""
+    for at_end in (False, True):
+        guard = jpeg_fuzzing.Guarded(100, at_end)
+        array = guard.array(100, "uint8")
+        assert guard.untouched()
+        outside = guard.inner[-101:] if at_end else guard.inner[:101]
+        first = len(guard.inner) - 100 if at_end else 0
+        assert array.ctypes.data == guard.inner.ctypes.data + first
+        outside[0 if at_end else -1] = 0
+        assert not guard.untouched()
