@@ -76,7 +76,13 @@ def bb_flip(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Mirrors boxes in relative coordinates, as flip mirrors their image."""
+    """Mirrors boxes in relative coordinates, as flip mirrors their image.
+
+    Arguments:
+        ltrb: the boxes are left, top, right and bottom; otherwise left, top, width and height
+        horizontal: mirror left to right
+        vertical: mirror top to bottom
+    """
 
 def bbox_paste(
     boxes: Data,
@@ -92,7 +98,14 @@ def bbox_paste(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Moves boxes in relative coordinates onto a larger canvas, as paste moves their image."""
+    """Moves boxes in relative coordinates onto a larger canvas, as paste moves their image.
+
+    Arguments:
+        ltrb: the boxes are left, top, right and bottom; otherwise left, top, width and height
+        ratio: how many times wider and higher the canvas is than the image
+        paste_x: where the image is in the canvas, from 0 at the left to 1 at the right
+        paste_y: where the image is in the canvas, from 0 at the top to 1 at the bottom
+    """
 
 def bbox_rotate(
     boxes: Data,
@@ -101,12 +114,12 @@ def bbox_rotate(
     *,
     angle: float | DataNode,
     input_shape: int | Sequence[int] | DataNode,
-    keep_size: bool = False,
-    size: float | Sequence[float] | DataNode = (),
-    mode: str = 'expand',
     bbox_layout: str = 'xyXY',
     bbox_normalized: bool = True,
     shape_layout: str = 'HW',
+    keep_size: bool = False,
+    size: float | Sequence[float] | DataNode = (),
+    mode: str = 'expand',
     remove_threshold: float = 0.1,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
@@ -114,7 +127,19 @@ def bbox_rotate(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> list[Data]:
-    """Turns boxes as rotate turns their image; those that mostly leave it are dropped, with their labels."""
+    """Turns boxes as rotate turns their image; those that mostly leave it are dropped, with their labels.
+
+    Arguments:
+        bbox_layout: `xyXY` for left, top, right and bottom; `xyWH` for left, top, width and height
+        bbox_normalized: the coordinates are relative to the image; otherwise they are pixels
+        shape_layout: order of the extents in `input_shape`
+        angle: angle in degrees, counter-clockwise
+        input_shape: shape of the image before it is turned
+        keep_size: the turned image is as large as before; otherwise the canvas grows to hold it
+        size: height and width of the canvas, where they are given to rotate
+        mode: `expand` gives the box around the turned box, `fixed` keeps its extents, `halfway` is the mean of both
+        remove_threshold: a box stays if at least this share of its turned area is on the canvas
+    """
 
 def bbox_warp(
     boxes: Data,
@@ -135,7 +160,18 @@ def bbox_warp(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> list[Data]:
-    """Moves boxes as warp_affine or warp_perspective moves their image; those that mostly leave it are dropped."""
+    """Moves boxes as warp_affine or warp_perspective moves their image; those that mostly leave it are dropped.
+
+    Arguments:
+        matrix: matrix of the warp, six numbers or nine
+        input_shape: shape of the image before the warp
+        size: height and width of the result, where they are given to the warp; otherwise those of the image
+        inverse_map: the matrix maps places of the result to places of the image, as the warp takes it
+        bbox_layout: `xyXY` for left, top, right and bottom; `xyWH` for left, top, width and height
+        bbox_normalized: the coordinates are relative to the image; otherwise they are pixels
+        shape_layout: order of the extents in `input_shape`
+        remove_threshold: a box stays if at least this share of its moved area is on the result
+    """
 
 def box_encoder(
     boxes: Data,
@@ -153,7 +189,15 @@ def box_encoder(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> list[Data]:
-    """Gives every anchor of a detector the box and the class that it is to learn; class 0 is the background."""
+    """Gives every anchor of a detector the box and the class that it is to learn; class 0 is the background.
+
+    Arguments:
+        anchors: anchors of the detector, four numbers each
+        criteria: intersection over union from which on an anchor learns a box
+        offset: give the offset from the anchor: the centre's in widths and heights of the anchor, and the logarithms of the ratios of the extents; 0 for the background
+        means: what is subtracted from the four offsets
+        stds: what the four offsets are divided by then
+    """
 
 def brightness(
     image: Data,
@@ -332,7 +376,17 @@ def coord_flip(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Mirrors points about a centre, coordinate by coordinate."""
+    """Mirrors points about a centre, coordinate by coordinate.
+
+    Arguments:
+        flip_x: mirror the horizontal coordinates
+        flip_y: mirror the vertical coordinates
+        flip_z: mirror the depths
+        center_x: the middle between a horizontal coordinate and its mirror image; 0.5 for relative coordinates
+        center_y: the same for the vertical coordinates
+        center_z: the same for the depths
+        layout: order of the coordinates of a point; default: `xyz`, or as much of it as there is
+    """
 
 def coord_transform(
     points: Data,
@@ -366,8 +420,8 @@ def coord_warp(
     input_shape: int | Sequence[int] | DataNode,
     size: float | Sequence[float] | DataNode = (),
     inverse_map: bool = True,
-    normalized: bool = True,
     shape_layout: str = 'HW',
+    normalized: bool = True,
     remove_outside: bool = True,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
@@ -375,7 +429,17 @@ def coord_warp(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> list[Data]:
-    """Moves points (x, y) as warp_affine or warp_perspective moves their image; those that leave it are dropped."""
+    """Moves points (x, y) as warp_affine or warp_perspective moves their image; those that leave it are dropped.
+
+    Arguments:
+        matrix: matrix of the warp, six numbers or nine
+        input_shape: shape of the image before the warp
+        size: height and width of the result, where they are given to the warp; otherwise those of the image
+        inverse_map: the matrix maps places of the result to places of the image, as the warp takes it
+        shape_layout: order of the extents in `input_shape`
+        normalized: the coordinates are relative to the image; otherwise they are pixels
+        remove_outside: drop the points that are outside the result; otherwise all are kept
+    """
 
 def copy(
     data: Data,
@@ -1009,16 +1073,22 @@ def peek_image_shape(
     data: Data,
     /,
     *,
+    adjust_orientation: bool = True,
     dtype: DTypeLike = ...,
     image_type: int = ...,
-    adjust_orientation: bool = True,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
     preserve: bool = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """The shape that ``fn.decoders.image`` would give (height, width, channels), read from the header alone."""
+    """The shape that ``fn.decoders.image`` would give (height, width, channels), read from the header alone.
+
+    Arguments:
+        adjust_orientation: turn the image as its EXIF data says
+        dtype: type of the extents
+        image_type: colour space that the image would be decoded to
+    """
 
 def per_frame(
     data: Data,
@@ -1175,7 +1245,25 @@ def random_bbox_crop(
     on_error: Any = None,
     seed: int | None = None,
 ) -> Any:
-    """Draws a window for a crop that keeps boxes: its start, its extents, the boxes in it and their labels."""
+    """Draws a window for a crop that keeps boxes: its start, its extents, the boxes in it and their labels.
+
+    Arguments:
+        thresholds: overlaps that may be asked for; one is drawn for every num_attempts windows
+        threshold_type: what the overlap of a box is: `iou`, the intersection over union of the box and the window, or `overlap`, the share of the box that is in the window
+        all_boxes_above_threshold: all boxes must overlap the window so much; otherwise one is enough
+        scaling: the least and the largest extent of a window, relative to the image
+        aspect_ratio: the least and the largest ratio of width to height; for boxes in space one such range, or one for each of width / height, width / depth and height / depth
+        crop_shape: extents of every window in pixels, instead of scaling and aspect ratio
+        input_shape: extents of the image in pixels; without them the aspect ratio is that of relative coordinates
+        shape_layout: order of the extents in crop_shape and input_shape; default: `WH` or `WHD`
+        allow_no_crop: the whole image is one of the possible results
+        num_attempts: how many windows are tried before another threshold is drawn
+        total_num_attempts: after so many windows the best one is taken; with -1 after twenty thousand
+        bbox_layout: order of the numbers of a box; default: `xyXY` or `xyzXYZ`; W, H and D are extents
+        ltrb: False is the layout `xyWH`, where bbox_layout is not given
+        bbox_prune_threshold: share of a box that must be in the window for it to stay; default: its centre must be
+        output_bbox_indices: give the numbers of the boxes that are left as one more output
+    """
 
 def random_resized_crop(
     image: Data,
@@ -1570,7 +1658,11 @@ def ssd_random_crop(
     on_error: Any = None,
     seed: int | None = None,
 ) -> list[Data]:
-    """Crops image, boxes and labels as the training of SSD does; random_bbox_crop and slice do the same with a choice."""
+    """Crops image, boxes and labels as the training of SSD does; random_bbox_crop and slice do the same with a choice.
+
+    Arguments:
+        num_attempts: how many windows are tried before another overlap is drawn
+    """
 
 def stack(
     *inputs: DataNode | ArrayLike,
@@ -1742,7 +1834,17 @@ class decoders:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
-        """Decodes images; the output has the layout HWC."""
+        """Decodes images; the output has the layout HWC.
+
+        Arguments:
+            output_type: colour space of the result; ANY_DATA keeps what the file stores, with alpha
+            dtype: type of the result; another than the stored one keeps the share of the range
+            adjust_orientation: turn the image as its EXIF data says
+            use_fast_idct: decode JPEG files by a faster and less exact transform
+            max_pixels: limit of the pixels of an image; default: 134217728, and fewer for a file of few kilobytes
+            max_bytes: limit of the bytes of a decoded image; default: 2 GiB
+            on_damage: `accept` gives what a damaged PNG or JPEG file still holds of its pixels, the others black or gray
+        """
 
     @staticmethod
     def image_crop(
@@ -1768,7 +1870,23 @@ class decoders:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
-        """Decodes a window of each image, given as in ``fn.crop``; it must lie inside the image."""
+        """Decodes a window of each image, given as in ``fn.crop``; it must lie inside the image.
+
+        Arguments:
+            crop: extents of the window in the order of the layout (depth, height, width); one number: alike
+            crop_h: height of the window; 0: the whole height
+            crop_w: width of the window; 0: the whole width
+            crop_pos_x: where the window is along the width: 0 is at the left, 1 at the right
+            crop_pos_y: where the window is along the height: 0 is at the top, 1 at the bottom
+            rounding: what is done with a start between two pixels: `round` to the nearer one, or `truncate`
+            output_type: colour space of the result; ANY_DATA keeps what the file stores, with alpha
+            dtype: type of the result; another than the stored one keeps the share of the range
+            adjust_orientation: turn the image as its EXIF data says
+            use_fast_idct: decode JPEG files by a faster and less exact transform
+            max_pixels: limit of the pixels of an image; default: 134217728, and fewer for a file of few kilobytes
+            max_bytes: limit of the bytes of a decoded image; default: 2 GiB
+            on_damage: `accept` gives what a damaged PNG or JPEG file still holds of its pixels, the others black or gray
+        """
 
     @staticmethod
     def image_random_crop(
@@ -1792,7 +1910,20 @@ class decoders:
         on_error: Any = None,
         seed: int | None = None,
     ) -> Data:
-        """Decodes a random window of each image, chosen by its share of the area and its aspect ratio."""
+        """Decodes a random window of each image, chosen by its share of the area and its aspect ratio.
+
+        Arguments:
+            random_area: smallest and largest share of the image's area that the window has
+            random_aspect_ratio: smallest and largest ratio of the window's width to its height
+            num_attempts: how many windows are drawn at most; when none fits, the largest centred one is taken
+            output_type: colour space of the result; ANY_DATA keeps what the file stores, with alpha
+            dtype: type of the result; another than the stored one keeps the share of the range
+            adjust_orientation: turn the image as its EXIF data says
+            use_fast_idct: decode JPEG files by a faster and less exact transform
+            max_pixels: limit of the pixels of an image; default: 134217728, and fewer for a file of few kilobytes
+            max_bytes: limit of the bytes of a decoded image; default: 2 GiB
+            on_damage: `accept` gives what a damaged PNG or JPEG file still holds of its pixels, the others black or gray
+        """
 
     @staticmethod
     def image_slice(
@@ -1824,7 +1955,27 @@ class decoders:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
-        """Decodes a part of each image, given as in ``fn.slice``; it must lie inside the image."""
+        """Decodes a part of each image, given as in ``fn.slice``; it must lie inside the image.
+
+        Arguments:
+            start: first element of the part, along each of the axes
+            rel_start: the same as a share of the extent, from 0 to 1
+            end: first element behind the part, along each of the axes; default: the end of the data
+            rel_end: the same as a share of the extent, from 0 to 1
+            shape: extent of the part along each of the axes, in place of its end
+            rel_shape: the same as a share of the extent, from 0 to 1
+            axes: axes that the values are for, by number; the other axes stay whole
+            axis_names: the same axes by their letters in the layout; an empty string: by number
+            normalized_anchor: an anchor of floats, given as an input, is a share of the extent, not in elements
+            normalized_shape: a shape of floats, given as an input, is a share of the extent, not in elements
+            output_type: colour space of the result; ANY_DATA keeps what the file stores, with alpha
+            dtype: type of the result; another than the stored one keeps the share of the range
+            adjust_orientation: turn the image as its EXIF data says
+            use_fast_idct: decode JPEG files by a faster and less exact transform
+            max_pixels: limit of the pixels of an image; default: 134217728, and fewer for a file of few kilobytes
+            max_bytes: limit of the bytes of a decoded image; default: 2 GiB
+            on_damage: `accept` gives what a damaged PNG or JPEG file still holds of its pixels, the others black or gray
+        """
 
     @staticmethod
     def numpy(
@@ -1838,7 +1989,11 @@ class decoders:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
-        """Decodes the bytes of a .npy file; ``dtype`` converts the elements. Nothing is ever unpickled."""
+        """Decodes the bytes of a .npy file; ``dtype`` converts the elements. Nothing is ever unpickled.
+
+        Arguments:
+            dtype: type of the result; default: that of the file
+        """
 
 class experimental:
     @staticmethod
@@ -2074,6 +2229,9 @@ class readers:
         """Reads `dataset[i]`, in the pipeline's threads: arrays, tensors, images and numbers become arrays, text stays text.
 
         Arguments:
+            dataset: object with a length and an index
+            num_outputs: number of values in an item that is a tuple
+            keys: names of the values that are taken from an item that is a dictionary, in this order
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
@@ -2112,6 +2270,13 @@ class readers:
         """Reads files and their labels: the bytes of each file, and an integer.
 
         Arguments:
+            file_root: folder of the files, or that relative paths start at
+            files: paths of the files
+            labels: label of each of the files; default: numbered from 0
+            file_list: path of a text file with a path and a label in each line
+            file_filters: patterns that the names of files match
+            dir_filters: patterns that the names of the sub-folders match; default: all sub-folders
+            case_sensitive_filter: patterns distinguish small and capital letters
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
@@ -2154,6 +2319,17 @@ class readers:
         """Reads recordings: samples; and as asked the sampling rate, the transcript (bytes of UTF-8) and the entry's number.
 
         Arguments:
+            manifest_filepaths: paths of the manifests
+            read_sample_rate: give the sampling rate as an output
+            read_text: give the transcript as an output
+            read_idxs: give the number of the entry as an output
+            sample_rate: rate to resample to, in samples a second; 0 or less keeps that of the file
+            quality: quality of the resampling, from 0 to 100
+            downmix: mix the channels into one
+            dtype: type of the samples: FLOAT, INT16 or INT32
+            min_duration: leave out what is shorter, in seconds; 0: nothing
+            max_duration: leave out what is longer, in seconds; 0: nothing
+            max_bytes: limit of the samples of a recording, in bytes; default: 2 GiB, and less for a small file
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
@@ -2199,6 +2375,20 @@ class readers:
         """Reads arrays from .npy files: all of each file, or the region that the roi arguments cut out.
 
         Arguments:
+            file_root: folder of the files, or that relative paths start at
+            files: paths of the files
+            file_list: path of a text file with a path in each line
+            file_filter: pattern that the names of files match
+            roi_start: first element of the region, along each of the axes
+            roi_end: first element behind the region, along each of the axes
+            roi_shape: extents of the region, in place of its end
+            rel_roi_start: where the region begins, as a share of the extents
+            rel_roi_end: where the region ends, as a share of the extents
+            rel_roi_shape: extents of the region, as a share of those of the array
+            roi_axes: axes that the values are for; default: all
+            out_of_bounds_policy: what is done with a region that leaves the array: `error`, `pad` it, or `trim_to_shape` of the array
+            fill_value: what `pad` fills with
+            dont_use_mmap: read by reading, not by memory mapping
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
@@ -2233,6 +2423,9 @@ class readers:
         """Reads the named `features` of each record: a dictionary of outputs under the features' names.
 
         Arguments:
+            path: paths of the files
+            features: features to read, a dictionary from their names to FixedLenFeature or VarLenFeature
+            index_path: path of the index of each file; default: the files are scanned at the start
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
@@ -2270,6 +2463,12 @@ class readers:
         """Reads samples from tar files: for each element of `ext`, the bytes of the file with that extension.
 
         Arguments:
+            paths: paths of the tar files
+            ext: extensions of the components, one for each output; `jpg;png` takes the first of several
+            index_paths: path of the index of each file; default: the files are scanned at the start
+            missing_component_behavior: what is done with a sample that lacks a component: `empty` gives an empty array (the default), `skip` leaves it out, `error` raises
+            dtypes: type that the bytes of each component are read as; default: UINT8
+            case_sensitive_extensions: extensions distinguish small and capital letters
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order

@@ -12,10 +12,25 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Arg, Floats, Ints, Layout, Out, Sample, Spec, operator
+from pipeflow.declare import (
+    REQUIRED,
+    UNKNOWN,
+    Arg,
+    Args,
+    Floats,
+    Ints,
+    Layout,
+    Out,
+    Sample,
+    Spec,
+    default,
+    operator,
+    parameters,
+    required,
+)
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.geometry import given_size, rotated_extents, warp_matrix
-from pipeflow.operators.windows import Options, half_up
+from pipeflow.operators.windows import half_up
 
 FLOAT = np.dtype(np.float32)
 INT32 = np.dtype(np.int32)
@@ -54,18 +69,24 @@ def box_flip(ltrb: bool, horizontal: bool, vertical: bool) -> Mapping:
     return matrix, offset
 
 
-@operator("bb_flip", dtypes="float", gpu="boxes", examples=["fn.bb_flip(boxes, ltrb=True)"])
-def bb_flip(
-    boxes: Sample, /, *, ltrb: bool = False, horizontal: Arg[bool] = True, vertical: Arg[bool] = False, out: Out
-) -> Sample:
-    """Mirrors boxes in relative coordinates, as flip mirrors their image.
+LTRB = parameters(
+    ltrb=(bool, False, "the boxes are left, top, right and bottom; otherwise left, top, width and height")
+)
 
-    - ``ltrb``: the boxes are left, top, right and bottom; otherwise left, top, width and height.
-    - ``horizontal``: mirrors left to right.
-    - ``vertical``: mirrors top to bottom.
-    """
+
+@operator("bb_flip", takes=LTRB, dtypes="float", gpu="boxes", examples=["fn.bb_flip(boxes, ltrb=True)"])
+def bb_flip(
+    boxes: Sample,
+    /,
+    *,
+    args: Args,
+    horizontal: Arg[bool] = default(True, "mirror left to right"),
+    vertical: Arg[bool] = default(False, "mirror top to bottom"),
+    out: Out,
+) -> Sample:
+    """Mirrors boxes in relative coordinates, as flip mirrors their image."""
     check_four(boxes.shape)
-    return mapped(boxes, box_flip(ltrb, horizontal, vertical), out)
+    return mapped(boxes, box_flip(args.ltrb, horizontal, vertical), out)
 
 
 @lru_cache(maxsize=256)
@@ -77,26 +98,22 @@ def box_paste(ltrb: bool, ratio: float, x: float, y: float) -> Mapping:
     return np.eye(4) / ratio, np.concatenate([start, start if ltrb else np.zeros(2)])
 
 
-@operator("bbox_paste", dtypes="float", gpu="boxes", examples=["fn.bbox_paste(boxes, ratio=2.0, ltrb=True)"])
+@operator(
+    "bbox_paste", takes=LTRB, dtypes="float", gpu="boxes", examples=["fn.bbox_paste(boxes, ratio=2.0, ltrb=True)"]
+)
 def bbox_paste(
     boxes: Sample,
     /,
     *,
-    ratio: Arg[float],
-    ltrb: bool = False,
-    paste_x: Arg[float] = 0.5,
-    paste_y: Arg[float] = 0.5,
+    args: Args,
+    ratio: Arg[float] = required("how many times wider and higher the canvas is than the image"),
+    paste_x: Arg[float] = default(0.5, "where the image is in the canvas, from 0 at the left to 1 at the right"),
+    paste_y: Arg[float] = default(0.5, "where the image is in the canvas, from 0 at the top to 1 at the bottom"),
     out: Out,
 ) -> Sample:
-    """Moves boxes in relative coordinates onto a larger canvas, as paste moves their image.
-
-    - ``ratio``: how many times wider and higher than the image the canvas is.
-    - ``ltrb``: the boxes are left, top, right and bottom; otherwise left, top, width and height.
-    - ``paste_x``: where the image lies in the canvas, from 0 at the left to 1 at the right.
-    - ``paste_y``: where the image lies in the canvas, from 0 at the top to 1 at the bottom.
-    """
+    """Moves boxes in relative coordinates onto a larger canvas, as paste moves their image."""
     check_four(boxes.shape)
-    return mapped(boxes, box_paste(ltrb, ratio, paste_x, paste_y), out)
+    return mapped(boxes, box_paste(args.ltrb, ratio, paste_x, paste_y), out)
 
 
 @lru_cache(maxsize=256)
@@ -125,25 +142,18 @@ def coord_flip(
     points: Sample,
     /,
     *,
-    flip_x: Arg[bool] = True,
-    flip_y: Arg[bool] = False,
-    flip_z: Arg[bool] = False,
-    center_x: Arg[float] = 0.5,
-    center_y: Arg[float] = 0.5,
-    center_z: Arg[float] = 0.5,
-    layout: Layout = "",
+    flip_x: Arg[bool] = default(True, "mirror the horizontal coordinates"),
+    flip_y: Arg[bool] = default(False, "mirror the vertical coordinates"),
+    flip_z: Arg[bool] = default(False, "mirror the depths"),
+    center_x: Arg[float] = default(
+        0.5, "the middle between a horizontal coordinate and its mirror image; 0.5 for relative coordinates"
+    ),
+    center_y: Arg[float] = default(0.5, "the same for the vertical coordinates"),
+    center_z: Arg[float] = default(0.5, "the same for the depths"),
+    layout: Layout = default("", "order of the coordinates of a point; default: `xyz`, or as much of it as there is"),
     out: Out,
 ) -> Sample:
-    """Mirrors points about a centre, coordinate by coordinate.
-
-    - ``flip_x``: mirrors the horizontal coordinates.
-    - ``flip_y``: mirrors the vertical coordinates.
-    - ``flip_z``: mirrors the depths.
-    - ``center_x``: the middle between a horizontal coordinate and its mirror image; 0.5 for relative coordinates.
-    - ``center_y``: the same for the vertical coordinates.
-    - ``center_z``: the same for the depths.
-    - ``layout``: the order of the coordinates of a point, "xyz" or as much of it as they are by default.
-    """
+    """Mirrors points about a centre, coordinate by coordinate."""
     flips, centers = (flip_x, flip_y, flip_z), (center_x, center_y, center_z)
     return mapped(points, point_flip(layout, points.shape[-1] if points.ndim else 1, flips, centers), out)
 
@@ -220,8 +230,26 @@ def check_boxes(args: Any) -> None:
         raise ValueError(f"remove_threshold must be at least 0 and less than 1, got {args.remove_threshold}")
 
 
+FORM = parameters(
+    bbox_layout=(str, CORNERS, "`xyXY` for left, top, right and bottom; `xyWH` for left, top, width and height"),
+    bbox_normalized=(bool, True, "the coordinates are relative to the image; otherwise they are pixels"),
+)
+SHAPE_LAYOUT = parameters(shape_layout=(Layout, "HW", "order of the extents in `input_shape`"))
+MOVED = parameters(
+    matrix=(Arg[Floats], REQUIRED, "matrix of the warp, six numbers or nine"),
+    input_shape=(Arg[Ints], REQUIRED, "shape of the image before the warp"),
+    size=(
+        Arg[Floats],
+        (),
+        "height and width of the result, where they are given to the warp; otherwise those of the image",
+    ),
+    inverse_map=(bool, True, "the matrix maps places of the result to places of the image, as the warp takes it"),
+)
+
+
 @operator(
     "bbox_rotate",
+    takes=FORM | SHAPE_LAYOUT,
     dtypes="float",
     paired="labels",
     examples=["fn.bbox_rotate(boxes, labels, angle=30.0, input_shape=(40, 60), keep_size=True)"],
@@ -231,33 +259,23 @@ def bbox_rotate(
     labels: Sample | None = None,
     /,
     *,
-    angle: Arg[float],
-    input_shape: Arg[Ints],
-    keep_size: bool = False,
-    size: Arg[Floats] = (),
-    mode: str = "expand",
-    bbox_layout: str = CORNERS,
-    bbox_normalized: bool = True,
-    shape_layout: Layout = "HW",
-    remove_threshold: float = 0.1,
+    args: Args,
+    angle: Arg[float] = required("angle in degrees, counter-clockwise"),
+    input_shape: Arg[Ints] = required("shape of the image before it is turned"),
+    keep_size: bool = default(False, "the turned image is as large as before; otherwise the canvas grows to hold it"),
+    size: Arg[Floats] = default((), "height and width of the canvas, where they are given to rotate"),
+    mode: str = default(
+        "expand",
+        "`expand` gives the box around the turned box, `fixed` keeps its extents, `halfway` is the mean of both",
+    ),
+    remove_threshold: float = default(0.1, "a box stays if at least this share of its turned area is on the canvas"),
 ) -> tuple[Sample, Sample]:
-    """Turns boxes as rotate turns their image; those that mostly leave it are dropped, with their labels.
-
-    - ``angle``: the angle in degrees, counter-clockwise.
-    - ``input_shape``: the shape of the image before it is turned.
-    - ``keep_size``: the turned image is as large as before; otherwise the canvas grows to hold it.
-    - ``size``: height and width of the canvas, where they are given to rotate.
-    - ``mode``: "expand" gives the box around the turned box, "fixed" keeps its extents, "halfway" is the mean of both.
-    - ``bbox_layout``: "xyXY" for left, top, right and bottom; "xyWH" for left, top, width and height.
-    - ``bbox_normalized``: the coordinates are relative to the image; otherwise they are pixels.
-    - ``shape_layout``: the order of the extents in ``input_shape``.
-    - ``remove_threshold``: a box stays if at least this share of its turned area lies on the canvas.
-    """
-    old = image_extents(input_shape, shape_layout)
+    """Turns boxes as rotate turns their image; those that mostly leave it are dropped, with their labels."""
+    old = image_extents(input_shape, args.shape_layout)
     new = rotated_extents(old, angle, None, size, keep_size)
-    corners = as_corners(boxes, bbox_layout)
+    corners = as_corners(boxes, args.bbox_layout)
     check_labels(labels, len(corners), "boxes")
-    pixels = np.array([old[1], old[0]] * 2) if bbox_normalized else np.ones(4)
+    pixels = np.array([old[1], old[0]] * 2) if args.bbox_normalized else np.ones(4)
     corners *= pixels
     middle, half = (corners[:, :2] + corners[:, 2:]) / 2, (corners[:, 2:] - corners[:, :2]) / 2
     cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
@@ -265,10 +283,10 @@ def bbox_rotate(
     around = half @ np.abs([[cos, sin], [sin, cos]])
     fixed = half if abs(cos) >= abs(sin) else half[:, ::-1]
     half = {"expand": around, "halfway": (around + fixed) / 2, "fixed": fixed}[mode]
-    scale = np.array([new[1], new[0]] * 2) if bbox_normalized else np.ones(4)
-    limits = (1.0, 1.0) if bbox_normalized else new
+    scale = np.array([new[1], new[0]] * 2) if args.bbox_normalized else np.ones(4)
+    limits = (1.0, 1.0) if args.bbox_normalized else new
     turned = np.concatenate([middle - half, middle + half], 1) / scale
-    result, kept = clipped(turned, limits, bbox_layout, remove_threshold, boxes.dtype)
+    result, kept = clipped(turned, limits, args.bbox_layout, remove_threshold, boxes.dtype)
     return result if labels is None else (result, labels[kept])
 
 
@@ -304,6 +322,7 @@ def through(points: np.ndarray, matrix: np.ndarray) -> np.ndarray:
 
 @operator(
     "bbox_warp",
+    takes=MOVED | FORM | SHAPE_LAYOUT,
     dtypes="float",
     paired="labels",
     examples=["fn.bbox_warp(boxes, labels, matrix=(1.0, 0.2, 3.0, -0.1, 0.9, 1.0), input_shape=(40, 60))"],
@@ -313,40 +332,27 @@ def bbox_warp(
     labels: Sample | None = None,
     /,
     *,
-    matrix: Arg[Floats],
-    input_shape: Arg[Ints],
-    size: Arg[Floats] = (),
-    inverse_map: bool = True,
-    bbox_layout: str = CORNERS,
-    bbox_normalized: bool = True,
-    shape_layout: Layout = "HW",
-    remove_threshold: float = 0.1,
+    args: Args,
+    remove_threshold: float = default(0.1, "a box stays if at least this share of its moved area is on the result"),
 ) -> tuple[Sample, Sample]:
     """Moves boxes as warp_affine or warp_perspective moves their image; those that mostly leave it are dropped.
 
     The result is the box around the four moved corners, limited to the image. Labels are dropped with their boxes.
-
-    - ``matrix``: the matrix of the warp, six numbers or nine.
-    - ``input_shape``: the shape of the image before the warp.
-    - ``size``: height and width of the result, where they are given to the warp; otherwise those of the image.
-    - ``inverse_map``: the matrix maps places of the result to places of the image, as the warp takes it.
-    - ``bbox_layout``: "xyXY" for left, top, right and bottom; "xyWH" for left, top, width and height.
-    - ``bbox_normalized``: the coordinates are relative to the image; otherwise they are pixels.
-    - ``shape_layout``: the order of the extents in ``input_shape``.
-    - ``remove_threshold``: a box stays if at least this share of its moved area lies on the result.
     """
-    old = image_extents(input_shape, shape_layout)
-    new: Any = given_size(size, 2) or old
-    corners = as_corners(boxes, bbox_layout)
+    old = image_extents(args.input_shape, args.shape_layout)
+    new: Any = given_size(args.size, 2) or old
+    corners = as_corners(boxes, args.bbox_layout)
     check_labels(labels, len(corners), "boxes")
-    if bbox_normalized:
+    if args.bbox_normalized:
         corners *= [old[1], old[0]] * 2
     every = corners[:, [0, 1, 2, 1, 0, 3, 2, 3]].reshape(-1, 2)
-    moved = through(every, projective(matrix, inverse_map)).reshape(-1, 4, 2)
+    moved = through(every, projective(args.matrix, args.inverse_map)).reshape(-1, 4, 2)
     around = np.concatenate([moved.min(1), moved.max(1)], 1)
-    if bbox_normalized:
+    if args.bbox_normalized:
         around /= [new[1], new[0]] * 2
-    result, kept = clipped(around, (1.0, 1.0) if bbox_normalized else new, bbox_layout, remove_threshold, boxes.dtype)
+    result, kept = clipped(
+        around, (1.0, 1.0) if args.bbox_normalized else new, args.bbox_layout, remove_threshold, boxes.dtype
+    )
     return result if labels is None else (result, labels[kept])
 
 
@@ -355,6 +361,7 @@ bbox_warp.check(check_boxes)
 
 @operator(
     "coord_warp",
+    takes=MOVED | SHAPE_LAYOUT,
     dtypes="float",
     paired="labels",
     examples=["fn.coord_warp(points, matrix=(1.0, 0.2, 3.0, -0.1, 0.9, 1.0), input_shape=(40, 60))"],
@@ -364,33 +371,21 @@ def coord_warp(
     labels: Sample | None = None,
     /,
     *,
-    matrix: Arg[Floats],
-    input_shape: Arg[Ints],
-    size: Arg[Floats] = (),
-    inverse_map: bool = True,
-    normalized: bool = True,
-    shape_layout: Layout = "HW",
-    remove_outside: bool = True,
+    args: Args,
+    normalized: bool = default(True, "the coordinates are relative to the image; otherwise they are pixels"),
+    remove_outside: bool = default(True, "drop the points that are outside the result; otherwise all are kept"),
 ) -> tuple[Sample, Sample]:
     """Moves points (x, y) as warp_affine or warp_perspective moves their image; those that leave it are dropped.
 
     Labels are dropped with their points.
-
-    - ``matrix``: the matrix of the warp, six numbers or nine.
-    - ``input_shape``: the shape of the image before the warp.
-    - ``size``: height and width of the result, where they are given to the warp; otherwise those of the image.
-    - ``inverse_map``: the matrix maps places of the result to places of the image, as the warp takes it.
-    - ``normalized``: the coordinates are relative to the image; otherwise they are pixels.
-    - ``shape_layout``: the order of the extents in ``input_shape``.
-    - ``remove_outside``: drops the points that lie outside the result; otherwise all are kept.
     """
     if points.ndim != 2 or points.shape[1] != 2:
         raise ValueError(f"points have the shape (n, 2), got {points.shape}")
     check_labels(labels, len(points), "points")
-    old = image_extents(input_shape, shape_layout)
-    new = given_size(size, 2) or old
+    old = image_extents(args.input_shape, args.shape_layout)
+    new = given_size(args.size, 2) or old
     before, after = (np.array([x[1], x[0]] if normalized else [1, 1], np.float64) for x in (old, new))
-    moved = through(points * before, projective(matrix, inverse_map)) / after
+    moved = through(points * before, projective(args.matrix, args.inverse_map)) / after
     limits = [1, 1] if normalized else [new[1], new[0]]
     kept = ((moved >= 0) & (moved <= limits)).all(1) if remove_outside else np.ones(len(points), bool)
     result = moved[kept].astype(points.dtype)
@@ -494,8 +489,46 @@ def search(lows: np.ndarray, highs: np.ndarray, key: int, args: Any) -> tuple[np
     return anchor, sizes, kept
 
 
+SEARCH = parameters(
+    thresholds=(Floats, (0.0,), "overlaps that may be asked for; one is drawn for every num_attempts windows"),
+    threshold_type=(
+        str,
+        "iou",
+        "what the overlap of a box is: `iou`, the intersection over union of the box and the window, or "
+        "`overlap`, the share of the box that is in the window",
+    ),
+    all_boxes_above_threshold=(bool, True, "all boxes must overlap the window so much; otherwise one is enough"),
+    scaling=(Floats, (1.0, 1.0), "the least and the largest extent of a window, relative to the image"),
+    aspect_ratio=(
+        Floats,
+        (1.0, 1.0),
+        "the least and the largest ratio of width to height; for boxes in space one such range, or one "
+        "for each of width / height, width / depth and height / depth",
+    ),
+    crop_shape=(Arg[Ints], None, "extents of every window in pixels, instead of scaling and aspect ratio"),
+    input_shape=(
+        Arg[Ints],
+        None,
+        "extents of the image in pixels; without them the aspect ratio is that of relative coordinates",
+    ),
+    shape_layout=(Layout, "", "order of the extents in crop_shape and input_shape; default: `WH` or `WHD`"),
+    allow_no_crop=(bool, True, "the whole image is one of the possible results"),
+    num_attempts=(int, 1, "how many windows are tried before another threshold is drawn"),
+    total_num_attempts=(int, -1, "after so many windows the best one is taken; with -1 after twenty thousand"),
+    bbox_layout=(str, "", "order of the numbers of a box; default: `xyXY` or `xyzXYZ`; W, H and D are extents"),
+    ltrb=(bool, True, "False is the layout `xyWH`, where bbox_layout is not given"),
+    bbox_prune_threshold=(
+        float,
+        None,
+        "share of a box that must be in the window for it to stay; default: its centre must be",
+    ),
+    output_bbox_indices=(bool, False, "give the numbers of the boxes that are left as one more output"),
+)
+
+
 @operator(
     "random_bbox_crop",
+    takes=SEARCH,
     dtypes="float",
     paired="labels",
     ops_name="RandomBBoxCrop",
@@ -503,57 +536,19 @@ def search(lows: np.ndarray, highs: np.ndarray, key: int, args: Any) -> tuple[np
     examples=["fn.random_bbox_crop(boxes, labels, thresholds=[0.1, 0.3], scaling=[0.3, 1.0], aspect_ratio=[0.5, 2.0])"],
 )
 def random_bbox_crop(
-    boxes: Sample,
-    labels: Sample | None = None,
-    /,
-    *,
-    thresholds: Floats = (0.0,),
-    threshold_type: str = "iou",
-    all_boxes_above_threshold: bool = True,
-    scaling: Floats = (1.0, 1.0),
-    aspect_ratio: Floats = (1.0, 1.0),
-    crop_shape: Arg[Ints] = None,
-    input_shape: Arg[Ints] = None,
-    shape_layout: Layout = "",
-    allow_no_crop: bool = True,
-    num_attempts: int = 1,
-    total_num_attempts: int = -1,
-    bbox_layout: str = "",
-    ltrb: bool = True,
-    bbox_prune_threshold: float | None = None,
-    output_bbox_indices: bool = False,
-    key: Any,
+    boxes: Sample, labels: Sample | None = None, /, *, args: Args, key: Any
 ) -> tuple[Sample, Sample, Sample, Sample]:
     """Draws a window for a crop that keeps boxes: its start, its extents, the boxes in it and their labels.
 
     Windows are tried until one overlaps the boxes enough. Start and extents are relative to the image, in the order
     width, height, depth, ready for slice; with ``crop_shape`` they are pixels. Boxes are relative to the window in the
     end, and limited to it.
-
-    - ``thresholds``: the overlaps that may be asked for; one is drawn for every ``num_attempts`` windows.
-    - ``threshold_type``: what the overlap of a box is: "iou", the intersection over union of the box and the window, or
-      "overlap", the share of the box that lies in the window.
-    - ``all_boxes_above_threshold``: all boxes must overlap the window so much; otherwise one is enough.
-    - ``scaling``: the least and the largest extent of a window, relative to the image.
-    - ``aspect_ratio``: the least and the largest ratio of width to height; for boxes in space one such range, or one for
-      each of width / height, width / depth and height / depth.
-    - ``crop_shape``: the extents of every window in pixels, instead of scaling and aspect ratio.
-    - ``input_shape``: the extents of the image in pixels; without them the aspect ratio is that of relative coordinates.
-    - ``shape_layout``: the order of the extents in ``crop_shape`` and ``input_shape``, "WH" or "WHD" by default.
-    - ``allow_no_crop``: the whole image is one of the possible results.
-    - ``num_attempts``: how many windows are tried before another threshold is drawn.
-    - ``total_num_attempts``: after so many windows the best one is taken; with -1 after twenty thousand.
-    - ``bbox_layout``: the order of the numbers of a box, "xyXY" (or "xyzXYZ") by default; W, H and D are extents.
-    - ``ltrb``: False means the layout "xyWH", where ``bbox_layout`` is not given.
-    - ``bbox_prune_threshold``: the share of a box that must lie in the window for it to stay; by default its centre must.
-    - ``output_bbox_indices``: adds an output with the numbers of the boxes that are left.
     """
     if boxes.ndim != 2 or boxes.shape[1] not in (4, 6):
         raise ValueError(f"boxes have the shape (n, 4), or (n, 6) in space, got {boxes.shape}")
     check_labels(labels, len(boxes), "boxes")
-    args: Any = Options(locals())
     ndim = boxes.shape[1] // 2
-    layout = bbox_layout or ("" if ltrb else "xyz"[:ndim] + "WHD"[:ndim])
+    layout = args.bbox_layout or ("" if args.ltrb else "xyz"[:ndim] + "WHD"[:ndim])
     starts, ends, extents = box_columns(layout, ndim)
     lows, highs = boxes[:, starts].astype(np.float64), boxes[:, ends].astype(np.float64)
     if extents:
@@ -562,13 +557,13 @@ def random_bbox_crop(
     result = np.empty((int(kept.sum()), 2 * ndim), boxes.dtype)
     first, last = (np.clip((x[kept] - anchor) / sizes, 0, 1) for x in (lows, highs))
     result[:, starts], result[:, ends] = first, last - first if extents else last
-    if crop_shape is not None:
-        whole = in_order(input_shape, shape_layout, ndim, "input_shape")  # type: ignore[arg-type]
+    if args.crop_shape is not None:
+        whole = in_order(args.input_shape, args.shape_layout, ndim, "input_shape")  # type: ignore[arg-type]
         anchor, sizes = np.round(anchor * whole), np.round(sizes * whole)
     outputs = [anchor.astype(FLOAT), sizes.astype(FLOAT), result]
     if labels is not None:
         outputs.append(labels[kept])
-    if output_bbox_indices:
+    if args.output_bbox_indices:
         outputs.append(np.flatnonzero(kept).astype(INT32))
     return tuple(outputs)  # type: ignore[return-value]
 
@@ -622,14 +617,18 @@ def _(specs: tuple[Spec, ...], args: Any) -> tuple[Spec, ...]:
     "ssd_random_crop", layouts="HWC", ops_name="SSDRandomCrop", examples=["fn.ssd_random_crop(image, boxes, labels)"]
 )
 def ssd_random_crop(
-    image: Sample, boxes: Sample, labels: Sample, /, *, num_attempts: int = 1, key: Any
+    image: Sample,
+    boxes: Sample,
+    labels: Sample,
+    /,
+    *,
+    num_attempts: int = default(1, "how many windows are tried before another overlap is drawn"),
+    key: Any,
 ) -> tuple[Sample, Sample, Sample]:
     """Crops image, boxes and labels as the training of SSD does; random_bbox_crop and slice do the same with a choice.
 
     A window has 0.3 to 1 of each extent and a ratio of 0.5 to 2, and overlaps every box by an intersection over union of
     at least 0, 0.1, 0.3, 0.5, 0.7 or 0.9, or it is the whole image. Boxes are left, top, right and bottom.
-
-    - ``num_attempts``: how many windows are tried before another overlap is drawn.
     """
     options: dict[str, Any] = {
         "thresholds": (0.0, 0.1, 0.3, 0.5, 0.7, 0.9),
@@ -637,8 +636,7 @@ def ssd_random_crop(
         "aspect_ratio": (0.5, 2.0),
         "num_attempts": num_attempts,
     }
-    values = random_bbox_crop.known(options).__dict__
-    start, extents, boxes, labels = random_bbox_crop.body(boxes, labels, **values, key=key)
+    start, extents, boxes, labels = random_bbox_crop.body(boxes, labels, args=random_bbox_crop.known(options), key=key)
     whole = np.array([image.shape[1], image.shape[0]])
     left, top = (half_up(x) for x in start * whole)
     right, bottom = (half_up(x) for x in (start + extents) * whole)
@@ -689,11 +687,15 @@ def box_encoder(
     labels: Sample,
     /,
     *,
-    anchors: Floats,
-    criteria: float = 0.5,
-    offset: bool = False,
-    means: Floats = (0.0, 0.0, 0.0, 0.0),
-    stds: Floats = (1.0, 1.0, 1.0, 1.0),
+    anchors: Floats = required("anchors of the detector, four numbers each"),
+    criteria: float = default(0.5, "intersection over union from which on an anchor learns a box"),
+    offset: bool = default(
+        False,
+        "give the offset from the anchor: the centre's in widths and heights of the anchor, and the logarithms of the ratios "
+        "of the extents; 0 for the background",
+    ),
+    means: Floats = default((0.0, 0.0, 0.0, 0.0), "what is subtracted from the four offsets"),
+    stds: Floats = default((1.0, 1.0, 1.0, 1.0), "what the four offsets are divided by then"),
     out: Out,
 ) -> tuple[Sample, Sample]:
     """Gives every anchor of a detector the box and the class that it is to learn; class 0 is the background.
@@ -701,13 +703,6 @@ def box_encoder(
     An anchor learns the box that overlaps it most, by an intersection over union of more than ``criteria``; and each box
     is learned by the anchor that overlaps it most in any case. Boxes and anchors are left, top, right and bottom.
     The result has centre, width and height of the box, or of the anchor itself where it learns the background.
-
-    - ``anchors``: the anchors of the detector, four numbers each.
-    - ``criteria``: the intersection over union from which on an anchor learns a box.
-    - ``offset``: the result is the offset from the anchor instead: the centre's in widths and heights of the anchor, and
-      the logarithms of the ratios of the extents; 0 for the background.
-    - ``means``: taken off the four offsets.
-    - ``stds``: what the four offsets are divided by then.
     """
     if boxes.ndim != 2 or boxes.shape[1] != 4:
         raise ValueError(f"boxes have the shape (n, 4), got {boxes.shape}")

@@ -16,7 +16,7 @@ from pipeflow.kernels import cpu as kernels
 from pipeflow.operators import resize as resizing
 from pipeflow.operators.color import contrast_line, full_range
 from pipeflow.operators.image import channel_first, per_channel, scaled
-from pipeflow.operators.windows import Options, crop_extents, place_window
+from pipeflow.operators.windows import crop_extents, place_window
 
 HEADS = ("resize", "random_resized_crop", "resize_crop_mirror")
 WINDOWS = ("crop", "flip")
@@ -35,7 +35,7 @@ def chain(operators: tuple[str, ...]) -> Operator:
     names: Names = []
 
     def body(image: np.ndarray, /, *, out: Any, layouts: Sequence[str], **values: Any) -> np.ndarray:
-        return run(links, image, layouts[0], [Options(part) for part in parts_of(values, names)], out)
+        return run(links, image, layouts[0], [Args(**part) for part in parts_of(values, names)], out)
 
     body.__doc__ = f"Does {', '.join(operators[:-1])} and {operators[-1]} in one pass."
     params = [Param("image", Role.INPUT, np.ndarray)]

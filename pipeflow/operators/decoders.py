@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, DType, Out, Sample, Spec, operator
+from pipeflow.declare import UNKNOWN, Args, DType, Out, Sample, Spec, default, operator, parameters
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.readers import npy
 from pipeflow.operators.readers.files import read_file
@@ -46,9 +46,6 @@ def image_spec(output_type: Any, dtype: Any, height: Any = UNKNOWN, width: Any =
     return Spec((height, width, channels), dtype, "HWC")
 
 
-OnDamage = Literal["error", "accept"]
-
-
 def check_options(args: Any) -> None:
     """Refuses types that images are not decoded to, and limits that nothing meets."""
     if as_dtype(args.dtype).kind not in "iuf":
@@ -58,14 +55,11 @@ def check_options(args: Any) -> None:
             raise ValueError(f"{name} must be at least 1, got {getattr(args, name)}")
 
 
-def decode(
-    data: np.ndarray, output_type: Any, dtype: Any, adjust_orientation: bool, use_fast_idct: bool, limits: Any,
-    out: Any, source: Any, region: Any = None,
-) -> np.ndarray:  # fmt: skip
+def decode(data: np.ndarray, args: Any, out: Any, source: Any, region: Any = None) -> np.ndarray:
     """One image, or the part of it that `region(height, width)` names."""
     allocate = out if callable(out) else lambda _shape, _dtype: out  # an array where the shape was known beforehand
-    wanted = _wanted(output_type, dtype, adjust_orientation, use_fast_idct)
-    return kernels.images.decode(encoded(data), wanted, limits, allocate, region, source)
+    wanted = _wanted(args.output_type, args.dtype, args.adjust_orientation, args.use_fast_idct)
+    return kernels.images.decode(encoded(data), wanted, limits_of(args), allocate, region, source)
 
 
 @cache
@@ -74,21 +68,51 @@ def _wanted(output_type: Any, dtype: Any, adjust_orientation: bool, use_fast_idc
     return kernels.images.Wanted(color, np.dtype(as_dtype(dtype)), adjust_orientation, use_fast_idct)
 
 
+def limits_of(args: Any) -> Any:
+    """What may be decoded."""
+    return _limits(args.max_pixels, args.max_bytes, args.on_damage)
+
+
 @cache
-def limits(max_pixels: int | None, max_bytes: int | None, on_damage: str) -> Any:
-    """What may be decoded; None is the default."""
+def _limits(max_pixels: int | None, max_bytes: int | None, on_damage: str) -> Any:
     return kernels.images.Limits(max_pixels, max_bytes, on_damage == "accept")
 
 
+ORIENTATION = parameters(adjust_orientation=(bool, True, "turn the image as its EXIF data says"))
+DECODE = (
+    parameters(
+        output_type=(DALIImageType, RGB, "colour space of the result; ANY_DATA keeps what the file stores, with alpha"),
+        dtype=(DType, _UINT8, "type of the result; another than the stored one keeps the share of the range"),
+    )
+    | ORIENTATION
+    | parameters(
+        use_fast_idct=(bool, False, "decode JPEG files by a faster and less exact transform"),
+        max_pixels=(
+            int,
+            None,
+            "limit of the pixels of an image; default: 134217728, and fewer for a file of few kilobytes",
+        ),
+        max_bytes=(int, None, "limit of the bytes of a decoded image; default: 2 GiB"),
+        on_damage=(
+            Literal["error", "accept"],
+            "error",
+            "`accept` gives what a damaged PNG or JPEG file still holds of its pixels, the others black or gray",
+        ),
+    )
+)
+
+
 @operator(
-    "decoders.image", dtypes="uint8", unsized=True, no_effect=NO_EFFECT, examples=["fn.decoders.image(encoded_image)"],
-    devices=("cpu", "mixed"), gpu="decoders",
-)  # fmt: skip
-def image(
-    data: Sample, /, *, output_type: DALIImageType = RGB, dtype: DType = _UINT8, adjust_orientation: bool = True,
-    use_fast_idct: bool = False, max_pixels: int | None = None, max_bytes: int | None = None,
-    on_damage: OnDamage = "error", out: Out, source: Any,
-) -> Sample:  # fmt: skip
+    "decoders.image",
+    takes=DECODE,
+    dtypes="uint8",
+    unsized=True,
+    no_effect=NO_EFFECT,
+    examples=["fn.decoders.image(encoded_image)"],
+    devices=("cpu", "mixed"),
+    gpu="decoders",
+)
+def image(data: Sample, /, *, args: Args, out: Out, source: Any) -> Sample:
     """Decodes images; the output has the layout HWC.
 
     ``output_type`` names the colours; ANY_DATA keeps what the file stores, with alpha. Another ``dtype`` than the
@@ -99,8 +123,7 @@ def image(
     ``device="mixed"`` gives images on the GPU: decoded there by nvImageCodec where it is installed
     (``pipeflow[codec13]``) and can, else on the CPU and copied.
     """
-    allowed = limits(max_pixels, max_bytes, on_damage)
-    return decode(data, output_type, dtype, adjust_orientation, use_fast_idct, allowed, out, source)
+    return decode(data, args, out, source)
 
 
 @image.infer
@@ -111,14 +134,19 @@ def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
 image.check(check_options)
 
 
-@operator("peek_image_shape", dtypes="uint8", examples=["fn.peek_image_shape(encoded_image)"])
+@operator("peek_image_shape", takes=ORIENTATION, dtypes="uint8", examples=["fn.peek_image_shape(encoded_image)"])
 def peek_image_shape(
-    data: Sample, /, *, dtype: DType = _INT64, image_type: DALIImageType = RGB, adjust_orientation: bool = True,
-) -> Sample:  # fmt: skip
+    data: Sample,
+    /,
+    *,
+    args: Args,
+    dtype: DType = default(_INT64, "type of the extents"),
+    image_type: DALIImageType = default(RGB, "colour space that the image would be decoded to"),
+) -> Sample:
     """The shape that ``fn.decoders.image`` would give (height, width, channels), read from the header alone."""
     header = kernels.image_headers.read(memoryview(encoded(data).data))
     name = DALIImageType(image_type).name
-    return np.array(kernels.image_headers.shape_of(header, name, adjust_orientation), as_dtype(dtype))
+    return np.array(kernels.image_headers.shape_of(header, name, args.adjust_orientation), as_dtype(dtype))
 
 
 @peek_image_shape.infer
@@ -127,7 +155,9 @@ def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 @operator("decoders.numpy", dtypes="uint8", examples=["fn.decoders.numpy(encoded_array)"])
-def numpy(data: Sample, /, *, dtype: DType | None = None) -> Sample:
+def numpy(
+    data: Sample, /, *, dtype: DType | None = default(None, "type of the result; default: that of the file")
+) -> Sample:
     """Decodes the bytes of a .npy file; ``dtype`` converts the elements. Nothing is ever unpickled."""
     array = npy.decode(encoded(data), "the input")
     return array if dtype is None else array.astype(as_dtype(dtype), copy=False)

@@ -57,16 +57,6 @@ RANDOM_WINDOW = parameters(
 POLICIES = ("error", "pad", "trim_to_shape")
 
 
-class Options:
-    """The arguments of a body (its ``locals()``) by name, as ``infer`` gets them, so that both can share functions."""
-
-    means: Any
-    factors: Any
-
-    def __init__(self, values: dict[str, Any]) -> None:
-        self.__dict__.update(values)
-
-
 def half_up(value: float) -> int:
     """The nearest integer, halves rounded away from zero."""
     return math.floor(value + 0.5) if value >= 0 else math.ceil(value - 0.5)

@@ -9,7 +9,7 @@ from pipeflow.types import DALIImageType
 @decoders.image.gpu
 def _(call: FunctionCall) -> None:
     args = call.args
-    limits = decoders.limits(args.max_pixels, args.max_bytes, args.on_damage)
+    limits = decoders.limits_of(args)
     files, sources = [], [call.source(index) for index in range(call.size)]
     for index in range(call.size):
         try:
@@ -28,10 +28,7 @@ def _(call: FunctionCall) -> None:
         elif isinstance(found[index], str):
             call.note(found[index])
             try:
-                image = decoders.decode(
-                    call.array(0, index), args.output_type, args.dtype, args.adjust_orientation, args.use_fast_idct,
-                    limits, kernels.images.new_array, sources[index],
-                )  # fmt: skip
+                image = decoders.decode(call.array(0, index), args, kernels.images.new_array, sources[index])
             except Exception as error:
                 call.failed[index] = error
                 call.leave_out()

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeflow.declare import default, required
 from pipeflow.errors import count_of
 from pipeflow.operators.readers.reader import reader
 from pipeflow.tensors import as_sample
@@ -21,7 +22,15 @@ class DatasetReader:
     An item is a tuple of `num_outputs` values, or a dictionary of which `keys` are taken in that order.
     """
 
-    def __init__(self, *, dataset: Any, num_outputs: int = 1, keys: Any = None) -> None:
+    def __init__(
+        self,
+        *,
+        dataset: Any = required("object with a length and an index"),
+        num_outputs: int = default(1, "number of values in an item that is a tuple"),
+        keys: Any = default(
+            None, "names of the values that are taken from an item that is a dictionary, in this order"
+        ),
+    ) -> None:
         for method in ("__len__", "__getitem__"):
             if not hasattr(dataset, method):
                 raise TypeError(

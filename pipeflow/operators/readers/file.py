@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeflow.declare import default
 from pipeflow.errors import BadData, count_of
 from pipeflow.operators.readers.files import (
     Listing,
@@ -54,13 +55,13 @@ class FileReader:
     def __init__(
         self,
         *,
-        file_root: str | None = None,
-        files: Any = None,
-        labels: Any = None,
-        file_list: str | None = None,
-        file_filters: Any = DEFAULT_FILTERS,
-        dir_filters: Any = None,
-        case_sensitive_filter: bool = False,
+        file_root: str | None = default(None, "folder of the files, or that relative paths start at"),
+        files: Any = default(None, "paths of the files"),
+        labels: Any = default(None, "label of each of the files; default: numbered from 0"),
+        file_list: str | None = default(None, "path of a text file with a path and a label in each line"),
+        file_filters: Any = default(DEFAULT_FILTERS, "patterns that the names of files match"),
+        dir_filters: Any = default(None, "patterns that the names of the sub-folders match; default: all sub-folders"),
+        case_sensitive_filter: bool = default(False, "patterns distinguish small and capital letters"),
     ) -> None:
         one_source_of_files(file_list, files, file_root)
         self._listing: Listing | None = None

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Args, DType
+from pipeflow.declare import Args, DType, default, required
 from pipeflow.errors import BadData, OutOfRange
 from pipeflow.operators.audio import DECODED_TYPES, FLOAT, check_max_bytes, decode_sound
 from pipeflow.operators.readers.files import Listing, Paths, joined, read_file, read_lines, strings
@@ -39,17 +39,21 @@ class NemoAsrReader:
     def __init__(
         self,
         *,
-        manifest_filepaths: Any,
-        read_sample_rate: bool = True,
-        read_text: bool = True,
-        read_idxs: bool = False,
-        sample_rate: float = -1.0,
-        quality: float = 50.0,
-        downmix: bool = True,
-        dtype: DType = FLOAT,
-        min_duration: float = 0.0,
-        max_duration: float = 0.0,
-        max_bytes: int | None = None,
+        manifest_filepaths: Any = required("paths of the manifests"),
+        read_sample_rate: bool = default(True, "give the sampling rate as an output"),
+        read_text: bool = default(True, "give the transcript as an output"),
+        read_idxs: bool = default(False, "give the number of the entry as an output"),
+        sample_rate: float = default(
+            -1.0, "rate to resample to, in samples a second; 0 or less keeps that of the file"
+        ),
+        quality: float = default(50.0, "quality of the resampling, from 0 to 100"),
+        downmix: bool = default(True, "mix the channels into one"),
+        dtype: DType = default(FLOAT, "type of the samples: FLOAT, INT16 or INT32"),
+        min_duration: float = default(0.0, "leave out what is shorter, in seconds; 0: nothing"),
+        max_duration: float = default(0.0, "leave out what is longer, in seconds; 0: nothing"),
+        max_bytes: int | None = default(
+            None, "limit of the samples of a recording, in bytes; default: 2 GiB, and less for a small file"
+        ),
     ) -> None:
         if dtype not in DECODED_TYPES:
             raise ValueError(f"dtype must be FLOAT, INT16 or INT32, got {dtype}")

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pipeflow.declare import Floats, Ints
+from pipeflow.declare import Floats, Ints, default
 from pipeflow.errors import BadData
 from pipeflow.operators.readers.files import (
     Listing,
@@ -45,20 +45,23 @@ class NumpyReader:
     def __init__(
         self,
         *,
-        file_root: str | None = None,
-        files: Any = None,
-        file_list: str | None = None,
-        file_filter: str = "*.npy",
-        roi_start: Ints | None = None,
-        roi_end: Ints | None = None,
-        roi_shape: Ints | None = None,
-        rel_roi_start: Floats | None = None,
-        rel_roi_end: Floats | None = None,
-        rel_roi_shape: Floats | None = None,
-        roi_axes: Ints = (),
-        out_of_bounds_policy: Literal["error", "pad", "trim_to_shape"] = "error",
-        fill_value: float = 0.0,
-        dont_use_mmap: bool = False,
+        file_root: str | None = default(None, "folder of the files, or that relative paths start at"),
+        files: Any = default(None, "paths of the files"),
+        file_list: str | None = default(None, "path of a text file with a path in each line"),
+        file_filter: str = default("*.npy", "pattern that the names of files match"),
+        roi_start: Ints | None = default(None, "first element of the region, along each of the axes"),
+        roi_end: Ints | None = default(None, "first element behind the region, along each of the axes"),
+        roi_shape: Ints | None = default(None, "extents of the region, in place of its end"),
+        rel_roi_start: Floats | None = default(None, "where the region begins, as a share of the extents"),
+        rel_roi_end: Floats | None = default(None, "where the region ends, as a share of the extents"),
+        rel_roi_shape: Floats | None = default(None, "extents of the region, as a share of those of the array"),
+        roi_axes: Ints = default((), "axes that the values are for; default: all"),
+        out_of_bounds_policy: Literal["error", "pad", "trim_to_shape"] = default(
+            "error",
+            "what is done with a region that leaves the array: `error`, `pad` it, or `trim_to_shape` of the array",
+        ),
+        fill_value: float = default(0.0, "what `pad` fills with"),
+        dont_use_mmap: bool = default(False, "read by reading, not by memory mapping"),
     ) -> None:
         one_source_of_files(file_list, files, file_root)
         self._listing: Listing | None = None

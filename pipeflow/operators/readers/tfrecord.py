@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import find
+from pipeflow.declare import default, find, required
 from pipeflow.errors import BadData, count_of
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.readers.files import Paths, open_regular, read_lines, read_range, strings
@@ -43,7 +43,13 @@ class TFRecordReader:
     start.
     """
 
-    def __init__(self, *, path: Any, features: Any, index_path: Any = None) -> None:
+    def __init__(
+        self,
+        *,
+        path: Any = required("paths of the files"),
+        features: Any = required("features to read, a dictionary from their names to FixedLenFeature or VarLenFeature"),
+        index_path: Any = default(None, "path of the index of each file; default: the files are scanned at the start"),
+    ) -> None:
         paths = strings(path, "path")
         if not isinstance(features, Mapping) or not features:
             raise TypeError("'features' must be a dictionary from names to tfrecord.FixedLenFeature or VarLenFeature")

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow import types
+from pipeflow.declare import default, required
 from pipeflow.errors import BadData, count_of
 from pipeflow.operators.readers.files import Paths, open_regular, read_lines, read_range, strings
 from pipeflow.operators.readers.reader import reader
@@ -65,12 +66,16 @@ class WebdatasetReader:
     def __init__(
         self,
         *,
-        paths: Any,
-        ext: Any,
-        index_paths: Any = None,
-        missing_component_behavior: str = "",
-        dtypes: Any = None,
-        case_sensitive_extensions: bool = True,
+        paths: Any = required("paths of the tar files"),
+        ext: Any = required("extensions of the components, one for each output; `jpg;png` takes the first of several"),
+        index_paths: Any = default(None, "path of the index of each file; default: the files are scanned at the start"),
+        missing_component_behavior: str = default(
+            "",
+            "what is done with a sample that lacks a component: `empty` gives an empty array (the default), `skip` leaves it "
+            "out, `error` raises",
+        ),
+        dtypes: Any = default(None, "type that the bytes of each component are read as; default: UINT8"),
+        case_sensitive_extensions: bool = default(True, "extensions distinguish small and capital letters"),
     ) -> None:
         behavior = missing_component_behavior.lower() or "empty"
         if behavior not in ("empty", "skip", "error"):
