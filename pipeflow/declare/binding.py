@@ -13,7 +13,7 @@ from pipeflow import seeds
 from pipeflow.declare.opdef import OpDef, universal
 from pipeflow.declare.parameters import NO_EFFECT, UNIVERSAL, Node, Role
 from pipeflow.declare.specs import UNKNOWN, UnknownValue
-from pipeflow.declare.values import convert, describe_kind, refused
+from pipeflow.declare.values import check_finite, convert, describe_kind, refused
 from pipeflow.errors import Origin, UnknownArgument, add_notes, count_of, nearest, user_origin
 from pipeflow.tensors import TensorListCPU
 
@@ -107,9 +107,9 @@ def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
             one_each = members and isinstance(value, (list, tuple)) and param.kind not in ("ints", "floats", Any)
             try:
                 if one_each and len(value) == members:
-                    call.members[name] = [convert(param.kind, item) for item in value]
+                    call.members[name] = [check_finite(param, convert(param.kind, item)) for item in value]
                 else:
-                    call.constants[name] = convert(param.kind, value)
+                    call.constants[name] = check_finite(param, convert(param.kind, value))
             except (TypeError, ValueError) as error:
                 kind = TypeError if isinstance(error, TypeError) else ValueError
                 problems.append(refused(kind, param, error))

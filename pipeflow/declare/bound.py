@@ -11,7 +11,7 @@ from pipeflow.declare.layouts import check_layouts
 from pipeflow.declare.opdef import OpDef
 from pipeflow.declare.parameters import Args
 from pipeflow.declare.specs import UNKNOWN, Spec
-from pipeflow.declare.values import READY, from_sample, refused
+from pipeflow.declare.values import READY, check_finite, from_sample, refused
 from pipeflow.errors import count_of
 
 Allocate = Callable[[int, tuple[int, ...], np.dtype], np.ndarray]
@@ -184,7 +184,7 @@ class Bound:
 
     def _converted(self, name: str, value: Any) -> Any:
         try:
-            return from_sample(self.kinds[name], value)
+            return check_finite(self.op.arguments[name], from_sample(self.kinds[name], value))
         except (TypeError, ValueError) as error:
             raise refused(type(error), self.op.arguments[name], error) from None
 

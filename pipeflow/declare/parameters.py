@@ -47,6 +47,23 @@ class Args(_python_types.SimpleNamespace):
     """All arguments of a call by name, as bodies, ``infer``, ``draw``, ``check`` and the GPU forms read them."""
 
 
+# Numbers that become elements, or limits that may be open. All others say where, how large or how much: there infinity and
+# NaN are mistakes, whatever the operator.
+ANY_NUMBER = frozenset(
+    (
+        "default_value",
+        "fill_value",
+        "fill_values",
+        "max_duration",
+        "min_duration",
+        "off_value",
+        "on_value",
+        "timeout",
+        "values",
+    )
+)
+
+
 @dataclass(frozen=True)
 class Param:
     """One parameter of a declaration."""
@@ -58,6 +75,11 @@ class Param:
     variadic: bool = False
     positional: bool = False  # an argument, not data, that may also be given by position
     meaning: str = ""  # what it means to the user, in a phrase
+
+    @property
+    def finite(self) -> bool:
+        """Whether infinity and NaN have no meaning for it."""
+        return self.kind in (float, "floats") and self.name not in ANY_NUMBER
 
     @property
     def required(self) -> bool:

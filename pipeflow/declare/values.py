@@ -4,6 +4,7 @@ import enum
 import operator as _operator
 import typing
 from collections.abc import Callable, Iterable
+from math import isfinite
 from typing import Any, Literal
 
 import numpy as np
@@ -84,6 +85,15 @@ def convert(kind: Any, value: Any) -> Any:
     return value
 
 
+def check_finite(param: Param, value: Any) -> Any:
+    """The value of an argument, refused where it is infinite or NaN and the argument cannot be."""
+    if param.finite:
+        for number in value if isinstance(value, tuple) else (value,):
+            if not isfinite(number):
+                raise ValueError(f"must be finite, got {value!r}")
+    return value
+
+
 def _integer(value: Any) -> int:
     if isinstance(value, bool) or not hasattr(type(value), "__index__"):
         raise TypeError(f"must be an integer, got {type(value).__name__} {value!r}")
@@ -115,15 +125,21 @@ def _sequence(value: Any, accepted: str) -> list[Any]:
 def from_sample(kind: Any, array: Any) -> Any:
     """A per-sample argument, a small array, in the form its kernel wants."""
     if kind == "ints":
-        return tuple(int(item) for item in np.ravel(array).tolist())
+        return tuple(_whole(item) for item in np.ravel(array).tolist())
     if kind == "floats":
         return tuple(float(item) for item in np.ravel(array).tolist())
     if kind in (bool, int, float) or (isinstance(kind, type) and issubclass(kind, enum.Enum)):
         if np.size(array) != 1:
             raise ValueError(f"must be one number per sample, got shape {np.shape(array)}")
         number = array.item() if isinstance(array, (np.ndarray, np.generic)) else array
-        return kind(number)
+        return _whole(number) if kind is int else kind(number)
     return array
+
+
+def _whole(number: Any) -> int:
+    if isinstance(number, float) and not isfinite(number):
+        raise ValueError(f"must be finite, got {number!r}")
+    return int(number)
 
 
 READY = frozenset({bool, int, float, tuple, str})  # what a per-sample argument is once it is converted
@@ -132,8 +148,8 @@ READY = frozenset({bool, int, float, tuple, str})  # what a per-sample argument 
 def column_values(kind: Any, values: np.ndarray) -> list[Any] | None:
     """The per-sample arguments of a whole batch in the form the kernels want; None where they have to be looked at one by one."""
     try:
-        if values.dtype.kind not in "biuf":
-            return None
+        if values.dtype.kind not in "biuf" or (values.dtype.kind == "f" and not np.isfinite(values).all()):
+            return None  # a sample of its own says what is wrong with it
         if kind in ("ints", "floats"):
             number = int if kind == "ints" else float
             return [tuple([number(x) for x in row]) for row in values.reshape(len(values), -1).tolist()]

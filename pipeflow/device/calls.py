@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from pipeflow import seeds
-from pipeflow.declare import Args, Bound, OpDef, Spec, from_sample, refused
+from pipeflow.declare import Args, Bound, OpDef, Spec, check_finite, from_sample, refused
 from pipeflow.errors import count_of
 
 ALIGNMENT = 256  # of every sample in a batch's memory
@@ -299,7 +299,7 @@ class DevicePlanner:
         arguments = dict(self._kernel.constants)
         for name, value in per_sample.items():
             try:
-                arguments[name] = from_sample(self._kinds[name], value)
+                arguments[name] = check_finite(op.arguments[name], from_sample(self._kinds[name], value))
             except (TypeError, ValueError) as error:
                 raise refused(type(error), op.arguments[name], error) from None
         given = tuple(Spec(x.shape, x.dtype, layout) for x, layout in zip(inputs, layouts, strict=True))

@@ -6,7 +6,7 @@ where the operator has a meaning for them.
 
 from collections.abc import Callable
 from fractions import Fraction
-from math import isfinite, prod
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
@@ -126,7 +126,7 @@ def decode_sound(
 
     ``span`` is (begin, duration) in seconds: only that part, as far as the file has it.
     """
-    if not isfinite(sample_rate) or sample_rate < 0:
+    if sample_rate < 0:
         raise ValueError(f"sample_rate must be positive, or 0 for the rate of the file, got {sample_rate}")
     limit = max_bytes or min(MAX_BYTES, max(SMALL_SOUND, BYTES_PER_BYTE * len(encoded)))
     try:
@@ -226,6 +226,9 @@ def _audio_resample(signal: Sample, /, *, args: Args, out: Out) -> Sample:
     out, which is what DALI does.
     """
     factor = resampling_factor(signal.shape, args)
+    if not signal.size or not out.size:
+        out[...] = 0  # silence, of whatever length
+        return out
     if args.dtype in (None, signal.dtype) and factor == 1:
         np.copyto(out, signal)
         return out
@@ -253,12 +256,12 @@ def _factor(length: int, scale: Any, in_rate: Any, out_rate: Any, out_length: An
             raise ValueError(f"out_length must not be negative, got {out_length}")
         in_rate, out_rate = (length, out_length) if length and out_length else (1, 1)
     elif scale is not None:
-        if not isfinite(scale) or scale <= 0:
+        if scale <= 0:
             raise ValueError(f"scale must be positive, got {scale}")
         in_rate, out_rate = 1, scale
     else:
         for name, rate in (("in_rate", in_rate), ("out_rate", out_rate)):
-            if not isfinite(rate) or rate <= 0:
+            if rate <= 0:
                 raise ValueError(f"{name} must be positive, got {rate}")
     if out_rate / in_rate < kernels.audio_resample.SMALLEST:
         raise ValueError(f"the factor {out_rate / in_rate:g} is too small: the lowest is 1/4096")
@@ -332,7 +335,6 @@ def preemphasis_filter(
 
     ``border`` says what stands before the first value: the value itself, zero, or the second one.
     """
-    check_coefficient(preemph_coeff)
     sound = _as_float(signal)
     filtered = out if dtype == FLOAT else np.empty(signal.shape, np.float32)
     if signal.ndim == 0:
@@ -341,12 +343,6 @@ def preemphasis_filter(
     if dtype != FLOAT:
         kernels.audio_signal.saturate(filtered.reshape(out.shape), out)
     return out
-
-
-def check_coefficient(coefficient: float) -> None:
-    """Refuses what is no number."""
-    if not isfinite(coefficient):
-        raise ValueError(f"preemph_coeff must be a number, got {coefficient}")
 
 
 @preemphasis_filter.infer
@@ -600,6 +596,8 @@ def bands_of(shape: tuple[int, ...], layout: str, args: Any) -> tuple[int, Any]:
     if not shape:
         raise ValueError("the spectrum must have at least one axis")
     axis, high = _frequency_axis(layout, len(shape)), args.freq_high or args.sample_rate / 2
+    if shape[axis] == 0:
+        raise ValueError(f"the spectrum has no frequencies: its shape is {shape}")
     return axis, kernels.audio_spectrum.mel_bands(
         shape[axis], args.nfilter, args.sample_rate, args.freq_low, high, args.mel_formula, args.normalize
     )

@@ -144,6 +144,8 @@ def bounds_of(extents: Sequence[int], anchor: Any, shape: Any, args: Any) -> tup
         values = values * count if len(values) == 1 else values
         if len(values) != count:
             raise ValueError(f"{name} has {len(values)} values for {count} axes")
+        if not all(map(math.isfinite, values)):
+            raise ValueError(f"argument {name!r}: must be finite, got {tuple(values)}")
         return values
 
     start = [0.0] * count

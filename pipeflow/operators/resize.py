@@ -43,6 +43,7 @@ IGNORED = {
 
 
 LEAST = 1e-3  # pixels of a region
+BEYOND = 65_536.0  # pixels between a region and the image
 RESIZE = parameters(
     size=(
         Arg[Floats],
@@ -223,7 +224,7 @@ def _resize_axes(extents: tuple[int, ...], letters: str, values: tuple[Any, ...]
     limits = one_each(args.max_size, letters, "max_size") if args.max_size else []
     axes = []
     bounds = region(extents, args)
-    used = [abs(high - low) for low, high in bounds]
+    used = [max(abs(high - low), LEAST) for low, high in bounds]
     sizes = output_sizes(used, wanted, mode, limits)
     for extent, (low, high), size in zip(extents, bounds, sizes, strict=True):
         full = whole_pixels(size)
@@ -232,8 +233,18 @@ def _resize_axes(extents: tuple[int, ...], letters: str, values: tuple[Any, ...]
             low, high = centre - half, centre + half
         if size < 0:
             low, high = high, low
-        axes.append(Axis(extent, low, high, full))
+        axes.append(Axis(extent, *clamped(low, high, extent), full))
     return axes
+
+
+def clamped(low: float, high: float, extent: int) -> tuple[float, float]:
+    """A region that is not farther than `BEYOND` from the image: there, every pixel is that of its border.
+
+    A filter weighs all pixels of its window: a box of a billion pixels would take hours.
+    """
+    if min(low, high) >= -BEYOND and (extent is UNKNOWN or max(low, high) <= extent + BEYOND):
+        return low, high
+    return widened(*(min(max(bound, -BEYOND), extent + BEYOND) for bound in (low, high)))
 
 
 def filters(args: Any, axis: Axis) -> int:

@@ -316,7 +316,7 @@ def cat(
         shape = list(inputs[0].shape)
         shape[place] = sum(x.shape[place] for x in inputs)
         out = out(shape, inputs[0].dtype)
-    if place == out.ndim - 1 and out.flags.c_contiguous and out.shape[-1] <= 16:
+    if place == out.ndim - 1 and out.flags.c_contiguous and 0 < out.shape[-1] <= 16:
         return kernels.moving.interleave(inputs, out)
     begin = 0
     for x in inputs:

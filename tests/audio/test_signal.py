@@ -53,7 +53,7 @@ def test_preemphasis_bad_arguments(noise):
     """An unknown border, an undefined coefficient and a type that is no number are errors."""
     with pytest.raises(ValueError, match="must be 'clamp' or 'zero' or 'reflect', got 'wrap'"):
         fn.preemphasis_filter(noise, border="wrap")
-    with pytest.raises(ValueError, match="preemph_coeff must be a number, got nan"):
+    with pytest.raises(ValueError, match="argument 'preemph_coeff': must be finite, got nan"):
         fn.preemphasis_filter(noise, preemph_coeff=float("nan"))
     with pytest.raises(ValueError, match="dtype must be an integer or float type, got bool"):
         fn.preemphasis_filter(noise, dtype=types.BOOL)

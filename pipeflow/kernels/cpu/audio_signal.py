@@ -10,6 +10,9 @@ Floats = NDArray[np.float32]
 # The running sum is rebuilt this often, so that rounding cannot pile up over a long recording.
 REBUILD = 8192
 
+# Powers of ten beyond this are infinite.
+_LOUDEST = 300.0
+
 
 def full_scale(dtype: np.dtype) -> tuple[float, float]:
     """The value that stands for 1 and the one that stands for silence, as DALI normalises integers."""
@@ -159,7 +162,7 @@ def nonsilent_region(
     if not np.isfinite(power[-1]) or not np.isfinite(reference) or not np.isfinite(power).all():
         where = int(np.flatnonzero(~np.isfinite(signal))[0])
         raise ValueError(f"the signal has {signal[where]} at index {where}: its power is undefined")
-    first, last = _span(power, reference * 10 ** (cutoff_db / 10))
+    first, last = _span(power, reference * 10 ** min(cutoff_db / 10, _LOUDEST))
     if first > last:
         return 0, 0
     begin = max(first - window_length + 1, 0)

@@ -87,11 +87,6 @@ def in_float(call: DeviceCall, views: Sequence[View]) -> list[View]:
 # The signal
 
 
-@audio.preemphasis_filter.gpu_plan
-def _(item: Item) -> None:
-    audio.check_coefficient(item.args.preemph_coeff)
-
-
 @audio.preemphasis_filter.gpu
 def _(call: DeviceCall) -> None:
     border = ("clamp", "zero", "reflect").index(call.items[0].args.border)
