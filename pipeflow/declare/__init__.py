@@ -59,6 +59,7 @@ from pipeflow.declare.parameters import default as default
 from pipeflow.declare.parameters import parameters as parameters
 from pipeflow.declare.parameters import required as required
 from pipeflow.declare.registration import Operator as Operator
+from pipeflow.declare.registration import alias as alias
 from pipeflow.declare.registration import composers as composers
 from pipeflow.declare.registration import find as find
 from pipeflow.declare.registration import interpreter as interpreter

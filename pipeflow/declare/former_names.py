@@ -16,6 +16,8 @@ FORMER_NAMES = {
     "experimental.decoders.image_crop": "decoders.image_crop",
     "experimental.decoders.image_random_crop": "decoders.image_random_crop",
     "experimental.decoders.image_slice": "decoders.image_slice",
+    "experimental.equalize": "equalize",
+    "experimental.filter": "filter",
     "experimental.peek_image_shape": "peek_image_shape",
     "fast_resize_crop_mirror": "resize_crop_mirror",
     "file_reader": "readers.file",

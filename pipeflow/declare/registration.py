@@ -1,5 +1,6 @@
 """``@operator`` and ``@source`` make operators and keep them in the registry; a call goes to the current interpreter."""
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Literal
@@ -176,6 +177,12 @@ def source(
         return _register(op)
 
     return declare
+
+
+def alias(op: Operator, name: str) -> Operator:
+    """The same operator under another name, which counts as much as the first."""
+    examples = [text.replace(f"fn.{op.name}(", f"fn.{name}(") for text in op.examples]
+    return _register(dataclasses.replace(op, name=name, examples=examples))
 
 
 def _register(op: Operator) -> Operator:

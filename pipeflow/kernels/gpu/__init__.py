@@ -56,6 +56,14 @@ INSTANCES: dict[str, list[str]] = {
     "cast.cu": [*[f"cast<{kind}>" for kind in COMPUTED], "line<float>", "line<double>"],
     "color.cu": ["colors<3, 3>", "colors<3, 1>", "colors<1, 3>"],
     "audio.cu": ["preemphasis", "cut_frames", "power_of", "weigh", "decibels", "resample_sound", "nonsilent"],
+    "correlation.cu": ["correlate<unsigned char, unsigned char>", "correlate<float, float>", "correlate_any<float>"],
+    "displacement.cu": [
+        "look_up<unsigned char>",
+        "look_up<float>",
+        "look_up_any<float>",
+        "look_up_any<double>",
+        *[f"look_up_nearest<{word}>" for word in WORDS.values()],
+    ],
     "filter.cu": [
         *[
             f"blur<{source}, {target}>"
@@ -66,7 +74,9 @@ INSTANCES: dict[str, list[str]] = {
         "filter_axis<float, float>",
         "filter_axis<float, unsigned char>",
     ],
+    "histograms.cu": ["count_values", "spread_values"],
     "jpeg.cu": ["compress", "restore"],
+    "masking.cu": [f"mask_squares<{word}>" for word in WORDS.values()],
     "random.cu": ["random_numbers", "gaussian_noise"],
     "reduce.cu": [
         *[f"{name}<{kind}>" for name in ("reduce", "finish") for kind in ACCUMULATED],

@@ -1,0 +1,116 @@
+"""Filters with a kernel of any numbers over the two or three spatial axes, and any way of going on outside the image.
+
+Sums are float32, rounded once.
+"""
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from .casting import as_type, cast
+from .displacement import border_index
+from .jit import kernel, plain
+from .simd_taps import tap_row
+
+READ = {np.dtype(t) for t in (np.uint8, np.int8, np.uint16, np.int16, np.float32)}
+WRITTEN = {np.dtype(np.uint8), np.dtype(np.float32)}
+FEW = 16  # taps that are not worth looking for a product of two windows
+
+
+@kernel
+def framed(source, before, shape, border, fill):
+    """Planes (D, H, W, pixel) with margins: `before` elements in front, so that the result has this shape."""
+    depth, height, width, pixel = source.shape
+    out = np.empty((shape[0], shape[1], shape[2], pixel), source.dtype)
+    for d in range(shape[0]):
+        plane = border_index(d - before[0], depth, border)
+        for i in range(shape[1]):
+            line = border_index(i - before[1], height, border)
+            if plane < 0 or line < 0:
+                out[d, i] = fill
+                continue
+            row, target = source[plane, line].reshape(-1), out[d, i].reshape(-1)
+            start = before[2] * pixel
+            target[start : start + width * pixel] = row
+            for x in range(shape[2]):
+                if before[2] <= x < before[2] + width:
+                    continue
+                column = border_index(x - before[2], width, border)
+                for k in range(pixel):
+                    target[x * pixel + k] = fill if column < 0 else row[column * pixel + k]
+    return out
+
+
+@kernel
+def correlate_rows(source, places, weights, out):
+    """Every row of the output from taps at these places of the framed input."""
+    flat, target = source.reshape(source.size), out.reshape(out.size)
+    pixel, size = source.shape[3], out.shape[2] * out.shape[3]
+    for d in range(out.shape[0]):
+        for i in range(out.shape[1]):
+            start = (d * source.shape[1] + i) * source.shape[2] * pixel
+            tap_row(flat, start, places, weights, weights.size, target, (d * out.shape[1] + i) * size, size)
+
+
+@kernel
+def correlate_windows(source, tall_places, tall, wide_places, wide, out):
+    """The same for a kernel that is a product of two windows: columns first, a row at a time, then the row itself."""
+    flat, target = source.reshape(source.size), out.reshape(out.size)
+    stride, size = source.shape[2] * source.shape[3], out.shape[2] * out.shape[3]
+    line = np.empty(stride, np.float32)
+    for d in range(out.shape[0]):
+        for i in range(out.shape[1]):
+            start = (d * source.shape[1] + i) * stride
+            tap_row(flat, start, tall_places, tall, tall.size, line, 0, stride)
+            tap_row(line, 0, wide_places, wide, wide.size, target, (d * out.shape[1] + i) * size, size)
+
+
+@lru_cache(maxsize=64)
+def windows_of(values: bytes, height: int, width: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Two windows whose product the kernel is; None where there are none or where they would save nothing."""
+    matrix = np.frombuffer(values, np.float32).reshape(height, width)
+    if matrix.size <= FEW:
+        return None
+    left, sizes, right = np.linalg.svd(matrix.astype(np.float64))
+    if sizes[0] == 0 or (len(sizes) > 1 and sizes[1] > 1e-6 * sizes[0]):
+        return None
+    scale = math.sqrt(sizes[0])
+    return (left[:, 0] * scale).astype(np.float32), (right[0] * scale).astype(np.float32)
+
+
+def correlate(
+    source: np.ndarray, taps: np.ndarray, anchor: tuple[int, ...], border: int, fill: float, valid: bool, out: np.ndarray,
+    away: bool = False,
+) -> np.ndarray:  # fmt: skip
+    """An image (H, W, pixel) or volume (D, H, W, pixel), correlated with a kernel of two or three axes.
+
+    Integers are rounded half to even, or half away from zero where asked.
+    """
+    if source.ndim == 3:
+        source, out_planes = source[None], out[None]
+        taps, anchor = taps[None], (0, *anchor)
+    else:
+        out_planes = out
+    image = plain(source if source.dtype in READ else as_type(source, np.dtype(np.float32)))
+    before = np.zeros(3, np.int64) if valid else np.array(anchor, np.int64)
+    shape = tuple(extent + size - 1 for extent, size in zip(out_planes.shape[:3], taps.shape))
+    if shape != image.shape[:3]:
+        value = as_type(np.full(1, fill, np.float64), image.dtype)[0]
+        image = framed(image, before, shape, border, value)
+    pixel, stride = image.shape[3], image.shape[2] * image.shape[3]
+    direct = out.dtype in WRITTEN and not (away and out.dtype.kind != "f")
+    target = out_planes if direct else np.empty(out_planes.shape, np.float32)
+    taps = np.ascontiguousarray(taps, np.float32)
+    two = windows_of(taps.tobytes(), *taps.shape[1:]) if taps.shape[0] == 1 else None
+    if two is not None:
+        tall, wide = two
+        rows, columns = np.arange(len(tall)) * stride, np.arange(len(wide)) * pixel
+        correlate_windows(image, rows, tall, columns, wide, target)
+    else:
+        z, y, x = np.nonzero(taps)
+        places = (z * image.shape[1] + y) * stride + x * pixel
+        correlate_rows(image, places, np.ascontiguousarray(taps[z, y, x]), target)
+    if target is not out_planes:
+        cast(np.rint(target) if out.dtype.kind in "iu" and not away else target, out_planes)
+    return out

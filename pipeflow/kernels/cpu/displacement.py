@@ -1,0 +1,334 @@
+"""Images whose pixels are looked up at other places: perspective, maps, waves, lenses, jitter.
+
+Every operation says, a row at a time, which place of the input each pixel of the output comes from; what follows is
+the same for all. Places are in pixels, and the centre of the first pixel is at 0. Results are rounded half to even, as
+OpenCV does.
+"""
+
+import numpy as np
+
+from .casting import as_type, cast
+from .jit import kernel, plain
+from .noise import GOLDEN, mixed
+from .simd import bilinear_pixel
+from .simd_taps import round_row
+
+FAST = {np.dtype(np.uint8), np.dtype(np.float32)}
+NEAREST, LINEAR, CUBIC = 0, 1, 2
+CONSTANT, REPLICATE, REFLECT, REFLECT_101, WRAP = range(5)
+FAR = 1e9  # pixels; what is further away, or nowhere, counts as that far
+
+
+@kernel
+def border_index(index, size, border):
+    """The element that stands for one outside; -1 for the fill value."""
+    if 0 <= index < size:
+        return index
+    if border == CONSTANT:
+        return -1
+    if border == REPLICATE or size == 1:
+        return 0 if index < 0 else size - 1
+    if border == WRAP:
+        return index % size
+    period = 2 * size if border == REFLECT else 2 * size - 2
+    index %= period
+    if index < size:
+        return index
+    return period - 1 - index if border == REFLECT else period - index
+
+
+@kernel
+def value_at(source, y, x, channel, border, fill):
+    """A pixel's value, also outside the image."""
+    row, column = border_index(y, source.shape[0], border), border_index(x, source.shape[1], border)
+    return np.float32(fill[channel]) if row < 0 or column < 0 else np.float32(source[row, column, channel])
+
+
+@kernel
+def limited(place):
+    """The place, or one far away where it cannot be counted."""
+    return place if -FAR < place < FAR else -FAR
+
+
+@kernel
+def nearest_row(source, xs, ys, border, fill, out, i):
+    """The nearest pixels; elements are copied as they are."""
+    height, width, channels = source.shape
+    flat, target = source.reshape(source.size), out.reshape(out.size)
+    at = i * xs.size * channels
+    for j in range(xs.size):
+        x, y = np.int64(np.floor(limited(xs[j]) + 0.5)), np.int64(np.floor(limited(ys[j]) + 0.5))
+        if not (0 <= x < width and 0 <= y < height):
+            x, y = border_index(x, width, border), border_index(y, height, border)
+        if x < 0 or y < 0:
+            for k in range(channels):
+                target[at + k] = fill[k]
+        else:
+            place = (y * width + x) * channels
+            for k in range(channels):
+                target[at + k] = flat[place + k]
+        at += channels
+
+
+@kernel
+def linear_row(source, xs, ys, border, fill, line):
+    """Blends of the four nearest pixels."""
+    height, width, channels = source.shape
+    flat = source.reshape(source.size)
+    stride = width * channels
+    # Blends of four channels overhang a pixel of fewer: the line has room, and the next pixel repairs the rest.
+    room = width - 1 - (4 * ((channels + 3) // 4) + channels - 1) // channels
+    one = np.float32(1)
+    for j in range(xs.size):
+        x, y = limited(xs[j]), limited(ys[j])
+        left, top = np.floor(x), np.floor(y)
+        p, q = np.int64(left), np.int64(top)
+        u, v = np.float32(x - left), np.float32(y - top)
+        at = j * channels
+        if p >= 0 and q >= 0 and p <= room and q < height - 1:
+            for k in range(0, channels, 4):
+                bilinear_pixel(flat, q * stride + p * channels + k, channels, stride, u, v, line, at + k)
+        elif border == CONSTANT and (p < -1 or q < -1 or p >= width or q >= height):
+            for k in range(channels):
+                line[at + k] = fill[k]
+        else:
+            for k in range(channels):
+                upper = (one - u) * value_at(source, q, p, k, border, fill) + u * value_at(
+                    source, q, p + 1, k, border, fill
+                )
+                lower = (one - u) * value_at(source, q + 1, p, k, border, fill)
+                lower += u * value_at(source, q + 1, p + 1, k, border, fill)
+                line[at + k] = (one - v) * upper + v * lower
+
+
+@kernel
+def cubic_weights(t, weights):
+    """The four weights of cubic interpolation, with the slope that OpenCV takes."""
+    a = np.float32(-0.75)
+    one = np.float32(1)
+    weights[0] = ((a * (t + one) - 5 * a) * (t + one) + 8 * a) * (t + one) - 4 * a
+    weights[1] = ((a + 2) * t - (a + 3)) * t * t + one
+    weights[2] = ((a + 2) * (one - t) - (a + 3)) * (one - t) * (one - t) + one
+    weights[3] = one - weights[0] - weights[1] - weights[2]
+
+
+@kernel
+def cubic_row(source, xs, ys, border, fill, line):
+    """Blends of sixteen pixels."""
+    channels = source.shape[2]
+    across, down = np.empty(4, np.float32), np.empty(4, np.float32)
+    for j in range(xs.size):
+        x, y = limited(xs[j]), limited(ys[j])
+        left, top = np.floor(x), np.floor(y)
+        p, q = np.int64(left), np.int64(top)
+        cubic_weights(np.float32(x - left), across)
+        cubic_weights(np.float32(y - top), down)
+        for k in range(channels):
+            total = np.float32(0)
+            for r in range(4):
+                part = np.float32(0)
+                for c in range(4):
+                    part += across[c] * value_at(source, q + r - 1, p + c - 1, k, border, fill)
+                total += down[r] * part
+            line[j * channels + k] = total
+
+
+@kernel
+def look_up_row(source, xs, ys, border, fill, interpolation, line, out, i):
+    """Row i of the output, by interpolation; the nearest pixels are looked up in rows of their own."""
+    if interpolation == LINEAR:
+        linear_row(source, xs, ys, border, fill, line)
+    else:
+        cubic_row(source, xs, ys, border, fill, line)
+    size = out.shape[1] * out.shape[2]
+    round_row(line, 0, out.reshape(out.size), i * size, size)
+
+
+@kernel
+def perspective_places(matrix, origin, even, i, xs, ys):
+    """Where the pixels of row i come from through a projective matrix; the centre of a pixel is `origin` from its corner."""
+    y = i + origin
+    a, b, c = matrix[1] * y + matrix[2], matrix[4] * y + matrix[5], matrix[7] * y + matrix[8]
+    for j in range(xs.size):
+        x = j + origin
+        depth = 1.0 / (matrix[6] * x + c)
+        xs[j] = (matrix[0] * x + a) * depth - origin
+        ys[j] = (matrix[3] * x + b) * depth - origin
+    if even:
+        for j in range(xs.size):
+            xs[j], ys[j] = np.rint(xs[j]), np.rint(ys[j])
+
+
+@kernel
+def map_places(map_x, map_y, shift, even, i, xs, ys):
+    """Where the pixels of row i come from by two maps."""
+    for j in range(xs.size):
+        xs[j], ys[j] = np.float64(map_x[i, j]) - shift, np.float64(map_y[i, j]) - shift
+    if even:
+        for j in range(xs.size):
+            xs[j], ys[j] = np.rint(xs[j]), np.rint(ys[j])
+
+
+@kernel
+def wave_places(lines, columns, i, xs, ys):
+    """Rows moved sideways and columns moved up and down."""
+    for j in range(xs.size):
+        xs[j] = j + lines[i] - 0.5
+        ys[j] = i + columns[j] - 0.5
+
+
+@kernel(fastmath=False)
+def lens_places(height, width, i, xs, ys):
+    """A magnifying sphere: the distance from the centre shrinks by its share of half the longer side.
+
+    In float32 without fused steps, as DALI does: places on the edge of a pixel are common here.
+    """
+    half = np.float32(0.5)
+    middle_x, middle_y = np.float32(width) * half, np.float32(height) * half
+    radius = np.float32(max(width // 2, height // 2, 1))
+    y = np.float32(i) + half - middle_y
+    for j in range(xs.size):
+        x = np.float32(j) + half - middle_x
+        scale = np.sqrt(x * x + y * y) / radius
+        xs[j] = np.float64(middle_x + scale * x) - 0.5
+        ys[j] = np.float64(middle_y + scale * y) - 0.5
+
+
+@kernel
+def scattered_places(key, degree, width, i, xs, ys):
+    """Every pixel moved by up to half of `degree` along each axis."""
+    step = degree * 2.0**-32
+    for j in range(xs.size):
+        word = mixed(key ^ mixed(np.uint64(i * width + j + 1) * GOLDEN))
+        xs[j] = j + np.float64(word >> np.uint64(32)) * step - 0.5 * degree
+        ys[j] = i + np.float64(word & np.uint64(0xFFFFFFFF)) * step - 0.5 * degree
+
+
+@kernel
+def through_matrix(source, matrix, origin, border, interpolation, fill, line, out):
+    """perspective, interpolated."""
+    xs, ys = np.empty(out.shape[1]), np.empty(out.shape[1])
+    for i in range(out.shape[0]):
+        perspective_places(matrix, origin, False, i, xs, ys)
+        look_up_row(source, xs, ys, border, fill, interpolation, line, out, i)
+
+
+@kernel
+def through_matrix_nearest(source, matrix, origin, border, fill, out):
+    """perspective, to the nearest pixel."""
+    xs, ys = np.empty(out.shape[1]), np.empty(out.shape[1])
+    for i in range(out.shape[0]):
+        perspective_places(matrix, origin, True, i, xs, ys)
+        nearest_row(source, xs, ys, border, fill, out, i)
+
+
+@kernel
+def through_maps(source, map_x, map_y, shift, border, interpolation, fill, line, out):
+    """remap, interpolated."""
+    xs, ys = np.empty(out.shape[1]), np.empty(out.shape[1])
+    for i in range(out.shape[0]):
+        map_places(map_x, map_y, shift, False, i, xs, ys)
+        look_up_row(source, xs, ys, border, fill, interpolation, line, out, i)
+
+
+@kernel
+def through_maps_nearest(source, map_x, map_y, shift, border, fill, out):
+    """remap, to the nearest pixel."""
+    xs, ys = np.empty(out.shape[1]), np.empty(out.shape[1])
+    for i in range(out.shape[0]):
+        map_places(map_x, map_y, shift, True, i, xs, ys)
+        nearest_row(source, xs, ys, border, fill, out, i)
+
+
+WAVES, LENS, SCATTER = range(3)
+
+
+@kernel
+def effect_places(kind, lines, columns, key, degree, height, width, i, xs, ys):
+    """Where the pixels of row i come from by one of the effects."""
+    if kind == WAVES:
+        wave_places(lines, columns, i, xs, ys)
+    elif kind == LENS:
+        lens_places(height, width, i, xs, ys)
+    else:
+        scattered_places(key, degree, width, i, xs, ys)
+
+
+@kernel
+def through_effect(source, kind, lines, columns, key, degree, fill, line, out):
+    """An effect, interpolated."""
+    xs, ys = np.empty(out.shape[1]), np.empty(out.shape[1])
+    for i in range(out.shape[0]):
+        effect_places(kind, lines, columns, key, degree, source.shape[0], source.shape[1], i, xs, ys)
+        look_up_row(source, xs, ys, CONSTANT, fill, LINEAR, line, out, i)
+
+
+@kernel
+def through_effect_nearest(source, kind, lines, columns, key, degree, fill, out):
+    """An effect, to the nearest pixel."""
+    xs, ys = np.empty(out.shape[1]), np.empty(out.shape[1])
+    for i in range(out.shape[0]):
+        effect_places(kind, lines, columns, key, degree, source.shape[0], source.shape[1], i, xs, ys)
+        nearest_row(source, xs, ys, CONSTANT, fill, out, i)
+
+
+def raw(array: np.ndarray) -> np.ndarray:
+    """The array as a type that kernels copy."""
+    return array.view(np.uint16) if array.dtype == np.float16 else array
+
+
+def copied(kernel_of: object, source: np.ndarray, fill: np.ndarray, out: np.ndarray, *arguments: object) -> np.ndarray:
+    """Runs a kernel that looks up nearest pixels."""
+    values = as_type(np.ascontiguousarray(fill, np.float64), source.dtype)
+    kernel_of(plain(raw(source)), *arguments, raw(values), raw(out))  # type: ignore[operator]
+    return out
+
+
+def blended(kernel_of: object, source: np.ndarray, fill: np.ndarray, out: np.ndarray, *arguments: object) -> np.ndarray:
+    """Runs a kernel that interpolates, in float32 where it does not read or write the type itself."""
+    image = source if source.dtype in FAST else as_type(source, np.dtype(np.float32))
+    target = out if out.dtype in FAST else np.empty(out.shape, np.float32)
+    line = np.empty(out.shape[1] * out.shape[2] + 16, np.float32)
+    values = np.ascontiguousarray(fill, np.float32)
+    kernel_of(plain(image), *arguments, values, line, target)  # type: ignore[operator]
+    if target is out:
+        return out
+    return cast(np.rint(target) if out.dtype.kind in "iu" else target, out)
+
+
+def perspective(
+    source: np.ndarray,
+    matrix: np.ndarray,
+    origin: float,
+    border: int,
+    fill: np.ndarray,
+    interpolation: int,
+    out: np.ndarray,
+) -> np.ndarray:
+    """An image (H, W, C) through a projective matrix of nine numbers from output to input coordinates."""
+    numbers = np.ascontiguousarray(matrix, np.float64).reshape(9)
+    if interpolation == NEAREST:
+        return copied(through_matrix_nearest, source, fill, out, numbers, origin, border)
+    return blended(through_matrix, source, fill, out, numbers, origin, border, interpolation)
+
+
+def remap(
+    source: np.ndarray, map_x: np.ndarray, map_y: np.ndarray, shift: float, border: int, fill: np.ndarray,
+    interpolation: int, out: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """An image (H, W, C) by the places in two maps, less `shift`."""
+    maps = plain(as_type(map_x, np.dtype(np.float32))), plain(as_type(map_y, np.dtype(np.float32)))
+    if interpolation == NEAREST:
+        return copied(through_maps_nearest, source, fill, out, *maps, shift, border)
+    return blended(through_maps, source, fill, out, *maps, shift, border, interpolation)
+
+
+def effect(
+    source: np.ndarray, kind: int, lines: np.ndarray, columns: np.ndarray, key: int, degree: float, fill: np.ndarray,
+    interpolation: int, out: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """An image (H, W, C) under waves (how far each line and each column moves), a lens or a scatter."""
+    arguments = kind, lines, columns, np.uint64(key), float(degree)
+    if interpolation == NEAREST:
+        return copied(through_effect_nearest, source, fill, out, *arguments)
+    return blended(through_effect, source, fill, out, *arguments)

@@ -1,0 +1,34 @@
+"""Parts of an image set to nothing."""
+
+import numpy as np
+
+from .jit import kernel, plain
+
+
+@kernel
+def mask_squares(source, pixel, steps, ratio, out):
+    """Rows (H, W * pixel) without the pixels that lie in the squares of a grid."""
+    cos, sin = steps[0], steps[1]
+    hidden = np.empty(out.shape[1] // pixel, np.bool_)
+    for y in range(out.shape[0]):
+        start_x, start_y = -sin * y - steps[2], cos * y - steps[3]
+        for x in range(hidden.size):
+            across, down = cos * x + start_x, sin * x + start_y
+            hidden[x] = (across - np.floor(across) < ratio) & (down - np.floor(down) < ratio)
+        row, target = source[y], out[y]
+        if pixel == 1:
+            for x in range(hidden.size):
+                target[x] = 0 if hidden[x] else row[x]
+        else:
+            for x in range(hidden.size):
+                for k in range(x * pixel, (x + 1) * pixel):
+                    target[k] = 0 if hidden[x] else row[k]
+
+
+def grid_mask(source: np.ndarray, pixel: int, steps: tuple[float, ...], ratio: float, out: np.ndarray) -> np.ndarray:
+    """An image (H, W, C) or (H, W) with a grid of squares hidden."""
+    raw = np.dtype(np.uint16) if source.dtype == np.float16 else source.dtype
+    if source.size:
+        rows = plain(source.view(raw)).reshape(source.shape[0], -1)
+        mask_squares(rows, pixel, steps, ratio, out.view(raw).reshape(rows.shape))
+    return out

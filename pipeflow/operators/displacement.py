@@ -1,0 +1,278 @@
+"""Images whose pixels are looked up at other places: warp_perspective, remap, water, sphere, jitter."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import Arg, Floats, Operator, Out, Sample, Spec, alias, operator
+from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.geometry import given_size, spatial
+from pipeflow.operators.windows import Options
+from pipeflow.types import INTERP_CUBIC, INTERP_LINEAR, INTERP_NN, DALIInterpType
+
+# The ways of DALI's borders, in the numbers of the kernels.
+BORDERS = {"constant": 0, "replicate": 1, "reflect": 2, "reflect_101": 3, "wrap": 4}
+INTERPOLATIONS = {INTERP_NN: 0, INTERP_LINEAR: 1, INTERP_CUBIC: 2}
+ORIGINS = {"corner": 0.5, "center": 0.0}
+NAMES = {INTERP_NN: "INTERP_NN", INTERP_LINEAR: "INTERP_LINEAR", INTERP_CUBIC: "INTERP_CUBIC"}
+
+
+def fill_of(values: Sequence[float], channels: int) -> np.ndarray:
+    """One fill value for each channel."""
+    if len(values) > 1 and len(values) != channels:
+        raise ValueError(f"fill_value has {len(values)} values, the image has {channels} channels")
+    return np.array(tuple(values) * channels if len(values) == 1 else tuple(values) or (0.0,) * channels, np.float64)
+
+
+def interpolations(op: Operator, name: str, *allowed: DALIInterpType) -> None:
+    """Refuses other interpolations than these."""
+
+    @op.check
+    def _(args: Any) -> None:
+        if getattr(args, name) not in allowed:
+            names = " or ".join(NAMES[one] for one in allowed)
+            raise ValueError(f"{name} must be {names}, got {getattr(args, name)!r}")
+
+
+def some_pixels(shape: Sequence[int]) -> None:
+    """There must be something to look up."""
+    if 0 in shape:
+        raise ValueError(f"the image has no pixels: shape {tuple(shape)}")
+
+
+# ----------------------------------------------------------------------------------------------------
+# warp_perspective
+
+
+def perspective_matrix(values: Any, inverse_map: bool) -> np.ndarray:
+    """The nine numbers from output to input coordinates."""
+    matrix = np.asarray(values, np.float64).ravel()
+    if matrix.size != 9:
+        raise ValueError(f"the matrix must have 3 x 3 values, got {matrix.size}")
+    if inverse_map:
+        return matrix
+    try:
+        return np.linalg.inv(matrix.reshape(3, 3)).ravel()
+    except np.linalg.LinAlgError:
+        raise ValueError(f"the matrix cannot be inverted: {matrix.reshape(3, 3).tolist()}") from None
+
+
+@operator(
+    "warp_perspective", layouts="HWC HW CHW FHWC FHW FCHW", sequences=True, gpu="displacement",
+    examples=["fn.warp_perspective(image, matrix=(0.9, 0.2, 3.0, -0.1, 1.1, 2.0, 0.001, 0.002, 1.0), fill_value=7.0)"],
+)  # fmt: skip
+def warp_perspective(
+    image: Sample, matrix_input: Sample | None = None, /, *, matrix: Arg[Floats] = (), size: Arg[Floats] = (),
+    inverse_map: bool = True, pixel_origin: str = "corner", border_mode: str = "constant", fill_value: Floats = (),
+    interp_type: DALIInterpType = INTERP_LINEAR, out: Out, layouts: Any,
+) -> Sample:  # fmt: skip
+    """Warps the image by a projective matrix of 3 x 3 numbers, given as an argument or as the second input.
+
+    - ``matrix``: the nine numbers row by row; it maps places (x, y, 1) of the output to places of the input times a factor.
+    - ``size``: height and width of the output; those of the input by default.
+    - ``inverse_map``: False means that the matrix maps places of the input to places of the output.
+    - ``pixel_origin``: "corner" puts the centre of the first pixel at (0.5, 0.5), "center" at (0, 0), as OpenCV does.
+    - ``border_mode``: what lies outside: "constant" (the fill value), "replicate", "reflect", "reflect_101" or "wrap".
+    - ``fill_value``: the value outside, one or one a channel; 0 by default.
+    - ``interp_type``: INTERP_NN, INTERP_LINEAR or INTERP_CUBIC.
+    """
+    del size
+    some_pixels(image.shape)
+    numbers = perspective_matrix(matrix if matrix_input is None else matrix_input, inverse_map)
+    options = ORIGINS[pixel_origin], BORDERS[border_mode]
+    layout = layouts[0]
+    fill = fill_of(fill_value, image.shape[layout.index("C")] if "C" in layout else 1)
+    planes = [(image, out, fill)] if layout == "HWC" else [(image[..., None], out[..., None], fill)]
+    if layout == "CHW":
+        planes = [
+            (x[..., None], y[..., None], fill[k : k + 1]) for k, (x, y) in enumerate(zip(image, out, strict=True))
+        ]
+    for source, target, values in planes:
+        kernels.displacement.perspective(source, numbers, *options, values, INTERPOLATIONS[interp_type], target)
+    return out
+
+
+@warp_perspective.check
+def _(args: Any) -> None:
+    if args.pixel_origin not in ORIGINS:
+        raise ValueError(f"pixel_origin must be 'corner' or 'center', got {args.pixel_origin!r}")
+    if args.border_mode not in BORDERS:
+        raise ValueError(f"border_mode must be one of {', '.join(BORDERS)}, got {args.border_mode!r}")
+    if args.interp_type not in INTERPOLATIONS:
+        raise ValueError(f"interp_type must be INTERP_NN, INTERP_LINEAR or INTERP_CUBIC, got {args.interp_type!r}")
+
+
+@warp_perspective.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    spec = specs[0]
+    extents = given_size(args.size, 2)
+    if extents is None:
+        return spec
+    shape = list(spec.shape)
+    for axis, extent in zip(spatial(spec.layout), extents, strict=True):
+        shape[axis] = extent
+    return Spec(tuple(shape), spec.dtype, spec.layout)
+
+
+# ----------------------------------------------------------------------------------------------------
+# remap
+
+
+def map_shape(shape: Sequence[int]) -> tuple[int, int]:
+    """Height and width of a map."""
+    if len(shape) == 3 and shape[2] == 1:
+        shape = shape[:2]
+    if len(shape) != 2:
+        raise ValueError(f"a map has the shape (height, width), perhaps with one channel, got {tuple(shape)}")
+    return shape[0], shape[1]
+
+
+@operator(
+    "remap", layouts="HWC FHWC", sequences=True, gpu="displacement",
+    examples=["fn.remap(image, plane, plane)", "fn.remap(image, plane, plane, interp=types.INTERP_NN, pixel_origin='center')"],
+)  # fmt: skip
+def remap(
+    image: Sample, mapx: Sample, mapy: Sample, /, *, interp: DALIInterpType = INTERP_LINEAR, pixel_origin: str = "corner",
+    out: Out,
+) -> Sample:  # fmt: skip
+    """Takes each pixel of the output from the place that two maps name; the output is as large as they are.
+
+    What lies outside the image is 0. The maps have one number, x or y in pixels, for each pixel of the output.
+
+    - ``interp``: INTERP_NN, INTERP_LINEAR or INTERP_CUBIC.
+    - ``pixel_origin``: "corner" puts the centre of the first pixel at (0.5, 0.5), "center" at (0, 0), as OpenCV does.
+    """
+    some_pixels(image.shape)
+    tall, wide = map_shape(mapx.shape)
+    if map_shape(mapy.shape) != (tall, wide):
+        raise ValueError(f"the maps differ in shape: {mapx.shape} and {mapy.shape}")
+    if callable(out):
+        out = out((tall, wide, image.shape[2]), image.dtype)
+    maps = mapx.reshape(tall, wide), mapy.reshape(tall, wide)
+    fill = np.zeros(image.shape[2])
+    return kernels.displacement.remap(image, *maps, ORIGINS[pixel_origin], 0, fill, INTERPOLATIONS[interp], out)
+
+
+@remap.check
+def _(args: Any) -> None:
+    if args.pixel_origin not in ORIGINS:
+        raise ValueError(f"pixel_origin must be 'corner' or 'center', got {args.pixel_origin!r}")
+    if args.interp not in INTERPOLATIONS:
+        raise ValueError(f"interp must be INTERP_NN, INTERP_LINEAR or INTERP_CUBIC, got {args.interp!r}")
+
+
+@remap.infer
+def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
+    image, mapx, _ = specs
+    return Spec((*map_shape(mapx.shape), image.shape[2]), image.dtype, image.layout)
+
+
+alias(warp_perspective, "experimental.warp_perspective")
+alias(remap, "experimental.remap")
+
+
+# ----------------------------------------------------------------------------------------------------
+# Effects: water, sphere, jitter
+
+WAVES, LENS, SCATTER = range(3)  # as in the kernels
+NOTHING = np.zeros(1)
+
+
+def displaced(
+    image: np.ndarray,
+    kind: int,
+    lines: np.ndarray,
+    columns: np.ndarray,
+    key: int,
+    degree: float,
+    args: dict[str, Any],
+    out: Any,
+) -> np.ndarray:
+    """The image under an effect, or a copy where its mask is 0."""
+    some_pixels(image.shape)
+    if not args["mask"]:
+        out[...] = image
+        return out
+    fill = np.full(image.shape[2], args["fill_value"], np.float64)
+    nearest = INTERPOLATIONS[args["interp_type"]]
+    return kernels.displacement.effect(image, kind, lines, columns, key, degree, fill, nearest, out)
+
+
+def waves(height: int, width: int, args: Any) -> tuple[np.ndarray, np.ndarray]:
+    """How far the lines and the columns of an image move."""
+    lines = args.ampl_x * np.sin(args.freq_x * np.arange(height) + args.phase_x)
+    columns = args.ampl_y * np.cos(args.freq_y * np.arange(width) + args.phase_y)
+    return lines, columns
+
+
+@operator(
+    "water",
+    layouts="HWC FHWC",
+    sequences=True,
+    gpu="displacement",
+    examples=["fn.water(image, ampl_x=3.0, ampl_y=2.0)"],
+)
+def water(
+    image: Sample, /, *, ampl_x: Arg[float] = 10.0, ampl_y: Arg[float] = 10.0, freq_x: Arg[float] = 2 * math.pi / 128,
+    freq_y: Arg[float] = 2 * math.pi / 128, phase_x: Arg[float] = 0.0, phase_y: Arg[float] = 0.0, mask: Arg[int] = 1,
+    fill_value: float = 0.0, interp_type: DALIInterpType = INTERP_NN, out: Out,
+) -> Sample:  # fmt: skip
+    """Bends the image in waves: ``x + ampl_x * sin(freq_x * y + phase_x)`` and ``y + ampl_y * cos(freq_y * x + phase_y)``.
+
+    The nearest pixel is the one the place lies in. With INTERP_LINEAR the picture moves by half a pixel, as in DALI.
+
+    - ``ampl_x``: how far lines move sideways, in pixels.
+    - ``ampl_y``: how far columns move up and down, in pixels.
+    - ``freq_x``: how fast the sideways waves follow one another, in radians a line.
+    - ``freq_y``: how fast the others follow one another, in radians a column.
+    - ``phase_x``: where the sideways waves begin, in radians.
+    - ``phase_y``: where the others begin, in radians.
+    - ``mask``: 0 leaves the image as it is.
+    - ``fill_value``: the value of what lies outside the image.
+    - ``interp_type``: INTERP_NN or INTERP_LINEAR.
+    """
+    args = locals()
+    lines, columns = waves(image.shape[0], image.shape[1], Options(args))
+    return displaced(image, WAVES, lines, columns, 0, 0.0, args, out)
+
+
+@operator(
+    "sphere", layouts="HWC FHWC", sequences=True, gpu="displacement", examples=["fn.sphere(image, fill_value=9.0)"]
+)
+def sphere(
+    image: Sample, /, *, mask: Arg[int] = 1, fill_value: float = 0.0, interp_type: DALIInterpType = INTERP_NN, out: Out
+) -> Sample:
+    """Shows the image as in a magnifying sphere.
+
+    The distance of a place from the centre is multiplied by its share of half the longer side.
+
+    - ``mask``: 0 leaves the image as it is.
+    - ``fill_value``: the value of what lies outside the image.
+    - ``interp_type``: INTERP_NN or INTERP_LINEAR.
+    """
+    return displaced(image, LENS, NOTHING, NOTHING, 0, 0.0, locals(), out)
+
+
+@operator("jitter", layouts="HWC FHWC", sequences=True, gpu="displacement", examples=["fn.jitter(image, nDegree=5)"])
+def jitter(
+    image: Sample, /, *, nDegree: Arg[int] = 2, mask: Arg[int] = 1, fill_value: float = 0.0,
+    interp_type: DALIInterpType = INTERP_NN, key: Any, out: Out,
+) -> Sample:  # fmt: skip
+    """Takes every pixel from a random place near by.
+
+    - ``nDegree``: places are at most half of this many pixels away along each axis.
+    - ``mask``: 0 leaves the image as it is.
+    - ``fill_value``: the value of what lies outside the image.
+    - ``interp_type``: INTERP_NN or INTERP_LINEAR.
+    """
+    return displaced(image, SCATTER, NOTHING, NOTHING, key.value, nDegree, locals(), out)
+
+
+for _op in (water, sphere, jitter):
+    interpolations(_op, "interp_type", INTERP_NN, INTERP_LINEAR)
+
+    @_op.infer
+    def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
+        return specs[0]

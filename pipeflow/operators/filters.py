@@ -1,0 +1,229 @@
+"""Filters with a kernel of one's own, and sums of second derivatives: filter, laplacian."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import UNKNOWN, Arg, DType, Floats, Ints, Out, Sample, Spec, operator
+from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.geometry import spatial
+from pipeflow.operators.image import BLUR_LAYOUTS
+
+FLOAT = np.dtype(np.float32)
+# As in displacement.py; DALI has other names for them here.
+BORDERS = {"constant": 0, "clamp": 1, "reflect_1001": 2, "reflect_101": 3, "wrap": 4}
+
+
+def planes_of(image: np.ndarray, out: np.ndarray, layout: str) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Pairs of arrays whose spatial axes come first and whose channels, one at least, last."""
+    if layout[-1] == "C":
+        return [(image, out)]
+    outer = image.shape[: len(layout) - layout.count("D") - 2]  # channels, and frames behind them
+    return [(image[index][..., None], out[index][..., None]) for index in np.ndindex(*outer)]
+
+
+# ----------------------------------------------------------------------------------------------------
+# filter
+
+
+def filter_anchor(anchor: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:
+    """The element of the kernel that lies over the pixel that is made."""
+    given = list(anchor) * len(sizes) if len(anchor) == 1 else list(anchor)
+    if len(given) != len(sizes):
+        raise ValueError(f"anchor has {len(anchor)} values for a kernel of {len(sizes)} axes")
+    for place, size in zip(given, sizes):
+        if not -1 <= place < size:
+            raise ValueError(f"anchor {tuple(anchor)} does not lie in the kernel of {' x '.join(map(str, sizes))}")
+    return tuple(size // 2 if place == -1 else place for place, size in zip(given, sizes))
+
+
+def filtered_shape(layout: str, shape: Sequence[Any], sizes: Sequence[int], mode: str) -> tuple[Any, ...]:
+    """The extents of the result."""
+    axes = spatial(layout)
+    if len(sizes) != len(axes):
+        letters = "".join(layout[axis] for axis in axes)
+        raise ValueError(f"the kernel has {len(sizes)} axes, the data has {len(axes)} spatial ones ({letters})")
+    if 0 in sizes:
+        raise ValueError(f"the kernel is empty: shape {tuple(sizes)}")
+    result = list(shape)
+    if mode == "valid":
+        for axis, size in zip(axes, sizes):
+            result[axis] -= size - 1
+            if result[axis] is not UNKNOWN and result[axis] < 1:
+                raise ValueError(
+                    f"the kernel of {' x '.join(map(str, sizes))} is larger than the data, shape {tuple(shape)}"
+                )
+    return tuple(result)
+
+
+@operator("filter", layouts=BLUR_LAYOUTS, sequences=True, gpu="filters", examples=["fn.filter(image, window)"])
+def filter(
+    data: Sample, kernel: Sample, fill: Sample | None = None, /, *, anchor: Arg[Ints] = (-1,), border: str = "reflect_101",
+    mode: str = "same", dtype: DType | None = None, out: Out, layouts: Any,
+) -> Sample:  # fmt: skip
+    """Correlates images or volumes with a kernel: the second input, of two or three axes.
+
+    Each result is the sum of the values under the kernel times its numbers; the kernel is not turned round. The third
+    input is the value outside where ``border`` is "constant", 0 without it.
+
+    - ``anchor``: the element of the kernel that lies over the result, one number or one an axis; -1 is its middle.
+    - ``border``: what lies outside: "reflect_101", "reflect_1001", "clamp", "wrap" or "constant".
+    - ``mode``: "same" keeps the extents; "valid" gives only what needs nothing from outside.
+    - ``dtype``: the type of the result; that of the data by default.
+    """
+    del dtype
+    layout = layouts[0]
+    place = filter_anchor(anchor, kernel.shape)
+    if fill is not None and fill.size != 1:
+        raise ValueError(f"the fill value must be one number, got shape {fill.shape}")
+    filtered_shape(layout, data.shape, kernel.shape, mode)
+    if 0 in data.shape:
+        raise ValueError(f"the data has no pixels: shape {data.shape}")
+    outside = 0.0 if fill is None else float(fill.item())
+    for source, target in planes_of(data, out, layout):
+        kernels.correlation.correlate(source, kernel, place, BORDERS[border], outside, mode == "valid", target)
+    return out
+
+
+@filter.check
+def _(args: Any) -> None:
+    if args.border not in BORDERS:
+        raise ValueError(f"border must be one of {', '.join(BORDERS)}, got {args.border!r}")
+    if args.mode not in ("same", "valid"):
+        raise ValueError(f"mode must be 'same' or 'valid', got {args.mode!r}")
+
+
+@filter.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    data, kernel = specs[:2]
+    shape = data.shape if args.mode == "same" else filtered_shape(data.layout, data.shape, kernel.shape, args.mode)
+    return Spec(shape, args.dtype or data.dtype, data.layout)
+
+
+# ----------------------------------------------------------------------------------------------------
+# laplacian
+
+LARGEST = 31
+
+
+@lru_cache(maxsize=64)
+def binomial(size: int) -> np.ndarray:
+    """A smoothing window."""
+    window = np.ones(1)
+    for _ in range(size - 1):
+        window = np.convolve(window, [1.0, 1.0])
+    return window
+
+
+@lru_cache(maxsize=256)
+def derivatives(
+    axes: int, windows: tuple[int, ...], smoothing: tuple[int, ...], scales: tuple[float, ...], normalized: bool
+) -> list[list[np.ndarray]]:
+    """For every axis the windows of all axes: the second derivative along it, smoothing along the others."""
+
+    def spread(values: tuple[Any, ...], name: str) -> tuple[Any, ...]:
+        if len(values) not in (1, axes):
+            raise ValueError(f"{name} has {len(values)} values for {axes} spatial axes")
+        return values * axes if len(values) == 1 else values
+
+    windows, scales = spread(windows, "window_size"), spread(scales, "scale")
+    smoothing = spread(smoothing, "smoothing_size") if smoothing else ()
+    for name, values, least in (("window_size", windows, 3), ("smoothing_size", smoothing, 1)):
+        for size in values:
+            if not least <= size <= LARGEST or size % 2 == 0:
+                raise ValueError(f"{name} must be an odd number from {least} to {LARGEST}, got {size}")
+    parts = []
+    for axis, (size, scale) in enumerate(zip(windows, scales)):
+        factors = []
+        for other in range(axes):
+            smooth = smoothing[other] if smoothing else size
+            factor = np.convolve([1.0, -2.0, 1.0], binomial(size - 2)) * scale if other == axis else binomial(smooth)
+            if normalized:
+                factor = factor / 2.0 ** (size - 3 if other == axis else smooth - 1)
+            factors.append(factor.astype(np.float32))
+        parts.append(factors)
+    return parts
+
+
+def laplacian_kernel(parts: list[list[np.ndarray]]) -> np.ndarray:
+    """One kernel of all axes that does the same."""
+    extents = [max(len(part[axis]) for part in parts) for axis in range(len(parts))]
+    total = np.zeros(extents)
+    for part in parts:
+        product = np.ones((1,) * len(parts))
+        for axis, window in enumerate(part):
+            margin = (extents[axis] - len(window)) // 2
+            line = np.pad(window.astype(np.float64), margin)
+            product = product * line.reshape([-1 if i == axis else 1 for i in range(len(parts))])
+        total += product
+    return total.astype(np.float32)
+
+
+def derivatives_of(layout: str, args: Any) -> list[list[np.ndarray]]:
+    """The windows for data of a layout."""
+    count = len(spatial(layout))
+    return derivatives(count, args.window_size, args.smoothing_size or (), args.scale, args.normalized_kernel)
+
+
+DENSE = 30  # taps up to which one kernel is faster than a pass along every axis for each derivative
+
+
+@operator(
+    "laplacian",
+    layouts=BLUR_LAYOUTS,
+    sequences=True,
+    gpu="filters",
+    examples=["fn.laplacian(image, dtype=types.FLOAT)"],
+)
+def laplacian(
+    image: Sample, /, *, window_size: Arg[Ints] = (3,), smoothing_size: Arg[Ints] = None, scale: Arg[Floats] = (1.0,),
+    normalized_kernel: bool = False, dtype: DType | None = None, out: Out, layouts: Any,
+) -> Sample:  # fmt: skip
+    """Adds up the second derivatives along all spatial axes, each smoothed along the other ones.
+
+    Borders are mirrored without repeating the border pixel. A result of an unsigned type has no negative values: ask for
+    FLOAT to keep them.
+
+    - ``window_size``: the size of the derivative's window, one odd number from 3 to 31 or one an axis.
+    - ``smoothing_size``: the size of the window that smooths, odd, from 1 to 31, one number or one an axis; by default
+      that of the derivative it goes with.
+    - ``scale``: what the derivatives are multiplied by, one number or one an axis.
+    - ``normalized_kernel``: scales every window so that flat areas and edges keep their size.
+    - ``dtype``: the type of the result; that of the image by default.
+    """
+    del dtype
+    layout = layouts[0]
+    count = len(spatial(layout))
+    if 0 in image.shape:
+        raise ValueError(f"the image has no pixels: shape {image.shape}")
+    parts = derivatives(count, window_size, smoothing_size or (), scale, normalized_kernel)
+    total = laplacian_kernel(parts)
+    if np.count_nonzero(total) <= DENSE:
+        middle = tuple(size // 2 for size in total.shape)
+        away = bool((total % 1).any())  # halves are possible; DALI rounds them away from zero here
+        for source, target in planes_of(image, out, layout):
+            kernels.correlation.correlate(source, total, middle, BORDERS["reflect_101"], 0.0, False, target, away)
+        return out
+    for source, target in planes_of(image, out, layout):
+        sums, one = np.zeros(source.shape, np.float32), np.empty(source.shape, np.float32)
+        for windows in parts:
+            sums += kernels.filters.filter_separable(source, windows, one)
+        kernels.casting.cast(sums, target)
+    return out
+
+
+@laplacian.check
+def _(args: Any) -> None:
+    if args.normalized_kernel and args.scale != (1.0,):
+        raise ValueError("normalized_kernel and scale exclude each other: give one of them")
+    for name, least in (("window_size", 3), ("smoothing_size", 1)):
+        values = getattr(args, name)
+        if values is not UNKNOWN and values and not all(least <= x <= LARGEST and x % 2 for x in values):
+            raise ValueError(f"{name} must be odd numbers from {least} to {LARGEST}, got {tuple(values)}")
+
+
+@laplacian.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    return Spec(specs[0].shape, args.dtype or specs[0].dtype, specs[0].layout)

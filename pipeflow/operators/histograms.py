@@ -1,0 +1,58 @@
+"""Grey values spread over their range: equalize, clahe."""
+
+from typing import Any
+
+from pipeflow.declare import Out, Sample, Spec, operator
+from pipeflow.kernels import cpu as kernels
+
+
+@operator("equalize", layouts="HWC HW CHW FHWC FHW FCHW", sequences=True, dtypes="uint8", gpu="histograms")
+def equalize(image: Sample, /, *, out: Out, layouts: Any) -> Sample:
+    """Spreads the values of every channel so that each part of the range has as many pixels as another."""
+    if layouts[0] == "CHW":
+        for plane, result in zip(image, out, strict=True):
+            kernels.histograms.equalize(plane[..., None], result[..., None])
+        return out
+    if layouts[0] == "HW":
+        kernels.histograms.equalize(image[..., None], out[..., None])
+        return out
+    return kernels.histograms.equalize(image, out)
+
+
+@operator(
+    "clahe", layouts="HWC FHWC", sequences=True, dtypes="uint8",
+    no_effect={"bins": "the histograms of bytes have 256 classes"},
+    examples=["fn.clahe(image, tiles_x=4, tiles_y=4, clip_limit=2.0)"],
+)  # fmt: skip
+def clahe(
+    image: Sample, /, *, tiles_x: int, tiles_y: int, clip_limit: float, luma_only: bool = True, out: Out
+) -> Sample:
+    """Spreads the values tile by tile, with limited contrast, and blends between the tiles (CLAHE), as OpenCV does.
+
+    - ``tiles_x``: the number of tiles from left to right.
+    - ``tiles_y``: the number of tiles from top to bottom.
+    - ``clip_limit``: how many times the mean count of a histogram no class may exceed; what does is spread over all. 0
+      sets no limit.
+    - ``luma_only``: of three channels only the lightness is spread, in the colour space Lab; otherwise each by itself.
+    """
+    if 0 in image.shape:
+        raise ValueError(f"the image has no pixels: shape {image.shape}")
+    if image.shape[2] not in (1, 3):
+        raise ValueError(f"clahe needs 1 or 3 channels, the image has {image.shape[2]} (shape {image.shape})")
+    return kernels.histograms.clahe(image, (tiles_x, tiles_y), clip_limit, luma_only, out)
+
+
+@clahe.check
+def _(args: Any) -> None:
+    for name in ("tiles_x", "tiles_y"):
+        if getattr(args, name) < 1:
+            raise ValueError(f"{name} must be at least 1, got {getattr(args, name)}")
+    if args.clip_limit < 0:
+        raise ValueError(f"clip_limit must not be negative, got {args.clip_limit}")
+
+
+for _op in (equalize, clahe):
+
+    @_op.infer
+    def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
+        return specs[0]

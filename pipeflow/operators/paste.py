@@ -1,0 +1,255 @@
+"""Images put into other images, or hidden in parts: paste, multi_paste, grid_mask."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pipeflow.declare import UNKNOWN, Arg, BatchCall, DType, Floats, Ints, Out, Sample, Spec, operator
+from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.windows import Options, fill_table
+
+# ----------------------------------------------------------------------------------------------------
+# paste
+
+
+def canvas_of(shape: Sequence[int], args: Any) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Height and width of the canvas, and where the image lies in it."""
+    if args.ratio < 1:
+        raise ValueError(f"ratio must be at least 1, got {args.ratio}")
+    places = args.paste_y, args.paste_x
+    for name, place in zip(("paste_y", "paste_x"), places):
+        if not 0 <= place <= 1:
+            raise ValueError(f"{name} must lie between 0 and 1, got {place}")
+    ratio = np.float32(args.ratio)
+    extents = [int(max(np.float32(extent) * ratio, args.min_canvas_size)) for extent in shape[:2]]
+    start = [int(np.float32(place) * (large - small)) for place, large, small in zip(places, extents, shape)]
+    return (extents[0], extents[1]), (start[0], start[1])
+
+
+@operator("paste", layouts="HWC FHWC", sequences=True, gpu="paste", staged=True,
+          no_effect={"n_channels": "the canvas has the channels of the image"},
+          examples=["fn.paste(image, ratio=1.5, fill_value=(9, 8, 7))"])  # fmt: skip
+def paste(
+    image: Sample, /, *, fill_value: Ints, ratio: Arg[float], paste_x: Arg[float] = 0.5, paste_y: Arg[float] = 0.5,
+    min_canvas_size: Arg[float] = 0.0, out: Out,
+) -> Sample:  # fmt: skip
+    """Puts the image on a larger canvas.
+
+    - ``fill_value``: the value of the canvas, one or one a channel.
+    - ``ratio``: how many times wider and higher than the image the canvas is.
+    - ``paste_x``: where the image lies, from 0 at the left to 1 at the right.
+    - ``paste_y``: where the image lies, from 0 at the top to 1 at the bottom.
+    - ``min_canvas_size``: the least width and height of the canvas, in pixels.
+    """
+    extents, (top, left) = canvas_of(image.shape, Options(locals()))
+    if callable(out):
+        out = out((*extents, image.shape[2]), image.dtype)
+    out[...] = fill_table(fill_value, image.dtype, image.shape, 2)
+    out[top : top + image.shape[0], left : left + image.shape[1]] = image
+    return out
+
+
+@paste.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    extents, _ = canvas_of(specs[0].shape, args)
+    return Spec((*extents, specs[0].shape[2]), specs[0].dtype, specs[0].layout)
+
+
+# ----------------------------------------------------------------------------------------------------
+# multi_paste
+
+
+class Region(NamedTuple):
+    """A part of an image that goes to a place of the canvas: places and extents along height and width."""
+
+    source: int  # the sample, or the input, that it comes from
+    start: tuple[int, int]
+    extents: tuple[int, int]
+    place: tuple[int, int]
+
+
+def pairs_of(values: Any, count: int, name: str) -> np.ndarray | None:
+    """Two numbers for each region."""
+    if values is None:
+        return None
+    if len(values) != 2 * count:
+        raise ValueError(f"{name} has {len(values)} values for {count} regions; each needs two, height and width")
+    return np.array(values).reshape(count, 2)
+
+
+def regions_of(args: Any, sizes: Sequence[Sequence[int]], canvas: Sequence[int], inputs: int) -> list[Region]:
+    """The regions of one canvas, from (height, width) of every sample, or of every input."""
+    if args.in_ids is not None:
+        if inputs > 1:
+            raise ValueError(
+                f"in_ids is for one input, got {inputs}: without it each input is pasted onto its own sample"
+            )
+        sources = list(args.in_ids)
+        for source in sources:
+            if not 0 <= source < len(sizes):
+                raise IndexError(f"in_ids names sample {source}, the batch has {len(sizes)}")
+    else:
+        sources = list(range(inputs))
+    count = len(sources)
+    given = {
+        name: pairs_of(getattr(args, name), count, name)
+        for name in ("in_anchors", "in_anchors_rel", "shapes", "shapes_rel", "out_anchors", "out_anchors_rel")
+    }
+    regions = []
+    for number, source in enumerate(sources):
+        whole = sizes[source]
+        start = _place(given["in_anchors"], given["in_anchors_rel"], number, whole, np.floor)
+        rest = (whole[0] - start[0], whole[1] - start[1])
+        extents = rest
+        if given["shapes"] is not None or given["shapes_rel"] is not None:
+            extents = _place(given["shapes"], given["shapes_rel"], number, whole, np.ceil)
+        place = _place(given["out_anchors"], given["out_anchors_rel"], number, canvas, np.floor)
+        for what, begin, limits in (("input", start, whole), ("canvas", place, canvas)):
+            if any(low < 0 or size < 0 or low + size > limit for low, size, limit in zip(begin, extents, limits)):
+                raise ValueError(
+                    f"region {number} of {extents[0]} x {extents[1]} at {begin[0]}, {begin[1]} leaves its {what} of "
+                    f"{limits[0]} x {limits[1]}"
+                )
+        regions.append(Region(source, start, extents, place))
+    return regions
+
+
+def _place(whole: Any, relative: Any, number: int, extents: Sequence[int], rounded: Any) -> tuple[int, int]:
+    if whole is not None:
+        return int(whole[number, 0]), int(whole[number, 1])
+    if relative is not None:
+        low = rounded(relative[number].astype(np.float32) * np.array(extents, np.float32))
+        return int(low[0]), int(low[1])
+    return 0, 0
+
+
+def check_channels(regions: Sequence[Region], channels: Sequence[int]) -> int:
+    """The channels of a canvas."""
+    found = {channels[region.source] for region in regions}
+    if len(found) > 1:
+        raise ValueError(f"the images on one canvas have {' and '.join(map(str, sorted(found)))} channels")
+    return found.pop() if found else channels[0]
+
+
+@operator(
+    "multi_paste", layouts="HWC FHWC", granularity="batch", gpu="paste",
+    examples=["fn.multi_paste(image, in_ids=[0, 0], output_size=(80, 120), out_anchors=[0, 0, 30, 50])"],
+)  # fmt: skip
+def multi_paste(
+    *images: Sample, in_ids: Arg[Ints] = None, output_size: Arg[Ints] = None, in_anchors: Arg[Ints] = None,
+    in_anchors_rel: Arg[Floats] = None, shapes: Arg[Ints] = None, shapes_rel: Arg[Floats] = None,
+    out_anchors: Arg[Ints] = None, out_anchors_rel: Arg[Floats] = None, dtype: DType | None = None,
+) -> Sample:  # fmt: skip
+    """Puts parts of images of the batch onto one canvas each: mosaics, cut-mix. What comes later lies on top.
+
+    With ``in_ids`` the parts come from any samples of the one input; without it each of several inputs gives one part.
+    What no part covers is 0. Each argument has one row of height and width for each part.
+
+    - ``in_ids``: for each canvas the numbers of the samples in the batch that its parts come from.
+    - ``output_size``: height and width of the canvas; by default those of the sample.
+    - ``in_anchors``: where each part begins in its image; its first pixel by default.
+    - ``in_anchors_rel``: the same relative to the image, rounded down.
+    - ``shapes``: height and width of each part; by default all behind its beginning.
+    - ``shapes_rel``: the same relative to the image, rounded up.
+    - ``out_anchors``: where each part begins on the canvas; its first pixel by default.
+    - ``out_anchors_rel``: the same relative to the canvas, rounded down.
+    - ``dtype``: the type of the canvas; that of the images by default.
+    """
+    raise NotImplementedError  # the batch hook is what runs
+
+
+def height_width(shape: Sequence[int]) -> tuple[int, int]:
+    """The extents of an image or of the frames of a sequence."""
+    return shape[-3], shape[-2]
+
+
+def canvas_shape(args: Any, shape: Sequence[int]) -> tuple[int, int]:
+    """Height and width of a canvas."""
+    if args.output_size is None:
+        return height_width(shape)
+    if len(args.output_size) != 2 or min(args.output_size) < 0:
+        raise ValueError(f"output_size must be a height and a width, got {tuple(args.output_size)}")
+    return args.output_size[0], args.output_size[1]
+
+
+@multi_paste.batch
+def _(*images: Any, dtype: np.dtype | None, batch: BatchCall, **values: Any) -> Any:
+    found = []
+    for number in range(batch.size):
+        batch.current = number  # whose part is wrong
+        own = {name: x[number] if isinstance(x, list) else x for name, x in values.items()}
+        args: Any = Options(own)
+        pool = images[0] if args.in_ids is not None else [one[number] for one in images]
+        first = images[0][number]
+        canvas = canvas_shape(args, first.shape)
+        regions = regions_of(args, [height_width(x.shape) for x in pool], canvas, len(images))
+        channels = check_channels(regions, [x.shape[-1] for x in pool])
+        result = np.zeros((*first.shape[:-3], *canvas, channels), dtype or first.dtype)
+        for region in regions:
+            (top, left), (tall, wide), (y, x) = region.start, region.extents, region.place
+            part = pool[region.source][..., top : top + tall, left : left + wide, :]
+            result[..., y : y + tall, x : x + wide, :] = kernels.casting.as_type(part, result.dtype)
+        found.append(result)
+    return [found]
+
+
+@multi_paste.check
+def _(args: Any) -> None:
+    for name in ("in_anchors", "shapes", "out_anchors"):
+        if getattr(args, name) is not None and getattr(args, f"{name}_rel") is not None:
+            raise ValueError(f"{name} and {name}_rel exclude each other: give one of them")
+
+
+@multi_paste.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    spec = specs[0]
+    shape: Any = UNKNOWN
+    if spec.shape is not UNKNOWN:
+        extents = (UNKNOWN, UNKNOWN) if args.output_size is UNKNOWN else canvas_shape(args, spec.shape)
+        shape = (*spec.shape[:-3], *extents, spec.shape[-1])
+    return Spec(shape, args.dtype or spec.dtype, spec.layout)
+
+
+# ----------------------------------------------------------------------------------------------------
+# grid_mask
+
+
+@operator(
+    "grid_mask",
+    layouts="HWC HW CHW FHWC FHW FCHW",
+    sequences=True,
+    gpu="paste",
+    examples=["fn.grid_mask(image, tile=10, angle=0.3)"],
+)
+def grid_mask(
+    image: Sample, /, *, tile: Arg[int] = 100, ratio: Arg[float] = 0.5, angle: Arg[float] = 0.0, shift_x: Arg[float] = 0.0,
+    shift_y: Arg[float] = 0.0, out: Out, layouts: Any,
+) -> Sample:  # fmt: skip
+    """Sets a grid of squares to 0.
+
+    - ``tile``: the distance from square to square in pixels.
+    - ``ratio``: the side of a square as a share of that distance.
+    - ``angle``: how far the grid is turned, in radians.
+    - ``shift_x``: how far it is moved to the right, in pixels, after it is turned.
+    - ``shift_y``: how far it is moved down, in pixels, after it is turned.
+    """
+    if tile < 1:
+        raise ValueError(f"tile must be at least 1, got {tile}")
+    steps = grid_steps(tile, angle, shift_x, shift_y)
+    if layouts[0] == "CHW":
+        for plane, result in zip(image, out, strict=True):
+            kernels.masking.grid_mask(plane, 1, steps, ratio, result)
+        return out
+    return kernels.masking.grid_mask(image, image.shape[2] if image.ndim == 3 else 1, steps, ratio, out)
+
+
+def grid_steps(tile: int, angle: float, shift_x: float, shift_y: float) -> tuple[float, float, float, float]:
+    """Cosine and sine of the turn and the shifts, all in tiles."""
+    return math.cos(angle) / tile, math.sin(angle) / tile, shift_x / tile, shift_y / tile
+
+
+@grid_mask.infer
+def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
+    return specs[0]
