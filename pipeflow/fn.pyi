@@ -292,6 +292,29 @@ def cat(
         axis_name: the same axis by its letter in the layout
     """
 
+def clahe(
+    image: Data,
+    /,
+    *,
+    tiles_x: int,
+    tiles_y: int,
+    clip_limit: float,
+    luma_only: bool = True,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Spreads the values tile by tile, with limited contrast, and blends between the tiles (CLAHE), as OpenCV does.
+
+    Arguments:
+        tiles_x: the number of tiles from left to right
+        tiles_y: the number of tiles from top to bottom
+        clip_limit: how many times the mean count of a histogram no class may exceed; what does is spread over all; 0 sets no limit
+        luma_only: of three channels only the lightness is spread, in the colour space Lab; otherwise each by itself
+    """
+
 def color_space_conversion(
     image: Data,
     /,
@@ -575,6 +598,18 @@ def element_extract(
         element_map: numbers of the elements, one for each output
     """
 
+def equalize(
+    image: Data,
+    /,
+    *,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Spreads the values of every channel so that each part of the range has as many pixels as another."""
+
 def erase(
     data: Data,
     /,
@@ -650,6 +685,31 @@ def external_source(
     seed: int | None = None,
 ) -> Any:
     """Data from outside: a callable, an iterable, a generator function, or (without ``source``) from ``feed_input``."""
+
+def filter(
+    data: Data,
+    kernel: DataNode | ArrayLike,
+    fill: DataNode | ArrayLike | None = None,
+    /,
+    *,
+    anchor: int | Sequence[int] | DataNode = (-1,),
+    border: str = 'reflect_101',
+    mode: str = 'same',
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Correlates images or volumes with a kernel: the second input, of two or three axes.
+
+    Arguments:
+        anchor: the element of the kernel over the result, one number or one an axis; -1 is its middle
+        border: what is outside: `reflect_101`, `reflect_1001`, `clamp`, `wrap` or `constant`
+        mode: `same` keeps the extents; `valid` gives only what needs nothing from outside
+        dtype: the type of the result; that of the data by default
+    """
 
 def flip(
     image: Data,
@@ -754,6 +814,31 @@ def gradients(
 ) -> list[DataNode]:
     """The derivatives of the sum of ``ys`` by each of ``xs``, through chains of ``fn.py_function``."""
 
+def grid_mask(
+    image: Data,
+    /,
+    *,
+    tile: int | DataNode = 100,
+    ratio: float | DataNode = 0.5,
+    angle: float | DataNode = 0.0,
+    shift_x: float | DataNode = 0.0,
+    shift_y: float | DataNode = 0.0,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Sets a grid of squares to 0.
+
+    Arguments:
+        tile: the distance from square to square in pixels
+        ratio: the side of a square as a share of that distance
+        angle: how far the grid is turned, in radians
+        shift_x: how far it is moved to the right, in pixels, after it is turned
+        shift_y: how far it is moved down, in pixels, after it is turned
+    """
+
 def hsv(
     image: Data,
     /,
@@ -798,6 +883,30 @@ def hue(
         hue: turn of the colours, in degrees
     """
 
+def jitter(
+    image: Data,
+    /,
+    *,
+    mask: int | DataNode = 1,
+    fill_value: float = 0.0,
+    interp_type: int = ...,
+    nDegree: int | DataNode = 2,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+    seed: int | None = None,
+) -> Data:
+    """Takes every pixel from a random place near by.
+
+    Arguments:
+        mask: 0 leaves the image as it is
+        fill_value: value of what is outside the image
+        interp_type: interpolation: INTERP_NN or INTERP_LINEAR
+        nDegree: places are at most half of this many pixels away along each axis
+    """
+
 def jpeg_compression_distortion(
     image: Data,
     /,
@@ -813,6 +922,31 @@ def jpeg_compression_distortion(
 
     Arguments:
         quality: quality of the compression, from 1 to 100
+    """
+
+def laplacian(
+    image: Data,
+    /,
+    *,
+    window_size: int | Sequence[int] | DataNode = (3,),
+    smoothing_size: int | Sequence[int] | DataNode | None = None,
+    scale: float | Sequence[float] | DataNode = (1.0,),
+    normalized_kernel: bool = False,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Adds up the second derivatives along all spatial axes, each smoothed along the other ones.
+
+    Arguments:
+        window_size: the size of the derivative's window, one odd number from 3 to 31 or one an axis
+        smoothing_size: the size of the window that smooths, odd, from 1 to 31, one or one an axis; default: that of the derivative
+        scale: what the derivatives are multiplied by, one number or one an axis
+        normalized_kernel: scales every window so that flat areas and edges keep their size
+        dtype: the type of the result; that of the image by default
     """
 
 def lookup_table(
@@ -888,6 +1022,37 @@ def mfcc(
         n_mfcc: number of coefficients
         normalize: make the transform orthonormal; not for type 1
         lifter: strength of the liftering of the coefficients; 0: none
+    """
+
+def multi_paste(
+    *images: DataNode | ArrayLike,
+    in_ids: int | Sequence[int] | DataNode | None = None,
+    output_size: int | Sequence[int] | DataNode | None = None,
+    in_anchors: int | Sequence[int] | DataNode | None = None,
+    in_anchors_rel: float | Sequence[float] | DataNode | None = None,
+    shapes: int | Sequence[int] | DataNode | None = None,
+    shapes_rel: float | Sequence[float] | DataNode | None = None,
+    out_anchors: int | Sequence[int] | DataNode | None = None,
+    out_anchors_rel: float | Sequence[float] | DataNode | None = None,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Any:
+    """Puts parts of images of the batch onto one canvas each: mosaics, cut-mix. What comes later lies on top.
+
+    Arguments:
+        in_ids: for each canvas the numbers of the samples in the batch that its parts come from
+        output_size: height and width of the canvas; by default those of the sample
+        in_anchors: where each part begins in its image; its first pixel by default
+        in_anchors_rel: the same relative to the image, rounded down
+        shapes: height and width of each part; by default all behind its beginning
+        shapes_rel: the same relative to the image, rounded up
+        out_anchors: where each part begins on the canvas; its first pixel by default
+        out_anchors_rel: the same relative to the canvas, rounded down
+        dtype: the type of the canvas; that of the images by default
     """
 
 def nonsilent_region(
@@ -1067,6 +1232,31 @@ def pad(
         axis_names: the same axes by their letters in the layout
         shape: extents to pad to; default or -1: those of the largest sample of the batch
         align: pad to multiples of this: one number, or one for each axis
+    """
+
+def paste(
+    image: Data,
+    /,
+    *,
+    fill_value: int | Sequence[int],
+    ratio: float | DataNode,
+    paste_x: float | DataNode = 0.5,
+    paste_y: float | DataNode = 0.5,
+    min_canvas_size: float | DataNode = 0.0,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Puts the image on a larger canvas.
+
+    Arguments:
+        fill_value: the value of the canvas, one or one a channel
+        ratio: how many times wider and higher than the image the canvas is
+        paste_x: where the image is, from 0 at the left to 1 at the right
+        paste_y: where the image is, from 0 at the top to 1 at the bottom
+        min_canvas_size: the least width and height of the canvas, in pixels
     """
 
 def peek_image_shape(
@@ -1323,6 +1513,27 @@ def reinterpret(
         src_dims: axes of the input that the axes of the result are taken from; -1: a new one of extent 1
         layout: layout of the result
         dtype: type that the bytes are read as; default: that of the input
+    """
+
+def remap(
+    image: Data,
+    mapx: DataNode | ArrayLike,
+    mapy: DataNode | ArrayLike,
+    /,
+    *,
+    pixel_origin: str = 'corner',
+    interp: int = ...,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Takes each pixel of the output from the place that two maps name; the output is as large as they are.
+
+    Arguments:
+        pixel_origin: what is at (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
+        interp: interpolation: INTERP_NN, INTERP_LINEAR or INTERP_CUBIC
     """
 
 def reshape(
@@ -1625,6 +1836,27 @@ def spectrogram(
         layout: `ft` for frequencies by frames, `tf` for frames by frequencies
     """
 
+def sphere(
+    image: Data,
+    /,
+    *,
+    mask: int | DataNode = 1,
+    fill_value: float = 0.0,
+    interp_type: int = ...,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Shows the image as in a magnifying sphere.
+
+    Arguments:
+        mask: 0 leaves the image as it is
+        fill_value: value of what is outside the image
+        interp_type: interpolation: INTERP_NN or INTERP_LINEAR
+    """
+
 def squeeze(
     data: Data,
     /,
@@ -1749,6 +1981,69 @@ def warp_affine(
         dtype: type of the result; default: that of the input
         matrix: matrix, row by row: from places of the result to places of the image, x first
         inverse_map: the matrix leads from the result to the image; False: from the image to the result
+    """
+
+def warp_perspective(
+    image: Data,
+    matrix_input: DataNode | ArrayLike | None = None,
+    /,
+    *,
+    pixel_origin: str = 'corner',
+    matrix: float | Sequence[float] | DataNode = (),
+    size: float | Sequence[float] | DataNode = (),
+    inverse_map: bool = True,
+    border_mode: str = 'constant',
+    fill_value: float | Sequence[float] = (),
+    interp_type: int = ...,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Warps the image by a projective matrix of 3 x 3 numbers, given as an argument or as the second input.
+
+    Arguments:
+        pixel_origin: what is at (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
+        matrix: the nine numbers row by row; it maps places (x, y, 1)
+        size: height and width of the output; those of the input by default
+        inverse_map: the matrix maps places of the output to places of the input; otherwise the other way round
+        border_mode: what is outside: `constant` (the fill value), `replicate`, `reflect`, `reflect_101` or `wrap`
+        fill_value: the value outside, one or one a channel; 0 by default
+        interp_type: interpolation: INTERP_NN, INTERP_LINEAR or INTERP_CUBIC
+    """
+
+def water(
+    image: Data,
+    /,
+    *,
+    ampl_x: float | DataNode = 10.0,
+    ampl_y: float | DataNode = 10.0,
+    freq_x: float | DataNode = 0.04908738521234052,
+    freq_y: float | DataNode = 0.04908738521234052,
+    phase_x: float | DataNode = 0.0,
+    phase_y: float | DataNode = 0.0,
+    mask: int | DataNode = 1,
+    fill_value: float = 0.0,
+    interp_type: int = ...,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Bends the image in waves: ``x + ampl_x * sin(freq_x * y + phase_x)`` and ``y + ampl_y * cos(freq_y * x + phase_y)``.
+
+    Arguments:
+        ampl_x: how far lines move sideways, in pixels
+        ampl_y: how far columns move up and down, in pixels
+        freq_x: how fast the sideways waves follow one another, in radians a line
+        freq_y: how fast the others follow one another, in radians a column
+        phase_x: where the sideways waves begin, in radians
+        phase_y: where the others begin, in radians
+        mask: 0 leaves the image as it is
+        fill_value: value of what is outside the image
+        interp_type: interpolation: INTERP_NN or INTERP_LINEAR
     """
 
 def zeros(
@@ -2045,6 +2340,59 @@ class experimental:
         on_error: Any = None,
     ) -> Any:
         """Calls a function compiled by Numba that fills its outputs: ``run_fn(*outputs, *inputs)``."""
+
+    @staticmethod
+    def remap(
+        image: Data,
+        mapx: DataNode | ArrayLike,
+        mapy: DataNode | ArrayLike,
+        /,
+        *,
+        pixel_origin: str = 'corner',
+        interp: int = ...,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> Data:
+        """Takes each pixel of the output from the place that two maps name; the output is as large as they are.
+
+        Arguments:
+            pixel_origin: what is at (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
+            interp: interpolation: INTERP_NN, INTERP_LINEAR or INTERP_CUBIC
+        """
+
+    @staticmethod
+    def warp_perspective(
+        image: Data,
+        matrix_input: DataNode | ArrayLike | None = None,
+        /,
+        *,
+        pixel_origin: str = 'corner',
+        matrix: float | Sequence[float] | DataNode = (),
+        size: float | Sequence[float] | DataNode = (),
+        inverse_map: bool = True,
+        border_mode: str = 'constant',
+        fill_value: float | Sequence[float] = (),
+        interp_type: int = ...,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> Data:
+        """Warps the image by a projective matrix of 3 x 3 numbers, given as an argument or as the second input.
+
+        Arguments:
+            pixel_origin: what is at (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
+            matrix: the nine numbers row by row; it maps places (x, y, 1)
+            size: height and width of the output; those of the input by default
+            inverse_map: the matrix maps places of the output to places of the input; otherwise the other way round
+            border_mode: what is outside: `constant` (the fill value), `replicate`, `reflect`, `reflect_101` or `wrap`
+            fill_value: the value outside, one or one a channel; 0 by default
+            interp_type: interpolation: INTERP_NN, INTERP_LINEAR or INTERP_CUBIC
+        """
 
 class io:
     class file:

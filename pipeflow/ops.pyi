@@ -313,6 +313,31 @@ class Cat(Operator):
     ) -> None: ...
     def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
 
+class Clahe(Operator):
+    """Spreads the values tile by tile, with limited contrast, and blends between the tiles (CLAHE), as OpenCV does.
+
+    Arguments:
+        tiles_x: the number of tiles from left to right
+        tiles_y: the number of tiles from top to bottom
+        clip_limit: how many times the mean count of a histogram no class may exceed; what does is spread over all; 0 sets no limit
+        luma_only: of three channels only the lightness is spread, in the colour space Lab; otherwise each by itself
+    """
+
+    def __init__(
+        self,
+        *,
+        tiles_x: int,
+        tiles_y: int,
+        clip_limit: float,
+        luma_only: bool = True,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
 class ColorSpaceConversion(Operator):
     """Converts between RGB, BGR, YCbCr (studio range) and GRAY.
 
@@ -619,6 +644,20 @@ class ElementExtract(Operator):
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
+class Equalize(Operator):
+    """Spreads the values of every channel so that each part of the range has as many pixels as another."""
+
+    def __init__(
+        self,
+        *,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
 class Erase(Operator):
     """Overwrites rectangles with a value, or one value for each channel.
 
@@ -702,6 +741,31 @@ class ExternalSource(Operator):
         seed: int | None = None,
     ) -> None: ...
     def __call__(self, **arguments: Any) -> Any: ...
+
+class Filter(Operator):
+    """Correlates images or volumes with a kernel: the second input, of two or three axes.
+
+    Arguments:
+        anchor: the element of the kernel over the result, one number or one an axis; -1 is its middle
+        border: what is outside: `reflect_101`, `reflect_1001`, `clamp`, `wrap` or `constant`
+        mode: `same` keeps the extents; `valid` gives only what needs nothing from outside
+        dtype: the type of the result; that of the data by default
+    """
+
+    def __init__(
+        self,
+        *,
+        anchor: int | Sequence[int] | DataNode = (-1,),
+        border: str = 'reflect_101',
+        mode: str = 'same',
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, data: DataNode | ArrayLike, kernel: DataNode | ArrayLike, fill: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
 class Flip(Operator):
     """Mirrors the image left to right, and where asked top to bottom or front to back.
@@ -803,6 +867,33 @@ class GetProperty(Operator):
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
+class GridMask(Operator):
+    """Sets a grid of squares to 0.
+
+    Arguments:
+        tile: the distance from square to square in pixels
+        ratio: the side of a square as a share of that distance
+        angle: how far the grid is turned, in radians
+        shift_x: how far it is moved to the right, in pixels, after it is turned
+        shift_y: how far it is moved down, in pixels, after it is turned
+    """
+
+    def __init__(
+        self,
+        *,
+        tile: int | DataNode = 100,
+        ratio: float | DataNode = 0.5,
+        angle: float | DataNode = 0.0,
+        shift_x: float | DataNode = 0.0,
+        shift_y: float | DataNode = 0.0,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
 class Hsv(Operator):
     """Turns the hue by an angle in degrees, scales saturation and value; the result is UINT8 unless ``dtype`` says otherwise.
 
@@ -851,6 +942,32 @@ class Hue(Operator):
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
+class Jitter(Operator):
+    """Takes every pixel from a random place near by.
+
+    Arguments:
+        mask: 0 leaves the image as it is
+        fill_value: value of what is outside the image
+        interp_type: interpolation: INTERP_NN or INTERP_LINEAR
+        nDegree: places are at most half of this many pixels away along each axis
+    """
+
+    def __init__(
+        self,
+        *,
+        mask: int | DataNode = 1,
+        fill_value: float = 0.0,
+        interp_type: int = ...,
+        nDegree: int | DataNode = 2,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
 class JpegCompressionDistortion(Operator):
     """Compresses the image as JPEG (4:2:0) with the given quality, 1 to 100, and decodes it again.
 
@@ -862,6 +979,33 @@ class JpegCompressionDistortion(Operator):
         self,
         *,
         quality: int | DataNode = 50,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class Laplacian(Operator):
+    """Adds up the second derivatives along all spatial axes, each smoothed along the other ones.
+
+    Arguments:
+        window_size: the size of the derivative's window, one odd number from 3 to 31 or one an axis
+        smoothing_size: the size of the window that smooths, odd, from 1 to 31, one or one an axis; default: that of the derivative
+        scale: what the derivatives are multiplied by, one number or one an axis
+        normalized_kernel: scales every window so that flat areas and edges keep their size
+        dtype: the type of the result; that of the image by default
+    """
+
+    def __init__(
+        self,
+        *,
+        window_size: int | Sequence[int] | DataNode = (3,),
+        smoothing_size: int | Sequence[int] | DataNode | None = None,
+        scale: float | Sequence[float] | DataNode = (1.0,),
+        normalized_kernel: bool = False,
+        dtype: DTypeLike | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool = False,
@@ -950,6 +1094,41 @@ class Mfcc(Operator):
         on_error: Any = None,
     ) -> None: ...
     def __call__(self, spectrum: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class MultiPaste(Operator):
+    """Puts parts of images of the batch onto one canvas each: mosaics, cut-mix. What comes later lies on top.
+
+    Arguments:
+        in_ids: for each canvas the numbers of the samples in the batch that its parts come from
+        output_size: height and width of the canvas; by default those of the sample
+        in_anchors: where each part begins in its image; its first pixel by default
+        in_anchors_rel: the same relative to the image, rounded down
+        shapes: height and width of each part; by default all behind its beginning
+        shapes_rel: the same relative to the image, rounded up
+        out_anchors: where each part begins on the canvas; its first pixel by default
+        out_anchors_rel: the same relative to the canvas, rounded down
+        dtype: the type of the canvas; that of the images by default
+    """
+
+    def __init__(
+        self,
+        *,
+        in_ids: int | Sequence[int] | DataNode | None = None,
+        output_size: int | Sequence[int] | DataNode | None = None,
+        in_anchors: int | Sequence[int] | DataNode | None = None,
+        in_anchors_rel: float | Sequence[float] | DataNode | None = None,
+        shapes: int | Sequence[int] | DataNode | None = None,
+        shapes_rel: float | Sequence[float] | DataNode | None = None,
+        out_anchors: int | Sequence[int] | DataNode | None = None,
+        out_anchors_rel: float | Sequence[float] | DataNode | None = None,
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, *images: DataNode | ArrayLike, **arguments: Any) -> Any: ...
 
 class NonsilentRegion(Operator):
     """Finds where a one-dimensional signal is not silent: (begin, length), both INT32; length 0 if nowhere.
@@ -1151,6 +1330,33 @@ class Pad(Operator):
         on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class Paste(Operator):
+    """Puts the image on a larger canvas.
+
+    Arguments:
+        fill_value: the value of the canvas, one or one a channel
+        ratio: how many times wider and higher than the image the canvas is
+        paste_x: where the image is, from 0 at the left to 1 at the right
+        paste_y: where the image is, from 0 at the top to 1 at the bottom
+        min_canvas_size: the least width and height of the canvas, in pixels
+    """
+
+    def __init__(
+        self,
+        *,
+        fill_value: int | Sequence[int],
+        ratio: float | DataNode,
+        paste_x: float | DataNode = 0.5,
+        paste_y: float | DataNode = 0.5,
+        min_canvas_size: float | DataNode = 0.0,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class PeekImageShape(Operator):
     """The shape that ``fn.decoders.image`` would give (height, width, channels), read from the header alone.
@@ -1433,6 +1639,27 @@ class Reinterpret(Operator):
         on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+
+class Remap(Operator):
+    """Takes each pixel of the output from the place that two maps name; the output is as large as they are.
+
+    Arguments:
+        pixel_origin: what is at (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
+        interp: interpolation: INTERP_NN, INTERP_LINEAR or INTERP_CUBIC
+    """
+
+    def __init__(
+        self,
+        *,
+        pixel_origin: str = 'corner',
+        interp: int = ...,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, mapx: DataNode | ArrayLike, mapy: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class Reshape(Operator):
     """Gives the data another shape, layout or order of axes' extents, without touching the elements.
@@ -1749,6 +1976,29 @@ class Spectrogram(Operator):
     ) -> None: ...
     def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
+class Sphere(Operator):
+    """Shows the image as in a magnifying sphere.
+
+    Arguments:
+        mask: 0 leaves the image as it is
+        fill_value: value of what is outside the image
+        interp_type: interpolation: INTERP_NN or INTERP_LINEAR
+    """
+
+    def __init__(
+        self,
+        *,
+        mask: int | DataNode = 1,
+        fill_value: float = 0.0,
+        interp_type: int = ...,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
 class Squeeze(Operator):
     """Removes axes of extent 1.
 
@@ -1885,6 +2135,72 @@ class WarpAffine(Operator):
         on_error: Any = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, matrix_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+
+class WarpPerspective(Operator):
+    """Warps the image by a projective matrix of 3 x 3 numbers, given as an argument or as the second input.
+
+    Arguments:
+        pixel_origin: what is at (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
+        matrix: the nine numbers row by row; it maps places (x, y, 1)
+        size: height and width of the output; those of the input by default
+        inverse_map: the matrix maps places of the output to places of the input; otherwise the other way round
+        border_mode: what is outside: `constant` (the fill value), `replicate`, `reflect`, `reflect_101` or `wrap`
+        fill_value: the value outside, one or one a channel; 0 by default
+        interp_type: interpolation: INTERP_NN, INTERP_LINEAR or INTERP_CUBIC
+    """
+
+    def __init__(
+        self,
+        *,
+        pixel_origin: str = 'corner',
+        matrix: float | Sequence[float] | DataNode = (),
+        size: float | Sequence[float] | DataNode = (),
+        inverse_map: bool = True,
+        border_mode: str = 'constant',
+        fill_value: float | Sequence[float] = (),
+        interp_type: int = ...,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, matrix_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+
+class Water(Operator):
+    """Bends the image in waves: ``x + ampl_x * sin(freq_x * y + phase_x)`` and ``y + ampl_y * cos(freq_y * x + phase_y)``.
+
+    Arguments:
+        ampl_x: how far lines move sideways, in pixels
+        ampl_y: how far columns move up and down, in pixels
+        freq_x: how fast the sideways waves follow one another, in radians a line
+        freq_y: how fast the others follow one another, in radians a column
+        phase_x: where the sideways waves begin, in radians
+        phase_y: where the others begin, in radians
+        mask: 0 leaves the image as it is
+        fill_value: value of what is outside the image
+        interp_type: interpolation: INTERP_NN or INTERP_LINEAR
+    """
+
+    def __init__(
+        self,
+        *,
+        ampl_x: float | DataNode = 10.0,
+        ampl_y: float | DataNode = 10.0,
+        freq_x: float | DataNode = 0.04908738521234052,
+        freq_y: float | DataNode = 0.04908738521234052,
+        phase_x: float | DataNode = 0.0,
+        phase_y: float | DataNode = 0.0,
+        mask: int | DataNode = 1,
+        fill_value: float = 0.0,
+        interp_type: int = ...,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class Zeros(Operator):
     """Zeros of the given shape.
@@ -2194,6 +2510,58 @@ class experimental:
             on_error: Any = None,
         ) -> None: ...
         def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
+
+    class Remap(Operator):
+        """Takes each pixel of the output from the place that two maps name; the output is as large as they are.
+
+        Arguments:
+            pixel_origin: what is at (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
+            interp: interpolation: INTERP_NN, INTERP_LINEAR or INTERP_CUBIC
+        """
+
+        def __init__(
+            self,
+            *,
+            pixel_origin: str = 'corner',
+            interp: int = ...,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+        ) -> None: ...
+        def __call__(self, image: DataNode | ArrayLike, mapx: DataNode | ArrayLike, mapy: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+    class WarpPerspective(Operator):
+        """Warps the image by a projective matrix of 3 x 3 numbers, given as an argument or as the second input.
+
+        Arguments:
+            pixel_origin: what is at (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
+            matrix: the nine numbers row by row; it maps places (x, y, 1)
+            size: height and width of the output; those of the input by default
+            inverse_map: the matrix maps places of the output to places of the input; otherwise the other way round
+            border_mode: what is outside: `constant` (the fill value), `replicate`, `reflect`, `reflect_101` or `wrap`
+            fill_value: the value outside, one or one a channel; 0 by default
+            interp_type: interpolation: INTERP_NN, INTERP_LINEAR or INTERP_CUBIC
+        """
+
+        def __init__(
+            self,
+            *,
+            pixel_origin: str = 'corner',
+            matrix: float | Sequence[float] | DataNode = (),
+            size: float | Sequence[float] | DataNode = (),
+            inverse_map: bool = True,
+            border_mode: str = 'constant',
+            fill_value: float | Sequence[float] = (),
+            interp_type: int = ...,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+        ) -> None: ...
+        def __call__(self, image: DataNode | ArrayLike, matrix_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
 class io:
     class file:

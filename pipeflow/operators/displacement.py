@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Arg, Floats, Operator, Out, Sample, Spec, alias, operator
+from pipeflow.declare import Arg, Args, Floats, Operator, Out, Sample, Spec, alias, default, operator, parameters
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.geometry import given_size, spatial
-from pipeflow.operators.windows import Options
 from pipeflow.types import INTERP_CUBIC, INTERP_LINEAR, INTERP_NN, DALIInterpType
 
 # The ways of DALI's borders, in the numbers of the kernels.
@@ -42,6 +41,11 @@ def some_pixels(shape: Sequence[int]) -> None:
         raise ValueError(f"the image has no pixels: shape {tuple(shape)}")
 
 
+PIXEL_ORIGIN = parameters(
+    pixel_origin=(str, "corner", "what is at (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`")
+)
+
+
 # ----------------------------------------------------------------------------------------------------
 # warp_perspective
 
@@ -60,28 +64,37 @@ def perspective_matrix(values: Any, inverse_map: bool) -> np.ndarray:
 
 
 @operator(
-    "warp_perspective", layouts="HWC HW CHW FHWC FHW FCHW", sequences=True, gpu="displacement",
+    "warp_perspective",
+    takes=PIXEL_ORIGIN,
+    layouts="HWC HW CHW FHWC FHW FCHW",
+    sequences=True,
+    gpu="displacement",
     examples=["fn.warp_perspective(image, matrix=(0.9, 0.2, 3.0, -0.1, 1.1, 2.0, 0.001, 0.002, 1.0), fill_value=7.0)"],
-)  # fmt: skip
+)
 def warp_perspective(
-    image: Sample, matrix_input: Sample | None = None, /, *, matrix: Arg[Floats] = (), size: Arg[Floats] = (),
-    inverse_map: bool = True, pixel_origin: str = "corner", border_mode: str = "constant", fill_value: Floats = (),
-    interp_type: DALIInterpType = INTERP_LINEAR, out: Out, layouts: Any,
-) -> Sample:  # fmt: skip
-    """Warps the image by a projective matrix of 3 x 3 numbers, given as an argument or as the second input.
-
-    - ``matrix``: the nine numbers row by row; it maps places (x, y, 1) of the output to places of the input times a factor.
-    - ``size``: height and width of the output; those of the input by default.
-    - ``inverse_map``: False means that the matrix maps places of the input to places of the output.
-    - ``pixel_origin``: "corner" puts the centre of the first pixel at (0.5, 0.5), "center" at (0, 0), as OpenCV does.
-    - ``border_mode``: what lies outside: "constant" (the fill value), "replicate", "reflect", "reflect_101" or "wrap".
-    - ``fill_value``: the value outside, one or one a channel; 0 by default.
-    - ``interp_type``: INTERP_NN, INTERP_LINEAR or INTERP_CUBIC.
-    """
+    image: Sample,
+    matrix_input: Sample | None = None,
+    /,
+    *,
+    matrix: Arg[Floats] = default((), "the nine numbers row by row; it maps places (x, y, 1)"),
+    size: Arg[Floats] = default((), "height and width of the output; those of the input by default"),
+    inverse_map: bool = default(
+        True, "the matrix maps places of the output to places of the input; otherwise the other way round"
+    ),
+    border_mode: str = default(
+        "constant", "what is outside: `constant` (the fill value), `replicate`, `reflect`, `reflect_101` or `wrap`"
+    ),
+    fill_value: Floats = default((), "the value outside, one or one a channel; 0 by default"),
+    interp_type: DALIInterpType = default(INTERP_LINEAR, "interpolation: INTERP_NN, INTERP_LINEAR or INTERP_CUBIC"),
+    args: Args,
+    out: Out,
+    layouts: Any,
+) -> Sample:
+    """Warps the image by a projective matrix of 3 x 3 numbers, given as an argument or as the second input."""
     del size
     some_pixels(image.shape)
     numbers = perspective_matrix(matrix if matrix_input is None else matrix_input, inverse_map)
-    options = ORIGINS[pixel_origin], BORDERS[border_mode]
+    options = ORIGINS[args.pixel_origin], BORDERS[border_mode]
     layout = layouts[0]
     fill = fill_of(fill_value, image.shape[layout.index("C")] if "C" in layout else 1)
     planes = [(image, out, fill)] if layout == "HWC" else [(image[..., None], out[..., None], fill)]
@@ -130,19 +143,29 @@ def map_shape(shape: Sequence[int]) -> tuple[int, int]:
 
 
 @operator(
-    "remap", layouts="HWC FHWC", sequences=True, gpu="displacement",
-    examples=["fn.remap(image, plane, plane)", "fn.remap(image, plane, plane, interp=types.INTERP_NN, pixel_origin='center')"],
-)  # fmt: skip
+    "remap",
+    takes=PIXEL_ORIGIN,
+    layouts="HWC FHWC",
+    sequences=True,
+    gpu="displacement",
+    examples=[
+        "fn.remap(image, plane, plane)",
+        "fn.remap(image, plane, plane, interp=types.INTERP_NN, pixel_origin='center')",
+    ],
+)
 def remap(
-    image: Sample, mapx: Sample, mapy: Sample, /, *, interp: DALIInterpType = INTERP_LINEAR, pixel_origin: str = "corner",
+    image: Sample,
+    mapx: Sample,
+    mapy: Sample,
+    /,
+    *,
+    interp: DALIInterpType = default(INTERP_LINEAR, "interpolation: INTERP_NN, INTERP_LINEAR or INTERP_CUBIC"),
+    args: Args,
     out: Out,
-) -> Sample:  # fmt: skip
+) -> Sample:
     """Takes each pixel of the output from the place that two maps name; the output is as large as they are.
 
-    What lies outside the image is 0. The maps have one number, x or y in pixels, for each pixel of the output.
-
-    - ``interp``: INTERP_NN, INTERP_LINEAR or INTERP_CUBIC.
-    - ``pixel_origin``: "corner" puts the centre of the first pixel at (0.5, 0.5), "center" at (0, 0), as OpenCV does.
+    What is outside the image is 0. The maps have one number, x or y in pixels, for each pixel of the output.
     """
     some_pixels(image.shape)
     tall, wide = map_shape(mapx.shape)
@@ -152,7 +175,7 @@ def remap(
         out = out((tall, wide, image.shape[2]), image.dtype)
     maps = mapx.reshape(tall, wide), mapy.reshape(tall, wide)
     fill = np.zeros(image.shape[2])
-    return kernels.displacement.remap(image, *maps, ORIGINS[pixel_origin], 0, fill, INTERPOLATIONS[interp], out)
+    return kernels.displacement.remap(image, *maps, ORIGINS[args.pixel_origin], 0, fill, INTERPOLATIONS[interp], out)
 
 
 @remap.check
@@ -179,24 +202,23 @@ alias(remap, "experimental.remap")
 WAVES, LENS, SCATTER = range(3)  # as in the kernels
 NOTHING = np.zeros(1)
 
+EFFECT = parameters(
+    mask=(Arg[int], 1, "0 leaves the image as it is"),
+    fill_value=(float, 0.0, "value of what is outside the image"),
+    interp_type=(DALIInterpType, INTERP_NN, "interpolation: INTERP_NN or INTERP_LINEAR"),
+)
+
 
 def displaced(
-    image: np.ndarray,
-    kind: int,
-    lines: np.ndarray,
-    columns: np.ndarray,
-    key: int,
-    degree: float,
-    args: dict[str, Any],
-    out: Any,
+    image: np.ndarray, kind: int, lines: np.ndarray, columns: np.ndarray, key: int, degree: float, args: Any, out: Any
 ) -> np.ndarray:
     """The image under an effect, or a copy where its mask is 0."""
     some_pixels(image.shape)
-    if not args["mask"]:
+    if not args.mask:
         out[...] = image
         return out
-    fill = np.full(image.shape[2], args["fill_value"], np.float64)
-    nearest = INTERPOLATIONS[args["interp_type"]]
+    fill = np.full(image.shape[2], args.fill_value, np.float64)
+    nearest = INTERPOLATIONS[args.interp_type]
     return kernels.displacement.effect(image, kind, lines, columns, key, degree, fill, nearest, out)
 
 
@@ -207,72 +229,72 @@ def waves(height: int, width: int, args: Any) -> tuple[np.ndarray, np.ndarray]:
     return lines, columns
 
 
+WAVE = parameters(
+    ampl_x=(Arg[float], 10.0, "how far lines move sideways, in pixels"),
+    ampl_y=(Arg[float], 10.0, "how far columns move up and down, in pixels"),
+    freq_x=(Arg[float], 2 * math.pi / 128, "how fast the sideways waves follow one another, in radians a line"),
+    freq_y=(Arg[float], 2 * math.pi / 128, "how fast the others follow one another, in radians a column"),
+    phase_x=(Arg[float], 0.0, "where the sideways waves begin, in radians"),
+    phase_y=(Arg[float], 0.0, "where the others begin, in radians"),
+)
+
+
 @operator(
     "water",
+    takes=WAVE | EFFECT,
+    infer="like image",
     layouts="HWC FHWC",
     sequences=True,
     gpu="displacement",
     examples=["fn.water(image, ampl_x=3.0, ampl_y=2.0)"],
 )
-def water(
-    image: Sample, /, *, ampl_x: Arg[float] = 10.0, ampl_y: Arg[float] = 10.0, freq_x: Arg[float] = 2 * math.pi / 128,
-    freq_y: Arg[float] = 2 * math.pi / 128, phase_x: Arg[float] = 0.0, phase_y: Arg[float] = 0.0, mask: Arg[int] = 1,
-    fill_value: float = 0.0, interp_type: DALIInterpType = INTERP_NN, out: Out,
-) -> Sample:  # fmt: skip
+def water(image: Sample, /, *, args: Args, out: Out) -> Sample:
     """Bends the image in waves: ``x + ampl_x * sin(freq_x * y + phase_x)`` and ``y + ampl_y * cos(freq_y * x + phase_y)``.
 
     The nearest pixel is the one the place lies in. With INTERP_LINEAR the picture moves by half a pixel, as in DALI.
-
-    - ``ampl_x``: how far lines move sideways, in pixels.
-    - ``ampl_y``: how far columns move up and down, in pixels.
-    - ``freq_x``: how fast the sideways waves follow one another, in radians a line.
-    - ``freq_y``: how fast the others follow one another, in radians a column.
-    - ``phase_x``: where the sideways waves begin, in radians.
-    - ``phase_y``: where the others begin, in radians.
-    - ``mask``: 0 leaves the image as it is.
-    - ``fill_value``: the value of what lies outside the image.
-    - ``interp_type``: INTERP_NN or INTERP_LINEAR.
     """
-    args = locals()
-    lines, columns = waves(image.shape[0], image.shape[1], Options(args))
+    lines, columns = waves(image.shape[0], image.shape[1], args)
     return displaced(image, WAVES, lines, columns, 0, 0.0, args, out)
 
 
 @operator(
-    "sphere", layouts="HWC FHWC", sequences=True, gpu="displacement", examples=["fn.sphere(image, fill_value=9.0)"]
+    "sphere",
+    takes=EFFECT,
+    infer="like image",
+    layouts="HWC FHWC",
+    sequences=True,
+    gpu="displacement",
+    examples=["fn.sphere(image, fill_value=9.0)"],
 )
-def sphere(
-    image: Sample, /, *, mask: Arg[int] = 1, fill_value: float = 0.0, interp_type: DALIInterpType = INTERP_NN, out: Out
-) -> Sample:
+def sphere(image: Sample, /, *, args: Args, out: Out) -> Sample:
     """Shows the image as in a magnifying sphere.
 
     The distance of a place from the centre is multiplied by its share of half the longer side.
-
-    - ``mask``: 0 leaves the image as it is.
-    - ``fill_value``: the value of what lies outside the image.
-    - ``interp_type``: INTERP_NN or INTERP_LINEAR.
     """
-    return displaced(image, LENS, NOTHING, NOTHING, 0, 0.0, locals(), out)
+    return displaced(image, LENS, NOTHING, NOTHING, 0, 0.0, args, out)
 
 
-@operator("jitter", layouts="HWC FHWC", sequences=True, gpu="displacement", examples=["fn.jitter(image, nDegree=5)"])
+@operator(
+    "jitter",
+    takes=EFFECT,
+    infer="like image",
+    layouts="HWC FHWC",
+    sequences=True,
+    gpu="displacement",
+    examples=["fn.jitter(image, nDegree=5)"],
+)
 def jitter(
-    image: Sample, /, *, nDegree: Arg[int] = 2, mask: Arg[int] = 1, fill_value: float = 0.0,
-    interp_type: DALIInterpType = INTERP_NN, key: Any, out: Out,
-) -> Sample:  # fmt: skip
-    """Takes every pixel from a random place near by.
-
-    - ``nDegree``: places are at most half of this many pixels away along each axis.
-    - ``mask``: 0 leaves the image as it is.
-    - ``fill_value``: the value of what lies outside the image.
-    - ``interp_type``: INTERP_NN or INTERP_LINEAR.
-    """
-    return displaced(image, SCATTER, NOTHING, NOTHING, key.value, nDegree, locals(), out)
+    image: Sample,
+    /,
+    *,
+    nDegree: Arg[int] = default(2, "places are at most half of this many pixels away along each axis"),
+    args: Args,
+    key: Any,
+    out: Out,
+) -> Sample:
+    """Takes every pixel from a random place near by."""
+    return displaced(image, SCATTER, NOTHING, NOTHING, key.value, nDegree, args, out)
 
 
 for _op in (water, sphere, jitter):
     interpolations(_op, "interp_type", INTERP_NN, INTERP_LINEAR)
-
-    @_op.infer
-    def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
-        return specs[0]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Arg, DType, Floats, Ints, Out, Sample, Spec, operator
+from pipeflow.declare import UNKNOWN, Arg, DType, Floats, Ints, Out, Sample, Spec, default, operator
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.geometry import spatial
 from pipeflow.operators.image import BLUR_LAYOUTS
@@ -60,18 +60,26 @@ def filtered_shape(layout: str, shape: Sequence[Any], sizes: Sequence[int], mode
 
 @operator("filter", layouts=BLUR_LAYOUTS, sequences=True, gpu="filters", examples=["fn.filter(image, window)"])
 def filter(
-    data: Sample, kernel: Sample, fill: Sample | None = None, /, *, anchor: Arg[Ints] = (-1,), border: str = "reflect_101",
-    mode: str = "same", dtype: DType | None = None, out: Out, layouts: Any,
-) -> Sample:  # fmt: skip
+    data: Sample,
+    kernel: Sample,
+    fill: Sample | None = None,
+    /,
+    *,
+    anchor: Arg[Ints] = default(
+        (-1,), "the element of the kernel over the result, one number or one an axis; -1 is its middle"
+    ),
+    border: str = default(
+        "reflect_101", "what is outside: `reflect_101`, `reflect_1001`, `clamp`, `wrap` or `constant`"
+    ),
+    mode: str = default("same", "`same` keeps the extents; `valid` gives only what needs nothing from outside"),
+    dtype: DType | None = default(None, "the type of the result; that of the data by default"),
+    out: Out,
+    layouts: Any,
+) -> Sample:
     """Correlates images or volumes with a kernel: the second input, of two or three axes.
 
     Each result is the sum of the values under the kernel times its numbers; the kernel is not turned round. The third
     input is the value outside where ``border`` is "constant", 0 without it.
-
-    - ``anchor``: the element of the kernel that lies over the result, one number or one an axis; -1 is its middle.
-    - ``border``: what lies outside: "reflect_101", "reflect_1001", "clamp", "wrap" or "constant".
-    - ``mode``: "same" keeps the extents; "valid" gives only what needs nothing from outside.
-    - ``dtype``: the type of the result; that of the data by default.
     """
     del dtype
     layout = layouts[0]
@@ -172,26 +180,33 @@ DENSE = 30  # taps up to which one kernel is faster than a pass along every axis
 
 @operator(
     "laplacian",
+    infer="like image",
     layouts=BLUR_LAYOUTS,
     sequences=True,
     gpu="filters",
     examples=["fn.laplacian(image, dtype=types.FLOAT)"],
 )
 def laplacian(
-    image: Sample, /, *, window_size: Arg[Ints] = (3,), smoothing_size: Arg[Ints] = None, scale: Arg[Floats] = (1.0,),
-    normalized_kernel: bool = False, dtype: DType | None = None, out: Out, layouts: Any,
-) -> Sample:  # fmt: skip
+    image: Sample,
+    /,
+    *,
+    window_size: Arg[Ints] = default(
+        (3,), "the size of the derivative's window, one odd number from 3 to 31 or one an axis"
+    ),
+    smoothing_size: Arg[Ints] = default(
+        None,
+        "the size of the window that smooths, odd, from 1 to 31, one or one an axis; default: that of the derivative",
+    ),
+    scale: Arg[Floats] = default((1.0,), "what the derivatives are multiplied by, one number or one an axis"),
+    normalized_kernel: bool = default(False, "scales every window so that flat areas and edges keep their size"),
+    dtype: DType | None = default(None, "the type of the result; that of the image by default"),
+    out: Out,
+    layouts: Any,
+) -> Sample:
     """Adds up the second derivatives along all spatial axes, each smoothed along the other ones.
 
     Borders are mirrored without repeating the border pixel. A result of an unsigned type has no negative values: ask for
     FLOAT to keep them.
-
-    - ``window_size``: the size of the derivative's window, one odd number from 3 to 31 or one an axis.
-    - ``smoothing_size``: the size of the window that smooths, odd, from 1 to 31, one number or one an axis; by default
-      that of the derivative it goes with.
-    - ``scale``: what the derivatives are multiplied by, one number or one an axis.
-    - ``normalized_kernel``: scales every window so that flat areas and edges keep their size.
-    - ``dtype``: the type of the result; that of the image by default.
     """
     del dtype
     layout = layouts[0]
@@ -222,8 +237,3 @@ def _(args: Any) -> None:
         values = getattr(args, name)
         if values is not UNKNOWN and values and not all(least <= x <= LARGEST and x % 2 for x in values):
             raise ValueError(f"{name} must be odd numbers from {least} to {LARGEST}, got {tuple(values)}")
-
-
-@laplacian.infer
-def _(specs: tuple[Spec, ...], args: Any) -> Spec:
-    return Spec(specs[0].shape, args.dtype or specs[0].dtype, specs[0].layout)

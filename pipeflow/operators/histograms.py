@@ -2,11 +2,13 @@
 
 from typing import Any
 
-from pipeflow.declare import Out, Sample, Spec, operator
+from pipeflow.declare import Out, Sample, default, operator, required
 from pipeflow.kernels import cpu as kernels
 
 
-@operator("equalize", layouts="HWC HW CHW FHWC FHW FCHW", sequences=True, dtypes="uint8", gpu="histograms")
+@operator(
+    "equalize", infer="like image", layouts="HWC HW CHW FHWC FHW FCHW", sequences=True, dtypes="uint8", gpu="histograms"
+)
 def equalize(image: Sample, /, *, out: Out, layouts: Any) -> Sample:
     """Spreads the values of every channel so that each part of the range has as many pixels as another."""
     if layouts[0] == "CHW":
@@ -20,21 +22,29 @@ def equalize(image: Sample, /, *, out: Out, layouts: Any) -> Sample:
 
 
 @operator(
-    "clahe", layouts="HWC FHWC", sequences=True, dtypes="uint8",
+    "clahe",
+    infer="like image",
+    layouts="HWC FHWC",
+    sequences=True,
+    dtypes="uint8",
     no_effect={"bins": "the histograms of bytes have 256 classes"},
     examples=["fn.clahe(image, tiles_x=4, tiles_y=4, clip_limit=2.0)"],
-)  # fmt: skip
+)
 def clahe(
-    image: Sample, /, *, tiles_x: int, tiles_y: int, clip_limit: float, luma_only: bool = True, out: Out
+    image: Sample,
+    /,
+    *,
+    tiles_x: int = required("the number of tiles from left to right"),
+    tiles_y: int = required("the number of tiles from top to bottom"),
+    clip_limit: float = required(
+        "how many times the mean count of a histogram no class may exceed; what does is spread over all; 0 sets no limit"
+    ),
+    luma_only: bool = default(
+        True, "of three channels only the lightness is spread, in the colour space Lab; otherwise each by itself"
+    ),
+    out: Out,
 ) -> Sample:
-    """Spreads the values tile by tile, with limited contrast, and blends between the tiles (CLAHE), as OpenCV does.
-
-    - ``tiles_x``: the number of tiles from left to right.
-    - ``tiles_y``: the number of tiles from top to bottom.
-    - ``clip_limit``: how many times the mean count of a histogram no class may exceed; what does is spread over all. 0
-      sets no limit.
-    - ``luma_only``: of three channels only the lightness is spread, in the colour space Lab; otherwise each by itself.
-    """
+    """Spreads the values tile by tile, with limited contrast, and blends between the tiles (CLAHE), as OpenCV does."""
     if 0 in image.shape:
         raise ValueError(f"the image has no pixels: shape {image.shape}")
     if image.shape[2] not in (1, 3):
@@ -49,10 +59,3 @@ def _(args: Any) -> None:
             raise ValueError(f"{name} must be at least 1, got {getattr(args, name)}")
     if args.clip_limit < 0:
         raise ValueError(f"clip_limit must not be negative, got {args.clip_limit}")
-
-
-for _op in (equalize, clahe):
-
-    @_op.infer
-    def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
-        return specs[0]

@@ -6,9 +6,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Arg, BatchCall, DType, Floats, Ints, Out, Sample, Spec, operator
+from pipeflow.declare import (
+    REQUIRED,
+    UNKNOWN,
+    Arg,
+    Args,
+    BatchCall,
+    DType,
+    Floats,
+    Ints,
+    Out,
+    Sample,
+    Spec,
+    default,
+    operator,
+    parameters,
+)
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.windows import Options, fill_table
+from pipeflow.operators.windows import fill_table
 
 # ----------------------------------------------------------------------------------------------------
 # paste
@@ -28,25 +43,31 @@ def canvas_of(shape: Sequence[int], args: Any) -> tuple[tuple[int, int], tuple[i
     return (extents[0], extents[1]), (start[0], start[1])
 
 
-@operator("paste", layouts="HWC FHWC", sequences=True, gpu="paste", staged=True,
-          no_effect={"n_channels": "the canvas has the channels of the image"},
-          examples=["fn.paste(image, ratio=1.5, fill_value=(9, 8, 7))"])  # fmt: skip
-def paste(
-    image: Sample, /, *, fill_value: Ints, ratio: Arg[float], paste_x: Arg[float] = 0.5, paste_y: Arg[float] = 0.5,
-    min_canvas_size: Arg[float] = 0.0, out: Out,
-) -> Sample:  # fmt: skip
-    """Puts the image on a larger canvas.
+CANVAS = parameters(
+    fill_value=(Ints, REQUIRED, "the value of the canvas, one or one a channel"),
+    ratio=(Arg[float], REQUIRED, "how many times wider and higher than the image the canvas is"),
+    paste_x=(Arg[float], 0.5, "where the image is, from 0 at the left to 1 at the right"),
+    paste_y=(Arg[float], 0.5, "where the image is, from 0 at the top to 1 at the bottom"),
+    min_canvas_size=(Arg[float], 0.0, "the least width and height of the canvas, in pixels"),
+)
 
-    - ``fill_value``: the value of the canvas, one or one a channel.
-    - ``ratio``: how many times wider and higher than the image the canvas is.
-    - ``paste_x``: where the image lies, from 0 at the left to 1 at the right.
-    - ``paste_y``: where the image lies, from 0 at the top to 1 at the bottom.
-    - ``min_canvas_size``: the least width and height of the canvas, in pixels.
-    """
-    extents, (top, left) = canvas_of(image.shape, Options(locals()))
+
+@operator(
+    "paste",
+    takes=CANVAS,
+    layouts="HWC FHWC",
+    sequences=True,
+    gpu="paste",
+    staged=True,
+    no_effect={"n_channels": "the canvas has the channels of the image"},
+    examples=["fn.paste(image, ratio=1.5, fill_value=(9, 8, 7))"],
+)
+def paste(image: Sample, /, *, args: Args, out: Out) -> Sample:
+    """Puts the image on a larger canvas."""
+    extents, (top, left) = canvas_of(image.shape, args)
     if callable(out):
         out = out((*extents, image.shape[2]), image.dtype)
-    out[...] = fill_table(fill_value, image.dtype, image.shape, 2)
+    out[...] = fill_table(args.fill_value, image.dtype, image.shape, 2)
     out[top : top + image.shape[0], left : left + image.shape[1]] = image
     return out
 
@@ -134,28 +155,30 @@ def check_channels(regions: Sequence[Region], channels: Sequence[int]) -> int:
 
 
 @operator(
-    "multi_paste", layouts="HWC FHWC", granularity="batch", gpu="paste",
+    "multi_paste",
+    layouts="HWC FHWC",
+    granularity="batch",
+    gpu="paste",
     examples=["fn.multi_paste(image, in_ids=[0, 0], output_size=(80, 120), out_anchors=[0, 0, 30, 50])"],
-)  # fmt: skip
+)
 def multi_paste(
-    *images: Sample, in_ids: Arg[Ints] = None, output_size: Arg[Ints] = None, in_anchors: Arg[Ints] = None,
-    in_anchors_rel: Arg[Floats] = None, shapes: Arg[Ints] = None, shapes_rel: Arg[Floats] = None,
-    out_anchors: Arg[Ints] = None, out_anchors_rel: Arg[Floats] = None, dtype: DType | None = None,
-) -> Sample:  # fmt: skip
+    *images: Sample,
+    in_ids: Arg[Ints] = default(
+        None, "for each canvas the numbers of the samples in the batch that its parts come from"
+    ),
+    output_size: Arg[Ints] = default(None, "height and width of the canvas; by default those of the sample"),
+    in_anchors: Arg[Ints] = default(None, "where each part begins in its image; its first pixel by default"),
+    in_anchors_rel: Arg[Floats] = default(None, "the same relative to the image, rounded down"),
+    shapes: Arg[Ints] = default(None, "height and width of each part; by default all behind its beginning"),
+    shapes_rel: Arg[Floats] = default(None, "the same relative to the image, rounded up"),
+    out_anchors: Arg[Ints] = default(None, "where each part begins on the canvas; its first pixel by default"),
+    out_anchors_rel: Arg[Floats] = default(None, "the same relative to the canvas, rounded down"),
+    dtype: DType | None = default(None, "the type of the canvas; that of the images by default"),
+) -> Sample:
     """Puts parts of images of the batch onto one canvas each: mosaics, cut-mix. What comes later lies on top.
 
     With ``in_ids`` the parts come from any samples of the one input; without it each of several inputs gives one part.
     What no part covers is 0. Each argument has one row of height and width for each part.
-
-    - ``in_ids``: for each canvas the numbers of the samples in the batch that its parts come from.
-    - ``output_size``: height and width of the canvas; by default those of the sample.
-    - ``in_anchors``: where each part begins in its image; its first pixel by default.
-    - ``in_anchors_rel``: the same relative to the image, rounded down.
-    - ``shapes``: height and width of each part; by default all behind its beginning.
-    - ``shapes_rel``: the same relative to the image, rounded up.
-    - ``out_anchors``: where each part begins on the canvas; its first pixel by default.
-    - ``out_anchors_rel``: the same relative to the canvas, rounded down.
-    - ``dtype``: the type of the canvas; that of the images by default.
     """
     raise NotImplementedError  # the batch hook is what runs
 
@@ -180,7 +203,7 @@ def _(*images: Any, dtype: np.dtype | None, batch: BatchCall, **values: Any) -> 
     for number in range(batch.size):
         batch.current = number  # whose part is wrong
         own = {name: x[number] if isinstance(x, list) else x for name, x in values.items()}
-        args: Any = Options(own)
+        args = Args(**own)
         pool = images[0] if args.in_ids is not None else [one[number] for one in images]
         first = images[0][number]
         canvas = canvas_shape(args, first.shape)
@@ -218,23 +241,25 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 @operator(
     "grid_mask",
+    infer="like image",
     layouts="HWC HW CHW FHWC FHW FCHW",
     sequences=True,
     gpu="paste",
     examples=["fn.grid_mask(image, tile=10, angle=0.3)"],
 )
 def grid_mask(
-    image: Sample, /, *, tile: Arg[int] = 100, ratio: Arg[float] = 0.5, angle: Arg[float] = 0.0, shift_x: Arg[float] = 0.0,
-    shift_y: Arg[float] = 0.0, out: Out, layouts: Any,
-) -> Sample:  # fmt: skip
-    """Sets a grid of squares to 0.
-
-    - ``tile``: the distance from square to square in pixels.
-    - ``ratio``: the side of a square as a share of that distance.
-    - ``angle``: how far the grid is turned, in radians.
-    - ``shift_x``: how far it is moved to the right, in pixels, after it is turned.
-    - ``shift_y``: how far it is moved down, in pixels, after it is turned.
-    """
+    image: Sample,
+    /,
+    *,
+    tile: Arg[int] = default(100, "the distance from square to square in pixels"),
+    ratio: Arg[float] = default(0.5, "the side of a square as a share of that distance"),
+    angle: Arg[float] = default(0.0, "how far the grid is turned, in radians"),
+    shift_x: Arg[float] = default(0.0, "how far it is moved to the right, in pixels, after it is turned"),
+    shift_y: Arg[float] = default(0.0, "how far it is moved down, in pixels, after it is turned"),
+    out: Out,
+    layouts: Any,
+) -> Sample:
+    """Sets a grid of squares to 0."""
     if tile < 1:
         raise ValueError(f"tile must be at least 1, got {tile}")
     steps = grid_steps(tile, angle, shift_x, shift_y)
@@ -248,8 +273,3 @@ def grid_mask(
 def grid_steps(tile: int, angle: float, shift_x: float, shift_y: float) -> tuple[float, float, float, float]:
     """Cosine and sine of the turn and the shifts, all in tiles."""
     return math.cos(angle) / tile, math.sin(angle) / tile, shift_x / tile, shift_y / tile
-
-
-@grid_mask.infer
-def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
-    return specs[0]
