@@ -3,7 +3,7 @@ PYTHON ?= $(shell sh tools/find_python.sh)
 ENVIRONMENT = sh tools/environment.sh $(@D)
 TESTS ?=
 
-.PHONY: help demo test lint docs bench test-all test-adapters test-gpu test-nvrtc test-oracle fuzz clean
+.PHONY: help demo test lint docs bench test-all test-adapters test-gpu test-nvrtc test-oracle fuzz mutate clean
 .DELETE_ON_ERROR:
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make test-nvrtc     compile the CUDA kernels and run them on the CPU; needs g++, no GPU"
 	@echo "make test-gpu       the tests that need a CUDA device (CUDA=12 or 13, default 13)"
 	@echo "make fuzz           decoders and readers against thousands of broken files"
+	@echo "make mutate         which of COUNT small changes of the code the tests notice (hours; SEED=1)"
 
 # --- environments -------------------------------------------------------------------------------
 SETUP = setup.cfg pyproject.toml tools/environment.sh
@@ -48,6 +49,9 @@ TORCH = torch==2.13.0+cpu --retries 1 --extra-index-url https://download.pytorch
 CUDA ?= 13
 .venvs/gpu-cuda$(CUDA)/.ready: $(SETUP)
 	@$(ENVIRONMENT) "$(PYTHON)" -e ".[test,cuda$(CUDA),codec$(CUDA)]" torch==2.13.0
+
+.venvs/mutate/.ready: $(SETUP)
+	@$(ENVIRONMENT) "$(PYTHON)" -e ".[test]" coverage
 
 .venvs/bench/.ready: $(SETUP)
 	@$(ENVIRONMENT) "$(PYTHON)" -e ".[test]"
@@ -104,6 +108,15 @@ test-gpu: .venvs/gpu-cuda$(CUDA)/.ready
 MUTANTS ?= 2000
 fuzz: .venvs/test/.ready
 	.venvs/test/bin/python -m pytest -m fuzz --mutants=$(MUTANTS) --timeout=3600 $(TESTS)
+
+# Which tests run which lines is recorded once; remove build/mutate to record it again. A stopped run goes on.
+COUNT ?= 150
+SEED ?= 1
+build/mutate/seconds.json: | .venvs/mutate/.ready
+	.venvs/mutate/bin/python tools/mutate.py --record --timeout=600
+
+mutate: .venvs/mutate/.ready .venvs/nvrtc/.ready build/mutate/seconds.json
+	.venvs/mutate/bin/python tools/mutate.py --count $(COUNT) --seed $(SEED)
 
 # --- benchmarks -------------------------------------------------------------------------------------
 BENCH ?=
