@@ -16,11 +16,21 @@ from typing import Any
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
-class UnknownArgument(KeyError, TypeError):
-    """An operator was given an argument it does not have."""
-
+class _PlainKeyError(KeyError):
     def __str__(self) -> str:  # KeyError would print the repr of the message
         return str(self.args[0]) if self.args else ""
+
+
+class UnknownArgument(_PlainKeyError, TypeError):
+    """An operator was given an argument it does not have."""
+
+
+class UnknownInput(_PlainKeyError, RuntimeError):
+    """A pipeline was given data for an input that it does not have."""
+
+
+class NothingFed(IndexError, RuntimeError):
+    """A batch needs data that was not fed."""
 
 
 class UnsupportedType(TypeError, RuntimeError):

@@ -23,7 +23,7 @@ from pipeflow.compile import warmup
 from pipeflow.debug import DebugRun
 from pipeflow.declare import check_rule
 from pipeflow.epochs import ONE_AT_A_TIME, Epoch, LastBatchPolicy, Loop, Meter
-from pipeflow.errors import InvalidState, count_of, nearest, user_origin
+from pipeflow.errors import InvalidState, UnknownInput, count_of, function_name, nearest, user_origin
 from pipeflow.executor import Delivered, Executor, Options
 from pipeflow.executor import checkpoint as saved_state
 from pipeflow.executor.failures import Failure, check_limit
@@ -478,6 +478,8 @@ class Pipeline:
         """Queues a batch for an external_source without a source: an array, a list of arrays, or a batch."""
         del cuda_stream, use_copy_kernel  # see declare.NO_EFFECT
         self.build()
+        if not isinstance(data_node, (str, DataNode)):
+            raise TypeError(f"feed_input takes the name of an input or its DataNode, got {data_node!r}")
         name = self._name_of(data_node)
         if self._debug is not None:
             self._debug.feed(name, data, layout)
@@ -486,7 +488,9 @@ class Pipeline:
         source = self._executor.source(name)
         if source is None:
             names = [self._known_as(item.step.name) for item in self._executor.sources]
-            raise RuntimeError(f"there is no input {name!r} in this pipeline{nearest(name, names)}; there are {names}")
+            raise UnknownInput(
+                f'Could not find an input operator with name "{name}"{nearest(name, names)}: this pipeline has {names}'
+            )
         if not hasattr(source, "feed"):
             raise RuntimeError(f"{name!r} is not an external_source and cannot be fed")
         source.feed(data, layout)
@@ -497,7 +501,7 @@ class Pipeline:
         if isinstance(executor, DebugRun):
             return 1
         if executor.source(self._name_of(input_name)) is None:
-            raise RuntimeError(f"there is no input {input_name!r} in this pipeline")
+            raise UnknownInput(f'Could not find an input operator with name "{input_name}" in this pipeline')
         return 1 if self._last is not None or executor.in_flight else self._depth
 
     def _checked(self, outputs: tuple[TensorListCPU, ...]) -> tuple[TensorListCPU, ...]:
@@ -884,12 +888,7 @@ def pipeline_def(fn: Callable[..., Any] | None = None, *, debug: bool = False, *
     _check_pipeline_arguments(pipeline_kwargs)
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Pipeline]:
-        signature = inspect.signature(function)
-        if any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
-            raise TypeError(
-                f"{function.__qualname__} takes **{list(signature.parameters)[-1]}: the arguments of a pipeline definition must "
-                "be named, so that they can be told from those of the pipeline"
-            )
+        named, takes_all = _parameters(function)
         if is_marked(function):
             raise ValueError("Pipeline definition cannot be marked with @do_not_convert.")
 
@@ -898,14 +897,16 @@ def pipeline_def(fn: Callable[..., Any] | None = None, *, debug: bool = False, *
             own, settings = {}, dict(pipeline_kwargs)
             debugging = settings.pop("debug", debug)
             for name, value in kwargs.items():
-                if name in signature.parameters:
+                if name in named:
                     own[name] = value
                     if name in _ARGUMENTS:
                         warnings.warn(
-                            f"the argument {name!r} is one of the pipeline and of {function.__qualname__}: "
+                            f"the argument {name!r} is one of the pipeline and of {function_name(function)}: "
                             "it goes to the function",
                             stacklevel=2,
                         )
+                elif takes_all and name not in _ARGUMENTS and name != "debug":
+                    own[name] = value
                 elif name == "debug":
                     debugging = value
                 else:
@@ -926,13 +927,22 @@ def pipeline_def(fn: Callable[..., Any] | None = None, *, debug: bool = False, *
     return decorate(fn)
 
 
+def _parameters(function: Callable[..., Any]) -> tuple[set[str], bool]:
+    """The names that a definition takes by keyword, and whether it takes all others too (``**kwargs``)."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # a builtin may have none that can be read
+        return set(), True
+    return {p.name for p in parameters if p.kind is not p.VAR_KEYWORD}, any(p.kind is p.VAR_KEYWORD for p in parameters)
+
+
 _ARGUMENTS = frozenset(inspect.signature(Pipeline.__init__).parameters) - {"self"}
 
 
 def _check_pipeline_arguments(arguments: Mapping[str, Any], function: Callable[..., Any] | None = None) -> None:
     for name in arguments:
         if name not in _ARGUMENTS:
-            where = f"neither an argument of {function.__qualname__} nor" if function else "not"
+            where = f"neither an argument of {function_name(function)} nor" if function else "not"
             raise TypeError(f"{name!r} is {where} one of a pipeline{nearest(name, _ARGUMENTS)}")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from pipeflow import types
 from pipeflow.declare import Args, Feed, Request, Spec, source
-from pipeflow.errors import InvalidState, function_name
+from pipeflow.errors import InvalidState, NothingFed, function_name
 from pipeflow.operators.parallel_source import Ahead
 from pipeflow.tensors import TensorCPU, TensorListCPU, as_sample
 
@@ -83,7 +83,10 @@ class ExternalSource:
     def feed(self, data: Any, layout: str | None) -> None:
         """Queues one batch (a copy of it, unless ``no_copy``)."""
         if self.fed is None:
-            raise RuntimeError(f"this external_source has a source ({self.name_of_source}) and cannot be fed as well")
+            raise RuntimeError(
+                "Cannot use `feed_input` on an external source with a `source` argument specified: it gets its data from "
+                f"{self.name_of_source}"
+            )
         if layout is None and isinstance(data, (TensorListCPU, TensorCPU)):
             layout = data.layout()
         values, size = self._batch_of(data, 0)
@@ -332,7 +335,7 @@ class _FedInput:
             if self._queue:
                 self._last = self._queue.popleft()
             elif not (self._repeat_last and self._last is not None):
-                raise RuntimeError(
+                raise NothingFed(
                     "no data was fed to this external_source: call feed_input() before run(), or give it a source"
                 )
             assert self._last is not None

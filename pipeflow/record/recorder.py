@@ -532,6 +532,6 @@ def collect_outputs(recorder: Recorder, returned: Any) -> list[Edge]:
                 "convertible to `types.Constant` (numbers, lists of numbers and arrays)."
             )
         if isinstance(value, (np.ndarray, np.generic)):
-            value = types.ArrayConstant(types.as_constant(value), "", "cpu")
+            value = types.ArrayConstant(types.as_constant(np.asarray(value)), "", "cpu")
         edges.append(resolve(recorder.as_node(value, f"output {index}"), recorder.root).edge)
     return edges

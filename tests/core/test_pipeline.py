@@ -1,5 +1,6 @@
 """Pipeline and pipeline_def: definitions, arguments, running, questions, saving."""
 
+import functools
 import json
 import subprocess
 import sys
@@ -49,13 +50,42 @@ def test_definition_without_parentheses():
     assert bare.__name__ == "bare"
 
 
-def test_function_with_keyword_catch_all_is_refused():
-    """Arguments of pipeline and function could not be told apart."""
-    with pytest.raises(TypeError, match="must be named"):
+def test_a_definition_with_keyword_catch_all_gets_what_is_not_the_pipelines():
+    """Arguments of the pipeline go to the pipeline, all other keywords to the function."""
 
-        @pipeline_def
-        def catch_all(**settings):
-            return fn.random.uniform()
+    @pipeline_def(num_threads=1)
+    def pipe(first, *others, **named):
+        return np.int32([first, *others, *named.values()])
+
+    made = pipe(1, 2, third=3, batch_size=1)
+    assert made.batch_size == 1
+    np.testing.assert_array_equal(made.run()[0].as_array(), [[1, 2, 3]])
+
+
+def test_everything_that_can_be_called_can_be_a_definition():
+    """Partials, objects with __call__, bound methods and lambdas; an unknown argument names them."""
+
+    class Definition:
+        def __init__(self, value):
+            self.value = value
+
+        def __call__(self, offset):
+            return np.int32(self.value + offset)
+
+        def method(self, offset):
+            return np.int32(10 * self.value + offset)
+
+    small = {"batch_size": 1, "num_threads": 1}
+    for definition, expected in (
+        (Definition(3), 4),
+        (Definition(3).method, 31),
+        (functools.partial(lambda a, b: np.int32(a - b), 7), 6),
+        (lambda offset: np.int32(offset), 1),
+    ):
+        made = pipeline_def(definition, **small)
+        assert made(1).run()[0].as_array()[0] == expected
+        with pytest.raises(TypeError, match=r"'batch_sise' is neither an argument of .* nor one of a pipeline"):
+            made(1, batch_sise=3)
 
 
 def test_an_argument_of_both_goes_to_the_function():
