@@ -1577,6 +1577,30 @@ class RandomBBoxCrop(Operator):
     ) -> None: ...
     def __call__(self, boxes: DataNode | ArrayLike, labels: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
+class RandomCropGenerator(Operator):
+    """Draws a window as random_resized_crop does: its start and its extents, height before width.
+
+    Arguments:
+        random_area: smallest and largest share of the image's area that the window has
+        random_aspect_ratio: smallest and largest ratio of the window's width to its height
+        num_attempts: how many windows are drawn at most; when none fits, the largest centred one is taken
+    """
+
+    def __init__(
+        self,
+        *,
+        random_area: float | Sequence[float] = (0.08, 1.0),
+        random_aspect_ratio: float | Sequence[float] = (0.75, 1.3333333333333333),
+        num_attempts: int = 10,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> None: ...
+    def __call__(self, shape: DataNode | ArrayLike, /, **arguments: Any) -> list[Any]: ...
+
 class RandomResizedCrop(Operator):
     """Crops a random window, by area and aspect ratio, and resizes it to ``size``.
 
@@ -1807,6 +1831,34 @@ class ResizeCropMirror(Operator):
         on_error: Any = None,
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class ROIRandomCrop(Operator):
+    """Draws the start of a window that lies in a region, or that holds it where the window is the larger one.
+
+    Arguments:
+        crop_shape: extents of the window
+        roi_start: first element of the region
+        roi_end: first element behind the region
+        roi_shape: extents of the region, in place of its end
+        in_shape: extents of the data, where it is not an input: windows stay inside
+    """
+
+    def __init__(
+        self,
+        *,
+        crop_shape: int | Sequence[int] | DataNode,
+        roi_start: int | Sequence[int] | DataNode,
+        roi_end: int | Sequence[int] | DataNode | None = None,
+        roi_shape: int | Sequence[int] | DataNode | None = None,
+        in_shape: int | Sequence[int] | DataNode | None = None,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> None: ...
+    def __call__(self, data: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
 class Rotate(Operator):
     """Turns the image counter-clockwise by an angle in degrees; volumes around ``axis`` (x, y, z).
@@ -3216,6 +3268,86 @@ class reductions:
             on_error: Any = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, mean: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class segmentation:
+    class RandomMaskPixel(Operator):
+        """Chooses an element of the mask at random and gives its place, an index for each axis.
+
+        Arguments:
+            foreground: choose among the foreground; otherwise among all elements
+            value: the foreground is what has this value
+            threshold: the foreground is what is larger than this
+        """
+
+        def __init__(
+            self,
+            *,
+            foreground: bool | DataNode = False,
+            value: int | DataNode | None = None,
+            threshold: float | DataNode = 0.0,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+            seed: int | None = None,
+        ) -> None: ...
+        def __call__(self, mask: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+    class RandomObjectBBox(Operator):
+        """Gives the box around an object of the mask, chosen at random; an object is what is connected by faces.
+
+        Arguments:
+            foreground_prob: how likely an object is chosen, and not the whole mask
+            background: value of the background
+            classes: values that objects may have; default: all but the background's
+            class_weights: how likely each of the classes is in relation to the others; without classes for 1, 2, and so on
+            k_largest: choose among so many largest boxes of the class
+            threshold: the least extents of a box, one number or one an axis
+            ignore_class: all that is not background is one class, also where it touches
+            output_class: add an output with the class of the object, or the background's
+            format: `anchor_shape`: two outputs, `start_end`: two outputs, or `box`: one, starts before ends
+        """
+
+        def __init__(
+            self,
+            *,
+            foreground_prob: float | DataNode = 1.0,
+            background: int | DataNode = 0,
+            classes: int | Sequence[int] | DataNode | None = None,
+            class_weights: float | Sequence[float] | DataNode | None = None,
+            k_largest: int | None = None,
+            threshold: int | Sequence[int] | DataNode | None = None,
+            ignore_class: bool = False,
+            output_class: bool = False,
+            format: str = 'anchor_shape',
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+            seed: int | None = None,
+        ) -> None: ...
+        def __call__(self, mask: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+    class SelectMasks(Operator):
+        """Keeps the polygons of some masks, in the order of their ids, with the vertices they have.
+
+        Arguments:
+            reindex_masks: the masks get the numbers 0, 1, ... in the order of the ids; otherwise they keep theirs
+        """
+
+        def __init__(
+            self,
+            *,
+            reindex_masks: bool = False,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+        ) -> None: ...
+        def __call__(self, mask_ids: DataNode | ArrayLike, polygons: DataNode | ArrayLike, vertices: DataNode | ArrayLike, /, **arguments: Any) -> list[Any]: ...
 
 class transforms:
     class Combine(Operator):

@@ -26,6 +26,7 @@ mask = (rows > columns).astype(np.int32)[..., None]  # HWC, class numbers
 bayer = image[..., 0].copy()  # HW, raw sensor data
 boxes = np.array([[0.1, 0.2, 0.5, 0.6], [0.3, 0.3, 0.9, 0.8]], np.float32)  # left, top, right, bottom
 labels = np.array([1, 2], np.int32)
+number_list = np.array([1, 0], np.int32)
 polygons = np.array([[0, 0, 3], [1, 3, 6]], np.int32)  # mask number, first and last vertex
 vertices = rng.random((6, 2), dtype=np.float32)
 points = rng.random((5, 2), dtype=np.float32)

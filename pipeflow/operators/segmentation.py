@@ -1,0 +1,328 @@
+"""Masks and the crops that follow them: random pixels and objects, chosen polygons, windows around a region."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import UNKNOWN, Arg, Args, Floats, Ints, Sample, Spec, default, operator, required
+from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.windows import RANDOM_WINDOW, random_window
+
+INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
+
+
+# ----------------------------------------------------------------------------------------------------
+# segmentation.random_mask_pixel
+
+
+@operator("segmentation.random_mask_pixel", examples=["fn.segmentation.random_mask_pixel(mask, foreground=1)"])
+def random_mask_pixel(
+    mask: Sample,
+    /,
+    *,
+    foreground: Arg[bool] = default(False, "choose among the foreground; otherwise among all elements"),
+    value: Arg[int] = default(None, "the foreground is what has this value"),
+    threshold: Arg[float] = default(0.0, "the foreground is what is larger than this"),
+    key: Any,
+) -> Sample:
+    """Chooses an element of the mask at random and gives its place, an index for each axis.
+
+    Where there is no foreground, it is chosen among all elements.
+    """
+    if not mask.size:
+        raise ValueError(f"the mask has no elements: shape {mask.shape}")
+    count, places = mask.size, None
+    if foreground:
+        wanted = mask > threshold if value is None else mask == value
+        places = np.flatnonzero(wanted)
+        count, places = (len(places), places) if len(places) else (mask.size, None)
+    number = key.integer(0, 0, count)
+    flat = number if places is None else places[number]
+    return np.array(np.unravel_index(flat, mask.shape), np.int64)
+
+
+@random_mask_pixel.check
+def _(args: Any) -> None:
+    if args.value is not None and args.threshold is not UNKNOWN and args.threshold:
+        raise ValueError("value and threshold exclude each other: give one of them")
+
+
+@random_mask_pixel.infer
+def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
+    shape = specs[0].shape
+    return Spec((UNKNOWN if shape is UNKNOWN else len(shape),), INT64, "")
+
+
+# ----------------------------------------------------------------------------------------------------
+# segmentation.random_object_bbox
+
+FORMATS = ("anchor_shape", "start_end", "box")
+
+
+def drawn(weights: Any, number: float) -> int:
+    """One of several by their weights; -1 where none has any."""
+    sums = np.cumsum(np.asarray(weights, np.float64))
+    if not len(sums) or not sums[-1] > 0:
+        return -1
+    return int(np.searchsorted(sums, number * sums[-1], side="right"))
+
+
+def class_weights_of(args: Any, present: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The classes that may be drawn, and their weights; those that no object has weigh nothing."""
+    classes, weights = args.classes, args.class_weights
+    if classes is None:
+        classes = present if weights is None else range(1, len(weights) + 1)
+    labels = np.array(list(classes), np.int64)
+    amounts = np.ones(len(labels)) if weights is None else np.array(weights, np.float64)
+    if len(amounts) != len(labels):
+        raise ValueError(f"there are {len(labels)} classes and {len(amounts)} class_weights: give one for each")
+    if (amounts < 0).any():
+        raise ValueError(f"class_weights must not be negative, got {tuple(weights)}")
+    if args.classes is not None and args.background in labels:
+        raise ValueError(
+            f"class {args.background} is the background too: name another background or leave it out of the classes"
+        )
+    return labels, np.where(np.isin(labels, present) & (labels != args.background), amounts, 0.0)
+
+
+def large_enough(extents: np.ndarray, threshold: Sequence[int] | None) -> np.ndarray:
+    """Which boxes are at least so large along every axis."""
+    if threshold is None:
+        return np.ones(len(extents), bool)
+    least = list(threshold) * extents.shape[1] if len(threshold) == 1 else list(threshold)
+    if len(least) != extents.shape[1]:
+        raise ValueError(f"threshold has {len(threshold)} values for a mask of {extents.shape[1]} axes")
+    return (extents >= least).all(1)
+
+
+@operator(
+    "segmentation.random_object_bbox",
+    dtypes="integer bool",
+    ops_name="RandomObjectBBox",
+    no_effect={
+        "cache_objects": "the objects of a mask are found anew: that takes less time than to recognise the mask"
+    },
+    examples=[
+        "fn.segmentation.random_object_bbox(mask, foreground_prob=0.5)",
+        "fn.segmentation.random_object_bbox(mask, format='box', output_class=True, foreground_prob=0.5)",
+    ],
+)
+def random_object_bbox(
+    mask: Sample,
+    /,
+    *,
+    foreground_prob: Arg[float] = default(1.0, "how likely an object is chosen, and not the whole mask"),
+    background: Arg[int] = default(0, "value of the background"),
+    classes: Arg[Ints] = default(None, "values that objects may have; default: all but the background's"),
+    class_weights: Arg[Floats] = default(
+        None, "how likely each of the classes is in relation to the others; without classes for 1, 2, and so on"
+    ),
+    k_largest: int | None = default(None, "choose among so many largest boxes of the class"),
+    threshold: Arg[Ints] = default(None, "the least extents of a box, one number or one an axis"),
+    ignore_class: bool = default(False, "all that is not background is one class, also where it touches"),
+    output_class: bool = default(False, "add an output with the class of the object, or the background's"),
+    format: str = default(
+        "anchor_shape", "`anchor_shape`: two outputs, `start_end`: two outputs, or `box`: one, starts before ends"
+    ),
+    key: Any,
+) -> tuple[Sample, Sample, Sample]:
+    """Gives the box around an object of the mask, chosen at random; an object is what is connected by faces.
+
+    First a class is drawn, then one of its objects. Ends are the first place behind the box. Where nothing is found, or
+    with the probability that ``foreground_prob`` leaves, the box is the whole mask.
+    """
+    low, high, number = np.zeros(mask.ndim, np.int64), np.array(mask.shape), background
+    if mask.size and key.unit(0) < foreground_prob:
+        options = Args(classes=classes, class_weights=class_weights, background=background)
+        labels, starts, ends = kernels.segmentation.components(mask, background, ignore_class)
+        if ignore_class:
+            labels = np.ones_like(labels)
+        wanted = large_enough(ends - starts, threshold)
+        labels, starts, ends = labels[wanted], starts[wanted], ends[wanted]
+        found, weights = (
+            (np.array([1]), np.array([len(labels)])) if ignore_class else class_weights_of(options, np.unique(labels))
+        )
+        chosen = drawn(weights, key.unit(1))
+        if chosen >= 0:
+            of_class = np.flatnonzero(labels == found[chosen])
+            if k_largest is not None:
+                sizes = np.prod(ends[of_class] - starts[of_class], axis=1)
+                of_class = of_class[np.argsort(-sizes, kind="stable")[:k_largest]]
+            one = of_class[key.integer(2, 0, len(of_class))]
+            low, high, number = starts[one], ends[one], int(labels[one])
+    first, last = low.astype(INT32), high.astype(INT32)
+    outputs = {
+        "box": [np.concatenate([first, last])],
+        "start_end": [first, last],
+        "anchor_shape": [first, last - first],
+    }[format]
+    outputs += [np.array(number, INT32)] if output_class else []
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)  # type: ignore[return-value]
+
+
+@random_object_bbox.outputs
+def _(args: Any) -> int:
+    return (1 if args.format == "box" else 2) + args.output_class
+
+
+@random_object_bbox.check
+def _(args: Any) -> None:
+    if args.format not in FORMATS:
+        raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {args.format!r}")
+    if args.k_largest is not None and args.k_largest < 1:
+        raise ValueError(f"k_largest must be at least 1, got {args.k_largest}")
+    if args.ignore_class and (args.classes is not None or args.class_weights is not None or args.output_class):
+        raise ValueError("ignore_class excludes classes, class_weights and output_class: there is only one class then")
+
+
+@random_object_bbox.infer
+def _(specs: tuple[Spec, ...], args: Any) -> tuple[Spec, ...]:
+    shape = specs[0].shape
+    ndim = UNKNOWN if shape is UNKNOWN else len(shape)
+    place = Spec((ndim,), INT32, "")
+    found = (Spec((2 * ndim,), INT32, ""),) if args.format == "box" else (place, place)
+    return (*found, Spec((), INT32, "")) if args.output_class else found
+
+
+# ----------------------------------------------------------------------------------------------------
+# segmentation.select_masks
+
+
+@operator(
+    "segmentation.select_masks",
+    dtypes="integer",
+    examples=["fn.segmentation.select_masks(number_list, polygons, vertices, reindex_masks=True)"],
+)
+def select_masks(
+    mask_ids: Sample,
+    polygons: Sample,
+    vertices: Sample,
+    /,
+    *,
+    reindex_masks: bool = default(
+        False, "the masks get the numbers 0, 1, ... in the order of the ids; otherwise they keep theirs"
+    ),
+) -> tuple[Sample, Sample]:
+    """Keeps the polygons of some masks, in the order of their ids, with the vertices they have.
+
+    A polygon is a row of the number of its mask, its first vertex and the one behind its last. A mask may have several.
+    """
+    if mask_ids.ndim != 1:
+        raise ValueError(f"mask_ids must be a list of numbers, got shape {mask_ids.shape}")
+    if polygons.ndim != 2 or polygons.shape[1] != 3:
+        raise ValueError(f"polygons have the shape (n, 3), got {polygons.shape}")
+    if vertices.ndim != 2:
+        raise ValueError(f"vertices have two axes, got shape {vertices.shape}")
+    wanted = mask_ids.tolist()
+    if len(set(wanted)) != len(wanted):
+        twice = next(x for x in wanted if wanted.count(x) > 1)
+        raise ValueError(f"mask_ids names mask {twice} more than once")
+    rows, parts, begin = [], [], 0
+    known = polygons.tolist()
+    for number, mask in enumerate(wanted):
+        own = [row for row in known if row[0] == mask]
+        if not own:
+            raise ValueError(
+                f"there is no polygon of mask {mask}; there are those of {sorted({row[0] for row in known})}"
+            )
+        for _, first, last in own:
+            if not 0 <= first <= last <= len(vertices):
+                raise IndexError(f"mask {mask} names the vertices {first} to {last}; there are {len(vertices)}")
+            rows.append((number if reindex_masks else mask, begin, begin + last - first))
+            parts.append(vertices[first:last])
+            begin += last - first
+    kept = np.concatenate(parts) if parts else vertices[:0]
+    return np.array(rows, INT32).reshape(-1, 3), kept
+
+
+@select_masks.infer
+def _(specs: tuple[Spec, ...], _args: Any) -> tuple[Spec, ...]:
+    vertices = specs[2]
+    width = UNKNOWN if vertices.shape is UNKNOWN else vertices.shape[1]
+    return Spec((UNKNOWN, 3), INT32, ""), Spec((UNKNOWN, width), vertices.dtype, "")
+
+
+# ----------------------------------------------------------------------------------------------------
+# roi_random_crop and random_crop_generator
+
+
+@operator(
+    "roi_random_crop",
+    ops_name="ROIRandomCrop",
+    examples=["fn.roi_random_crop(crop_shape=(4, 3), roi_start=(2, 1), roi_end=(4, 9), in_shape=(6, 10))"],
+)
+def roi_random_crop(
+    data: Sample | None = None,
+    /,
+    *,
+    crop_shape: Arg[Ints] = required("extents of the window"),
+    roi_start: Arg[Ints] = required("first element of the region"),
+    roi_end: Arg[Ints] = default(None, "first element behind the region"),
+    roi_shape: Arg[Ints] = default(None, "extents of the region, in place of its end"),
+    in_shape: Arg[Ints] = default(None, "extents of the data, where it is not an input: windows stay inside"),
+    key: Any,
+) -> Sample:
+    """Draws the start of a window that lies in a region, or that holds it where the window is the larger one.
+
+    Each axis is drawn by itself. Data as an input only says how large it is.
+    """
+    ndim = len(crop_shape)
+    if in_shape is not None and data is not None:
+        raise ValueError("the data is an input, which says its extents: leave out in_shape")
+    extents = in_shape if data is None else data.shape[:ndim]
+    given = {"roi_start": roi_start, "roi_end": roi_end, "roi_shape": roi_shape, "the shape of the data": extents}
+    for name, values in given.items():
+        if values is not None and len(values) != ndim:
+            raise ValueError(f"{name} has {len(values)} values, crop_shape has {ndim}")
+    found = []
+    for axis, (size, start) in enumerate(zip(crop_shape, roi_start)):
+        end = roi_end[axis] if roi_end is not None else start + roi_shape[axis]  # type: ignore[index]
+        low, high = sorted((start, end - size))
+        if extents is not None:
+            extent = extents[axis]
+            if size > extent:
+                raise ValueError(f"crop_shape is {size} along axis {axis}, the data has {extent}")
+            if not 0 <= start <= end <= extent:
+                raise ValueError(
+                    f"the region from {start} to {end} is not inside the data, which has {extent} along axis {axis}"
+                )
+            low, high = max(low, 0), min(high, extent - size)
+        found.append(key.integer(axis, low, high + 1))
+    return np.array(found, INT64)
+
+
+@roi_random_crop.check
+def _(args: Any) -> None:
+    if (args.roi_end is None) == (args.roi_shape is None):
+        raise ValueError("give either roi_end or roi_shape")
+
+
+@roi_random_crop.infer
+def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
+    return Spec((len(args.crop_shape),), INT64, "")
+
+
+@operator(
+    "random_crop_generator",
+    takes=RANDOM_WINDOW,
+    dtypes="integer",
+    examples=["fn.random_crop_generator(fn.shapes(image))"],
+)
+def random_crop_generator(shape: Sample, /, *, args: Args, key: Any) -> tuple[Sample, Sample]:
+    """Draws a window as random_resized_crop does: its start and its extents, height before width.
+
+    The input has the extents of an image, height and width before any others.
+    """
+    if shape.ndim != 1 or len(shape) not in (2, 3):
+        raise ValueError(f"the extents of an image are two or three numbers, got shape {shape.shape}")
+    height, width = int(shape[0]), int(shape[1])
+    top, left, tall, wide = random_window(
+        key, height, width, args.random_area, args.random_aspect_ratio, args.num_attempts
+    )
+    return np.array([top, left], INT32), np.array([tall, wide], INT32)
+
+
+@random_crop_generator.infer
+def _(_specs: tuple[Spec, ...], _args: Any) -> tuple[Spec, ...]:
+    return Spec((2,), INT32, ""), Spec((2,), INT32, "")
