@@ -13,6 +13,8 @@ import pytest
 from helpers import Gate, SetClock
 
 faulthandler.enable()
+# Which decoder a JPEG file goes to must not depend on what happens to be compiled; the tests of the compiled one ask for it.
+os.environ.setdefault("PIPEFLOW_JPEG", "library")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # A shell starts background jobs deaf to Ctrl-C, and their children inherit it; the tests of it need to hear.
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -24,6 +24,7 @@ from pipeflow.executor.failures import Failures
 from pipeflow.executor.figures import Statistics
 from pipeflow.executor.steps import BoundStep, ColumnStep, Keeper, SampleStage, SourceStep, WholeStep
 from pipeflow.executor.watch import Running, Watch
+from pipeflow.kernels import counts
 from pipeflow.tensors import slab_size
 
 if TYPE_CHECKING:
@@ -393,7 +394,8 @@ class Executor:
         return next((item.source for item in self.sources if item.step.name == name), None)
 
     def statistics(self) -> dict[str, Any]:
-        """Per operator the bytes of its outputs (with ``memory_stats``), and the state of the pool under "pool"."""
+        """Per operator the bytes of its outputs (with ``memory_stats``), the state of the pool under "pool", and under "counts"
+        what kernels have counted."""
         result: dict[str, Any] = {name: dict(sizes) for name, sizes in self._sizes.items()}
         for figure in self.figures().steps if self._warm and self.measures.batches else ():
             known = result.setdefault(figure.name, {})
@@ -406,6 +408,9 @@ class Executor:
         result["pool"] = {"allocations": self.pool.allocations, "reserved": self.pool.reserved}
         if self.device is not None:
             result["gpu"] = self.device.statistics()
+        counted = counts.total(self.crew.threads)
+        if counted:
+            result["counts"] = dict(counted)
         return result
 
     def figures(self) -> Statistics:

@@ -26,7 +26,7 @@ def build():
     names = [module.__name__.rpartition(".")[2] for module in KERNELS]
     originals = {name: getattr(cpu, name) for name in ["jit", "jpeg_simd", *names]}
     fake_jit = ModuleType(jit.__name__)
-    fake_jit.kernel, fake_jit.plain = checked_kernel, jit.plain
+    fake_jit.kernel, fake_jit.plain, fake_jit.types_of = checked_kernel, jit.plain, jit.types_of
     try:
         install("jit", fake_jit)
         install("jpeg_simd", plain_simd)

@@ -9,6 +9,8 @@ from decoders.jpeg_files import SAMPLINGS, encoded, photograph, random_coefficie
 
 from pipeflow.kernels.cpu import jpeg, jpeg_simd
 
+pytestmark = pytest.mark.timeout(600)  # the first test compiles the decoder
+
 PICTURE = photograph(64, 64)
 
 

@@ -59,7 +59,7 @@ def test_build_compiles_what_the_plan_uses_and_says_so_once(tmp_path):
     assert "compiled" not in second.stderr
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_command_fills_the_cache(tmp_path):
     """After `python -m pipeflow warmup` an ordinary image pipeline compiles nothing."""
     warm = subprocess.run(
@@ -68,7 +68,7 @@ def test_the_command_fills_the_cache(tmp_path):
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
-        timeout=290,
+        timeout=590,
     )
     assert warm.returncode == 0, warm.stderr
     assert "kernels are ready after" in warm.stdout

@@ -86,6 +86,21 @@ def kernel(function: Callable | None = None, **options: Any) -> Any:
     return make if function is None else make(function)
 
 
+def types_of(*arguments: Any) -> tuple[Any, ...]:
+    """The types by which a kernel is compiled for such arguments."""
+    return tuple(numba.typeof(argument) for argument in arguments)
+
+
+def kept(compiled: dispatcher.Dispatcher, signature: tuple[Any, ...]) -> bool:
+    """Whether nothing has to be compiled for these types: the kernel is in memory or on disk."""
+    if signature in compiled.overloads:
+        return True
+    cache = compiled._cache
+    if not isinstance(cache, KernelCache):
+        return False
+    return cache._cache_file.path(cache._index_key(signature, compiled.targetctx.codegen())).exists()
+
+
 def compiled_count() -> int:
     """How many specialisations this process has had to compile, not counting those read from the cache."""
     return sum(sum(one.stats.cache_misses.values()) for one in KERNELS)

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from pipeflow.kernels.cpu import jit
 from pipeflow.kernels.cpu import jpeg_entropy as entropy
 from pipeflow.kernels.cpu import jpeg_pixels as pixels
-from pipeflow.kernels.cpu.jit import kernel, plain
+from pipeflow.kernels.cpu.jit import kernel, plain, types_of
 from pipeflow.kernels.cpu.jpeg_entropy import FIELDS, U
 from pipeflow.kernels.cpu.jpeg_headers import (
     AC_CODE,
@@ -271,14 +272,36 @@ def decode(
     whole_rows = 0
     while True:
         space.fit(data.size, size[1], whole_rows)
-        status = decode_image(
-            plain(data), size, window, COLORS[color], checked, space.frame, space.factors, *space.tables, space.stream,
-            space.state, space.blocks, space.parts, space.queue, space.aims, space.planes, space.sums, space.tints,
-            out.reshape(-1),
-        )  # fmt: skip
+        status = decode_image(*arguments(space, plain(data), size, window, COLORS[color], checked, out.reshape(-1)))
         if status != NEEDS_WHOLE_PLANES or whole_rows:
             break
         whole_rows = -(-size[0] // 16) * 16
     if space.size > KEPT:
         _threads.space = None
     return status == DONE
+
+
+def arguments(
+    space: Workspace, data: np.ndarray, size: tuple[int, int, int], window: tuple[int, int, int, int], color: int,
+    checked: int, out: np.ndarray,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Those of `decode_image`."""
+    return (
+        data, size, window, color, checked, space.frame, space.factors, *space.tables, space.stream, space.state,
+        space.blocks, space.parts, space.queue, space.aims, space.planes, space.sums, space.tints, out,
+    )  # fmt: skip
+
+
+def _types() -> tuple[Any, ...]:
+    nothing = np.zeros(0, np.uint8)
+    return types_of(*arguments(Workspace(), nothing, (1, 1, 1), (0, 0, 1, 1), RGB, 1, nothing))
+
+
+def kept() -> bool:
+    """Whether the decoder has been compiled for this machine, by this process or another one."""
+    return jit.kept(decode_image, _types())
+
+
+def load() -> None:
+    """Reads the compiled decoder from the disk, or compiles it."""
+    decode_image.compile(_types())

@@ -1,0 +1,222 @@
+"""Which decoder a JPEG file goes to: the compiled one of `jpeg`, once it is there, or libjpeg-turbo.
+
+Compiling takes many seconds, so nobody waits for it: where no process of this user has compiled the decoder before, a
+process of low priority does it now, and until it is done libjpeg-turbo decodes. The pixels are the same, bit by bit, so
+that the moment of the change cannot be seen in them; before it, the two decoders are compared on a few pictures. What the
+compiled decoder does not know, and everything suspicious, goes to libjpeg-turbo always.
+
+PIPEFLOW_JPEG=library leaves every file to libjpeg-turbo.
+"""
+
+import atexit
+import fcntl
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+import simplejpeg
+
+from pipeflow import timing
+from pipeflow.kernels import counts
+from pipeflow.kernels import cpu as kernels
+from pipeflow.kernels.cpu.image_base import Header
+
+log = logging.getLogger("pipeflow.decoders")
+
+COMPILED, LIBRARY = "JPEG files decoded by the compiled decoder", "JPEG files decoded by libjpeg-turbo"
+EVERY = 16  # images between two looks at whether the decoder has been compiled
+
+_COLORS = {"RGB": "RGB", "BGR": "BGR", "GRAY": "GRAY", "YCbCr": "RGB"}
+_MARGIN = 16  # rows below a window in which libjpeg-turbo, too, is made to notice damage
+_UINT8 = np.dtype(np.uint8)
+
+Region = tuple[int, int, int, int]
+
+
+class Switch:
+    """Off, waiting for another process to compile, or on; one for the process."""
+
+    def __init__(self) -> None:
+        self.on = False
+        self._off = os.environ.get("PIPEFLOW_JPEG", "") == "library"
+        self._lock = threading.Lock()
+        self._asked = 0
+        self._compiling: subprocess.Popen[bytes] | None = None
+        self._since = 0.0
+
+    def ready(self) -> bool:
+        """Whether the compiled decoder can be used; starts to compile it where nobody has."""
+        if self.on or self._off:
+            return self.on
+        self._asked += 1
+        if self._asked % EVERY != 1 or not self._lock.acquire(blocking=False):
+            return False
+        try:
+            self._look()
+        finally:
+            self._lock.release()
+        return self.on
+
+    def _look(self) -> None:
+        if self.on or self._off:
+            return
+        if kernels.jit.cache_folder() is None:
+            log.info("JPEG files are decoded by libjpeg-turbo: there is no folder to keep compiled kernels in")
+            self._off = True
+        elif kernels.jpeg.kept():
+            self._turn_on()
+        elif self._compiling is None:
+            with compiling_alone() as nobody:
+                if not nobody:
+                    return
+            self._compiling = compile_elsewhere()
+            self._since = timing.wall()
+            log.info("JPEG files are decoded by libjpeg-turbo until their decoder is compiled, in a process of its own")
+        elif self._compiling.poll() == COMPILED_ELSEWHERE:
+            self._compiling = None
+        elif self._compiling.returncode is not None:
+            log.warning(
+                "JPEG files are decoded by libjpeg-turbo: compiling their decoder ended with code %d; "
+                "python -m pipeflow warmup shows why",
+                self._compiling.returncode,
+            )
+            self._off = True
+
+    def _turn_on(self) -> None:
+        kernels.jpeg.load()
+        if not agrees_with_library():
+            log.warning(
+                "JPEG files are decoded by libjpeg-turbo: the compiled decoder gives other pixels on this machine"
+            )
+            self._off = True
+            return
+        waited = f" after {timing.wall() - self._since:.1f} s" if self._since else ""
+        log.info("JPEG files are decoded by the compiled decoder from now on%s", waited)
+        self.on = True
+
+
+switch = Switch()
+
+# How the compiling process ends when it finds another one at work.
+COMPILED_ELSEWHERE = 3
+
+
+def compile_elsewhere() -> subprocess.Popen[bytes]:
+    """A process that compiles the decoder and keeps it on disk. It ends when this one does, at the latest."""
+    program = f"import sys; sys.path[:] = {sys.path!r}; from pipeflow.kernels.cpu import jpeg_switch; jpeg_switch.compile_here()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    atexit.register(_end, process, os.getpid())
+    return process
+
+
+def _end(process: subprocess.Popen[bytes], owner: int) -> None:
+    if os.getpid() == owner:  # not a forked child
+        process.kill()
+        process.wait()
+
+
+def compile_here() -> None:
+    """What the process does: compiles unless another one is at it, and ends when its input does, with its parent."""
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    os.nice(10)
+    with compiling_alone() as alone:
+        if not alone:
+            sys.exit(COMPILED_ELSEWHERE)
+        kernels.jpeg.load()
+
+
+@contextmanager
+def compiling_alone() -> Iterator[bool]:
+    """Holds the lock of the folder of kernels; False where another process holds it."""
+    folder = kernels.jit.cache_folder()
+    with open(folder / "jpeg.lock", "ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def _end_with_input() -> None:
+    os.read(0, 1)
+    os._exit(1)
+
+
+@cache
+def agrees_with_library() -> bool:
+    """Whether both decoders make the same of a few pictures."""
+    rng = np.random.default_rng(0)
+    picture = np.clip(
+        np.add.outer(np.arange(41) * 5, np.arange(51) * 4)[..., None] + rng.normal(0, 60, (41, 51, 3)), 0, 255
+    )
+    for sampling in ("444", "422", "420", "440", "411", "Gray"):
+        source = picture.astype(np.uint8)
+        if sampling == "Gray":
+            file = simplejpeg.encode_jpeg(np.ascontiguousarray(source[..., :1]), 85, "GRAY", "Gray")
+        else:
+            file = simplejpeg.encode_jpeg(source, 85, "RGB", sampling)
+        size, out = (41, 51, 1 if sampling == "Gray" else 3), np.zeros((41, 51, 3), np.uint8)
+        done = kernels.jpeg.decode(np.frombuffer(file, np.uint8), size, "RGB", (0, 0, 41, 51), 41, out)
+        if not done or not np.array_equal(out, simplejpeg.decode_jpeg(file)):
+            return False
+    return True
+
+
+def stored_window(window: Region, height: int, width: int, orientation: int) -> Region:
+    """Where a window of the oriented image is in the stored one, whose size is given."""
+    top, left, rows, columns = window
+    if orientation >= 5:
+        height, width = width, height
+    if orientation in (2, 3, 6, 7):
+        left = width - left - columns
+    if orientation in (3, 4, 7, 8):
+        top = height - top - rows
+    return (left, top, columns, rows) if orientation >= 5 else (top, left, rows, columns)
+
+
+def decode(
+    data: np.ndarray, header: Header, wanted: Any, window: Region | None, turn: int, out: Callable[..., np.ndarray]
+) -> np.ndarray | None:
+    """The window of a JPEG file in the stored orientation and the wanted colours; None where libjpeg-turbo has to decode.
+
+    `window` is given in the oriented image. `out` is asked for the memory of the result.
+    """
+    if header.format != "JPEG":
+        return None
+    image = _decode(data, header, wanted, window, turn, out) if switch.ready() else None
+    counts.count(LIBRARY if image is None else COMPILED)
+    return image
+
+
+def _decode(
+    data: np.ndarray, header: Header, wanted: Any, window: Region | None, turn: int, out: Callable[..., np.ndarray]
+) -> np.ndarray | None:
+    height, width = header.height, header.width
+    if header.bits != 8 or header.channels not in (1, 3) or wanted.fast_idct:
+        return None
+    color = _COLORS.get(wanted.color) or ("GRAY" if header.channels == 1 else "RGB")
+    checked = height
+    if window is None:
+        window = 0, 0, height, width
+    else:
+        # Damage is noticed where libjpeg-turbo would notice it: in files that it decodes to the window's end, down to there.
+        bottom = window[0] + window[2] + _MARGIN
+        if turn == 1 and header.height_at and wanted.color in ("RGB", "BGR", "GRAY") and bottom < height:
+            checked = bottom
+        window = stored_window(window, height, width, turn)
+    image = out((window[2], window[3], 1 if color == "GRAY" else 3), _UINT8)
+    if not image.flags.c_contiguous or not kernels.jpeg.decode(
+        data, (height, width, header.channels), color, window, checked, image
+    ):
+        return None
+    return kernels.other_images.recolored(image, wanted.color) if wanted.color == "YCbCr" else image
