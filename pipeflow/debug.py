@@ -14,14 +14,16 @@ from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.compile import gradients
 from pipeflow.compile.plan import External, Plan, Slot, Stage, Step
 from pipeflow.declare import Call, Ending, Request, Spec
+from pipeflow.errors import user_origin
 from pipeflow.executor import Delivered
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.failures import Failures, put, value_at
 from pipeflow.executor.steps import SampleStage, SourceStep, WholeStep
+from pipeflow.operators import structure
 from pipeflow.record.graph import GraphNode
 from pipeflow.record.recorder import DataNode, Recorder, collect_outputs, recording
 from pipeflow.seeds import node_key
-from pipeflow.tensors import TensorListCPU, traced
+from pipeflow.tensors import TensorCPU, TensorListCPU, traced
 
 
 class DebugNode(DataNode):
@@ -69,6 +71,14 @@ class DebugRecorder(Recorder):
     def data_node(self, recorded: GraphNode, index: int) -> DebugNode:
         """What users hold of an output: it has its values."""
         return DebugNode(self, recorded, index)
+
+    def as_node(self, value: Any, what: str = "value") -> DataNode:
+        """As in a recording; a list of arrays, or a batch that the user has taken out, is a batch again."""
+        arrays = isinstance(value, list) and value and all(isinstance(x, (np.ndarray, TensorCPU)) for x in value)
+        if not arrays and not isinstance(value, TensorListCPU):
+            return super().as_node(value, what)
+        call = Call(structure.given, (), {"batch_of": TensorListCPU(value)}, {}, origin=user_origin())
+        return self._record(call, ())
 
     def value(self, node: DataNode, output: int | None = None) -> TensorListCPU:
         """The values of a node as a batch, without rows that were left out; as an output with what stands in their place."""

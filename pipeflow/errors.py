@@ -41,6 +41,10 @@ class OutOfRange(IndexError, RuntimeError):
     """An index lies outside its axis or batch."""
 
 
+class DoesNotFit(OverflowError, ValueError):
+    """A number is too large for the type that it should have."""
+
+
 class RaggedBatch(ValueError, RuntimeError):
     """A batch of samples of different shapes was asked for as one array."""
 

@@ -2455,7 +2455,7 @@ class io:
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> Data:
-            """Reads whole files; the input is the path as bytes, with or without a zero at its end."""
+            """Reads whole files; the input is the path as text, or as bytes with or without a zero at their end."""
 
 class noise:
     @staticmethod

@@ -2618,7 +2618,7 @@ class experimental:
 class io:
     class file:
         class Read(Operator):
-            """Reads whole files; the input is the path as bytes, with or without a zero at its end."""
+            """Reads whole files; the input is the path as text, or as bytes with or without a zero at their end."""
 
             def __init__(
                 self,

@@ -5,9 +5,10 @@ the batch or the pipeline. Underneath every pooled array lies a Lease: the objec
 when the last array that refers to it is gone.
 """
 
+import operator
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -150,8 +151,40 @@ def _check_dtype(array: np.ndarray) -> np.ndarray:
     return array if array.dtype == dtype else array.astype(dtype)
 
 
-def _values(array: np.ndarray, indent: str = "    ") -> str:
-    return np.array2string(array, threshold=64, edgeitems=2, prefix=indent)
+LINES = 20  # of numbers in what is shown of a batch or a sample: with what stands around them, one screen
+
+
+def _values(array: np.ndarray, room: int = LINES) -> list[str]:
+    """The numbers of an array as lines, the fewer of them the larger it is; never more than there is room for."""
+    for threshold, edge in ((64, 2), (16, 1)):
+        lines = np.array2string(array, threshold=threshold, edgeitems=edge, prefix="    ").splitlines()
+        if len(lines) <= room:
+            return lines
+    return [*lines[: room - 1], "     ..."]
+
+
+def _samples_shown(samples: Sequence[np.ndarray]) -> str:
+    """The first samples, as many as fit on a screen."""
+    shown: list[str] = []
+    left = LINES
+    for sample in samples:
+        lines = _values(sample, left if not shown else LINES)
+        if shown and len(lines) > left:
+            break
+        shown.append("\n".join(lines))
+        left -= len(lines)
+    return ",\n    ".join([*shown, *(["..."] if len(shown) < len(samples) else [])])
+
+
+def position_of(index: Any, size: int, name: str) -> int:
+    """The place of a sample in a batch, from the front or (negative) from the end."""
+    if not hasattr(type(index), "__index__"):
+        raise TypeError(
+            f"one sample of a {name} is named by its number, several by a slice; got {type(index).__name__} {index!r}"
+        )
+    if not -size <= index < size:
+        raise OutOfRange(f"{name} index out of range: there is no sample {index} in a batch of {size}")
+    return operator.index(index) % size
 
 
 class Described:
@@ -237,6 +270,11 @@ class TensorCPU(Described):
             self.array = _reshaped(self.array, [self.array.shape[axis] for axis in keep])
         return changed
 
+    @staticmethod
+    def from_dlpack(data: Any, layout: str | None = None) -> "TensorCPU":
+        """A tensor from a DLPack object (or capsule), without a copy."""
+        return TensorCPU(as_sample(data), layout)
+
     def copy_to_external(self, destination: Any) -> None:
         """Copies the bytes to an address, ctypes pointer or writable buffer."""
         copy_out(self.array, destination)
@@ -261,7 +299,7 @@ class TensorCPU(Described):
     def __repr__(self) -> str:
         layout = f'    layout="{self._layout}",\n' if self._layout else ""
         return (
-            f"TensorCPU(\n    {_values(self.array)},\n    dtype={self.dtype!r},\n{layout}"
+            f"TensorCPU(\n    {chr(10).join(_values(self.array))},\n    dtype={self.dtype!r},\n{layout}"
             f'    device="cpu",\n    shape={self.array.shape})'
         )
 
@@ -361,10 +399,25 @@ class TensorListCPU(Described):
         position = self._position(index)
         return self._samples[position] if self._samples is not None else self._dense[position, ...]  # type: ignore[index]
 
-    def __getitem__(self, index: int) -> TensorCPU:
+    @overload
+    def __getitem__(self, index: int) -> TensorCPU: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "TensorListCPU": ...
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return self._part(index)
         array = self.at(index)
         where = self.source_info(index) if self._source_info else ""
         return TensorCPU(array, self._layout, source_info=where)
+
+    def _part(self, chosen: slice) -> "TensorListCPU":
+        """Some of the samples as a batch, without a copy."""
+        dense = self._dense if chosen.step in (None, 1) and not traced(self._dense) else None
+        values = self.samples()[chosen] if dense is None else dense[chosen]
+        info = None if self._source_info is None else list(self._source_info)[chosen]
+        return TensorListCPU.from_parts(values, self._dtype, self._ndim, self._layout, info)
 
     def __len__(self) -> int:
         return len(self._dense) if self._dense is not None else len(self._table())
@@ -487,6 +540,11 @@ class TensorListCPU(Described):
         return TensorListCPU([source.array] * num_samples, source.layout())
 
     @staticmethod
+    def from_dlpack(data: Any, layout: str | None = None) -> "TensorListCPU":
+        """A batch from a DLPack object (or capsule) whose first axis is the samples, without a copy."""
+        return TensorListCPU(as_sample(data), layout)
+
+    @staticmethod
     def from_dlpack_list(
         objects: Sequence[Any], layout: str | None = None, contiguous: bool = False
     ) -> "TensorListCPU":
@@ -510,20 +568,15 @@ class TensorListCPU(Described):
         return (1, 0)
 
     def __repr__(self) -> str:
-        shown = self.samples()[:4]
-        values = ",\n    ".join(_values(sample) for sample in shown) + (",\n    ..." if len(self) > 4 else "")
         layout = f'    layout="{self._layout}",\n' if self._layout else ""
         shapes = self.shape() if len(self) <= 8 else f"[{', '.join(map(str, self.shape()[:4]))}, ...]"
         return (
-            f"TensorListCPU(\n    [{values}],\n    dtype={self.dtype!r},\n{layout}"
+            f"TensorListCPU(\n    [{_samples_shown(self.samples())}],\n    dtype={self.dtype!r},\n{layout}"
             f'    device="cpu",\n    num_samples={len(self)},\n    shape={shapes})'
         )
 
     def _position(self, index: int) -> int:
-        size = len(self)
-        if not -size <= index < size:
-            raise OutOfRange(f"sample {index} of a batch of {size}")
-        return index % size if size else index
+        return position_of(index, len(self), "TensorListCPU")
 
     def _table(self) -> list[np.ndarray]:
         assert self._samples is not None

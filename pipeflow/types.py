@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from pipeflow.errors import DoesNotFit
+
 
 class DALIDataType(IntEnum):
     """Element types by DALI's ids."""
@@ -28,6 +30,12 @@ class DALIDataType(IntEnum):
     FLOAT64 = 10
     BOOL = 11
     STRING = 12
+    FEATURE = 17
+    IMAGE_TYPE = 20
+    DATA_TYPE = 21
+    INTERP_TYPE = 22
+    TENSOR_LAYOUT = 23
+    PYTHON_OBJECT = 24
     NO_TYPE = -1
 
     def __repr__(self) -> str:
@@ -71,9 +79,10 @@ class PipelineAPIType(IntEnum):
     SCHEDULED = 2
 
 
-(UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT16, FLOAT, FLOAT64, BOOL, STRING, NO_TYPE) = (
-    DALIDataType
-)
+(UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT16, FLOAT, FLOAT64, BOOL, STRING) = list(DALIDataType)[
+    :13
+]
+(FEATURE, IMAGE_TYPE, DATA_TYPE, INTERP_TYPE, TENSOR_LAYOUT, PYTHON_OBJECT, NO_TYPE) = list(DALIDataType)[13:]
 RGB, BGR, GRAY, YCbCr, ANY_DATA = DALIImageType
 INTERP_NN, INTERP_LINEAR, INTERP_CUBIC, INTERP_LANCZOS3, INTERP_TRIANGULAR, INTERP_GAUSSIAN = DALIInterpType
 CPU_ONLY_DEVICE_ID = -99999
@@ -89,21 +98,26 @@ _FROM_NUMPY = {dtype: kind for kind, dtype in _TO_NUMPY.items()}
 
 # Every type of numbers, BOOL included; STRING is not one of them.
 NUMBERS = frozenset(dtype for dtype in _FROM_NUMPY if dtype.kind != "O")
-_GROUPS = {"number": "buif", "integer": "ui", "float": "f", "bool": "b"}
+_GROUPS = {"number": "buif", "integer": "ui", "float": "f", "bool": "b", "text": "O", "any": "buifO"}
 
 
 def dtypes_of(words: str) -> frozenset[np.dtype]:
-    """The types meant by names and groups: ``"uint8 float"``; groups are number (everything), integer, float, bool."""
+    """The types meant by names and groups: ``"uint8 float"``; groups are number, integer, float, bool, text, any (the two)."""
     chosen: set[np.dtype] = set()
     for word in words.split():
         kinds = _GROUPS.get(word)
-        chosen |= {np.dtype(word)} if kinds is None else {dtype for dtype in NUMBERS if dtype.kind in kinds}
+        chosen |= {np.dtype(word)} if kinds is None else {dtype for dtype in _FROM_NUMPY if dtype.kind in kinds}
     return frozenset(chosen)
 
 
 def in_order(dtypes: frozenset[np.dtype]) -> list[np.dtype]:
     """Types in the order of DALI's ids."""
     return sorted(dtypes, key=_FROM_NUMPY.__getitem__)
+
+
+def shown(dtype: np.dtype) -> str:
+    """The name of a type in messages and tables."""
+    return "text" if dtype.hasobject else str(dtype)
 
 
 def to_numpy_type(kind: "DALIDataType | int") -> type:
@@ -146,7 +160,7 @@ def as_dtype(value: Any) -> np.dtype:
             raise TypeError(f"{value!r} is not a type; use types.UINT8 ... types.BOOL or a NumPy dtype") from None
     dtype = dtype.newbyteorder("=") if not dtype.isnative else dtype
     if dtype not in _FROM_NUMPY:
-        raise TypeError(f"dtype {dtype} is not supported; supported are {', '.join(str(d) for d in _FROM_NUMPY)}")
+        raise TypeError(f"dtype {dtype} is not supported; supported are {', '.join(map(shown, _FROM_NUMPY))}")
     return dtype
 
 
@@ -163,38 +177,94 @@ def default_number_dtype(value: Any) -> np.dtype | None:
 
 def as_constant(value: Any, dtype: Any = None) -> np.ndarray:
     """A Python number, list or array as the array a constant node holds: 64-bit data is narrowed unless ``dtype`` says."""
+    if isinstance(value, ScalarConstant):
+        return np.array(value.value, _TO_NUMPY[value.dtype])
     if dtype is not None:
         wanted = as_dtype(dtype)
         array = np.asarray(value)
         converted = array.astype(wanted)
         if array.dtype.kind in "iu" and wanted.kind in "iu" and not np.array_equal(converted, array):
-            raise ValueError(f"{value!r} does not fit into {wanted}")
+            raise DoesNotFit(f"{value!r} does not fit into {wanted}")
         return converted
     if isinstance(value, np.generic):
         return np.asarray(value)
     kind = default_number_dtype(value)
     if kind is not None and (type(value) is not int or -(2**31) <= value < 2**31):
         return np.array(value, kind)
-    array = np.asarray(value)
-    if array.dtype == np.int64:
-        narrow = array.astype(np.int32)
-        if not np.array_equal(narrow, array):
-            raise ValueError(
-                f"{value!r} does not fit into INT32, the type of integer constants; give dtype=types.INT64"
-            )
-        return narrow
-    if array.dtype == np.float64:
-        return array.astype(np.float32)
+    return narrowed(np.asarray(value))
+
+
+def narrowed(array: np.ndarray) -> np.ndarray:
+    """What a constant array becomes: INT64, UINT64 and FLOAT64 in half the size."""
     as_dtype(array.dtype)
-    return array
+    if array.dtype.itemsize != 8 or array.dtype.kind not in "iuf":
+        return array
+    with np.errstate(over="ignore"):
+        narrow = array.astype(f"{array.dtype.kind}4")
+    if array.dtype.kind in "iu" and not np.array_equal(narrow, array):
+        kinds = ("INT32", "INT64") if array.dtype.kind == "i" else ("UINT32", "UINT64")
+        raise DoesNotFit(
+            f"{array.tolist()!r:.60} does not fit into {kinds[0]}, the type of integer constants; give dtype=types.{kinds[1]}"
+        )
+    return narrow
 
 
-@dataclass(frozen=True)
 class ScalarConstant:
-    """A number with an explicit type, to be used in arithmetic with a DataNode."""
+    """A number with an explicit type, to be used in arithmetic with a DataNode and wherever an argument is a number.
 
-    value: bool | int | float
-    dtype: np.dtype
+    ``types.Constant(10).uint8()`` is the same number with another type.
+    """
+
+    __slots__ = ("dtype", "value")
+
+    def __init__(self, value: Any, dtype: Any = None) -> None:
+        if not isinstance(value, (bool, int, float, np.generic)):
+            raise TypeError(f"Expected scalar value of type 'bool', 'int' or 'float', got {type(value)}.")
+        kind = as_constant(value).dtype if dtype is None else as_dtype(dtype)
+        self.dtype: DALIDataType = _FROM_NUMPY[kind]
+        plain: Any = value.item() if isinstance(value, np.generic) else value
+        self.value: bool | int | float = {"b": bool, "u": int, "i": int, "f": float}[kind.kind](plain)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(): a constant is one number."""
+        return ()
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __str__(self) -> str:
+        return f"{self.value}:{self.dtype}"
+
+    def __repr__(self) -> str:
+        return f"types.Constant({self.value!r}, dtype={self.dtype!r})"
+
+    def __reduce__(self) -> Any:
+        return ScalarConstant, (self.value, self.dtype)
+
+
+def _conversions() -> None:
+    """``constant.uint8()`` and its like: the same number with the type of that name."""
+
+    def conversion(kind: DALIDataType) -> Callable[[ScalarConstant], ScalarConstant]:
+        def convert(self: ScalarConstant) -> ScalarConstant:
+            return ScalarConstant(self.value, kind)
+
+        convert.__doc__ = f"The number with the type {kind!r}."
+        return convert
+
+    for kind, dtype in _TO_NUMPY.items():
+        if dtype in NUMBERS:
+            setattr(ScalarConstant, dtype.name, conversion(kind))
+
+
+_conversions()
 
 
 @dataclass(frozen=True)
@@ -262,6 +332,10 @@ class ArrayConstant:
     value: np.ndarray
     layout: str
     device: str
+    name: str | None = None
+
+    def __getitem__(self, index: Any) -> "ArrayConstant":
+        return ArrayConstant(np.asarray(self.value[index]), "", self.device)
 
 
 # Set while a pipeline is being defined: makes the node of an array constant, which can be indexed and computed with.
@@ -269,24 +343,38 @@ constant_node: ContextVar[Callable[[ArrayConstant], Any] | None] = ContextVar("p
 
 
 def Constant(
-    value: Any, dtype: Any = None, shape: Any = None, layout: str | None = None, device: str | None = None
+    value: Any,
+    dtype: Any = None,
+    shape: Any = None,
+    layout: str | None = None,
+    device: str | None = None,
+    *,
+    name: str | None = None,
 ) -> Any:
     """A constant for a graph: a number with a type, or an array (with ``shape``: filled with the number).
 
-    Inside a pipeline definition an array is a DataNode at once; numbers become one where they meet a DataNode.
+    Inside a pipeline definition an array is a DataNode at once, called ``name``; numbers become one where they meet a
+    DataNode.
     """
     if device not in (None, "cpu", "gpu"):
         raise ValueError(f"device must be 'cpu' or 'gpu', got {device!r}")
-    scalar = isinstance(value, (bool, int, float, np.generic)) and shape is None and layout is None and device is None
+    alone = shape is None and layout is None and device is None and name is None
+    if isinstance(value, (bool, int, float, np.generic)) and alone:
+        return ScalarConstant(value, dtype)
+    if isinstance(value, ScalarConstant) and alone:
+        return ScalarConstant(value.value, value.dtype if dtype is None else dtype)
     array = as_constant(value, dtype)
-    if scalar:
-        return ScalarConstant(array.item(), array.dtype)
     if shape is not None:
         extents = tuple(shape) if isinstance(shape, (list, tuple)) else (shape,)
         array = np.full(extents, array, array.dtype) if array.size == 1 else array.reshape(extents)
     if layout and len(layout) != array.ndim:
         raise ValueError(f"layout {layout!r} has {len(layout)} axes and the constant has {array.ndim}")
     # a copy, because the node makes its array read-only and the caller may go on to change theirs
-    constant = ArrayConstant(np.array(array), check_layout(layout), device or "cpu")
+    constant = ArrayConstant(np.array(array), check_layout(layout), device or "cpu", name)
     make_node = constant_node.get()
     return constant if make_node is None else make_node(constant)
+
+
+def ConstantNode(device: str, value: Any, dtype: Any, shape: Any, layout: str | None, **options: Any) -> Any:
+    """What ``Constant`` makes of an array, with everything said by position."""
+    return Constant(value, dtype, shape, layout, device, **options)

@@ -79,7 +79,7 @@ def facts(op: OpDef) -> str:
         return f"- works on nodes in a pipeline definition, not on arrays; runs on {', '.join(op.devices)}\n"
     lines = [f"- {'no' if inputs == '0' else inputs} {kinds}, {outputs}; runs on {', '.join(op.devices)}"]
     if op.inputs and op.dtypes != types.NUMBERS:
-        lines.append(f"- types of the first input: {', '.join(map(str, types.in_order(op.dtypes)))}")
+        lines.append(f"- types of the first input: {dtype_columns(op)}")
     if op.layouts:
         sequences = "; any of them with a leading F, a sequence, too" if op.sequences else ""
         lines.append(f"- layouts: {', '.join(op.layouts)}{sequences}")
@@ -147,9 +147,9 @@ def index(pages: dict[str, list[OpDef]]) -> str:
 def dtype_columns(op: OpDef) -> str:
     if not op.inputs:
         return "no input"
-    if op.dtypes == types.NUMBERS:
-        return "all"
-    return " ".join(map(str, types.in_order(op.dtypes)))
+    if op.dtypes >= types.NUMBERS:
+        return "all" + ", and text" * (op.dtypes != types.NUMBERS)
+    return " ".join(map(types.shown, types.in_order(op.dtypes)))
 
 
 def support() -> str:

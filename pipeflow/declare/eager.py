@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow import seeds
+from pipeflow import seeds, types
 from pipeflow.declare.binding import Call, input_set_size
 from pipeflow.declare.bound import Bound, run_whole
 from pipeflow.declare.calls import BatchCall
@@ -27,10 +27,7 @@ def eager(call: Call) -> Any:
         raise ValueError(f"{op.title}: the eager call runs on the CPU, got device={call.device!r}")
     batched = [x for x in (*call.inputs, *call.arguments.values()) if isinstance(x, (TensorListCPU, list))]
     size = len(batched[0]) if batched else 1
-    inputs = [
-        x if isinstance(x, TensorListCPU) else TensorListCPU(x if isinstance(x, list) else [x] * size)
-        for x in call.inputs
-    ]
+    inputs = [_batch_of(x, size) for x in call.inputs]
     for batch in (*inputs, *call.arguments.values()):
         if len(batch) != size:
             raise ValueError(f"{op.title}: the inputs have {count_of(len(batch), 'sample')} and {size}")
@@ -52,6 +49,26 @@ def eager(call: Call) -> Any:
         else:
             results.append(_reported(_first(values), call.key, again) if drawn else _first(values))
     return op.pack(results, call.constants)
+
+
+def _batch_of(value: Any, size: int) -> TensorListCPU:
+    """What an eager call was given as a batch: Python numbers have the types that they have in a pipeline."""
+    if isinstance(value, TensorListCPU):
+        return value
+    if isinstance(value, list):
+        numbers = value and all(isinstance(item, PLAIN) for item in value)
+        return TensorListCPU(types.as_constant(value) if numbers else [_sample_of(item) for item in value])
+    layout = value.layout if isinstance(value, types.ArrayConstant) else None
+    return TensorListCPU([_sample_of(value)] * size, layout)
+
+
+PLAIN = (bool, int, float, types.ScalarConstant)
+
+
+def _sample_of(value: Any) -> Any:
+    if isinstance(value, types.ArrayConstant):
+        return value.value
+    return types.as_constant(value) if isinstance(value, PLAIN) and not isinstance(value, np.float64) else value
 
 
 def _first(values: Any) -> np.ndarray:

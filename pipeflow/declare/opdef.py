@@ -249,9 +249,9 @@ class OpDef:
 
     def check_dtype(self, dtype: np.dtype) -> None:
         """Refuses a type of the first input that the operator is not declared for."""
-        if dtype not in self.dtypes and dtype.kind != "O":
-            names = ", ".join(str(known) for known in types.in_order(self.dtypes))
-            raise UnsupportedType(f"the operator does not take {dtype}; it takes {names}")
+        if dtype not in self.dtypes:
+            names = ", ".join(types.shown(known) for known in types.in_order(self.dtypes))
+            raise UnsupportedType(f"the operator does not take {types.shown(dtype)}; it takes {names}")
 
     def __repr__(self) -> str:
         return f"<operator {self.title}{self.__signature__}>"

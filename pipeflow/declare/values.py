@@ -2,6 +2,7 @@
 
 import enum
 import operator as _operator
+import os
 import typing
 from collections.abc import Callable, Iterable
 from math import isfinite
@@ -45,7 +46,7 @@ def convert(kind: Any, value: Any) -> Any:
     """A constant argument in the form its kernel wants; TypeError or ValueError says what is accepted."""
     if kind is not Any and ((isinstance(value, np.ndarray) and value.ndim == 0) or isinstance(value, np.generic)):
         value = value.item()
-    if isinstance(value, types.ScalarConstant):
+    if isinstance(value, (types.ScalarConstant, types.ArrayConstant)):
         value = value.value
     if kind is bool:
         if isinstance(value, bool) or (isinstance(value, int) and value in (0, 1)):
@@ -60,8 +61,8 @@ def convert(kind: Any, value: Any) -> Any:
     if kind == "floats":
         return tuple(_number(item) for item in _sequence(value, "a number or a list of numbers"))
     if kind is str:
-        if isinstance(value, str):
-            return value
+        if isinstance(value, (str, os.PathLike)):
+            return os.fspath(value)
         raise TypeError(f"must be a string, got {type(value).__name__} {value!r}")
     if kind == "dtype":
         return types.as_dtype(value)

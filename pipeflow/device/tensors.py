@@ -7,7 +7,7 @@ Memory is held by reference, as on the CPU: it stays valid as long as anything r
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from pipeflow import backends, tensors, types
 from pipeflow.device.calls import View
 from pipeflow.device.memory import OTHER, offsets
 from pipeflow.device.runtime import DeviceArray, Runtime
-from pipeflow.errors import OutOfRange, RaggedBatch
-from pipeflow.tensors import Described, Shape, TensorCPU, TensorListCPU, fitting_layout
+from pipeflow.errors import RaggedBatch
+from pipeflow.tensors import Described, Shape, TensorCPU, TensorListCPU, fitting_layout, position_of
 
 LEGACY_DEFAULT = 1  # CUDA's names of streams in DLPack and in the array interface
 
@@ -255,10 +255,16 @@ class TensorListGPU(Described):
         """Sample ``index``, without a copy."""
         return self[index]
 
-    def __getitem__(self, index: int) -> TensorGPU:
-        size = len(self)
-        if not -size <= index < size:
-            raise OutOfRange(f"sample {index} of a batch of {size}")
+    @overload
+    def __getitem__(self, index: int) -> TensorGPU: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "TensorListGPU": ...
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return self._part(index)
+        index = position_of(index, len(self), "TensorListGPU")
         where = self.source_info(index) if self._source_info is not None else ""
         if self._wrapped:
             return TensorGPU(self._wrapped[index], self._layout, source_info=where)
@@ -272,9 +278,13 @@ class TensorListGPU(Described):
 
     def first(self, rows: int) -> "TensorListGPU":
         """The first samples."""
-        info = None if self._source_info is None else list(self._source_info[:rows])
-        batch = self.from_parts(self._runtime, self._samples[:rows], self._dtype, self._ndim, self._layout, info)
-        batch._wrapped = self._wrapped[:rows]
+        return self._part(slice(rows))
+
+    def _part(self, chosen: slice) -> "TensorListGPU":
+        """Some of the samples as a batch, without a copy."""
+        info = None if self._source_info is None else list(self._source_info)[chosen]
+        batch = self.from_parts(self._runtime, self._samples[chosen], self._dtype, self._ndim, self._layout, info)
+        batch._wrapped = self._wrapped[chosen]
         return batch
 
     def shape(self) -> list[Shape]:

@@ -28,6 +28,7 @@ from pipeflow.declare import (
 )
 from pipeflow.errors import BadData
 from pipeflow.kernels import cpu as kernels
+from pipeflow.operators import encoded as files
 
 FLOAT, INT32 = np.dtype(np.float32), np.dtype(np.int32)
 # What the samples of a file may take unless the call says otherwise, and in a file of a few bytes: silence is that small,
@@ -68,7 +69,7 @@ RESAMPLING = parameters(
 
 
 @operator(
-    "decoders.audio", takes=RESAMPLING, dtypes="uint8", examples=["fn.decoders.audio(encoded_sound, downmix=True)"]
+    "decoders.audio", takes=RESAMPLING, dtypes="uint8 text", examples=["fn.decoders.audio(encoded_sound, downmix=True)"]
 )
 def audio(
     encoded: Sample,
@@ -92,11 +93,9 @@ def audio(
     do. A truncated or damaged file is an error, and so is one whose samples, decoded or resampled, would take more than
     ``max_bytes`` (2 GiB unless given, and less for a file of a few kilobytes); it is refused before they are made.
     """
-    if encoded.ndim != 1:
-        raise ValueError(f"the encoded file must be one row of bytes, got shape {encoded.shape}")
     samples_out, rate_out = out
     samples, rate = decode_sound(
-        encoded,
+        files.encoded(encoded, "an encoded sound"),
         lambda shape: samples_out(shape, dtype),
         sample_rate=sample_rate,
         quality=args.quality,

@@ -4,7 +4,6 @@ The formats are JPEG, PNG, BMP, PNM, TIFF, WebP, JPEG 2000 and the first frame o
 stand in `decoders_cropped.py`.
 """
 
-import os
 from functools import cache
 from typing import Any, Literal
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from pipeflow.declare import UNKNOWN, Args, DType, Out, Sample, Spec, default, operator, parameters
 from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.encoded import encoded, path
 from pipeflow.operators.readers import npy
 from pipeflow.operators.readers.files import read_file
 from pipeflow.types import GRAY, RGB, UINT8, DALIImageType, as_dtype
@@ -30,15 +30,6 @@ NO_EFFECT = {
     }.items()
     for name in names.split()
 }
-
-
-def encoded(data: np.ndarray) -> np.ndarray:
-    """The encoded file as the decoders want it."""
-    if data.ndim != 1 or data.dtype.itemsize != 1:
-        raise ValueError(f"an encoded image is an array of bytes with one axis, got {data.dtype} of shape {data.shape}")
-    if data.dtype == _UINT8 and data.flags.c_contiguous:
-        return data
-    return np.ascontiguousarray(data).view(np.uint8)
 
 
 def image_spec(output_type: Any, dtype: Any, height: Any = UNKNOWN, width: Any = UNKNOWN) -> Spec:
@@ -105,7 +96,7 @@ DECODE = (
 @operator(
     "decoders.image",
     takes=DECODE,
-    dtypes="uint8",
+    dtypes="uint8 text",
     unsized=True,
     no_effect=NO_EFFECT,
     examples=["fn.decoders.image(encoded_image)"],
@@ -134,7 +125,7 @@ def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
 image.check(check_options)
 
 
-@operator("peek_image_shape", takes=ORIENTATION, dtypes="uint8", examples=["fn.peek_image_shape(encoded_image)"])
+@operator("peek_image_shape", takes=ORIENTATION, dtypes="uint8 text", examples=["fn.peek_image_shape(encoded_image)"])
 def peek_image_shape(
     data: Sample,
     /,
@@ -154,12 +145,12 @@ def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec((3,), args.dtype)
 
 
-@operator("decoders.numpy", dtypes="uint8", examples=["fn.decoders.numpy(encoded_array)"])
+@operator("decoders.numpy", dtypes="uint8 text", examples=["fn.decoders.numpy(encoded_array)"])
 def numpy(
     data: Sample, /, *, dtype: DType | None = default(None, "type of the result; default: that of the file")
 ) -> Sample:
     """Decodes the bytes of a .npy file; ``dtype`` converts the elements. Nothing is ever unpickled."""
-    array = npy.decode(encoded(data), "the input")
+    array = npy.decode(encoded(data, "an encoded array"), "the input")
     return array if dtype is None else array.astype(as_dtype(dtype), copy=False)
 
 
@@ -169,15 +160,12 @@ def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 @operator(
-    "io.file.read", dtypes="uint8", examples=["fn.io.file.read(path)"],
+    "io.file.read", dtypes="uint8 int8 text", examples=["fn.io.file.read(path)"],
     no_effect={"dont_use_mmap": "whole files are read, not mapped", "use_o_direct": "files go through the page cache"},
 )  # fmt: skip
 def read(filepath: Sample, /) -> Sample:
-    """Reads whole files; the input is the path as bytes, with or without a zero at its end."""
-    path = encoded(filepath).tobytes().rstrip(b"\0")
-    if not path:
-        raise ValueError("the path of the file to read is empty")
-    return read_file(os.fsdecode(path))
+    """Reads whole files; the input is the path as text, or as bytes with or without a zero at their end."""
+    return read_file(path(filepath))
 
 
 @read.infer

@@ -21,7 +21,7 @@ FLAT_WINDOW = {name: param for name, param in CROP_WINDOW.items() if name not in
 @operator(
     "decoders.image_crop",
     takes=FLAT_WINDOW | DECODE,
-    dtypes="uint8",
+    dtypes="uint8 text",
     unsized=True,
     devices=("cpu", "mixed"),
     no_effect={**NO_EFFECT, "crop_d": "images have no depth", "crop_pos_z": "images have no depth"},
@@ -59,7 +59,7 @@ def _(args: Any) -> None:
 @operator(
     "decoders.image_random_crop",
     takes=RANDOM_WINDOW | DECODE,
-    dtypes="uint8",
+    dtypes="uint8 text",
     unsized=True,
     devices=("cpu", "mixed"),
     no_effect=NO_EFFECT,
@@ -93,7 +93,7 @@ def _(args: Any) -> None:
 @operator(
     "decoders.image_slice",
     takes=BOUNDS | DECODE,
-    dtypes="uint8",
+    dtypes="uint8 text",
     unsized=True,
     devices=("cpu", "mixed"),
     no_effect=NO_EFFECT,

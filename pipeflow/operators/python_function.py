@@ -83,7 +83,7 @@ def result_array(value: Any, function: Callable[..., Any], output: int) -> np.nd
         raise WrongResult(f"{_named(function, output)} returned {_shown(value)}: {error}") from None
 
 
-_SUPPORTED = frozenset(types.as_dtype(kind) for kind in types.DALIDataType if kind not in (types.NO_TYPE, types.STRING))
+_SUPPORTED = types.NUMBERS
 
 
 def _named(function: Callable[..., Any], output: int) -> str:
@@ -444,6 +444,7 @@ def _dense_output(value: Any, function: Callable[..., Any], output: int, batch: 
 
 @operator(
     "python_function",
+    dtypes="any",
     examples=["fn.python_function(image, function=lambda x: x[::-1])"],
     takes_seed=True,
     pure=False,

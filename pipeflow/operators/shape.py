@@ -106,6 +106,7 @@ NEW_SHAPE = parameters(
 
 @operator(
     "reshape",
+    dtypes="any",
     takes=NEW_SHAPE,
     gpu="shape",
     examples=["fn.reshape(image, shape=(20, 120, 3), layout='HWC')", "fn.reshape(array, rel_shape=[0.5, -1])"],
@@ -163,7 +164,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return _infer_reshape(specs, args, args.dtype, spec.dtype.itemsize / args.dtype.itemsize)
 
 
-@operator("expand_dims", gpu="shape", examples=["fn.expand_dims(image, axes=0, new_axis_names='F')"])
+@operator("expand_dims", dtypes="any", gpu="shape", examples=["fn.expand_dims(image, axes=0, new_axis_names='F')"])
 def expand_dims(
     data: Sample,
     /,
@@ -213,7 +214,7 @@ def _(args: Any) -> None:
         )
 
 
-@operator("squeeze", gpu="shape", examples=["fn.squeeze(gray, axes=2)"])
+@operator("squeeze", dtypes="any", gpu="shape", examples=["fn.squeeze(gray, axes=2)"])
 def squeeze(
     data: Sample,
     /,
@@ -355,7 +356,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec(tuple(shape), specs[0].dtype, layout)
 
 
-@operator("stack", gpu="shape", staged=True, examples=["fn.stack(image, axis=0)"])
+@operator("stack", dtypes="any", gpu="shape", staged=True, examples=["fn.stack(image, axis=0)"])
 def stack(
     *inputs: Sample,
     axis: int = default(0, "place of the new axis in the result; negative: from the end"),
@@ -407,7 +408,7 @@ def _(args: Any) -> None:
 # sequences and batches
 
 
-@operator("per_frame", gpu="shape", examples=["fn.per_frame(vector)"])
+@operator("per_frame", dtypes="any", gpu="shape", examples=["fn.per_frame(vector)"])
 def per_frame(
     data: Sample,
     /,
@@ -437,7 +438,9 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec(spec.shape, spec.dtype, framed(spec.layout, len(spec.shape), args.replace))
 
 
-@operator("sequence_rearrange", gpu="shape", examples=["fn.sequence_rearrange(frames, new_order=[2, 0, 0])"])
+@operator(
+    "sequence_rearrange", dtypes="any", gpu="shape", examples=["fn.sequence_rearrange(frames, new_order=[2, 0, 0])"]
+)
 def sequence_rearrange(
     data: Sample, /, *, new_order: Arg[Ints] = required("numbers of the frames in their new order")
 ) -> Sample:
@@ -464,7 +467,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec((len(args.new_order), *specs[0].shape[1:]), specs[0].dtype, specs[0].layout)
 
 
-@operator("element_extract", gpu="shape", examples=["fn.element_extract(frames, element_map=[2, 0])"])
+@operator("element_extract", dtypes="any", gpu="shape", examples=["fn.element_extract(frames, element_map=[2, 0])"])
 def element_extract(
     data: Sample, /, *, element_map: Ints = required("numbers of the elements, one for each output")
 ) -> Sample:
@@ -499,7 +502,9 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     return tuple(Spec(spec.shape[1:], spec.dtype, layout) for _ in args.element_map)
 
 
-@operator("permute_batch", granularity="batch", gpu="shape", examples=["fn.permute_batch([image], indices=0)"])
+@operator(
+    "permute_batch", dtypes="any", granularity="batch", gpu="shape", examples=["fn.permute_batch([image], indices=0)"]
+)
 def permute_batch(
     data: Sample, /, *, indices: Arg[Ints] = required("number of the input sample for each output sample")
 ) -> Sample:

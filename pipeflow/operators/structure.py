@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow.declare import UNKNOWN, BatchCall, DType, Layout, Out, Sample, Spec, default, operator, required
-from pipeflow.errors import CAST, OutOfRange, logical_error, merge_error, scalar_error
+from pipeflow.errors import CAST, OutOfRange, WrongShape, count_of, logical_error, merge_error, scalar_error
 
 INT64 = np.dtype(np.int64)
 
@@ -23,7 +23,26 @@ def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec(args.value.shape, args.value.dtype, args.layout)
 
 
-@operator("copy", gpu="shape")
+@operator("_given", hidden=True, granularity="batch")
+def given(*, batch_of: Any) -> Sample:
+    """The samples of a batch that is there already: what a debug run was handed as a list of arrays."""
+    raise NotImplementedError  # the batch hook is what runs
+
+
+@given.batch
+def _(*, batch_of: Any, batch: BatchCall) -> list[Any]:
+    if len(batch_of) != batch.size:
+        raise WrongShape(f"a list of {count_of(len(batch_of), 'array')} was given in a batch of {batch.size}")
+    return [batch_of.samples()]
+
+
+@given.infer
+def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
+    first = args.batch_of.at(0)
+    return Spec((UNKNOWN,) * first.ndim, first.dtype, args.batch_of.layout())
+
+
+@operator("copy", dtypes="any", gpu="shape")
 def copy(data: Sample, /, *, out: Out) -> Sample:
     """Copies the data; with ``device="gpu"`` to the GPU."""
     np.copyto(out, data)
@@ -35,7 +54,7 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
     return specs[0]
 
 
-@operator("_transfer", hidden=True, devices=("cpu", "gpu"))
+@operator("_transfer", dtypes="any", hidden=True, devices=("cpu", "gpu"))
 def transfer(data: Sample, /) -> Sample:
     """Moves data between CPU and GPU memory: what ``.gpu()`` and ``.cpu()`` record."""
     return data
@@ -46,7 +65,7 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
     return specs[0]
 
 
-@operator("_merge", hidden=True, elementwise=True)
+@operator("_merge", dtypes="any", hidden=True, elementwise=True)
 def merge(true_side: Sample, false_side: Sample, predicate: Sample, /, *, variable: str, sides: Any) -> Sample:  # noqa: ARG001
     """The sample of the branch that this sample took. ``variable`` and ``sides`` are for messages.
 
@@ -55,7 +74,7 @@ def merge(true_side: Sample, false_side: Sample, predicate: Sample, /, *, variab
     return np.where(predicate, true_side, false_side)
 
 
-@operator("_merge_late", hidden=True, granularity="batch")
+@operator("_merge_late", dtypes="any", hidden=True, granularity="batch")
 def merge_late(
     true_side: Sample, false_side: Sample, predicate: Sample, /, *, variable: str, sides: Any, weak: Any
 ) -> Sample:
@@ -137,7 +156,7 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
     return Spec(shape, dtype, left.layout or right.layout or (None if None in (left.layout, right.layout) else ""))
 
 
-@operator("shapes", gpu="shape")
+@operator("shapes", dtypes="any", gpu="shape")
 def shapes(data: Sample, /, *, dtype: DType = default(INT64, "type of the extents")) -> Sample:
     """The extents of each sample."""
     return np.array(data.shape, dtype)
@@ -148,7 +167,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec(UNKNOWN if specs[0].shape is UNKNOWN else (len(specs[0].shape),), args.dtype, "")
 
 
-@operator("get_property", examples=['fn.get_property(image, key="layout")'])
+@operator("get_property", dtypes="any", examples=['fn.get_property(image, key="layout")'])
 def get_property(
     data: Sample, /, *, key: str = required('"layout" or "source_info"'), layouts: Any, source: Any
 ) -> Sample:
@@ -169,7 +188,7 @@ def _(_specs: tuple[Spec, ...], _args: Any) -> Spec:
     return Spec((UNKNOWN,), np.uint8, "")
 
 
-@operator("_subscript", hidden=True, gpu="shape")
+@operator("_subscript", dtypes="any", hidden=True, gpu="shape")
 def subscript(data: Sample, /, *indices: Sample, plan: Any) -> Sample:
     """``data[...]``: a view. ``plan`` has an entry per written index.
 

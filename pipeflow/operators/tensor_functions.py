@@ -209,6 +209,7 @@ def _declare(op: OpDef, adapted: Callable[[Callable[..., Any], bool], Callable[.
 
 @operator(
     "dl_tensor_python_function",
+    dtypes="any",
     examples=["fn.dl_tensor_python_function(image, function=lambda capsule: capsule)"],
     ops_name="DLTensorPythonFunction",
     pure=False,
@@ -233,7 +234,9 @@ def dl_tensor_python_function(
     return call_sample(WithCapsules(function), Results(function, num_outputs), inputs, {})
 
 
-@operator("torch_python_function", hidden=True, ops_name="TorchPythonFunction", pure=False, gpu="functions")
+@operator(
+    "torch_python_function", dtypes="any", hidden=True, ops_name="TorchPythonFunction", pure=False, gpu="functions"
+)
 def torch_python_function(
     *inputs: Sample,
     function: Callable[..., Any],
@@ -254,7 +257,7 @@ def torch_python_function(
     return call_sample(WithTensors(function, "torch"), Results(function, num_outputs), inputs, {})
 
 
-@operator("jax_function", hidden=True, ops_name="JaxFunction", pure=False, gpu="functions")
+@operator("jax_function", dtypes="any", hidden=True, ops_name="JaxFunction", pure=False, gpu="functions")
 def jax_function(
     *inputs: Sample,
     function: Callable[..., Any],

@@ -71,6 +71,7 @@ def _batch(*inp: Any, func: Callable[..., Any], Tout: OutputTypes, batch: BatchC
 
 @operator(
     "numpy_function",
+    dtypes="any",
     examples=["fn.numpy_function(lambda x: np.float32(x.max()), [image], np.float32)"],
     order="func inp Tout stateful name",
 )
@@ -94,6 +95,7 @@ def numpy_function(
 
 @operator(
     "py_func",
+    dtypes="any",
     examples=["fn.py_func(lambda x: x.sum(dtype=np.float32), [image], np.float32)"],
     order="func inp Tout stateful name",
 )
@@ -120,6 +122,7 @@ for _op in (numpy_function, py_func):
 
 @operator(
     "py_function",
+    dtypes="any",
     examples=['fn.py_function(lambda x: x.astype(np.float32), [array], np.float32, framework="numpy")'],
     order="func inp Tout name",
     pure=False,

@@ -3,7 +3,7 @@
 While a pipeline is being defined, the Recorder is the interpreter of operator calls: each call becomes one GraphNode.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
@@ -15,12 +15,12 @@ from pipeflow.declare import Call, OpDef, Operator, Spec, registry
 from pipeflow.errors import InvalidState, NestedStructure, Origin, add_notes, user_origin
 from pipeflow.operators import math as _math  # noqa: F401  (what the operators of DataNode record)
 from pipeflow.operators import structure
-from pipeflow.record import autograph
+from pipeflow.record import autograph, constants
 from pipeflow.record.calls import class_name, lineage, outcome
 from pipeflow.record.conditional.scopes import Scope, resolve
 from pipeflow.record.conditional.session import Session, place, truth_error
 from pipeflow.record.graph import DetachedNode, Edge, Graph, GraphNode, Guard
-from pipeflow.tensors import TensorCPU, TensorListCPU
+from pipeflow.record.not_iterable import OneValue
 
 # Everything whose use with a DataNode is arithmetic: the name of the operator that it records.
 _BINARY = {
@@ -28,10 +28,15 @@ _BINARY = {
     "and": "bitand", "or": "bitor", "xor": "bitxor", "lshift": "shl", "rshift": "shr",
 }  # fmt: skip
 _COMPARE = {"eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}
+_SIGNS = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
+    "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>",
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+}  # fmt: skip
 _UNARY = {"neg": "minus", "pos": "plus", "invert": "bitnot", "abs": "abs"}
 
 
-class DataNode(declare.Node):
+class DataNode(OneValue, declare.Node):
     """A batch that will exist when the pipeline runs: an output of an operator, to be used like an array."""
 
     __slots__ = ("_node", "_recorder", "index")
@@ -136,15 +141,6 @@ class DataNode(declare.Node):
     def __bool__(self) -> bool:
         raise truth_error()
 
-    def __iter__(self) -> Iterator[Any]:
-        raise TypeError("a DataNode cannot be iterated over: its samples are known only when the pipeline runs")
-
-    def __len__(self) -> int:
-        raise TypeError("a DataNode has no length: the batch size is known only when the pipeline runs")
-
-    def __contains__(self, item: Any) -> bool:
-        raise TypeError("`in` cannot look into a DataNode: its values are known only when the pipeline runs")
-
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
         raise TypeError(
             "a DataNode is not an array: its values are known only when the pipeline runs. Use an operator of pipeflow.fn or "
@@ -157,28 +153,11 @@ class DataNode(declare.Node):
         return f"DataNode(name={self.name!r}, device={self.device!r}, {self.spec})"
 
 
-def _operand(value: Any) -> Any:
-    """The other side of an arithmetic expression as something an operator takes, or NotImplemented."""
-    if isinstance(
-        value, (declare.Node, bool, int, float, np.ndarray, np.generic, types.ScalarConstant, types.ArrayConstant)
-    ):
-        return value
-    return NotImplemented
-
-
-def _unsupported(value: Any) -> TypeError:
-    return TypeError(
-        f"Argument to arithmetic operation not supported. Got {type(value).__name__}, expected a DataNode or a constant value "
-        "of type bool, int, float, NumPy array or types.Constant"
-    )
-
-
 def _install_operators() -> None:
-    def binary(op: Operator, reflected: bool) -> Callable[[DataNode, Any], DataNode]:
+    def binary(op: Operator, sign: str, reflected: bool) -> Callable[[DataNode, Any], DataNode]:
         def method(self: DataNode, other: Any) -> DataNode:
-            if _operand(other) is NotImplemented:
-                raise _unsupported(other)
-            return op(other, self) if reflected else op(self, other)
+            value = constants.operand(other, sign)
+            return op(value, self) if reflected else op(self, value)
 
         return method
 
@@ -186,9 +165,9 @@ def _install_operators() -> None:
         return lambda self: op(self)
 
     for python_name, name in {**_BINARY, **_COMPARE}.items():
-        setattr(DataNode, f"__{python_name}__", binary(registry[f"math.{name}"], False))
+        setattr(DataNode, f"__{python_name}__", binary(registry[f"math.{name}"], _SIGNS[python_name], False))
     for python_name, name in _BINARY.items():
-        setattr(DataNode, f"__r{python_name}__", binary(registry[f"math.{name}"], True))
+        setattr(DataNode, f"__r{python_name}__", binary(registry[f"math.{name}"], _SIGNS[python_name], True))
     for python_name, name in _UNARY.items():
         setattr(DataNode, f"__{python_name}__", unary(registry[f"math.{name}"]))
 
@@ -433,12 +412,12 @@ class Recorder:
         """The value as a DataNode of this recording; constants become constant nodes."""
         if isinstance(value, DataNode):
             return self.own(value, what)
-        if isinstance(value, (list, tuple)) and any(isinstance(item, declare.Node) for item in value):
+        if constants.contains_node(value):
             raise NestedStructure(
                 f"{what} is a {type(value).__name__} that contains a DataNode; "
                 "missing list/tuple expansion (*) is the likely cause"
             )
-        if isinstance(value, (str, bytes)) or not _is_constant(value):
+        if not constants.is_constant(value):
             raise TypeError(
                 f"{what} must be a DataNode or convertible to a constant (a number or an array), "
                 f"got {type(value).__name__} {value!r:.60}"
@@ -447,38 +426,17 @@ class Recorder:
 
     def constant(self, value: Any) -> DataNode:
         """A node with the same value for every sample; what Python numbers in arithmetic become."""
-        layout = ""
-        if isinstance(value, types.ScalarConstant):
-            array = np.asarray(value.value, value.dtype)
-        elif isinstance(value, types.ArrayConstant):
-            array, layout = value.value, value.layout
-        elif isinstance(value, (TensorCPU, TensorListCPU)):
-            array, layout = np.array(value), value.layout()
-        elif isinstance(value, (bool, int, float)):
-            array = types.as_constant(value)
-        elif isinstance(value, (np.ndarray, np.generic)):
-            array = np.array(value)
-            types.as_dtype(array.dtype)
-        else:
-            array = types.as_constant(value)
+        array, layout = constants.array_of(value)
         array.flags.writeable = False
-        node = self._record(
-            Call(structure.constant, (), {"value": array, "layout": layout}, {}, origin=user_origin()), ()
-        )
+        call = Call(structure.constant, (), {"value": array, "layout": layout}, {}, origin=user_origin())
+        call.name = value.name if isinstance(value, types.ArrayConstant) else None
+        node = self._record(call, ())
         node.source.weak = type(value) in (bool, int, float)
         return node
 
 
 def _is_input_set(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and bool(value) and all(isinstance(item, declare.Node) for item in value)
-
-
-def _is_constant(value: Any) -> bool:
-    if isinstance(
-        value, (bool, int, float, np.ndarray, np.generic, TensorCPU, types.ScalarConstant, types.ArrayConstant)
-    ):
-        return True
-    return isinstance(value, (list, tuple)) and all(isinstance(item, (bool, int, float, np.generic)) for item in value)
 
 
 # The recording that is going on in this thread, if any.
@@ -521,17 +479,15 @@ def collect_outputs(recorder: Recorder, returned: Any) -> list[Edge]:
     flat = declare.nodes_of(returned if isinstance(returned, (tuple, list)) else (returned,))
     edges = []
     for index, value in enumerate(flat):
-        if isinstance(value, (list, tuple)) and any(isinstance(item, (declare.Node, list, tuple)) for item in value):
+        if constants.contains_node(value):
             raise NestedStructure(
                 f"Illegal pipeline output type. The output {index} contains a nested `DataNode`. "
                 "Missing list/tuple expansion (*) is the likely cause."
             )
-        if not isinstance(value, declare.Node) and not _is_constant(value):
+        if not isinstance(value, declare.Node) and not constants.is_constant(value):
             raise TypeError(
                 f"Illegal output type. The output {index} is a {type(value).__name__}. Allowed types are `DataNode` and types "
                 "convertible to `types.Constant` (numbers, lists of numbers and arrays)."
             )
-        if isinstance(value, (np.ndarray, np.generic)):
-            value = types.ArrayConstant(types.as_constant(np.asarray(value)), "", "cpu")
         edges.append(resolve(recorder.as_node(value, f"output {index}"), recorder.root).edge)
     return edges

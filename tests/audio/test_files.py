@@ -148,7 +148,7 @@ def test_other_bad_arguments():
         fn.decoders.audio(data, dtype=types.UINT8)
     with pytest.raises(ValueError, match=r"quality must be from 0 to 100, got 200\.0"):
         fn.decoders.audio(data, quality=200)
-    with pytest.raises(ValueError, match=r"one row of bytes, got shape \(2, "):
+    with pytest.raises(ValueError, match=r"array of bytes with one axis, got uint8 of shape \(2, "):
         fn.decoders.audio(data[: len(data) // 2 * 2].reshape(2, -1))
     with pytest.raises(TypeError, match="does not take int32"):
         fn.decoders.audio(data.astype(np.int32))

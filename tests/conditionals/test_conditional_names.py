@@ -713,7 +713,7 @@ def test_weak_scalar_dtype():
     """A Python number takes the dtype of the node on the other side, through nested ifs too."""
 
     def f(i):
-        x = i * np.float64(1)
+        x = i * types.Constant(1).float64()
         if i < 2:
             r = 1
         elif i < 4:
@@ -732,7 +732,7 @@ def test_dtype_mismatch_reported_even_if_side_empty():
     """While the graph is built where both are known, in the first batch where one is."""
 
     def known(i):
-        return i if i < 100 else i * np.float64(1)
+        return i if i < 100 else i * types.Constant(1).float64()
 
     def half_known(i):
         return pyfn(i, function=lambda x: x * np.float64(1)) if i < 100 else i

@@ -181,7 +181,7 @@ def test_impossible_arithmetic(function, arrays, error, text):
         evaluate(function, *map(np.array, arrays))
 
 
-@pytest.mark.parametrize("other", ["text", None, [1, 2], object()])
+@pytest.mark.parametrize("other", ["text", None, ["text"], object()])
 def test_strange_operands(other):
     """What is no number is refused when the graph is built."""
     with pytest.raises(TypeError, match="Argument to arithmetic operation not supported"):

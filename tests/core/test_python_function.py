@@ -262,7 +262,7 @@ def test_text_results_travel_as_objects():
     assert out.at(0).tolist() == ["a", "bc"]
 
 
-ALL_DTYPES = [types.to_numpy_type(kind) for kind in types.DALIDataType if kind not in (types.STRING, types.NO_TYPE)]
+ALL_DTYPES = [dtype.type for dtype in types.in_order(types.NUMBERS)]
 
 
 @pytest.mark.parametrize("dtype", ALL_DTYPES)

@@ -72,8 +72,51 @@ def test_indices(index):
 def test_index_out_of_range(index):
     """An error that is both an IndexError and DALI's RuntimeError."""
     for error in (IndexError, RuntimeError):
-        with pytest.raises(error, match=f"sample {index} of a batch of 3"):
+        with pytest.raises(
+            error, match=f"TensorListCPU index out of range: there is no sample {index} in a batch of 3"
+        ):
             TensorListCPU(DENSE).at(index)
+
+
+@pytest.mark.parametrize(
+    "part", [slice(0, 2), slice(None, None, 2), slice(None, None, -1), slice(-2, None), slice(3, 3)], ids=str
+)
+@pytest.mark.parametrize("table", [False, True])
+def test_a_slice_is_a_batch(part, table):
+    """Every kind of slice, of dense and of ragged batches: the samples, their layout and sources."""
+    samples = [np.full((2, i + 1) if table else (2, 3), i, np.float32) for i in range(4)]
+    batch = TensorListCPU(samples if table else np.stack(samples), "HW", source_info=list("abcd"))
+    chosen = batch[part]
+    assert isinstance(chosen, TensorListCPU)
+    assert [sample.tolist() for sample in chosen.samples()] == [sample.tolist() for sample in samples[part]]
+    assert (chosen.layout(), chosen.dtype, chosen.source_info()) == ("HW", types.FLOAT, list("abcd")[part])
+    if not table:
+        assert chosen.as_array().tolist() == np.stack(samples)[part].tolist()
+
+
+def test_an_index_is_a_number_or_a_slice():
+    """Anything else is refused by name."""
+    for index in (1.5, "a", None, (0, 1), [0]):
+        with pytest.raises(TypeError, match="named by its number, several by a slice"):
+            TensorListCPU(DENSE)[index]
+
+
+def test_tensors_from_dlpack():
+    """One array as a tensor, or as a batch whose first axis is the samples; without a copy."""
+    data = np.arange(6, dtype=np.float32).reshape(2, 3)
+    tensor, batch = TensorCPU.from_dlpack(data, "XY"), TensorListCPU.from_dlpack(data.__dlpack__(), "X")
+    assert (tensor.layout(), batch.layout(), len(batch)) == ("XY", "X", 2)
+    assert np.shares_memory(tensor.array, data)
+    assert np.shares_memory(batch.at(1), data)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (50, 60, 3), (3, 50, 60, 3), (2, 3, 4, 5, 6), (0, 3)], ids=str)
+def test_a_batch_is_shown_on_one_screen(shape):
+    """However many samples and axes: at most thirty lines, of a tensor as well."""
+    batch = TensorListCPU(np.zeros((64, *shape)))
+    assert len(repr(batch).splitlines()) <= 30
+    assert len(repr(batch[0]).splitlines()) <= 30
+    assert "num_samples=64" in repr(batch)
 
 
 def test_scalars_are_zero_dimensional_arrays():

@@ -16,32 +16,10 @@ OPEN: dict[str, str] = {
     **dict.fromkeys(
         ["dl_tensor_function", "iterators_by_hand", "normalize_examples", "reductions_examples"], "plugins and backend"
     ),
-    **dict.fromkeys(["none_arguments"], "None means not given"),
+    **dict.fromkeys(["constants_and_tables", "expressions_type_promotions", "properties"], "values"),
+    **dict.fromkeys(["indexing"], "nodes and batches"),
     **dict.fromkeys(
-        [
-            "conditionals_simple",
-            "constants_and_tables",
-            "expressions_blend",
-            "expressions_examples",
-            "expressions_masking",
-            "expressions_type_promotions",
-            "types_module",
-            "paths_and_bytes",
-            "properties",
-        ],
-        "values",
-    ),
-    **dict.fromkeys(["data_node_attributes", "indexing"], "nodes and batches"),
-    **dict.fromkeys(
-        [
-            "augment_erase",
-            "augment_interpolation",
-            "augment_resize",
-            "operator_objects",
-            "shapes_and_types",
-            "tensor_join",
-            "volumes",
-        ],
+        ["augment_interpolation", "operator_objects", "shapes_and_types", "tensor_join", "volumes"],
         "operators that differ",
     ),
 }

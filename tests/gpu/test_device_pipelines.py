@@ -395,7 +395,7 @@ class TestHandOver:
         assert isinstance(batch[-1], TensorGPU)
         assert batch.at(1).shape() == list(IMAGES[0][1].shape)
         assert batch[1].layout() == batch[1].get_property("layout") == "HWC"
-        with pytest.raises(IndexError, match="sample 4 of a batch of 4"):
+        with pytest.raises(IndexError, match="TensorListGPU index out of range: there is no sample 4 in a batch of 4"):
             batch[4]
         with pytest.raises(RaggedBatch, match="different shapes"):
             batch.as_tensor()
