@@ -286,7 +286,7 @@ def run_whole(
         kind = op.arguments[name].kind
         arguments[name] = [from_sample(kind, sample) for sample in samples]
     if op.batch_hook is not None:
-        return list(op.batch_hook(*inputs, **arguments, batch=batch))
+        return list(op.batch_hook(*inputs, args=Args(**arguments), batch=batch))
     arguments = op.keywords(arguments)
     if "key" in op.wants:
         arguments["key"] = [seeds.Key(key) for key in batch.keys]

@@ -116,7 +116,7 @@ class OpDef:
         return hook
 
     def batch(self, hook: Callable[..., Any]) -> Callable[..., Any]:
-        """Declares the body for whole batches: inputs as dense arrays or lists, and a BatchCall as ``batch``."""
+        """Declares the body for whole batches: ``(*inputs, args, batch)``, where inputs are dense arrays or lists."""
         self.batch_hook = hook
         return hook
 

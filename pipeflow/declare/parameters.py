@@ -136,6 +136,7 @@ NO_EFFECT = {
 def read_signature(body: Callable[..., Any], method: bool = False) -> tuple[tuple[Param, ...], int]:
     """The parameters and the number of outputs of a body (or of a constructor). Its defaults become plain values."""
     hints = typing.get_type_hints(body, include_extras=True)
+    declared = _declared(body)
     params = []
     for position, item in enumerate(inspect.signature(body).parameters.values()):
         if method and position == 0:
@@ -146,9 +147,8 @@ def read_signature(body: Callable[..., Any], method: bool = False) -> tuple[tupl
         if (item.kind in (item.POSITIONAL_ONLY, item.VAR_POSITIONAL)) != (role is Role.INPUT):
             raise TypeError(f"{body.__qualname__}: data (Sample) is positional-only, nothing else is: {item}")
         variadic, positional = item.kind is item.VAR_POSITIONAL, item.kind is item.POSITIONAL_OR_KEYWORD
-        given = item.default if isinstance(item.default, _Declared) else _Declared(item.default, "")
+        given = declared.get(item.name) or _Declared(item.default, "")
         params.append(Param(item.name, role, kind, given.value, variadic, positional, given.meaning))
-    _make_defaults_plain(body)
     returned = hints.get("return", np.ndarray)
     if returned is type(None):
         return tuple(params), 0
@@ -166,8 +166,19 @@ def with_shared(own: Sequence[Param], shared: Mapping[str, Param]) -> tuple[Para
     return (*first, *(param for param in shared.values() if param.name not in names), *rest)
 
 
+def _declared(body: Any) -> dict[str, _Declared]:
+    """What ``default(...)`` and ``required(...)`` say of a body's parameters. In the body itself plain defaults take their
+    place, so that it can be called; what they said is kept with it, for a second operator of the same body."""
+    known = vars(body).get("declared_parameters")
+    if known is None:
+        parameters = inspect.signature(body).parameters.values()
+        known = {item.name: item.default for item in parameters if isinstance(item.default, _Declared)}
+        body.declared_parameters = known
+        _make_defaults_plain(body)
+    return known
+
+
 def _make_defaults_plain(body: Any) -> None:
-    """Puts the values themselves in the place of ``default(...)`` and ``required(...)``, for plain calls of the body."""
     body.__kwdefaults__ = _plain(body.__kwdefaults__ or {}) or None
     by_position = dict(enumerate(body.__defaults__ or ()))
     body.__defaults__ = tuple(_plain(by_position).values()) or None

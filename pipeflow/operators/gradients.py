@@ -12,7 +12,8 @@ import numpy as np
 
 from pipeflow.declare import Args, BatchCall, Ints, Sample, Spec, Traits, framework, operator
 from pipeflow.errors import count_of, function_name
-from pipeflow.operators.python_function import Results, iterate
+from pipeflow.operators.functions.calls import iterate
+from pipeflow.operators.functions.results import Results
 from pipeflow.operators.tensor_functions import each
 from pipeflow.operators.tensorflow_functions import OutputTypes
 
@@ -57,21 +58,13 @@ def taped_function(
 
 
 @taped_function.batch
-def _(
-    *inp: Any,
-    func: Callable[..., Any],
-    Tout: OutputTypes,
-    framework: str,
-    wanted: tuple[int, ...],
-    batch: BatchCall,
-    **_: Any,
-) -> list[Any]:
-    results = Results(func, 0, Tout)
+def _(*inp: Any, args: Args, batch: BatchCall) -> list[Any]:
+    results = Results(args.func, 0, args.Tout)
     columns: list[list[np.ndarray]] = [[] for _ in range(results.count + 1)]
     for index, arrays in enumerate(zip(*map(iterate, inp))):
         batch.current = index
-        tape = Tape(func, framework, arrays, wanted)
-        values = results.split(each(tape.result, _to_array(framework)))
+        tape = Tape(args.func, args.framework, arrays, args.wanted)
+        values = results.split(each(tape.result, _to_array(args.framework)))
         for output, value in enumerate(values):
             columns[output].append(results.array(value, output))
         columns[-1].append(_object(tape))

@@ -10,7 +10,21 @@ from typing import Any
 import numpy as np
 
 from pipeflow import types
-from pipeflow.declare import UNKNOWN, Args, BatchCall, Ints, OpDef, Out, Sample, Spec, Traits, operator
+from pipeflow.declare import (
+    UNKNOWN,
+    Args,
+    BatchCall,
+    Ints,
+    OpDef,
+    Out,
+    Sample,
+    Spec,
+    Traits,
+    default,
+    operator,
+    parameters,
+    required,
+)
 from pipeflow.errors import count_of, function_name
 from pipeflow.kernels import cpu as kernels
 
@@ -69,17 +83,28 @@ def _contiguous(array: np.ndarray) -> np.ndarray:
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
 
+LAUNCH = parameters(
+    batch_processing=(
+        bool,
+        False,
+        "call the function once for the batch, with a list of arrays for each output and input",
+    ),
+    blocks=(Ints, None, 'blocks of the grid that it is launched with, for device="gpu"'),
+    threads_per_block=(Ints, None, 'threads of a block of that grid, for device="gpu"'),
+)
+
+
 def _body(
     *inputs: Sample,
-    run_fn: Callable[..., Any],
-    out_types: TypeList,
-    in_types: TypeList,
-    outs_ndim: Ints,
-    ins_ndim: Ints,
-    setup_fn: Callable[..., Any] | None = None,
-    batch_processing: bool = False,
-    blocks: Ints | None = None,
-    threads_per_block: Ints | None = None,
+    run_fn: Callable[..., Any] = required("function that is compiled and called with the outputs and the inputs"),
+    out_types: TypeList = required("types of the outputs"),
+    in_types: TypeList = required("types of the inputs"),
+    outs_ndim: Ints = required("numbers of axes of the outputs"),
+    ins_ndim: Ints = required("numbers of axes of the inputs"),
+    setup_fn: Callable[..., Any] | None = default(
+        None,
+        "function that writes the shapes of the outputs; default: an output has the shape of the input with its number",
+    ),
     out: Out,
 ) -> Sample:
     """Calls a function compiled by Numba that fills its outputs: ``run_fn(*outputs, *inputs)``.
@@ -90,7 +115,6 @@ def _body(
     With ``device="gpu"`` numba-cuda compiles ``run_fn`` as a kernel that is launched for each sample with a grid of
     ``blocks`` of ``threads_per_block``.
     """
-    del batch_processing, blocks, threads_per_block
     kinds = kinds_of(in_types, ins_ndim)
     check_inputs(run_fn, kinds, [(x.dtype, x.ndim) for x in inputs])
     places = out if isinstance(out, tuple) else (out,)
@@ -105,26 +129,16 @@ def _body(
     return places[0] if len(places) == 1 else places  # type: ignore[return-value]
 
 
-def _batch(
-    *inputs: Any,
-    run_fn: Callable[..., Any],
-    out_types: TypeList,
-    in_types: TypeList,
-    outs_ndim: tuple[int, ...],
-    ins_ndim: tuple[int, ...],
-    setup_fn: Callable[..., Any] | None,
-    batch: BatchCall,
-    **_: Any,
-) -> list[Any]:
-    kinds = kinds_of(in_types, ins_ndim)
+def _batch(*inputs: Any, args: Args, batch: BatchCall) -> list[Any]:
+    kinds = kinds_of(args.in_types, args.ins_ndim)
     lists = [[np.require(x, requirements=["C", "W"]) for x in samples] for samples in inputs]
     for row in zip(*lists):
-        check_inputs(run_fn, kinds, [(x.dtype, x.ndim) for x in row])
-    shapes = shapes_of(setup_fn, [[x.shape for x in samples] for samples in lists], outs_ndim, batch.size)
+        check_inputs(args.run_fn, kinds, [(x.dtype, x.ndim) for x in row])
+    shapes = shapes_of(args.setup_fn, [[x.shape for x in samples] for samples in lists], args.outs_ndim, batch.size)
     results = []
-    for shape, dtype in zip(shapes, out_types):
+    for shape, dtype in zip(shapes, args.out_types):
         results.append([np.zeros(tuple(extents), dtype) for extents in shape.tolist()])
-    compiled = kernels.user_functions.with_types(run_fn, kinds_of(out_types, outs_ndim), kinds, True)
+    compiled = kernels.user_functions.with_types(args.run_fn, kinds_of(args.out_types, args.outs_ndim), kinds, True)
     compiled(*map(kernels.user_functions.list_of, results), *map(kernels.user_functions.list_of, lists))
     return results
 
@@ -166,7 +180,7 @@ _EXAMPLE = (
 
 
 def _declare(name: str) -> OpDef:
-    op = operator(name, examples=[_EXAMPLE.format(name=name)], gpu="functions")(_body)
+    op = operator(name, takes=LAUNCH, examples=[_EXAMPLE.format(name=name)], gpu="functions")(_body)
     op.batch(_batch)
     op.infer(_infer)
     op.check(_check)

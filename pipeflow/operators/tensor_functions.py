@@ -9,20 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Args, BatchCall, OpDef, Sample, WorkerCall, framework, operator
+from pipeflow.declare import Args, BatchCall, OpDef, Sample, WorkerCall, framework, operator, parameters, required
 from pipeflow.errors import WrongResult, WrongShape, count_of, function_name
-from pipeflow.operators.python_function import (
-    Parallel,
-    Results,
+from pipeflow.operators.functions.calls import (
+    BATCH_PROCESSING,
+    PARALLEL,
     SampleCalls,
     call_batch,
-    call_in_worker,
     call_sample,
     call_traits,
-    check_like_first,
-    declare_outputs,
     iterate,
 )
+from pipeflow.operators.functions.outputs import OUTPUTS, declare_outputs
+from pipeflow.operators.functions.results import Results, check_like_first
+from pipeflow.operators.functions.workers import call_in_worker
 from pipeflow.tensors import Collector, traced
 
 
@@ -172,19 +172,12 @@ def each(value: Any, convert: Callable[[Any], Any]) -> Any:
 def _declare(op: OpDef, adapted: Callable[[Callable[..., Any], bool], Callable[..., Any]]) -> None:
     """What the operators of this file have in common; ``adapted(function, whole)`` takes arrays."""
 
-    def batch_body(
-        *inputs: Any,
-        function: Callable[..., Any],
-        num_outputs: int,
-        batch_processing: bool,
-        batch: BatchCall,
-        **others: Any,
-    ) -> list[Any]:
-        results = Results(function, num_outputs)
-        if others.get("differentiable"):
-            return call_with_history(function, results, inputs, batch, batch_processing)
-        called = adapted(function, batch_processing)
-        if batch_processing:
+    def batch_body(*inputs: Any, args: Args, batch: BatchCall) -> list[Any]:
+        results = Results(args.function, args.num_outputs)
+        if getattr(args, "differentiable", False):
+            return call_with_history(args.function, results, inputs, batch, args.batch_processing)
+        called = adapted(args.function, args.batch_processing)
+        if args.batch_processing:
             return call_batch(called, results, inputs, batch, rng=False)
         return SampleCalls(called, results, rng=False)(inputs, batch)
 
@@ -207,9 +200,23 @@ def _declare(op: OpDef, adapted: Callable[[Callable[..., Any], bool], Callable[.
     op.check(check_all)
 
 
+SYNCHRONIZE = parameters(synchronize_stream=(bool, True, "let the work on a GPU finish before the call"))
+STACKED = parameters(
+    batch_processing=(bool, True, "call the function once for the batch, with an array whose first axis is the samples")
+)
+DIFFERENTIABLE = parameters(
+    differentiable=(
+        bool,
+        False,
+        "keep the history of gradients, so that loss.backward() reaches the function's parameters",
+    )
+)
+
+
 @operator(
     "dl_tensor_python_function",
     dtypes="any",
+    takes=OUTPUTS | BATCH_PROCESSING | SYNCHRONIZE | PARALLEL,
     examples=["fn.dl_tensor_python_function(image, function=lambda capsule: capsule)"],
     ops_name="DLTensorPythonFunction",
     pure=False,
@@ -217,35 +224,30 @@ def _declare(op: OpDef, adapted: Callable[[Callable[..., Any], bool], Callable[.
 )
 def dl_tensor_python_function(
     *inputs: Sample,
-    function: Callable[..., Any],
-    num_outputs: int = 1,
-    batch_processing: bool = False,
-    output_layouts: Any = None,
-    synchronize_stream: bool = True,
-    parallel: Parallel = "serial",
-    timeout: float | None = None,
+    args: Args,
+    function: Callable[..., Any] = required("function to call with a DLPack capsule for each input"),
 ) -> Sample:
     """Calls a function with DLPack capsules, for each sample or (``batch_processing``) with lists of them for the batch.
 
     The function returns capsules or objects that offer DLPack. ``synchronize_stream`` lets the work on a GPU finish before
     the call; on the CPU there is nothing to wait for. ``parallel`` and ``timeout`` are those of ``fn.python_function``.
     """
-    del output_layouts, batch_processing, synchronize_stream, parallel, timeout
-    return call_sample(WithCapsules(function), Results(function, num_outputs), inputs, {})
+    return call_sample(WithCapsules(function), Results(function, args.num_outputs), inputs, {})
 
 
 @operator(
-    "torch_python_function", dtypes="any", hidden=True, ops_name="TorchPythonFunction", pure=False, gpu="functions"
+    "torch_python_function",
+    dtypes="any",
+    takes=OUTPUTS | BATCH_PROCESSING | PARALLEL | DIFFERENTIABLE,
+    hidden=True,
+    ops_name="TorchPythonFunction",
+    pure=False,
+    gpu="functions",
 )
 def torch_python_function(
     *inputs: Sample,
-    function: Callable[..., Any],
-    num_outputs: int = 1,
-    batch_processing: bool = False,
-    output_layouts: Any = None,
-    parallel: Parallel = "serial",
-    timeout: float | None = None,
-    differentiable: bool = False,
+    args: Args,
+    function: Callable[..., Any] = required("function to call with a tensor for each input"),
 ) -> Sample:
     """Calls a function with torch tensors, for each sample or (``batch_processing``) with lists of them for the batch.
 
@@ -253,27 +255,29 @@ def torch_python_function(
     first axis is the samples. ``parallel`` and ``timeout`` are those of ``fn.python_function``. With ``differentiable=True``
     the results keep their gradients' history up to the training loop, as those of ``fn.py_function`` do.
     """
-    del output_layouts, batch_processing, parallel, timeout, differentiable
-    return call_sample(WithTensors(function, "torch"), Results(function, num_outputs), inputs, {})
+    return call_sample(WithTensors(function, "torch"), Results(function, args.num_outputs), inputs, {})
 
 
-@operator("jax_function", dtypes="any", hidden=True, ops_name="JaxFunction", pure=False, gpu="functions")
+@operator(
+    "jax_function",
+    dtypes="any",
+    takes=OUTPUTS | STACKED | PARALLEL,
+    hidden=True,
+    ops_name="JaxFunction",
+    pure=False,
+    gpu="functions",
+)
 def jax_function(
     *inputs: Sample,
-    function: Callable[..., Any],
-    num_outputs: int = 1,
-    batch_processing: bool = True,
-    output_layouts: Any = None,
-    parallel: Parallel = "serial",
-    timeout: float | None = None,
+    args: Args,
+    function: Callable[..., Any] = required("function to call with a JAX array for each input"),
 ) -> Sample:
     """Calls a function with JAX arrays: once for the batch, whose samples are the first axis, or for each sample.
 
     The function returns JAX arrays (a tuple of ``num_outputs`` of them). ``parallel`` and ``timeout`` are those of
     ``fn.python_function``.
     """
-    del output_layouts, batch_processing, parallel, timeout
-    return call_sample(WithTensors(function, "jax"), Results(function, num_outputs), inputs, {})
+    return call_sample(WithTensors(function, "jax"), Results(function, args.num_outputs), inputs, {})
 
 
 _declare(dl_tensor_python_function, lambda function, _whole: WithCapsules(function))

@@ -9,18 +9,27 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Args, BatchCall, OpDef, Outputs, Sample, Traits, WorkerCall, framework, operator
-from pipeflow.errors import add_notes, function_name
-from pipeflow.operators.python_function import (
-    Parallel,
-    Results,
-    SampleCalls,
-    call_in_worker,
-    call_sample,
-    call_traits,
-    check_timeout,
+from pipeflow.declare import (
+    REQUIRED,
+    Args,
+    BatchCall,
+    OpDef,
+    Outputs,
+    Sample,
+    Traits,
+    WorkerCall,
+    default,
+    framework,
+    operator,
+    parameters,
+    required,
 )
-from pipeflow.operators.tensor_functions import WithTensors, call_with_history, check_differentiable
+from pipeflow.errors import add_notes, function_name
+from pipeflow.operators.functions.calls import PARALLEL, SampleCalls, call_sample, call_traits
+from pipeflow.operators.functions.outputs import check_timeout
+from pipeflow.operators.functions.results import Results
+from pipeflow.operators.functions.workers import call_in_worker
+from pipeflow.operators.tensor_functions import DIFFERENTIABLE, WithTensors, call_with_history, check_differentiable
 
 
 class OutputTypes(Outputs):
@@ -65,23 +74,29 @@ def _stateful(args: Args) -> Traits:
     return call_traits("threads" if beside else args.parallel, pure=not args.stateful)
 
 
-def _batch(*inp: Any, func: Callable[..., Any], Tout: OutputTypes, batch: BatchCall, **_: Any) -> list[Any]:
-    return SampleCalls(func, _results(func, Tout), rng=False)(inp, batch)
+def _batch(*inp: Any, args: Args, batch: BatchCall) -> list[Any]:
+    return SampleCalls(args.func, _results(args.func, args.Tout), rng=False)(inp, batch)
+
+
+TOUT = parameters(Tout=(OutputTypes, REQUIRED, "type of the result, or a list of types; [] for none"))
+STATEFUL = parameters(
+    stateful=(
+        bool,
+        True,
+        "False: the function is pure; equal calls are merged, unused ones dropped, any may run side by side",
+    )
+)
 
 
 @operator(
     "numpy_function",
     dtypes="any",
+    takes=TOUT | STATEFUL | PARALLEL,
     examples=["fn.numpy_function(lambda x: np.float32(x.max()), [image], np.float32)"],
     order="func inp Tout stateful name",
 )
 def numpy_function(
-    *inp: Sample,
-    func: Callable[..., Any],
-    Tout: OutputTypes,
-    stateful: bool = True,
-    parallel: Parallel = "serial",
-    timeout: float | None = None,
+    *inp: Sample, args: Args, func: Callable[..., Any] = required("function to call with an array for each input")
 ) -> Sample:
     """Calls a Python function with the NumPy arrays of each sample; its results have the types ``Tout``.
 
@@ -89,27 +104,21 @@ def numpy_function(
     function is pure: equal calls are merged, unused ones dropped, and calls may run side by side. Python numbers take the
     type ``Tout`` says, arrays must have it. ``parallel`` and ``timeout`` are those of ``fn.python_function``.
     """
-    del stateful, parallel, timeout
-    return call_sample(func, _results(func, Tout), inp, {})
+    return call_sample(func, _results(func, args.Tout), inp, {})
 
 
 @operator(
     "py_func",
     dtypes="any",
+    takes=TOUT | STATEFUL | PARALLEL,
     examples=["fn.py_func(lambda x: x.sum(dtype=np.float32), [image], np.float32)"],
     order="func inp Tout stateful name",
 )
 def py_func(
-    *inp: Sample,
-    func: Callable[..., Any],
-    Tout: OutputTypes,
-    stateful: bool = True,
-    parallel: Parallel = "serial",
-    timeout: float | None = None,
+    *inp: Sample, args: Args, func: Callable[..., Any] = required("function to call with an array for each input")
 ) -> Sample:
     """Calls a Python function with the NumPy arrays of each sample: the older name of ``fn.numpy_function``."""
-    del stateful, parallel, timeout
-    return call_sample(func, _results(func, Tout), inp, {})
+    return call_sample(func, _results(func, args.Tout), inp, {})
 
 
 for _op in (numpy_function, py_func):
@@ -123,18 +132,16 @@ for _op in (numpy_function, py_func):
 @operator(
     "py_function",
     dtypes="any",
+    takes=TOUT | PARALLEL | DIFFERENTIABLE,
     examples=['fn.py_function(lambda x: x.astype(np.float32), [array], np.float32, framework="numpy")'],
     order="func inp Tout name",
     pure=False,
 )
 def py_function(
     *inp: Sample,
-    func: Callable[..., Any],
-    Tout: OutputTypes,
-    framework: str = "torch",
-    parallel: Parallel = "serial",
-    timeout: float | None = None,
-    differentiable: bool = False,
+    args: Args,
+    func: Callable[..., Any] = required("function to call with a tensor for each input"),
+    framework: str = default("torch", "library of the tensors: `torch`, `jax` or `numpy`"),
 ) -> Sample:
     """Calls a Python function with eager tensors of each sample; any Python control flow may be inside.
 
@@ -146,23 +153,15 @@ def py_function(
     ``loss.backward()`` reaches parameters that the function uses. The pipeline then makes one batch at a time, in the loop's own
     thread, and only functions that are differentiable themselves may read the results.
     """
-    del parallel, timeout, differentiable
-    return call_sample(WithTensors(func, framework), _results(func, Tout), inp, {})
+    return call_sample(WithTensors(func, framework), _results(func, args.Tout), inp, {})
 
 
 @py_function.batch
-def _(
-    *inp: Any,
-    func: Callable[..., Any],
-    Tout: OutputTypes,
-    framework: str,
-    differentiable: bool,
-    batch: BatchCall,
-    **_: Any,
-) -> Sequence[Any]:
-    if differentiable:
-        return call_with_history(func, _results(func, Tout), inp, batch)
-    return SampleCalls(WithTensors(func, framework), _results(func, Tout), rng=False)(inp, batch)
+def _(*inp: Any, args: Args, batch: BatchCall) -> Sequence[Any]:
+    results = _results(args.func, args.Tout)
+    if args.differentiable:
+        return call_with_history(args.func, results, inp, batch)
+    return SampleCalls(WithTensors(args.func, args.framework), results, rng=False)(inp, batch)
 
 
 @py_function.traits

@@ -18,10 +18,12 @@ from pipeflow.kernels import gpu as kernels
 from pipeflow.operators import numba_function as numba
 from pipeflow.operators import python_function as python
 from pipeflow.operators import tensor_functions
+from pipeflow.operators.functions.calls import thread_generator, wants_rng
+from pipeflow.operators.functions.results import Results, check_like_first
 from pipeflow.operators.tensor_functions import each
 
 
-class DeviceResults(python.Results):
+class DeviceResults(Results):
     """What a function may return: arrays that lie on the GPU."""
 
     def __init__(
@@ -68,14 +70,14 @@ def by_sample(call: FunctionCall, function: Callable[..., Any], results: DeviceR
     firsts: list[Any] = []
     for index in range(call.size):
         call.current = index
-        named = {"rng": python.thread_generator(seeds.Key(int(call.keys[index])))} if rng else {}
+        named = {"rng": thread_generator(seeds.Key(int(call.keys[index])))} if rng else {}
         inputs = [call.array(position, index) for position in range(call.num_inputs)]
         values = results.split(function(*inputs, **named))
         for output, value in enumerate(values):
             array = results.array(value, output)
             if not index:
                 firsts.append(array)
-            python.check_like_first(array, firsts[output], function, output, index)
+            check_like_first(array, firsts[output], function, output, index)
             call.keep(output, array)
     call.current = -1
 
@@ -107,7 +109,7 @@ def by_batch(call: FunctionCall, function: Callable[..., Any], results: DeviceRe
         for index in range(call.size):
             array = results.array(value[index], output)
             first = array if first is None else first
-            python.check_like_first(array, first, function, output, index)
+            check_like_first(array, first, function, output, index)
             call.keep(output, array)
 
 
@@ -118,7 +120,7 @@ def _is_batch(call: FunctionCall, value: Any) -> bool:
 @python.python_function.gpu
 def _(call: FunctionCall) -> None:
     args = call.args
-    run(call, args.function, args.batch_processing, python.wants_rng(args.function), args.outputs)
+    run(call, args.function, args.batch_processing, wants_rng(args.function), args.outputs)
 
 
 # Functions of other libraries.
