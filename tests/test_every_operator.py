@@ -96,10 +96,6 @@ def test_its_page_starts_with_a_sentence(op):
     assert "Parameters\n" not in op.__doc__
 
 
-# Files that are still being converted; new ones give their arguments a meaning from the start.
-WITHOUT_MEANINGS = ("external_source", "numba_function", "python_function", "tensor_functions", "tensorflow_functions")
-
-
 def lacking_a_meaning(op):
     """The arguments that say nothing to the user, or not in the form of the others: a phrase without a full stop."""
     given = [param for param in op.arguments.values() if not counted(op, param)]
@@ -113,8 +109,7 @@ def lacking_a_meaning(op):
 @every_operator
 def test_every_argument_says_what_it_means(op):
     """Each has a phrase in its declaration, which the page, the stub and the errors show."""
-    if op.body.__module__.rpartition(".")[2] not in WITHOUT_MEANINGS:
-        assert not lacking_a_meaning(op), f"{op.title}: give these a meaning by default(), required() or parameters()"
+    assert not lacking_a_meaning(op), f"{op.title}: give these a meaning by default(), required() or parameters()"
 
 
 @every_operator

@@ -1,20 +1,24 @@
 """fn.external_source: data from the user's callable, iterable or ``feed_input``."""
 
 import functools
-import inspect
 import math
-import threading
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from pipeflow import types
+<<<<<<< HEAD
 from pipeflow.declare import Args, Feed, Request, Spec, source
 from pipeflow.errors import InvalidState, NothingFed, function_name
 from pipeflow.operators.parallel_source import Ahead
+=======
+from pipeflow.declare import Args, Feed, Request, Spec, default, source
+from pipeflow.errors import InvalidState, function_name
+from pipeflow.operators.sources.ahead import Ahead
+from pipeflow.operators.sources.callback import Callback
+from pipeflow.operators.sources.fed import FedInput
+>>>>>>> bd0d58d (Divide external_source into its kinds of sources, and say what its arguments mean)
 from pipeflow.tensors import TensorCPU, TensorListCPU, as_sample
 
 Cycle = Literal["no", "quiet", "raise", False, True]
@@ -29,20 +33,28 @@ class ExternalSource:
 
     def __init__(
         self,
-        source: Any = None,
-        num_outputs: int | None = None,
+        source: Any = default(
+            None, "callable, iterable or generator function that gives the data; default: `feed_input` does"
+        ),
+        num_outputs: int | None = default(
+            None, "number of outputs that the source gives, in a list or tuple; default: one, as it is"
+        ),
         *,
-        batch: bool | None = None,
-        cycle: Cycle | None = None,
-        dtype: Any = None,
-        ndim: Any = None,
-        layout: Any = None,
-        repeat_last: bool = False,
-        batch_info: bool = False,
-        no_copy: bool = False,
-        blocking: bool = False,
-        parallel: bool = False,
-        prefetch_queue_depth: int = 1,
+        batch: bool | None = default(None, "the source gives whole batches; False: single samples"),
+        cycle: Cycle | None = default(
+            None,
+            "what happens at the end of an iterable: `no` ends the data, `quiet` (or True) starts over, `raise` ends the epoch "
+            "and starts over in the next",
+        ),
+        dtype: Any = default(None, "type that each output must have: one, or a list"),
+        ndim: Any = default(None, "number of axes that each sample must have: one, or a list"),
+        layout: Any = default(None, "layout of each output: one, or a list"),
+        repeat_last: bool = default(False, "give the last batch that was fed again when there is no other"),
+        batch_info: bool = default(False, "call the source with a BatchInfo, in place of the number of the iteration"),
+        no_copy: bool = default(False, "take arrays as they are; they must not be changed afterwards"),
+        blocking: bool = default(False, "wait for data to be fed; False: that is an error"),
+        parallel: bool = default(False, "call the source in worker processes, ahead of time"),
+        prefetch_queue_depth: int = default(1, "how many batches the worker processes make ahead"),
     ) -> None:
         self.count = 1 if num_outputs is None else num_outputs
         self.single = num_outputs is None
@@ -51,10 +63,10 @@ class ExternalSource:
         self.dtypes = [None if item is None else types.as_dtype(item) for item in _per_output(dtype, self.count)]
         self.ndims = _per_output(ndim, self.count)
         self.layouts = _per_output(layout, self.count)
-        self.fed = _FedInput(repeat_last, blocking) if source is None else None
-        self.callback: _Callback | Ahead | None = None
+        self.fed = FedInput(repeat_last, blocking) if source is None else None
+        self.callback: Callback | Ahead | None = None
         if source is not None:
-            make = functools.partial(_Callback, source, self.per_sample, batch_info, cycle)
+            make = functools.partial(Callback, source, self.per_sample, batch_info, cycle)
             self.callback = Ahead(make, self.per_sample, prefetch_queue_depth) if parallel else make()
 
     @property
@@ -276,7 +288,7 @@ def _(args: Args) -> None:
         if args.parallel:
             raise ValueError("parallel=True needs a source: data that is fed by feed_input() is there already")
     else:
-        make = functools.partial(_Callback, args.source, args.batch is False, args.batch_info, args.cycle)
+        make = functools.partial(Callback, args.source, args.batch is False, args.batch_info, args.cycle)
         (Ahead(make, args.batch is False, args.prefetch_queue_depth) if args.parallel else make())
     if args.prefetch_queue_depth < 1:
         raise ValueError(f"prefetch_queue_depth must be at least 1, got {args.prefetch_queue_depth}")
@@ -304,6 +316,7 @@ def _(_specs: Any, args: Any) -> Any:
     return tuple(_declared_spec(dtype, ndim, layout) for dtype, ndim, layout in from_declared)
 
 
+<<<<<<< HEAD
 class _FedInput:
     """Batches given by the user, first in first out."""
 
@@ -527,6 +540,8 @@ def _parameters(source: Any) -> list[str]:
     return required or [p.name for p in positional[:1] if p.default is p.empty]
 
 
+=======
+>>>>>>> bd0d58d (Divide external_source into its kinds of sources, and say what its arguments mean)
 def _declared_spec(dtype: Any, ndim: int | None, layout: str | None) -> Any:
     from_layout = len(layout) if layout else None
     axes = ndim if ndim is not None else from_layout

@@ -1,4 +1,4 @@
-"""The parallel half of fn.external_source: callbacks asked ahead of time, in worker processes.
+"""The parallel form of fn.external_source: callbacks called ahead of time, in worker processes.
 
 `Ahead` stands in the place of a callback and gives the same answers in the same order. Callables that are told which
 sample or batch to make may be asked anywhere; an iterator lives in one worker, and is wound forward if that worker dies.

@@ -1,0 +1,198 @@
+"""One way to ask every kind of source that fn.external_source takes: a callable, an iterable, a generator function."""
+
+import inspect
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pipeflow import types
+from pipeflow.declare import Request
+from pipeflow.errors import InvalidState, function_name
+
+
+class Callback:
+    """One way to ask every kind of source: callables of 0 or 1 argument, iterables, generator functions."""
+
+    def __init__(self, source: Any, per_sample: bool, batch_info: bool, cycle: Any) -> None:
+        self.source = source
+        self.per_sample = per_sample
+        self.batch_info = batch_info
+        self.cycle = {None: "no", False: "no", True: "quiet"}.get(cycle, cycle)
+        self.rewinds = cycle is None
+        self.takes_info = False
+        self._iterator: Iterator[Any] | None = None
+        self._exhausted = False
+        self._taken = 0
+        self._restartable: Callable[[], Iterator[Any]] | None = None
+        if inspect.isgeneratorfunction(source) and not _parameters(source):
+            self._restartable = source
+        elif callable(source) and not isinstance(source, (list, tuple)):
+            number = len(_parameters(source))
+            if number > 1:
+                raise TypeError(
+                    "The `source` callable must accept either 0 or 1 positional arguments to indicate whether it accepts the "
+                    f"batch or sample indexing information; {function_name(source)} takes {number}"
+                )
+            if cycle is not None:
+                raise ValueError(
+                    "cycle is for iterables and generator functions; a callable decides itself when it ends"
+                )
+            self.takes_info = number == 1
+            return
+        elif hasattr(source, "__iter__") and not isinstance(source, (str, bytes, dict)):
+            if iter(source) is source and self.cycle in ("quiet", "raise"):
+                raise TypeError(
+                    "Cannot cycle through a generator or iterator: pass the generator function itself, or a list, as `source`"
+                )
+            self._restartable = source.__iter__
+        else:
+            raise TypeError(
+                f"The `source` must be callable, iterable or a parameterless generator function, got {source!r}"
+            )
+
+    @property
+    def iterates(self) -> bool:
+        """Whether items come one after another, from an iterator."""
+        return self._restartable is not None
+
+    @property
+    def starts_over(self) -> bool:
+        """Whether ``rewind`` goes back to the first item."""
+        return self.rewinds and not self._once
+
+    def batch(self, request: Request) -> Any:
+        """A whole batch."""
+        if self._restartable is not None:
+            return self._advance()
+        if not self.takes_info:
+            return self._call()
+        info = types.BatchInfo(request.iteration, request.epoch) if self.batch_info else request.iteration
+        return self._call(info)
+
+    def samples(self, request: Request) -> tuple[list[Any], dict[int, Exception]]:
+        """The samples of a batch, and the errors of those a callable failed for; the last one of an epoch may be shorter."""
+        rows: list[Any] = []
+        failures: dict[int, Exception] = {}
+        if self._exhausted:
+            raise StopIteration
+        for index in range(request.batch_size):
+            try:
+                if self._restartable is not None:
+                    rows.append(self._advance())
+                elif self.takes_info:
+                    rows.append(
+                        self._call(types.SampleInfo(request.position + index, index, request.iteration, request.epoch))
+                    )
+                else:
+                    rows.append(self._call())
+            except StopIteration:
+                if not rows:
+                    raise
+                self._exhausted = True
+                break
+            except Exception as error:
+                if self._restartable is not None:
+                    raise  # a generator that has raised is over
+                failures[index] = error
+                rows.append(None)
+        return rows, failures
+
+    def _call(self, *info: Any) -> Any:
+        return self.source(*info)
+
+    def _advance(self) -> Any:
+        assert self._restartable is not None
+        if self._iterator is None:
+            self._iterator, self._taken = self._restartable(), 0
+        try:
+            value = next(self._iterator)
+        except StopIteration:
+            if self.cycle != "quiet" or not self._taken:
+                raise
+            self._iterator, self._taken = self._restartable(), 0
+            value = next(self._iterator)
+        self._taken += 1
+        return value
+
+    def reset(self) -> None:
+        """Starts a new epoch."""
+        self._exhausted = False
+        if self.cycle == "raise":
+            self._iterator = None
+
+    @property
+    def _once(self) -> bool:
+        """Whether the data can be walked only once: an iterator, not something that makes one."""
+        return self._restartable is not None and not callable(self.source) and iter(self.source) is self.source
+
+    def rewind(self) -> None:
+        """Lets data that was not told how to cycle start over."""
+        if self.starts_over:
+            self._iterator = None
+
+    def unsaveable(self) -> str:
+        """Why a checkpoint cannot tell where this source is, "" where it can."""
+        if self._restartable is not None or self.takes_info or hasattr(self.source, "get_state"):
+            return ""
+        return (
+            f"{function_name(self.source)} takes no argument and has no get_state(): let it take the iteration number "
+            "(or SampleInfo), or give it get_state() and set_state(state)"
+        )
+
+    def unseekable(self) -> str:
+        """Why it cannot go to a batch, "" where it can."""
+        if self.takes_info and not hasattr(self.source, "get_state"):
+            return ""
+        return (
+            f"{function_name(self.source)} gives its batches one after another; let it be a callable that takes the "
+            "iteration number (or SampleInfo) and keeps no state"
+        )
+
+    def left(self, state: Any) -> float | None:
+        """How many items are left after a state, where that is known."""
+        if self.cycle == "quiet":
+            return math.inf
+        if self._restartable is None or not hasattr(self.source, "__len__") or not state:
+            return None
+        rest = len(self.source) - state["taken"]
+        again = self.rewinds or self.cycle == "raise"
+        return rest if rest > 0 or not again else len(self.source)
+
+    def state(self) -> Any:
+        """How far an iterator is; a callable that is given its index has no state."""
+        if self._restartable is None and not self._exhausted:
+            return None
+        return {"taken": self._taken, "exhausted": self._exhausted}
+
+    def restore(self, state: Any) -> None:
+        """Goes to a saved state."""
+        self._exhausted = bool(state and state.get("exhausted"))
+        if self._restartable is None:
+            return
+        taken = state.get("taken", 0) if state and "source" not in state else 0
+        if self._once and taken >= self._taken:
+            taken -= self._taken
+        elif self._once:
+            raise InvalidState(
+                f"{function_name(self.source)} is an iterator that has run on and cannot go back: give external_source "
+                "the function or list that it comes from"
+            )
+        else:
+            self._iterator, self._taken = None, 0
+            if taken and type(self.source) is list:  # a list can be entered anywhere
+                self._iterator, self._taken = iter(self.source), taken
+                self._iterator.__setstate__(taken)  # type: ignore[attr-defined]
+                return
+        for _ in range(taken):
+            self._advance()
+
+
+def _parameters(source: Any) -> list[str]:
+    """The positional parameters that must or may be given."""
+    try:
+        signature = inspect.signature(source)
+    except (TypeError, ValueError):
+        return []
+    positional = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    required = [p.name for p in positional if p.default is p.empty]
+    return required or [p.name for p in positional[:1] if p.default is p.empty]
