@@ -93,8 +93,8 @@ class BboxPaste(Operator):
     """Moves boxes in relative coordinates onto a larger canvas, as paste moves their image.
 
     Arguments:
-        ltrb: the boxes are left, top, right and bottom; otherwise left, top, width and height
         ratio: how many times wider and higher the canvas is than the image
+        ltrb: the boxes are left, top, right and bottom; otherwise left, top, width and height
         paste_x: where the image is in the canvas, from 0 at the left to 1 at the right
         paste_y: where the image is in the canvas, from 0 at the top to 1 at the bottom
     """
@@ -118,11 +118,11 @@ class BboxRotate(Operator):
     """Turns boxes as rotate turns their image; those that mostly leave it are dropped, with their labels.
 
     Arguments:
+        angle: angle in degrees, counter-clockwise
+        input_shape: shape of the image before it is turned
         bbox_layout: `xyXY` for left, top, right and bottom; `xyWH` for left, top, width and height
         bbox_normalized: the coordinates are relative to the image; otherwise they are pixels
         shape_layout: order of the extents in `input_shape`
-        angle: angle in degrees, counter-clockwise
-        input_shape: shape of the image before it is turned
         keep_size: the turned image is as large as before; otherwise the canvas grows to hold it
         size: height and width of the canvas, where they are given to rotate
         mode: `expand` gives the box around the turned box, `fixed` keeps its extents, `halfway` is the mean of both
@@ -605,15 +605,25 @@ class CropMirrorNormalize(Operator):
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class DLTensorPythonFunction(Operator):
-    """Calls a function with DLPack capsules, for each sample or (``batch_processing``) with lists of them for the batch."""
+    """Calls a function with DLPack capsules, for each sample or (``batch_processing``) with lists of them for the batch.
+
+    Arguments:
+        function: function to call with a DLPack capsule for each input
+        num_outputs: number of arrays that the function returns; 0: it returns nothing
+        output_layouts: layout of every output, or a list of layouts
+        batch_processing: call the function once for the batch, with a list of arrays for each input
+        synchronize_stream: let the work on a GPU finish before the call
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
+        timeout: seconds after which a call is an error; default: no limit
+    """
 
     def __init__(
         self,
         *,
         function: Callable[..., Any],
         num_outputs: int = 1,
-        batch_processing: bool = False,
         output_layouts: Any = None,
+        batch_processing: bool = False,
         synchronize_stream: bool = True,
         parallel: Literal['serial', 'threads', 'processes'] = 'serial',
         timeout: float | None = None,
@@ -715,7 +725,23 @@ class ExpandDims(Operator):
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class ExternalSource(Operator):
-    """Data from outside: a callable, an iterable, a generator function, or (without ``source``) from ``feed_input``."""
+    """Data from outside: a callable, an iterable, a generator function, or (without ``source``) from ``feed_input``.
+
+    Arguments:
+        source: callable, iterable or generator function that gives the data; default: `feed_input` does
+        num_outputs: number of outputs that the source gives, in a list or tuple; default: one, as it is
+        batch: the source gives whole batches; False: single samples
+        cycle: what happens at the end of an iterable: `no` ends the data, `quiet` (or True) starts over, `raise` ends the epoch and starts over in the next
+        dtype: type that each output must have: one, or a list
+        ndim: number of axes that each sample must have: one, or a list
+        layout: layout of each output: one, or a list
+        repeat_last: give the last batch that was fed again when there is no other
+        batch_info: call the source with a BatchInfo, in place of the number of the iteration
+        no_copy: take arrays as they are; they must not be changed afterwards
+        blocking: wait for data to be fed; False: that is an error
+        parallel: call the source in worker processes, ahead of time
+        prefetch_queue_depth: how many batches the worker processes make ahead
+    """
 
     def __init__(
         self,
@@ -1191,7 +1217,19 @@ class Normalize(Operator):
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class NumbaFunction(Operator):
-    """Calls a function compiled by Numba that fills its outputs: ``run_fn(*outputs, *inputs)``."""
+    """Calls a function compiled by Numba that fills its outputs: ``run_fn(*outputs, *inputs)``.
+
+    Arguments:
+        run_fn: function that is compiled and called with the outputs and the inputs
+        out_types: types of the outputs
+        in_types: types of the inputs
+        outs_ndim: numbers of axes of the outputs
+        ins_ndim: numbers of axes of the inputs
+        batch_processing: call the function once for the batch, with a list of arrays for each output and input
+        blocks: blocks of the grid that it is launched with, for device="gpu"
+        threads_per_block: threads of a block of that grid, for device="gpu"
+        setup_fn: function that writes the shapes of the outputs; default: an output has the shape of the input with its number
+    """
 
     def __init__(
         self,
@@ -1201,10 +1239,10 @@ class NumbaFunction(Operator):
         in_types: Any,
         outs_ndim: int | Sequence[int],
         ins_ndim: int | Sequence[int],
-        setup_fn: Callable[..., Any] | None = None,
         batch_processing: bool = False,
         blocks: int | Sequence[int] | None = None,
         threads_per_block: int | Sequence[int] | None = None,
+        setup_fn: Callable[..., Any] | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool = False,
@@ -1214,7 +1252,15 @@ class NumbaFunction(Operator):
     def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
 
 class NumpyFunction(Operator):
-    """Calls a Python function with the NumPy arrays of each sample; its results have the types ``Tout``."""
+    """Calls a Python function with the NumPy arrays of each sample; its results have the types ``Tout``.
+
+    Arguments:
+        func: function to call with an array for each input
+        Tout: type of the result, or a list of types; [] for none
+        stateful: the function is not pure; of a pure one equal calls are merged, unused ones dropped, and all may run side by side
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
+        timeout: seconds after which a call is an error; default: no limit
+    """
 
     def __init__(
         self,
@@ -1466,7 +1512,15 @@ class PreemphasisFilter(Operator):
     def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class PyFunc(Operator):
-    """Calls a Python function with the NumPy arrays of each sample: the older name of ``fn.numpy_function``."""
+    """Calls a Python function with the NumPy arrays of each sample: the older name of ``fn.numpy_function``.
+
+    Arguments:
+        func: function to call with an array for each input
+        Tout: type of the result, or a list of types; [] for none
+        stateful: the function is not pure; of a pure one equal calls are merged, unused ones dropped, and all may run side by side
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
+        timeout: seconds after which a call is an error; default: no limit
+    """
 
     def __init__(
         self,
@@ -1486,7 +1540,16 @@ class PyFunc(Operator):
     def __call__(self, **arguments: Any) -> Any: ...
 
 class PyFunction(Operator):
-    """Calls a Python function with eager tensors of each sample; any Python control flow may be inside."""
+    """Calls a Python function with eager tensors of each sample; any Python control flow may be inside.
+
+    Arguments:
+        func: function to call with a tensor for each input
+        Tout: type of the result, or a list of types; [] for none
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
+        timeout: seconds after which a call is an error; default: no limit
+        differentiable: keep the history of gradients, so that loss.backward() reaches the function's parameters
+        framework: library of the tensors: `torch`, `jax` or `numpy`
+    """
 
     def __init__(
         self,
@@ -1495,10 +1558,10 @@ class PyFunction(Operator):
         Tout: Any,
         name: str | None = None,
         *,
-        framework: str = 'torch',
         parallel: Literal['serial', 'threads', 'processes'] = 'serial',
         timeout: float | None = None,
         differentiable: bool = False,
+        framework: str = 'torch',
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
@@ -1507,18 +1570,29 @@ class PyFunction(Operator):
     def __call__(self, **arguments: Any) -> Any: ...
 
 class PythonFunction(Operator):
-    """Calls a Python function with NumPy arrays, for each sample or (``batch_processing``) once for the batch."""
+    """Calls a Python function with NumPy arrays, for each sample or (``batch_processing``) once for the batch.
+
+    Arguments:
+        function: function to call with an array for each input
+        num_outputs: number of arrays that the function returns; 0: it returns nothing
+        output_layouts: layout of every output, or a list of layouts
+        batch_processing: call the function once for the batch, with a list of arrays for each input
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
+        timeout: seconds after which a call is an error; default: no limit
+        outputs: what the function promises to return: a Spec(dtype, shape, layout), or a list or dict of them
+        jit: have Numba compile the function for the types of the first sample
+    """
 
     def __init__(
         self,
         *,
         function: Callable[..., Any],
         num_outputs: int = 1,
-        batch_processing: bool = False,
         output_layouts: Any = None,
-        outputs: Any = None,
+        batch_processing: bool = False,
         parallel: Literal['serial', 'threads', 'processes'] = 'serial',
         timeout: float | None = None,
+        outputs: Any = None,
         jit: bool = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
@@ -1545,7 +1619,7 @@ class RandomBBoxCrop(Operator):
         num_attempts: how many windows are tried before another threshold is drawn
         total_num_attempts: after so many windows the best one is taken; with -1 after twenty thousand
         bbox_layout: order of the numbers of a box; default: `xyXY` or `xyzXYZ`; W, H and D are extents
-        ltrb: False is the layout `xyWH`, where bbox_layout is not given
+        ltrb: the layout is `xyXY`, otherwise `xyWH`, where bbox_layout is not given
         bbox_prune_threshold: share of a box that must be in the window for it to stay; default: its centre must be
         output_bbox_indices: give the numbers of the boxes that are left as one more output
     """
@@ -1605,6 +1679,7 @@ class RandomResizedCrop(Operator):
     """Crops a random window, by area and aspect ratio, and resizes it to ``size``.
 
     Arguments:
+        size: height and width of the result; one number: a square
         random_area: smallest and largest share of the image's area that the window has
         random_aspect_ratio: smallest and largest ratio of the window's width to its height
         num_attempts: how many windows are drawn at most; when none fits, the largest centred one is taken
@@ -1613,7 +1688,6 @@ class RandomResizedCrop(Operator):
         mag_filter: filter for axes that grow
         antialias: widen the filter when shrinking, so that every pixel of the input counts
         dtype: type of the result; default: that of the input
-        size: height and width of the result; one number: a square
     """
 
     def __init__(
@@ -1864,10 +1938,10 @@ class Rotate(Operator):
     """Turns the image counter-clockwise by an angle in degrees; volumes around ``axis`` (x, y, z).
 
     Arguments:
+        angle: angle in degrees, counter-clockwise
         fill_value: value of what lies outside the image; default: that of the nearest border pixel
         interp_type: filter: INTERP_LINEAR or INTERP_NN
         dtype: type of the result; default: that of the input
-        angle: angle in degrees, counter-clockwise
         axis: axis (x, y, z) to turn around, for volumes
         size: extents of the result in the order of the layout
         keep_size: keep the extents of the input, in place of a canvas that holds the turned image
@@ -2541,7 +2615,19 @@ class experimental:
         def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
     class NumbaFunction(Operator):
-        """Calls a function compiled by Numba that fills its outputs: ``run_fn(*outputs, *inputs)``."""
+        """Calls a function compiled by Numba that fills its outputs: ``run_fn(*outputs, *inputs)``.
+
+        Arguments:
+            run_fn: function that is compiled and called with the outputs and the inputs
+            out_types: types of the outputs
+            in_types: types of the inputs
+            outs_ndim: numbers of axes of the outputs
+            ins_ndim: numbers of axes of the inputs
+            batch_processing: call the function once for the batch, with a list of arrays for each output and input
+            blocks: blocks of the grid that it is launched with, for device="gpu"
+            threads_per_block: threads of a block of that grid, for device="gpu"
+            setup_fn: function that writes the shapes of the outputs; default: an output has the shape of the input with its number
+        """
 
         def __init__(
             self,
@@ -2551,10 +2637,10 @@ class experimental:
             in_types: Any,
             outs_ndim: int | Sequence[int],
             ins_ndim: int | Sequence[int],
-            setup_fn: Callable[..., Any] | None = None,
             batch_processing: bool = False,
             blocks: int | Sequence[int] | None = None,
             threads_per_block: int | Sequence[int] | None = None,
+            setup_fn: Callable[..., Any] | None = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
             preserve: bool = False,
@@ -3402,9 +3488,9 @@ class transforms:
         """Turns by an angle in degrees: in the plane, or in space around ``axis``.
 
         Arguments:
+            angle: angle in degrees, counter-clockwise
             center: point that stays where it is; default: the origin
             reverse_order: apply the new transform before the given one, not after it
-            angle: angle in degrees, counter-clockwise
             axis: axis (x, y, z) to turn around, in space; default: in the plane
         """
 
@@ -3427,9 +3513,9 @@ class transforms:
         """Scales along each dimension, about the origin or ``center``.
 
         Arguments:
+            scale: factor of each dimension; one number: alike
             center: point that stays where it is; default: the origin
             reverse_order: apply the new transform before the given one, not after it
-            scale: factor of each dimension; one number: alike
             ndim: number of dimensions, where one number of scale is for all of them
         """
 
@@ -3477,8 +3563,8 @@ class transforms:
         """Moves by an offset.
 
         Arguments:
-            reverse_order: apply the new transform before the given one, not after it
             offset: how far along each dimension; one number: alike
+            reverse_order: apply the new transform before the given one, not after it
         """
 
         def __init__(

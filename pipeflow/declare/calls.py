@@ -1,10 +1,12 @@
 """How a step is run: its traits, and what a call on a whole batch or in a worker process gets."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pipeflow.tensors import Collector, Take
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,13 @@ class BatchCall:
     def keys(self) -> Any:
         """The keys of the samples."""
         return self.draw_keys()
+
+    def each(self, values: Iterable[T]) -> Iterator[tuple[int, T]]:
+        """The values with the numbers of their samples; an exception in between is blamed on that sample."""
+        for index, value in enumerate(values):
+            self.current = index
+            yield index, value
+        self.current = -1
 
     def collector(self, output: int) -> Collector:
         """Gathers the samples of one output into memory of the batch."""

@@ -156,12 +156,14 @@ def read_signature(body: Callable[..., Any], method: bool = False) -> tuple[tupl
 
 
 def with_shared(own: Sequence[Param], shared: Mapping[str, Param]) -> tuple[Param, ...]:
-    """The parameters of a declaration: data, what may be given by position, the shared ones, the others of the body.
+    """The parameters of a declaration: data and what the body itself requires, the shared ones, the others of the body.
 
     What the body declares itself takes the place of a shared parameter of that name.
     """
     names = {param.name for param in own}
-    first = [param for param in own if param.role is Role.INPUT or param.positional]
+    first = [
+        p for p in own if p.role is Role.INPUT or p.positional or (p.role in (Role.ARG, Role.STATIC) and p.required)
+    ]
     rest = [param for param in own if param not in first]
     return (*first, *(param for param in shared.values() if param.name not in names), *rest)
 

@@ -516,7 +516,7 @@ SEARCH = parameters(
     num_attempts=(int, 1, "how many windows are tried before another threshold is drawn"),
     total_num_attempts=(int, -1, "after so many windows the best one is taken; with -1 after twenty thousand"),
     bbox_layout=(str, "", "order of the numbers of a box; default: `xyXY` or `xyzXYZ`; W, H and D are extents"),
-    ltrb=(bool, True, "False is the layout `xyWH`, where bbox_layout is not given"),
+    ltrb=(bool, True, "the layout is `xyXY`, otherwise `xyWH`, where bbox_layout is not given"),
     bbox_prune_threshold=(
         float,
         None,

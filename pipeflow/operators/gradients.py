@@ -61,14 +61,12 @@ def taped_function(
 def _(*inp: Any, args: Args, batch: BatchCall) -> list[Any]:
     results = Results(args.func, 0, args.Tout)
     columns: list[list[np.ndarray]] = [[] for _ in range(results.count + 1)]
-    for index, arrays in enumerate(zip(*map(iterate, inp))):
-        batch.current = index
+    for _index, arrays in batch.each(zip(*map(iterate, inp))):
         tape = Tape(args.func, args.framework, arrays, args.wanted)
         values = results.split(each(tape.result, _to_array(args.framework)))
         for output, value in enumerate(values):
             columns[output].append(results.array(value, output))
         columns[-1].append(_object(tape))
-    batch.current = -1
     return [batch.collector(output).gather(column) for output, column in enumerate(columns[:-1])] + [columns[-1]]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, BatchCall, DType, Layout, Out, Sample, Spec, default, operator, required
+from pipeflow.declare import UNKNOWN, Args, BatchCall, DType, Layout, Out, Sample, Spec, default, operator, required
 from pipeflow.errors import CAST, OutOfRange, WrongShape, count_of, logical_error, merge_error, scalar_error
 
 INT64 = np.dtype(np.int64)
@@ -104,11 +104,11 @@ def predicate(data: Sample, /, *, what: str) -> Sample:
 
 
 @predicate.batch
-def _(data: Any, *, what: str, batch: BatchCall) -> Any:
+def _(data: Any, *, args: Args, batch: BatchCall) -> Any:
     shapes = [data.shape[1:]] if isinstance(data, np.ndarray) else map(np.shape, data)
-    for batch.current, shape in enumerate(shapes):
+    for _index, shape in batch.each(shapes):
         if shape:
-            raise RuntimeError(scalar_error(what, f"shape {shape}"))
+            raise RuntimeError(scalar_error(args.what, f"shape {shape}"))
     return [np.array(data).astype(bool) if isinstance(data, np.ndarray) else np.array([bool(x) for x in data])]
 
 
@@ -119,13 +119,12 @@ def operand(data: Sample, /, *, operator: str, side: str, where: str) -> Sample:
 
 
 @operand.batch
-def _(data: Any, *, operator: str, side: str, where: str, batch: BatchCall) -> Any:
+def _(data: Any, *, args: Args, batch: BatchCall) -> Any:
     kinds = [(data.dtype, data.ndim - 1)] if isinstance(data, np.ndarray) else [(x.dtype, x.ndim) for x in data]
-    for batch.current, (dtype, ndim) in enumerate(kinds):
+    for _index, (dtype, ndim) in batch.each(kinds):
         if ndim or dtype != np.bool_:
-            raise RuntimeError(
-                logical_error(operator, side, where, f"{dtype} with {ndim} axes" if ndim else str(dtype))
-            )
+            found = f"{dtype} with {ndim} axes" if ndim else str(dtype)
+            raise RuntimeError(logical_error(args.operator, args.side, args.where, found))
     return [data if isinstance(data, np.ndarray) else np.array([bool(x) for x in data])]
 
 

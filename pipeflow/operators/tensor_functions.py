@@ -60,12 +60,10 @@ def call_with_history(
         columns = _whole_with_history(called, results, inputs, batch)
     else:
         columns = [[] for _ in range(results.count)]
-        for index, row in enumerate(zip(*map(iterate, inputs)) if inputs else ((),) * batch.size):
-            batch.current = index
+        for index, row in batch.each(zip(*map(iterate, inputs)) if inputs else ((),) * batch.size):
             for output, value in enumerate(results.split(called(*row))):
                 columns[output].append(results.array(value, output))
                 check_like_first(columns[output][-1], columns[output][0], function, output, index)
-        batch.current = -1
     _check_history(function, columns)
     return columns
 

@@ -83,7 +83,7 @@ STATEFUL = parameters(
     stateful=(
         bool,
         True,
-        "False: the function is pure; equal calls are merged, unused ones dropped, any may run side by side",
+        "the function is not pure; of a pure one equal calls are merged, unused ones dropped, and all may run side by side",
     )
 )
 

@@ -68,9 +68,9 @@ def test_per_sample_arguments_reach_the_shared_object(declared):
 
 
 def test_parameters_are_shown_in_order(declared):
-    """Required ones come first, shared ones before those of the body."""
+    """Required ones come first, those of the body before shared ones; then the shared and the other own ones."""
     names = list(declared.__signature__.parameters)
-    assert names[:6] == ["image", "extent", "gain", "place", "dtype", "shift"]
+    assert names[:6] == ["image", "gain", "extent", "place", "dtype", "shift"]
     assert declared.arguments["place"].meaning == "where it is, from 0 to 1"
 
 
