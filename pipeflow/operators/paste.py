@@ -198,18 +198,15 @@ def canvas_shape(args: Any, shape: Sequence[int]) -> tuple[int, int]:
 
 
 @multi_paste.batch
-def _(*images: Any, dtype: np.dtype | None, batch: BatchCall, **values: Any) -> Any:
+def _(*images: Any, args: Args, batch: BatchCall) -> Any:
     found = []
-    for number in range(batch.size):
-        batch.current = number  # whose part is wrong
-        own = {name: x[number] if isinstance(x, list) else x for name, x in values.items()}
-        args = Args(**own)
-        pool = images[0] if args.in_ids is not None else [one[number] for one in images]
-        first = images[0][number]
-        canvas = canvas_shape(args, first.shape)
-        regions = regions_of(args, [height_width(x.shape) for x in pool], canvas, len(images))
+    for number, first in batch.each(images[0]):
+        own = Args(**{name: x[number] if isinstance(x, list) else x for name, x in vars(args).items()})
+        pool = images[0] if own.in_ids is not None else [one[number] for one in images]
+        canvas = canvas_shape(own, first.shape)
+        regions = regions_of(own, [height_width(x.shape) for x in pool], canvas, len(images))
         channels = check_channels(regions, [x.shape[-1] for x in pool])
-        result = np.zeros((*first.shape[:-3], *canvas, channels), dtype or first.dtype)
+        result = np.zeros((*first.shape[:-3], *canvas, channels), args.dtype or first.dtype)
         for region in regions:
             (top, left), (tall, wide), (y, x) = region.start, region.extents, region.place
             part = pool[region.source][..., top : top + tall, left : left + wide, :]

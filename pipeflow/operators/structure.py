@@ -30,10 +30,10 @@ def given(*, batch_of: Any) -> Sample:
 
 
 @given.batch
-def _(*, batch_of: Any, batch: BatchCall) -> list[Any]:
-    if len(batch_of) != batch.size:
-        raise WrongShape(f"a list of {count_of(len(batch_of), 'array')} was given in a batch of {batch.size}")
-    return [batch_of.samples()]
+def _(*, args: Args, batch: BatchCall) -> list[Any]:
+    if len(args.batch_of) != batch.size:
+        raise WrongShape(f"a list of {count_of(len(args.batch_of), 'array')} was given in a batch of {batch.size}")
+    return [args.batch_of.samples()]
 
 
 @given.infer
