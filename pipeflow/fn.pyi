@@ -564,6 +564,48 @@ def crop_mirror_normalize(
         dtype: type of the result; integers are rounded and limited to their range
     """
 
+def debayer(
+    data: Data,
+    /,
+    *,
+    blue_position: int | Sequence[int] | DataNode,
+    algorithm: str = 'bilinear_ocv',
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Makes RGB, or grey, of the data of a sensor whose pixels have one colour each, as OpenCV does.
+
+    Arguments:
+        blue_position: row and column of blue in a tile that starts at the second row and column: (0, 0) is BG, (0, 1) GB, (1, 0) GR, (1, 1) RG
+        algorithm: `bilinear_ocv`, `edgeaware_ocv`, `vng_ocv` (UINT8 only) or `gray_ocv`; `default_npp` is the first
+    """
+
+def dilate(
+    image: Data,
+    /,
+    *,
+    mask_size: int | Sequence[int] | DataNode = (3, 3),
+    anchor: int | Sequence[int] | DataNode = (-1, -1),
+    border_mode: str = 'constant',
+    iterations: int = 1,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Gives every pixel the largest value in a window around it, channel by channel: bright areas grow.
+
+    Arguments:
+        mask_size: width and height of the window; one number for both
+        anchor: place of the pixel in its window, to the right and down; -1 is the middle
+        border_mode: what is outside: nothing (`constant`), or `replicate`, `reflect`, `reflect_101` or `wrap` the image
+        iterations: how often it is done
+    """
+
 def dl_tensor_python_function(
     *inputs: DataNode | ArrayLike,
     function: Callable[..., Any],
@@ -651,6 +693,29 @@ def erase(
         normalized_anchor: the anchor is a share of the extents, not in elements
         normalized_shape: the shape is a share of the extents, not in elements
         centered_anchor: the anchor is the middle of the rectangle, not its beginning
+    """
+
+def erode(
+    image: Data,
+    /,
+    *,
+    mask_size: int | Sequence[int] | DataNode = (3, 3),
+    anchor: int | Sequence[int] | DataNode = (-1, -1),
+    border_mode: str = 'constant',
+    iterations: int = 1,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Gives every pixel the smallest value in a window around it, channel by channel: bright areas shrink.
+
+    Arguments:
+        mask_size: width and height of the window; one number for both
+        anchor: place of the pixel in its window, to the right and down; -1 is the middle
+        border_mode: what is outside: nothing (`constant`), or `replicate`, `reflect`, `reflect_101` or `wrap` the image
+        iterations: how often it is done
     """
 
 def expand_dims(
@@ -996,6 +1061,23 @@ def lookup_table(
         values: what each key becomes
         default_value: what everything else becomes
         dtype: type of the result
+    """
+
+def median_blur(
+    image: Data,
+    /,
+    *,
+    window_size: int | Sequence[int] | DataNode = (3, 3),
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Gives every pixel the middle value of a window around it, channel by channel; the border pixel goes on outside.
+
+    Arguments:
+        window_size: width and height of the window, both odd; one number for both
     """
 
 def mel_filter_bank(
@@ -2444,6 +2526,72 @@ class experimental:
         """
 
     @staticmethod
+    def dilate(
+        image: Data,
+        /,
+        *,
+        mask_size: int | Sequence[int] | DataNode = (3, 3),
+        anchor: int | Sequence[int] | DataNode = (-1, -1),
+        border_mode: str = 'constant',
+        iterations: int = 1,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> Data:
+        """Gives every pixel the largest value in a window around it, channel by channel: bright areas grow.
+
+        Arguments:
+            mask_size: width and height of the window; one number for both
+            anchor: place of the pixel in its window, to the right and down; -1 is the middle
+            border_mode: what is outside: nothing (`constant`), or `replicate`, `reflect`, `reflect_101` or `wrap` the image
+            iterations: how often it is done
+        """
+
+    @staticmethod
+    def erode(
+        image: Data,
+        /,
+        *,
+        mask_size: int | Sequence[int] | DataNode = (3, 3),
+        anchor: int | Sequence[int] | DataNode = (-1, -1),
+        border_mode: str = 'constant',
+        iterations: int = 1,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> Data:
+        """Gives every pixel the smallest value in a window around it, channel by channel: bright areas shrink.
+
+        Arguments:
+            mask_size: width and height of the window; one number for both
+            anchor: place of the pixel in its window, to the right and down; -1 is the middle
+            border_mode: what is outside: nothing (`constant`), or `replicate`, `reflect`, `reflect_101` or `wrap` the image
+            iterations: how often it is done
+        """
+
+    @staticmethod
+    def median_blur(
+        image: Data,
+        /,
+        *,
+        window_size: int | Sequence[int] | DataNode = (3, 3),
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> Data:
+        """Gives every pixel the middle value of a window around it, channel by channel; the border pixel goes on outside.
+
+        Arguments:
+            window_size: width and height of the window, both odd; one number for both
+        """
+
+    @staticmethod
     def numba_function(
         *inputs: DataNode | ArrayLike,
         run_fn: Callable[..., Any],
@@ -2563,6 +2711,52 @@ class noise:
         Arguments:
             mean: mean of the noise
             stddev: standard deviation of the noise
+        """
+
+    @staticmethod
+    def salt_and_pepper(
+        data: Data,
+        /,
+        *,
+        prob: float | DataNode = 0.05,
+        salt_vs_pepper: float | DataNode = 0.5,
+        salt_val: float | DataNode | None = None,
+        pepper_val: float | DataNode | None = None,
+        per_channel: bool = False,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> Data:
+        """Sets some elements to the largest value and some to the smallest one.
+
+        Arguments:
+            prob: how likely an element, or a pixel, is set to salt or pepper
+            salt_vs_pepper: how likely it is salt
+            salt_val: value of salt; default: the largest of an integer type, 1 for floats
+            pepper_val: value of pepper; default: the smallest of an integer type, -1 for floats
+            per_channel: each channel is set by itself; otherwise all channels of a pixel together
+        """
+
+    @staticmethod
+    def shot(
+        data: Data,
+        /,
+        *,
+        factor: float | DataNode = 12.0,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> Data:
+        """Counts the light anew: each value becomes a Poisson number with that mean, in units of ``factor``.
+
+        Arguments:
+            factor: value of one count: the larger, the more noise; 0 leaves the data as it is
         """
 
 class random:

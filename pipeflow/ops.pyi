@@ -604,6 +604,52 @@ class CropMirrorNormalize(Operator):
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
+class Debayer(Operator):
+    """Makes RGB, or grey, of the data of a sensor whose pixels have one colour each, as OpenCV does.
+
+    Arguments:
+        blue_position: row and column of blue in a tile that starts at the second row and column: (0, 0) is BG, (0, 1) GB, (1, 0) GR, (1, 1) RG
+        algorithm: `bilinear_ocv`, `edgeaware_ocv`, `vng_ocv` (UINT8 only) or `gray_ocv`; `default_npp` is the first
+    """
+
+    def __init__(
+        self,
+        *,
+        blue_position: int | Sequence[int] | DataNode,
+        algorithm: str = 'bilinear_ocv',
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class Dilate(Operator):
+    """Gives every pixel the largest value in a window around it, channel by channel: bright areas grow.
+
+    Arguments:
+        mask_size: width and height of the window; one number for both
+        anchor: place of the pixel in its window, to the right and down; -1 is the middle
+        border_mode: what is outside: nothing (`constant`), or `replicate`, `reflect`, `reflect_101` or `wrap` the image
+        iterations: how often it is done
+    """
+
+    def __init__(
+        self,
+        *,
+        mask_size: int | Sequence[int] | DataNode = (3, 3),
+        anchor: int | Sequence[int] | DataNode = (-1, -1),
+        border_mode: str = 'constant',
+        iterations: int = 1,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
 class DLTensorPythonFunction(Operator):
     """Calls a function with DLPack capsules, for each sample or (``batch_processing``) with lists of them for the batch.
 
@@ -702,6 +748,31 @@ class Erase(Operator):
         on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class Erode(Operator):
+    """Gives every pixel the smallest value in a window around it, channel by channel: bright areas shrink.
+
+    Arguments:
+        mask_size: width and height of the window; one number for both
+        anchor: place of the pixel in its window, to the right and down; -1 is the middle
+        border_mode: what is outside: nothing (`constant`), or `replicate`, `reflect`, `reflect_101` or `wrap` the image
+        iterations: how often it is done
+    """
+
+    def __init__(
+        self,
+        *,
+        mask_size: int | Sequence[int] | DataNode = (3, 3),
+        anchor: int | Sequence[int] | DataNode = (-1, -1),
+        border_mode: str = 'constant',
+        iterations: int = 1,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class ExpandDims(Operator):
     """Inserts axes of extent 1; ``axes`` are their places in the result.
@@ -1064,6 +1135,25 @@ class LookupTable(Operator):
         on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class MedianBlur(Operator):
+    """Gives every pixel the middle value of a window around it, channel by channel; the border pixel goes on outside.
+
+    Arguments:
+        window_size: width and height of the window, both odd; one number for both
+    """
+
+    def __init__(
+        self,
+        *,
+        window_size: int | Sequence[int] | DataNode = (3, 3),
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class MelFilterBank(Operator):
     """Weights the frequencies of a spectrogram into ``nfilter`` triangular bands, evenly spaced on the mel scale.
@@ -2614,6 +2704,75 @@ class experimental:
         ) -> None: ...
         def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
+    class Dilate(Operator):
+        """Gives every pixel the largest value in a window around it, channel by channel: bright areas grow.
+
+        Arguments:
+            mask_size: width and height of the window; one number for both
+            anchor: place of the pixel in its window, to the right and down; -1 is the middle
+            border_mode: what is outside: nothing (`constant`), or `replicate`, `reflect`, `reflect_101` or `wrap` the image
+            iterations: how often it is done
+        """
+
+        def __init__(
+            self,
+            *,
+            mask_size: int | Sequence[int] | DataNode = (3, 3),
+            anchor: int | Sequence[int] | DataNode = (-1, -1),
+            border_mode: str = 'constant',
+            iterations: int = 1,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+        ) -> None: ...
+        def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+    class Erode(Operator):
+        """Gives every pixel the smallest value in a window around it, channel by channel: bright areas shrink.
+
+        Arguments:
+            mask_size: width and height of the window; one number for both
+            anchor: place of the pixel in its window, to the right and down; -1 is the middle
+            border_mode: what is outside: nothing (`constant`), or `replicate`, `reflect`, `reflect_101` or `wrap` the image
+            iterations: how often it is done
+        """
+
+        def __init__(
+            self,
+            *,
+            mask_size: int | Sequence[int] | DataNode = (3, 3),
+            anchor: int | Sequence[int] | DataNode = (-1, -1),
+            border_mode: str = 'constant',
+            iterations: int = 1,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+        ) -> None: ...
+        def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+    class MedianBlur(Operator):
+        """Gives every pixel the middle value of a window around it, channel by channel; the border pixel goes on outside.
+
+        Arguments:
+            window_size: width and height of the window, both odd; one number for both
+        """
+
+        def __init__(
+            self,
+            *,
+            window_size: int | Sequence[int] | DataNode = (3, 3),
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+        ) -> None: ...
+        def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
     class NumbaFunction(Operator):
         """Calls a function compiled by Numba that fills its outputs: ``run_fn(*outputs, *inputs)``.
 
@@ -2731,6 +2890,54 @@ class noise:
             *,
             mean: float | DataNode = 0.0,
             stddev: float | DataNode = 1.0,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+            seed: int | None = None,
+        ) -> None: ...
+        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+    class SaltAndPepper(Operator):
+        """Sets some elements to the largest value and some to the smallest one.
+
+        Arguments:
+            prob: how likely an element, or a pixel, is set to salt or pepper
+            salt_vs_pepper: how likely it is salt
+            salt_val: value of salt; default: the largest of an integer type, 1 for floats
+            pepper_val: value of pepper; default: the smallest of an integer type, -1 for floats
+            per_channel: each channel is set by itself; otherwise all channels of a pixel together
+        """
+
+        def __init__(
+            self,
+            *,
+            prob: float | DataNode = 0.05,
+            salt_vs_pepper: float | DataNode = 0.5,
+            salt_val: float | DataNode | None = None,
+            pepper_val: float | DataNode | None = None,
+            per_channel: bool = False,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+            seed: int | None = None,
+        ) -> None: ...
+        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+    class Shot(Operator):
+        """Counts the light anew: each value becomes a Poisson number with that mean, in units of ``factor``.
+
+        Arguments:
+            factor: value of one count: the larger, the more noise; 0 leaves the data as it is
+        """
+
+        def __init__(
+            self,
+            *,
+            factor: float | DataNode = 12.0,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
             preserve: bool = False,

@@ -2,6 +2,7 @@
 
 from pipeflow.operators import (
     audio,
+    bayer,
     boxes,
     chains,
     color,
@@ -16,6 +17,7 @@ from pipeflow.operators import (
     histograms,
     image,
     math,
+    morphology,
     noise,
     numba_function,
     paste,
@@ -34,6 +36,7 @@ from pipeflow.operators import (
 
 __all__ = [
     "audio",
+    "bayer",
     "boxes",
     "chains",
     "color",
@@ -48,6 +51,7 @@ __all__ = [
     "histograms",
     "image",
     "math",
+    "morphology",
     "noise",
     "numba_function",
     "paste",

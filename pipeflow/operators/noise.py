@@ -1,12 +1,16 @@
-"""Noise on every element: noise.gaussian.
+"""Noise on every element: noise.gaussian, noise.salt_and_pepper, noise.shot.
 
 The numbers of an element are a function of the sample's key and the element's place, so they do not depend on threads
 or on the order of work.
 """
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
-from pipeflow.declare import Arg, Out, Sample, default, operator
+import numpy as np
+
+from pipeflow.declare import UNKNOWN, Arg, Out, Sample, default, operator
 from pipeflow.kernels import cpu as kernels
 
 
@@ -22,3 +26,97 @@ def gaussian(
 ) -> Sample:
     """Adds normally distributed noise; integers are rounded and limited to their range."""
     return kernels.noise.add_gaussian(data, key.value, mean, stddev, out)
+
+
+def extents_of(shape: Sequence[int], layout: str, per_channel: bool) -> tuple[int, int, int]:
+    """Places before the channels, the channels that change together, and places behind them.
+
+    Without a layout the channels are the last axis.
+    """
+    if per_channel or not shape or (layout and "C" not in layout):
+        return math.prod(shape), 1, 1
+    axis = layout.index("C") if layout else len(shape) - 1
+    return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+
+
+def salt_and_pepper_values(dtype: np.dtype, salt: float | None, pepper: float | None) -> np.ndarray:
+    """Both values in the type of the data: by default the ends of its range, 1 and -1 for floats."""
+    if dtype.kind in "iu":
+        limits: tuple[Any, Any] = (np.iinfo(dtype).max, np.iinfo(dtype).min)
+    else:
+        limits = (1, 0 if dtype.kind == "b" else -1)
+    found = [np.array(end, dtype) for end in limits]
+    for number, value in enumerate((salt, pepper)):
+        if value is not None:
+            found[number] = kernels.casting.as_type(np.array([value], np.float64), dtype)[0]
+    return np.array(found, dtype)
+
+
+def check_shares(prob: float, salt_vs_pepper: float) -> None:
+    """Both are probabilities."""
+    for name, value in (("prob", prob), ("salt_vs_pepper", salt_vs_pepper)):
+        if not 0 <= value <= 1:
+            raise ValueError(f"{name} must be from 0 to 1, got {value}")
+
+
+@operator(
+    "noise.salt_and_pepper",
+    gpu="random",
+    infer="like data",
+    examples=["fn.noise.salt_and_pepper(image, prob=0.3)", "fn.noise.salt_and_pepper(signal, salt_val=0.5)"],
+)
+def salt_and_pepper(
+    data: Sample,
+    /,
+    *,
+    prob: Arg[float] = default(0.05, "how likely an element, or a pixel, is set to salt or pepper"),
+    salt_vs_pepper: Arg[float] = default(0.5, "how likely it is salt"),
+    salt_val: Arg[float] = default(None, "value of salt; default: the largest of an integer type, 1 for floats"),
+    pepper_val: Arg[float] = default(None, "value of pepper; default: the smallest of an integer type, -1 for floats"),
+    per_channel: bool = default(False, "each channel is set by itself; otherwise all channels of a pixel together"),
+    key: Any,
+    layouts: Any,
+    out: Out,
+) -> Sample:
+    """Sets some elements to the largest value and some to the smallest one.
+
+    Data without a layout has its channels in the last axis.
+    """
+    check_shares(prob, salt_vs_pepper)
+    values = salt_and_pepper_values(data.dtype, salt_val, pepper_val)
+    extents = extents_of(data.shape, layouts[0], per_channel)
+    return kernels.noise.salt_and_pepper(data, key.value, prob, salt_vs_pepper, values, extents, out)
+
+
+def check_factor(factor: float) -> None:
+    """There is no negative noise."""
+    if not factor >= 0:
+        raise ValueError(f"factor must not be negative, got {factor}")
+
+
+@operator(
+    "noise.shot", gpu="random", infer="like data", dtypes="number", examples=["fn.noise.shot(image, factor=20.0)"]
+)
+def shot(
+    data: Sample,
+    /,
+    *,
+    factor: Arg[float] = default(12.0, "value of one count: the larger, the more noise; 0 leaves the data as it is"),
+    key: Any,
+    out: Out,
+) -> Sample:
+    """Counts the light anew: each value becomes a Poisson number with that mean, in units of ``factor``.
+
+    What is not positive becomes 0; integers are limited to their range.
+    """
+    check_factor(factor)
+    if not factor:
+        out[...] = data
+        return out
+    return kernels.noise.shot(data, key.value, factor, out)
+
+
+@salt_and_pepper.check
+def _(args: Any) -> None:
+    if args.prob is not UNKNOWN and args.salt_vs_pepper is not UNKNOWN:
+        check_shares(args.prob, args.salt_vs_pepper)

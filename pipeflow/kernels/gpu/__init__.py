@@ -77,7 +77,14 @@ INSTANCES: dict[str, list[str]] = {
     "histograms.cu": ["count_values", "spread_values"],
     "jpeg.cu": ["compress", "restore"],
     "masking.cu": [f"mask_squares<{word}>" for word in WORDS.values()],
-    "random.cu": ["random_numbers", "gaussian_noise"],
+    "random.cu": [
+        "random_numbers",
+        "gaussian_noise",
+        *[f"salt_and_pepper<{word}>" for word in WORDS.values()],
+        "shot_noise",
+    ],
+    "morphology.cu": ["find_extremes<float>", "find_extremes<double>", "find_medians"],
+    "debayer.cu": ["debayer<unsigned char>", "debayer<unsigned short>"],
     "reduce.cu": [
         *[f"{name}<{kind}>" for name in ("reduce", "finish") for kind in ACCUMULATED],
         *[f"reduce_span<{kind}, {inner}>" for kind in ACCUMULATED for inner in (1, 3)],

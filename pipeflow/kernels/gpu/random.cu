@@ -1,5 +1,6 @@
 // Random numbers: each is a function of the sample's key and the place of the element, the one of seeds.py, so that the
 // numbers are the CPU's.
+#include "divide.cuh"
 #include "elements.cuh"
 #include "randomness.cuh"
 
@@ -87,4 +88,83 @@ __global__ void gaussian_noise(const NoiseRow* __restrict__ rows, const int* __r
     }
     store_eight<true>(row.output, row.output_type, i, row.total, v);
   });
+}
+
+struct SaltRow {
+  const void* input;
+  void* output;
+  const void* values;        // salt, pepper
+  word64 key, hit, white;    // of 2**32: how likely noise is, and how likely it is salt
+  Divider inner, channels;
+  unsigned total;
+};
+
+template <class T>
+__global__ void salt_and_pepper(const SaltRow* __restrict__ rows, const int* __restrict__ first, int count) {
+  const Place place = place_of_block(first, count);
+  const SaltRow& row = rows[place.row];
+  const T* values = (const T*)row.values;
+#pragma unroll 1
+  for (int round = 0; round < 4; ++round) {
+    const unsigned n = (unsigned)place.block * 1024 + round * 256 + threadIdx.x;
+    if (n >= row.total) return;
+    unsigned j = n;
+    unsigned channel = divide(j, row.inner);
+    const unsigned outer = divide(channel, row.channels);
+    const word64 word = bits_of(row.key, (word64)outer * row.inner.extent + j);
+    const T value = (word & 0xFFFFFFFFULL) < row.white ? values[0] : values[1];
+    ((T*)row.output)[n] = (word >> 32) < row.hit ? value : ((const T*)row.input)[n];
+  }
+}
+
+struct ShotRow {
+  const void* input;
+  void* output;
+  word64 key;
+  double factor;
+  long long total;
+  int input_type, output_type;
+};
+
+// A count with this mean: summed up where it is small, else by transformed rejection.
+__device__ __noinline__ double poisson(word64 key, double mean) {
+  if (!(mean > 0)) return 0;
+  if (mean < 12) {
+    double chance = exp(-mean), total = chance;
+    const double number = unit_of(key, 0);
+    int counted = 0;
+    while (number > total && counted < 200) {
+      ++counted;
+      chance = __dmul_rn(chance, mean / counted);
+      total = __dadd_rn(total, chance);
+    }
+    return counted;
+  }
+  mean = fmin(mean, 1e15);
+  const double root = sqrt(mean), logarithm = log(mean);
+  const double b = 0.931 + 2.53 * root, a = -0.059 + 0.02483 * b;
+  const double scale = 1.1239 + 1.1328 / (b - 3.4), limit = 0.9277 - 3.6224 / (b - 2);
+  for (word64 counter = 0;; counter += 2) {
+    const double u = unit_of(key, counter) - 0.5, v = unit_of(key, counter + 1);
+    const double edge = 0.5 - fabs(u);
+    if (edge <= 0) continue;
+    const double counted = floor((2 * a / edge + b) * u + mean + 0.43);
+    if (edge >= 0.07 && v <= limit) return counted;
+    if (counted < 0 || (edge < 0.013 && v > edge) || v <= 0) continue;
+    if (log(v * scale / (a / (edge * edge) + b)) <= counted * logarithm - mean - lgamma(counted + 1)) return counted;
+  }
+}
+
+__global__ void shot_noise(const ShotRow* __restrict__ rows, const int* __restrict__ first, int count) {
+  const Place place = place_of_block(first, count);
+  const ShotRow& row = rows[place.row];
+  for (int round = 0; round < 4; ++round) {
+    const long long n = (long long)place.block * 1024 + round * 256 + threadIdx.x;
+    if (n >= row.total) return;
+    const word64 own = bits_of(row.key, n);
+    const double mean = load_one<double>(row.input, row.input_type, n) / row.factor;
+    const double value = poisson(own, mean) * row.factor;
+    if (row.output_type == FLOAT16) store_one<true, float>(row.output, row.output_type, n, (float)value);
+    else store_one<true, double>(row.output, row.output_type, n, value);
+  }
 }

@@ -1,0 +1,105 @@
+"""The largest, smallest and middle value of a window around every pixel."""
+
+import cv2
+import numpy as np
+
+from .casting import as_type
+from .jit import kernel, plain
+
+# What OpenCV computes with, for every type that it has no form for.
+WITHIN = {
+    np.dtype(np.bool_): np.uint8, np.dtype(np.int8): np.int16, np.dtype(np.int32): np.float64,
+    np.dtype(np.uint32): np.float64, np.dtype(np.float16): np.float32,
+}  # fmt: skip
+BORDERS = {
+    "constant": cv2.BORDER_CONSTANT, "replicate": cv2.BORDER_REPLICATE, "reflect": cv2.BORDER_REFLECT,
+    "reflect_101": cv2.BORDER_REFLECT_101, "wrap": cv2.BORDER_WRAP,
+}  # fmt: skip
+SQUARES = {
+    np.dtype(np.uint8): 1 << 10,
+    np.dtype(np.uint16): 5,
+    np.dtype(np.float32): 5,
+}  # the largest of cv2.medianBlur
+
+
+def extremes(
+    image: np.ndarray, largest: bool, size: tuple[int, int], anchor: tuple[int, int], border: str, iterations: int,
+    out: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """An image (H, W, C); size and anchor are width and height. With a constant border what is outside does not count."""
+    within = np.dtype(WITHIN.get(image.dtype, image.dtype))
+    operation = cv2.dilate if largest else cv2.erode
+    source = as_type(np.ascontiguousarray(image), within)
+    if border == "wrap":  # OpenCV does not go round here
+        source = wrapped(source, size, anchor, iterations)
+    found = operation(source, np.ones(size[::-1], np.uint8), anchor=anchor, iterations=iterations,
+                      borderType=BORDERS["constant" if border == "wrap" else border])  # fmt: skip
+    if border == "wrap":
+        top, left = anchor[1] * iterations, anchor[0] * iterations
+        found = found[top : top + image.shape[0], left : left + image.shape[1]]
+    out[...] = as_type(np.ascontiguousarray(found).reshape(image.shape), out.dtype)
+    return out
+
+
+def wrapped(image: np.ndarray, size: tuple[int, int], anchor: tuple[int, int], iterations: int) -> np.ndarray:
+    """The image with margins from its other side, as wide as all windows reach."""
+    margins = [(near * iterations, (far - 1 - near) * iterations) for near, far in zip(anchor[::-1], size[::-1])]
+    return np.ascontiguousarray(np.pad(image, (*margins, (0, 0)), mode="wrap"))
+
+
+@kernel
+def middle_of(values, count):
+    """The value in the middle of the first `count`, by partition."""
+    low, high, middle = 0, count - 1, count // 2
+    while low < high:
+        pivot = values[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while pivot < values[j]:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if middle <= j:
+            high = j
+        elif middle >= i:
+            low = i
+        else:
+            break
+    return values[middle]
+
+
+@kernel
+def medians_of(source, tall, wide, out):
+    """Any type and any odd window; the border pixel goes on outside."""
+    height, width, channels = source.shape
+    values = np.empty(tall * wide, source.dtype)
+    for y in range(height):
+        for x in range(width):
+            for c in range(channels):
+                count = 0
+                for dy in range(-(tall // 2), tall // 2 + 1):
+                    line = min(max(y + dy, 0), height - 1)
+                    for dx in range(-(wide // 2), wide // 2 + 1):
+                        values[count] = source[line, min(max(x + dx, 0), width - 1), c]
+                        count += 1
+                out[y, x, c] = middle_of(values, count)
+
+
+def medians(image: np.ndarray, size: tuple[int, int], out: np.ndarray) -> np.ndarray:
+    """An image (H, W, C); size is width and height, both odd."""
+    wide, tall = size
+    channels = image.shape[2]
+    if wide == tall and 1 < wide <= SQUARES.get(image.dtype, 0) and channels in (1, 3, 4):
+        out[...] = cv2.medianBlur(np.ascontiguousarray(image), wide).reshape(image.shape)
+        return out
+    half = image.dtype == np.float16
+    source = as_type(image, np.dtype(np.float32)) if half else image
+    target = np.empty(out.shape, np.float32) if half else out
+    medians_of(plain(source), tall, wide, target)
+    if half:
+        out[...] = as_type(target, out.dtype)
+    return out

@@ -1,0 +1,129 @@
+"""Windows around every pixel: the largest value in them, the smallest, the middle one: dilate, erode, median_blur.
+
+DALI has these on the GPU only. Sizes and anchors are width before height, as its GPU form takes them.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import UNKNOWN, Arg, Args, Ints, Operator, Out, Sample, alias, default, operator, parameters
+from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.filters import planes_of
+
+LAYOUTS = "HWC HW CHW FHWC FHW FCHW"
+BORDERS = ("constant", "replicate", "reflect", "reflect_101", "wrap")
+KINDS = "bool uint8 int8 uint16 int16 uint32 int32 float16 float32 float64"
+WINDOW = parameters(
+    mask_size=(Arg[Ints], (3, 3), "width and height of the window; one number for both"),
+    anchor=(Arg[Ints], (-1, -1), "place of the pixel in its window, to the right and down; -1 is the middle"),
+    border_mode=(
+        str,
+        "constant",
+        "what is outside: nothing (`constant`), or `replicate`, `reflect`, `reflect_101` or `wrap` the image",
+    ),
+    iterations=(int, 1, "how often it is done"),
+)
+
+
+def pair(values: Sequence[int], name: str) -> tuple[int, int]:
+    """A width and a height; one number counts for both."""
+    if len(values) not in (1, 2):
+        raise ValueError(f"{name} must be one or two numbers, got {tuple(values)}")
+    return values[0], values[-1]
+
+
+def window_of(args: Any) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Size and anchor of the window."""
+    size, anchor = pair(args.mask_size, "mask_size"), pair(args.anchor, "anchor")
+    if min(size) < 1:
+        raise ValueError(f"mask_size must be positive, got {size}")
+    for place, extent in zip(anchor, size):
+        if not -1 <= place < extent:
+            raise ValueError(f"anchor {anchor} is not in the window of {size[0]} x {size[1]}")
+    return size, tuple(extent // 2 if place == -1 else place for place, extent in zip(anchor, size))  # type: ignore[return-value]
+
+
+def some_pixels(shape: Sequence[int]) -> None:
+    """Refuses an empty image."""
+    if 0 in shape:
+        raise ValueError(f"the image has no pixels: shape {tuple(shape)}")
+
+
+@operator(
+    "dilate", takes=WINDOW, infer="like image", layouts=LAYOUTS, sequences=True, dtypes=KINDS, gpu="morphology",
+    examples=["fn.dilate(image)", "fn.dilate(plane, mask_size=(5, 3), anchor=(0, 0), iterations=2)"],
+)  # fmt: skip
+def dilate(image: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
+    """Gives every pixel the largest value in a window around it, channel by channel: bright areas grow."""
+    return extremes(image, True, args, layouts[0], out)
+
+
+@operator(
+    "erode", takes=WINDOW, infer="like image", layouts=LAYOUTS, sequences=True, dtypes=KINDS, gpu="morphology",
+    examples=["fn.erode(image)", "fn.erode(plane, mask_size=(5, 3), border_mode='wrap')"],
+)  # fmt: skip
+def erode(image: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
+    """Gives every pixel the smallest value in a window around it, channel by channel: bright areas shrink."""
+    return extremes(image, False, args, layouts[0], out)
+
+
+def extremes(image: np.ndarray, largest: bool, args: Any, layout: str, out: np.ndarray) -> np.ndarray:
+    """dilate or erode of one image."""
+    some_pixels(image.shape)
+    size, anchor = window_of(args)
+    for source, target in planes_of(image, out, layout):
+        kernels.morphology.extremes(source, largest, size, anchor, args.border_mode, args.iterations, target)
+    return out
+
+
+def _checked(op: Operator) -> None:
+    @op.check
+    def _(args: Any) -> None:
+        if args.border_mode not in BORDERS:
+            raise ValueError(f"border_mode must be one of {', '.join(BORDERS)}, got {args.border_mode!r}")
+        if args.iterations < 0:
+            raise ValueError(f"iterations must not be negative, got {args.iterations}")
+
+
+_checked(dilate)
+_checked(erode)
+
+
+def median_window(window_size: Sequence[int]) -> tuple[int, int]:
+    """Width and height of the window of a median."""
+    size = pair(window_size, "window_size")
+    if any(extent < 1 or extent % 2 == 0 for extent in size):
+        raise ValueError(f"window_size must be odd and positive, got {size}")
+    return size
+
+
+@operator(
+    "median_blur", infer="like image", layouts=LAYOUTS, sequences=True, dtypes=KINDS, gpu="morphology",
+    examples=["fn.median_blur(image, window_size=5)", "fn.median_blur(plane, window_size=(3, 7))"],
+)  # fmt: skip
+def median_blur(
+    image: Sample,
+    /,
+    *,
+    window_size: Arg[Ints] = default((3, 3), "width and height of the window, both odd; one number for both"),
+    out: Out,
+    layouts: Any,
+) -> Sample:
+    """Gives every pixel the middle value of a window around it, channel by channel; the border pixel goes on outside."""
+    some_pixels(image.shape)
+    size = median_window(window_size)
+    for source, target in planes_of(image, out, layouts[0]):
+        kernels.morphology.medians(source, size, target)
+    return out
+
+
+@median_blur.check
+def _(args: Any) -> None:
+    if args.window_size is not UNKNOWN:
+        median_window(args.window_size)
+
+
+for _op in (dilate, erode, median_blur):
+    alias(_op, f"experimental.{_op.name}")
