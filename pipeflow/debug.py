@@ -15,10 +15,14 @@ from pipeflow.compile import gradients
 from pipeflow.compile.plan import External, Plan, Slot, Stage, Step
 from pipeflow.declare import Call, Ending, Request, Spec
 from pipeflow.errors import user_origin
-from pipeflow.executor import Delivered
-from pipeflow.executor.batch import BatchRun
-from pipeflow.executor.failures import Failures, put, value_at
-from pipeflow.executor.steps import SampleStage, SourceStep, WholeStep
+from pipeflow.executor import Delivered, Settings
+from pipeflow.executor.batch import BatchRun, put, value_at
+from pipeflow.executor.course import Course
+from pipeflow.executor.failures import Failures
+from pipeflow.executor.runners.base import StageRunner
+from pipeflow.executor.runners.source import SourceStep
+from pipeflow.executor.runners.table import runner_of
+from pipeflow.executor.surroundings import Surroundings
 from pipeflow.operators import structure
 from pipeflow.record.graph import GraphNode
 from pipeflow.record.recorder import DataNode, Recorder, collect_outputs, recording
@@ -51,18 +55,19 @@ class DebugRecorder(Recorder):
     def __init__(self, run: "DebugRun") -> None:
         super().__init__()
         self.run = run
-        self.batch = BatchRun(run.iteration, 0)
-        self.batch.epoch, self.batch.iteration, self.batch.epochs = run.epoch, run.iteration, run.epoch
+        self.batch = BatchRun(run.course.iteration, 0)
+        run.course.begin(self.batch)
         self.slots: dict[Any, int] = {}
         self.plan = Plan((), (Stage("source", ()),), (), ())
-        self.runners: list[Any] = [None]  # of the stages: the sources, then every other step
-        self.unread: dict[str, SourceStep] = dict(run._sources)  # what this batch has not asked yet
+        self.runners: list[StageRunner] = [StageRunner()]  # of the stages: the sources, then every other step
+        self.surroundings = Surroundings(run.settings, run.pool, run.course)
+        self.unread = {item.step.name: item for item in run.course.sources}  # what this batch has not asked yet
         run.failures.begin()
 
     def _record(self, call: Call, inputs: Any, member: int = 0, scope: Any = None, group: Any = None) -> Any:
         before = len(self.graph.nodes)
         result = super()._record(call, inputs, member, scope, group)
-        gradients.check_history(self.graph, self.run.on_error)
+        gradients.check_history(self.graph, self.run.settings.on_error)
         for node in self.graph.nodes[before:]:
             if (node.id, 0) not in self.slots or not node.count:
                 self._perform(node)
@@ -106,7 +111,7 @@ class DebugRecorder(Recorder):
         number = len(self.plan.slots)
         stages, externals = self.plan.stages, self.plan.externals
         self.plan = Plan((*self.plan.slots, Slot(number, spec, "table")), stages, (), (*self.plan.origins, origin))
-        self.plan.externals, self.plan.on_error = externals, self.run.on_error
+        self.plan.externals, self.plan.on_error = externals, self.run.settings.on_error
         self.batch.values.append(None)
         self.batch.layouts.append(None)
         return number
@@ -127,7 +132,7 @@ class DebugRecorder(Recorder):
             outputs=tuple(outputs),
             device=node.device,
             guard=tuple((self._slot(edge), on) for edge, on in node.guard),
-            key=node_key(self.run.seed if node.seed is None else node.seed, node.random_name),
+            key=node_key(self.run.settings.seed or 0 if node.seed is None else node.seed, node.random_name),
             specs=node.specs,
             hint=node.hint,
             origin=node.origin,
@@ -142,24 +147,21 @@ class DebugRecorder(Recorder):
             self.batch.values[outputs[0]] = np.broadcast_to(value, (self._size(), *value.shape))
             self.batch.layouts[outputs[0]] = node.specs[0].layout or ""
         elif node.op.traits_of(node.constants).granularity == "batch":
-            self._run(Stage("batch", (step,)), WholeStep(self.plan, step))
+            self._run(Stage("batch", (step,)))
         else:
-            stage = Stage("sample", (step,))
-            self._run(stage, SampleStage(self.plan, stage, {}))
+            self._run(Stage("sample", (step,)))
 
-    def _run(self, stage: Stage, runner: Any) -> None:
+    def _run(self, stage: Stage) -> None:
         """Runs a step for the whole batch, as a stage of its own."""
         self.plan.stages = (*self.plan.stages, stage)
+        runner = runner_of(self.plan, len(self.runners), self.surroundings)
         self.runners.append(runner)
-        failures = self.run.failures
-        failures.follow(self.plan, self.runners, stage.steps[0])
+        self.run.failures.follow(self.plan, self.runners, stage.steps[0])
         size = self._size()
-        if stage.kind == "sample":
-            runner.enter(self.batch, self.run.pool)
-            runner.run(self.batch, 0, size, Arena(), self.run.pool)
+        runner.enter(self.batch)
+        runner.run(self.batch, 0, size, Arena())
+        if self.batch.error is None:
             runner.finish(self.batch)
-        else:
-            runner.run(self.batch, self.run.pool)
         self._settle(len(self.runners) - 1)
 
     def _settle(self, stage: int) -> None:
@@ -171,8 +173,7 @@ class DebugRecorder(Recorder):
     def _size(self) -> int:
         """The batch size: what the sources gave, or the largest there may be where there is no source."""
         if not len(self.batch.positions):
-            self.batch.size = self.run.batch_size
-            self.batch.positions = np.arange(self.run.position, self.run.position + self.batch.size)
+            self.run.course.place(self.batch, self.run.course.batch_size)
         return self.batch.size
 
     def _read(self, node: GraphNode, step: Step) -> None:
@@ -185,32 +186,29 @@ class DebugRecorder(Recorder):
             )
         self.plan.stages = (Stage("source", (*self.plan.stages[0].steps, source.step)), *self.plan.stages[1:])
         self.run.failures.follow(self.plan, self.runners, source.step)
-        size = source.run(self.batch, self._request(step), self.run.pool)
+        size = source.run(self.batch, self._request(source), self.run.pool)
         if self.batch.size and size != self.batch.size:
             raise RuntimeError(
                 f"the sources of a batch gave different numbers of samples ({size} and {self.batch.size})"
             )
-        self.batch.size = size
-        if len(self.batch.positions) != size:
-            self.batch.positions = np.arange(self.run.position, self.run.position + size)
+        self.run.course.place(self.batch, size)
         for sample, donor in self.run.failures.donors.items():  # rows that were replaced before this source was reached
             self.run.failures.take_from(source.step, self.batch, sample, donor)
         self._settle(0)
         if node.op.fetches:
-            fetching = replace(step, fetch=True, inputs=source.step.outputs)
-            stage = Stage("sample", (fetching,))
-            self._run(stage, SampleStage(self.plan, stage, {step.name: source.source.fetch}))  # type: ignore[attr-defined]
+            self.surroundings.fetches[step.name] = source.source.fetch
+            self._run(Stage("sample", (replace(step, fetch=True, inputs=source.step.outputs),)))
 
-    def _request(self, step: Step) -> Request:
+    def _request(self, item: SourceStep) -> Request:
         # A reader that ends its epoch gives fewer samples; the other sources are then asked for as many.
-        wanted = self.batch.size if len(self.batch.positions) else self.run.batch_size
-        return Request(wanted, self.run.epoch, self.run.iteration, self.run.position, step.key or 0, self.run.ending)
+        course = self.run.course
+        return course.request(item, self.batch.size if len(self.batch.positions) else course.batch_size)
 
     def skip_unread(self) -> None:
         """Lets the readers that a failed definition did not come to pass over this batch, so that all keep step."""
         for item in self.unread.values():
             if item.op.fetches:
-                feed = item.source.next(self._request(item.step))
+                feed = item.source.next(self._request(item))
                 self.batch.ends += [item.step.name] * feed.ends_epoch
 
     def _raise(self) -> None:
@@ -222,8 +220,8 @@ class DebugRecorder(Recorder):
 class DebugFailures(Failures):
     """The rules of a definition whose steps become known one by one."""
 
-    def __init__(self, pool: HeapPool, limit: Any) -> None:
-        super().__init__(Plan((), (), (), ()), [], pool, limit)
+    def __init__(self, limit: Any) -> None:
+        super().__init__(Plan((), (), (), ()), [], limit)
         self.begin()
 
     def begin(self) -> None:
@@ -232,7 +230,7 @@ class DebugFailures(Failures):
         self.waiting: list[Any] = []  # rows that get values in place of all outputs, which are known at the end
         self.donors: dict[int, int] = {}
 
-    def follow(self, plan: Plan, runners: list[Any], step: Step) -> None:
+    def follow(self, plan: Plan, runners: list[StageRunner], step: Step) -> None:
         """Takes up a step that is about to run."""
         self.plan, self.stages = plan, runners
         self.rules[step.name] = self.rule_of(step)
@@ -264,44 +262,33 @@ class DebugRun:
     for its turn.
     """
 
-    def __init__(
-        self,
-        define: Callable[[], Any],
-        seed: int,
-        batch_size: int,
-        enable_conditionals: bool = False,
-        on_error: Any = "raise",
-        max_failures: Any = None,
-    ) -> None:
+    device = None  # a debug run computes on the CPU
+    in_flight = 0  # and never ahead
+
+    def __init__(self, define: Callable[[], Any], settings: Settings) -> None:
+        assert settings.batch_size is not None
         self.define = define
-        self.enable_conditionals = enable_conditionals
-        self.seed = seed
-        self.batch_size = batch_size
+        self.settings = settings
         self.pool = HeapPool()
-        self.on_error = on_error
-        self.failures = DebugFailures(self.pool, max_failures)
-        self.epoch = 0
-        self.iteration = 0
-        self.position = 0
-        self.ending: Ending = "partial"  # as loops over epochs mostly want it; run() asks for "fill"
-        self.ended = False
-        self.ends: frozenset[str] = frozenset()
-        self._sources: dict[str, SourceStep] = {}
+        self.failures = DebugFailures(settings.max_failures)
+        self.course = Course(settings.batch_size)
+        self.course.ending = "partial"  # as loops over epochs mostly want it; run() asks for "fill"
+        self.course.failures = self.failures.state
         self._waiting: dict[str, list[tuple[Any, str | None]]] = {}
         self._held: Delivered | StopIteration | None = None
         self._made = BatchRun(0, 0)
         self._ran = False
         self._outputs = 0
-        self._after: dict[str, Any] = {"epoch": 0, "iteration": 0, "position": 0, "states": {}}
 
     def source_step(self, name: str, make: Callable[[], SourceStep]) -> SourceStep:
         """The source of a name; it lives from batch to batch."""
-        if name not in self._sources:
-            self._sources[name] = make()
-            self._after["states"][name] = self._sources[name].state(False)
+        found = next((item for item in self.course.sources if item.step.name == name), None)
+        if found is None:
+            found = make()
+            self.course.add(found)
         for data, layout in self._waiting.pop(name, []):
-            self._sources[name].source.feed(data, layout)  # type: ignore[attr-defined]
-        return self._sources[name]
+            found.source.feed(data, layout)
+        return found
 
     def feed(self, name: str, data: Any, layout: str | None) -> None:
         """Keeps a batch for an external source until the definition reaches it."""
@@ -313,31 +300,19 @@ class DebugRun:
     def sources(self) -> list[SourceStep]:
         """The sources that the definition has."""
         self._look()
-        return list(self._sources.values())
+        return self.course.sources
 
     @property
     def readers(self) -> list[SourceStep]:
         """The sources whose epochs follow each other without a reset."""
-        return [item for item in self.sources if item.op.fetches]
+        self._look()
+        return self.course.readers
 
     @property
     def num_outputs(self) -> int:
         """The number of outputs that the definition returns."""
         self._look()
         return self._outputs
-
-    def source(self, name: str) -> Any:
-        """The source object behind an operator's name, None if there is none."""
-        return next((item.source for item in self.sources if item.step.name == name), None)
-
-    @property
-    def device(self) -> None:
-        """None: a debug run computes on the CPU."""
-
-    @property
-    def in_flight(self) -> int:
-        """None: a batch that was made to look at is made for nobody."""
-        return 0
 
     def fill(self, ahead: int, needed: int = 1) -> None:
         """Nothing runs ahead."""
@@ -349,58 +324,37 @@ class DebugRun:
         """Not known."""
         return ""
 
-    def state(self) -> dict[str, Any]:
-        """Where the run stands after the last batch that was taken."""
-        return dict(self._after)
-
     def go_to(self, state: dict[str, Any], ending: Ending) -> None:
         """Goes back to a state; ``ending`` says how readers end their epochs from now on."""
-        self.ending = ending
+        self.course.ending = ending
         if self._held is not None and not self.readers:
             return  # the batch that is kept would be the same
         self._held = None
-        for name, item in self._sources.items():
-            item.restore(state["states"][name])
-        self.ended = False
-        self.epoch, self.iteration, self.position = state["epoch"], state["iteration"], state["position"]
-        self._after = {**state, "states": dict(state["states"])}
+        self.course.go_to(state, ending)
 
     def next_epoch(self) -> None:
         """Leaves an epoch that has begun for the next one."""
-        if not self.readers:
-            self.reset(rewind=True)
-            return
-        self.go_to(self._after, self.ending)
-        for item in self.readers:
-            item.source.next_epoch()  # type: ignore[attr-defined]
-        self._after = self._here()
+        self._look()
+        self._held = None
+        self.course.next_epoch()
 
     def reset(self, rewind: bool = False) -> None:
-        """Starts the next epoch; ``rewind`` restarts sources that nobody told how to cycle."""
+        """Starts the next epoch; ``rewind`` restarts sources that were not told to cycle."""
         self._held = None
-        for name, item in self._sources.items():
-            if item.op.fetches:  # a reader goes back to the samples of a batch that is dropped
-                item.source.restore(self._after["states"][name])
-            item.source.reset()
-            if rewind and hasattr(item.source, "rewind"):
-                item.source.rewind()
-        self.ended = False
-        self.epoch += 1
-        self.iteration = self.position = 0
-        self._after = self._here()
+        self.course.reset(rewind)
 
     def take(self) -> Delivered:
         """The next batch, or StopIteration at the end of the epoch."""
         delivered, self._held = self._held, None
         if delivered is None:
-            if self.ended:
+            if self.course.ended:
                 raise StopIteration
             try:
                 delivered = self._run()
             finally:
-                self._after = self._here()
+                self.course.mark()
         else:
-            self._after = self._here()
+            self.course.mark()
         if isinstance(delivered, StopIteration):
             raise delivered
         error = self.failures.account(self._made)
@@ -417,31 +371,25 @@ class DebugRun:
         except StopIteration as end:
             self._held = end
         except Exception:
-            self._after = self._here()
+            self.course.mark()
             raise
 
     def _count(self, batch: BatchRun) -> None:
-        self.iteration += 1
-        self.position += batch.size
-        self.ends = frozenset(batch.ends)
-
-    def _here(self) -> dict[str, Any]:
-        states = {name: item.state(False) for name, item in self._sources.items()}
-        return {"epoch": self.epoch, "iteration": self.iteration, "position": self.position, "states": states}
+        self.course.passed(batch)
+        self.course.ends = frozenset(batch.ends)
 
     def _run(self) -> Delivered:
         recorder = DebugRecorder(self)
         batch = recorder.batch
-        batch.epoch, batch.iteration, batch.epochs = self.epoch, self.iteration, self.epoch
         try:
             with recording(recorder):
-                recorder.session.enabled = self.enable_conditionals
+                recorder.session.enabled = self.settings.enable_conditionals
                 returned = recorder.session.call(self.define)()
                 edges = collect_outputs(recorder, returned)
             nodes = [DataNode(recorder, recorder.graph.nodes[edge.node], edge.index) for edge in edges]
             outputs = recorder.end(nodes)
         except StopIteration:
-            self._ran = self.ended = True
+            self._ran = self.course.ended = True
             raise
         except Exception:  # a batch that fails is consumed whole, as elsewhere
             recorder.skip_unread()
@@ -453,16 +401,7 @@ class DebugRun:
         copies = [
             TensorListCPU([_copied(sample) for sample in values.samples()], values.layout()) for values in outputs
         ]
-        rows = batch.rows()
-        return Delivered(
-            tuple(copies),
-            self.iteration - 1,
-            self.epoch,
-            self.iteration - 1,
-            batch.size if rows is None else len(rows),
-            batch.positions if rows is None else batch.positions[rows],
-            batch.padding if rows is None or batch.padding is None else batch.padding[rows],
-        )
+        return Delivered.of(batch, tuple(copies))
 
 
 def _copied(sample: np.ndarray) -> np.ndarray:

@@ -182,7 +182,7 @@ class Loop:
         return short and self.policy is LastBatchPolicy.DROP and self.reader is None and self.size < 0
 
     def _reader_ended(self, reader: str) -> bool:
-        ends = [reader in pipeline._built().ends for pipeline in self.pipelines]
+        ends = [reader in pipeline._built().course.ends for pipeline in self.pipelines]
         if len(set(ends)) > 1:
             raise InvalidState(
                 f"the pipelines are out of step: the epoch of {reader!r} ends in {ends.count(True)} of {len(ends)}; "
@@ -214,7 +214,7 @@ class Loop:
             self._skip_rest()
             self.carry = self._next_carry()
         for executor in executors:
-            if executor.ended or (self.reader is None and self.size < 0):
+            if executor.course.ended or (self.reader is None and self.size < 0):
                 executor.reset(rewind=True)
             elif not self.ended and self.size < 0:
                 executor.next_epoch()
@@ -289,10 +289,10 @@ def _checked_size(size: int, reader_name: str | None, padded: bool, pipelines: i
 def pipeline_left(pipeline: Any, reader: str | None, ending: Any) -> int:
     """The batches that the present epoch of a pipeline still has, after the last one that was delivered."""
     executor = pipeline._built()
-    states = executor.state()["states"]
+    states = executor.course.state()["states"]
     size = pipeline.max_batch_size
     if reader is not None:
-        return executor.source(reader).batches_left(states[reader], size, ending)
+        return executor.course.source(reader).batches_left(states[reader], size, ending)
     lengths = {}
     for item in executor.readers:
         raise TypeError(
@@ -300,8 +300,7 @@ def pipeline_left(pipeline: Any, reader: str | None, ending: Any) -> int:
             f"reader_name={item.step.name!r}, or size"
         )
     for item in executor.sources:
-        known = getattr(item.source, "batches_left", None)
-        left = known(states[item.step.name], size, ending) if known else None
+        left = item.source.batches_left(states[item.step.name], size, ending)
         if left is None:
             raise TypeError(
                 f"the number of batches is not known: {item.step.name!r} does not say when it ends (a list as source or a "

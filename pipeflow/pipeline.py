@@ -2,33 +2,31 @@
 
 import functools
 import inspect
-import os
 import sys
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
 
 from pipeflow import backends as devices
-from pipeflow import seeds, timing, types
+from pipeflow import timing, types
 from pipeflow.advice import Advice, advise
 from pipeflow.autograph_guard import do_not_convert, is_marked
 from pipeflow.compile import compiler as planning
 from pipeflow.compile import warmup
 from pipeflow.debug import DebugRun
-from pipeflow.declare import check_rule
 from pipeflow.epochs import ONE_AT_A_TIME, Epoch, LastBatchPolicy, Loop, Meter
 from pipeflow.errors import InvalidState, UnknownInput, count_of, function_name, nearest, user_origin
-from pipeflow.executor import Delivered, Executor, Options
+from pipeflow.executor import Delivered, Executor, Settings
 from pipeflow.executor import checkpoint as saved_state
-from pipeflow.executor.failures import Failure, check_limit
+from pipeflow.executor.failures import Failure
 from pipeflow.executor.figures import Statistics
-from pipeflow.executor.workers import check_start_method
 from pipeflow.record import outside  # noqa: F401  (takes the calls outside of any pipeline)
 from pipeflow.record import saved as saving
 from pipeflow.record.graph import Graph
@@ -54,6 +52,10 @@ NOT_COMPILED = (
 )
 ENOUGH_BATCHES = 3  # for advice
 _DEPRECATED = ("max_streams", "default_cuda_stream_priority", "experimental_exec_dynamic")
+
+
+def _setting(name: str, text: str) -> Any:
+    return property(lambda self: getattr(self._settings, name), doc=text)
 
 
 class Pipeline:
@@ -91,7 +93,7 @@ class Pipeline:
         on_error: Any = "raise",
         max_failures: "int | float | None" = None,
     ) -> None:
-        given = locals()
+        given = {name: value for name, value in locals().items() if name != "self"}
         for name in _DEPRECATED:
             if given[name] is not None:
                 warnings.warn(
@@ -100,34 +102,10 @@ class Pipeline:
         if seed is not None and seed < 0:
             warnings.warn("a negative seed means no seed; leave it out, or give None", stacklevel=2)
             seed = None
-        self._batch_size = None if batch_size in (None, -1) else _positive("batch_size", batch_size)
-        self._num_threads = available_cpus() if num_threads in (None, -1) else _positive("num_threads", num_threads)
-        self._device_id = None if device_id in (None, types.CPU_ONLY_DEVICE_ID) else device_id
         if seed is None and checkpoint is not None:
             seed = saved_state.from_json(checkpoint)["seed"]
         self._seed_given = seed is not None
-        self._seed = seeds.system_seed() if seed is None else int(seed)
-        self._exec_pipelined = bool(exec_pipelined)
-        self._exec_async = bool(exec_async)
-        self._queue_sizes = _queue_sizes(prefetch_queue_depth)
-        self._separated = isinstance(prefetch_queue_depth, Mapping)
-        self._bytes_per_sample = bytes_per_sample
-        self._set_affinity = set_affinity
-        self._max_streams = max_streams
-        self._stream_priority = default_cuda_stream_priority
-        self._exec_dynamic = not self._separated if exec_dynamic is None else exec_dynamic
-        self._stream_policy = stream_policy
-        self._concurrency = concurrency
-        self._enable_conditionals = enable_conditionals
-        self._fuse = bool(fuse)
-        self._enable_memory_stats = enable_memory_stats
-        self._enable_checkpointing = enable_checkpointing
-        self._restored = checkpoint
-        self._py_num_workers = _positive("py_num_workers", py_num_workers)
-        self._py_start_method = check_start_method(py_start_method)
-        self._on_error = check_rule(on_error)
-        self._max_failures = check_limit(max_failures)
-        self._expected = {"dtype": output_dtype, "ndim": output_ndim, "layout": output_layout}
+        self._settings = Settings(**{**given, "seed": seed})
         self._recorder: Recorder | None = None
         self._entered: list[Any] = []
         self._graph: Graph | None = None
@@ -217,50 +195,31 @@ class Pipeline:
         """Records the graph, compiles it and gets everything ready to run. Done by the first run() if left out."""
         if self._executor is not None or self._debug is not None:
             return
-        if self._batch_size is None:
+        settings = self._settings
+        if settings.batch_size is None:
             raise ValueError("batch_size is not set: give it to the pipeline's constructor or call")
         if isinstance(self._define, _DebugDefinition):
-            if self._restored is not None:
+            if settings.checkpoint is not None:
                 raise InvalidState(f"the checkpoint cannot be taken up: {NOT_COMPILED}")
-            self._debug = DebugRun(
-                self._define.function,
-                self._seed,
-                self._batch_size,
-                self._enable_conditionals,
-                self._on_error,
-                self._max_failures,
-            )
+            self._debug = DebugRun(self._define.function, settings)
             return
         graph = self._recorded()
-        if self._bytes_per_sample:
+        if settings.bytes_per_sample:
             for node in graph.nodes:
-                node.hint = node.hint or (self._bytes_per_sample,) * node.count
+                node.hint = node.hint or (settings.bytes_per_sample,) * node.count
         codec = any(node.device == "mixed" for node in graph.nodes) and devices.gpu.has_codec()
-        self._plan = planning.compile(graph, self._seed, fuse=self._fuse, on_error=self._on_error, codec=codec)
+        self._plan = planning.compile(graph, settings.seed or 0, settings.fuse, settings.on_error, codec)
         if self._recorder is not None:
             self._recorder.closed = True
         self._check_declared(graph)
         self._one_at_a_time()
         warmup.prepare(self._plan)
-        options = Options(
-            self._batch_size,
-            self._num_threads,
-            self._depth,
-            not (self._exec_async and self._exec_pipelined),
-            self._enable_memory_stats,
-            self._set_affinity,
-            self._enable_checkpointing,
-            self._py_num_workers,
-            self._py_start_method,
-            self._max_failures,
-            bool(self._plan.differentiable()),
-        )
-        self._executor = Executor(self._plan, options, self._runtime())
+        self._executor = Executor(self._plan, self._settings, self._runtime())
         self._finalizer = weakref.finalize(self, self._executor.crew.close)
-        if self._enable_checkpointing:
+        if settings.enable_checkpointing:
             saved_state.check_saveable(self._plan, self._executor)
-        if self._restored is not None:
-            self._go_to(saved_state.from_json(self._restored))
+        if settings.checkpoint is not None:
+            self._go_to(saved_state.from_json(settings.checkpoint))
 
     def _one_at_a_time(self) -> None:
         """What differentiable functions ask for: each batch is made when it is asked for, by the thread that asks."""
@@ -268,7 +227,8 @@ class Pipeline:
         functions = self._plan.differentiable()
         if not functions:
             return
-        if self._queue_sizes[0] > 1 or (self._exec_async and self._exec_pipelined):
+        settings = self._settings
+        if settings.queue_sizes[0] > 1 or not settings.synchronous:
             names = ", ".join(f"{step.title} ({step.name})" for step in functions)
             text = (
                 f"this pipeline runs synchronously with prefetch_queue_depth=1, because {names} is differentiable: a batch made "
@@ -277,21 +237,20 @@ class Pipeline:
             )
             where = user_origin()
             warnings.warn_explicit(text, UserWarning, *((where.file, where.line) if where else ("pipeflow", 1)))
-        self._queue_sizes, self._exec_async = (1, 1), False
+        self._settings = replace(settings, prefetch_queue_depth=1, exec_async=False)
 
     def _runtime(self) -> Any:
         """The GPU, where there is work for it."""
         assert self._plan is not None
-        if self._device_id is None or not any(stage.kind in ("device", "arrival") for stage in self._plan.stages):
-            return None
-        return devices.gpu.open_device(self._device_id)
+        device = self._settings.device_id
+        return None if device is None or not self._plan.needs_device() else devices.gpu.open_device(device)
 
     def _recorded(self) -> Graph:
         if self._graph is None:
             recorder = self._open_recorder()
             Pipeline.push_current(self)
             try:
-                recorder.session.enabled = self._enable_conditionals
+                recorder.session.enabled = self._settings.enable_conditionals
                 returned = recorder.session.call(self._define or self.define_graph)()
                 recorder.graph.outputs = collect_outputs(recorder, returned)
             except BaseException as error:
@@ -303,11 +262,16 @@ class Pipeline:
         return self._graph
 
     def _check_declared(self, graph: Graph) -> None:
-        for name, expected in self._expected.items():
+        for name in ("dtype", "ndim", "layout"):
+            expected = self._expected(name)
             if isinstance(expected, (list, tuple)) and len(expected) != len(graph.outputs):
                 raise ValueError(
                     f"output_{name} has {len(expected)} entries for {count_of(len(graph.outputs), 'output')}"
                 )
+
+    def _expected(self, name: str) -> Any:
+        """What output_dtype, output_ndim or output_layout promise: one value for all outputs, or one for each."""
+        return getattr(self._settings, f"output_{name}")
 
     # Running.
 
@@ -324,14 +288,14 @@ class Pipeline:
                 self.feed_input(name, data)
         self.build()
         self.iter_setup()
-        self._built().fill(1 if pipeline_inputs else self._depth)
+        self._built().fill(1 if pipeline_inputs else self._settings.depth)
         return self._take()
 
     def _take(self) -> tuple[TensorListCPU, ...]:
         executor = self._built()
         delivered = executor.take()
-        if self._exec_pipelined and self._exec_async and self._api is types.PipelineAPIType.BASIC:
-            executor.fill(self._depth - 1, needed=0)
+        if not self._settings.synchronous and self._api is types.PipelineAPIType.BASIC:
+            executor.fill(self._settings.depth - 1, needed=0)
         self._last = delivered
         return self._checked(delivered.outputs)
 
@@ -374,8 +338,8 @@ class Pipeline:
                 f"{self._api.name}, but trying to use: {api.name}; call reset() in between"
             )
         self._api = api
-        if executor is not None and api is not types.PipelineAPIType.ITERATOR and executor.ending != "fill":
-            executor.go_to(executor.state(), "fill")  # run() never ends: readers run on
+        if executor is not None and api is not types.PipelineAPIType.ITERATOR and executor.course.ending != "fill":
+            executor.go_to(executor.course.state(), "fill")  # run() never ends: readers run on
 
     def reset(self) -> None:
         """Starts the next epoch: drops batches that were not delivered and rewinds the sources that can be."""
@@ -437,8 +401,8 @@ class Pipeline:
             self._last = None
         self._use(types.PipelineAPIType.ITERATOR)
         self._iterated_by = weakref.ref(loop)
-        if executor.ending != ending:
-            executor.go_to(executor.state(), ending)
+        if executor.course.ending != ending:
+            executor.go_to(executor.course.state(), ending)
 
     def _release(self, loop: Loop) -> None:
         if self._iterated_by is not None and self._iterated_by() is loop:
@@ -446,7 +410,7 @@ class Pipeline:
 
     def _prefetch(self) -> None:
         self.iter_setup()
-        self._built().fill(self._depth)
+        self._built().fill(self._settings.depth)
 
     def _deliver(self) -> Delivered:
         executor = self._built()
@@ -454,8 +418,8 @@ class Pipeline:
         begun = timing.wall()
         delivered = executor.take()
         self._waited += timing.wall() - begun
-        if self._exec_pipelined and self._exec_async:
-            executor.fill(self._depth, needed=0)
+        if not self._settings.synchronous:
+            executor.fill(self._settings.depth, needed=0)
         self._last = delivered
         self._checked(delivered.outputs)
         return delivered
@@ -485,13 +449,13 @@ class Pipeline:
             self._debug.feed(name, data, layout)
             return
         assert self._executor is not None
-        source = self._executor.source(name)
+        source = self._executor.course.source(name)
         if source is None:
             names = [self._known_as(item.step.name) for item in self._executor.sources]
             raise UnknownInput(
                 f'Could not find an input operator with name "{name}"{nearest(name, names)}: this pipeline has {names}'
             )
-        if not hasattr(source, "feed"):
+        if not source.takes_data:
             raise RuntimeError(f"{name!r} is not an external_source and cannot be fed")
         source.feed(data, layout)
 
@@ -500,15 +464,15 @@ class Pipeline:
         executor = self._built()
         if isinstance(executor, DebugRun):
             return 1
-        if executor.source(self._name_of(input_name)) is None:
+        if executor.course.source(self._name_of(input_name)) is None:
             raise UnknownInput(f'Could not find an input operator with name "{input_name}" in this pipeline')
-        return 1 if self._last is not None or executor.in_flight else self._depth
+        return 1 if self._last is not None or executor.in_flight else self._settings.depth
 
     def _checked(self, outputs: tuple[TensorListCPU, ...]) -> tuple[TensorListCPU, ...]:
         """The outputs, compared with what output_dtype, output_ndim and output_layout promise."""
         for index, batch in enumerate(outputs):
             for name, actual in (("dtype", batch.dtype), ("ndim", batch.ndim), ("layout", batch.layout())):
-                expected = self._expected[name]
+                expected = self._expected(name)
                 expected = expected[index] if isinstance(expected, (list, tuple)) else expected
                 if expected is None or (name == "ndim" and expected == -1) or not len(batch):
                     continue
@@ -533,11 +497,8 @@ class Pipeline:
 
     def reader_meta(self, name: str | None = None) -> dict[str, Any]:
         """Sizes and sharding of one reader, or of all by name."""
-        metas = {
-            self._known_as(item.step.name): item.source.reader_meta()
-            for item in self._built().sources
-            if hasattr(item.source, "reader_meta")
-        }
+        told = {self._known_as(item.step.name): item.source.reader_meta() for item in self._built().sources}
+        metas = {reader: meta for reader, meta in told.items() if meta is not None}
         if name is None:
             return metas
         if self._known_as(name) not in metas:
@@ -606,7 +567,7 @@ class Pipeline:
         """The sizes of the shared memory that worker processes put results in, in bytes: whole, and per sample of a chunk."""
         executor = self._compiled()
         capacities = executor.shared_memory()
-        samples = max(1, -(-executor.options.batch_size // self._py_num_workers))
+        samples = max(1, -(-self.batch_size // self._settings.py_num_workers))
         return {"capacities": capacities, "per_sample_capacities": [size // samples for size in capacities]}
 
     def start_py_workers(self) -> None:
@@ -626,17 +587,17 @@ class Pipeline:
         return self._declared("layout")
 
     def _declared(self, name: str) -> list[Any]:
-        expected = self._expected[name]
+        expected = self._expected(name)
         return list(expected) if isinstance(expected, (list, tuple)) else [expected] * self.num_outputs
 
     def output_stream(self) -> "int | None":
         """The handle of the CUDA stream on which outputs are made; None on the CPU."""
-        device = getattr(self._built(), "device", None)  # a debug run has none
+        device = self._built().device
         return None if device is None else device.runtime.computing.ptr
 
     def checkpoint(self, filename: str | None = None) -> str:
         """The state after the last delivered batch, as JSON; also written to ``filename``."""
-        if not self._enable_checkpointing:
+        if not self._settings.enable_checkpointing:
             raise RuntimeError("checkpointing is off: give the pipeline enable_checkpointing=True")
         executor = self._compiled()
         text = saved_state.to_json(self.plan, executor, self._place)
@@ -650,15 +611,17 @@ class Pipeline:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on after the batch at which ``state_dict()`` or ``checkpoint()`` was taken, whatever was run since."""
+        if isinstance(self._define, _DebugDefinition):
+            raise InvalidState(NOT_COMPILED)
         state = saved_state.checked(state)
-        if not self._seed_given and state["seed"] != self._seed:
+        if not self._seed_given and state["seed"] != self._settings.seed:
             self._take_seed(state["seed"])
         self._compiled()
         self._go_to(state)
 
     def _take_seed(self, seed: int) -> None:
         """Takes over the seed of a state; what was compiled with a drawn one is compiled again."""
-        self._seed = seed
+        self._settings = replace(self._settings, seed=seed)
         if self._executor is not None:
             self._executor.close()
         self._executor = self._plan = None
@@ -691,7 +654,7 @@ class Pipeline:
         if define_graph is not None:
             self._define = define_graph
         graph = self._recorded()
-        text = saving.graph_to_json(graph, self._settings(), allow_pickle)
+        text = saving.graph_to_json(graph, self._settings.saved(), allow_pickle)
         if filename is not None:
             with open(filename, "w") as file:
                 file.write(text)
@@ -739,29 +702,12 @@ class Pipeline:
         with open(filename, "w") as file:
             file.write(saving.graph_to_dot(self._recorded(), show_tensors, use_colors))
 
-    def _settings(self) -> dict[str, Any]:
-        return {
-            "batch_size": self._batch_size,
-            "num_threads": self._num_threads,
-            "device_id": self._device_id,
-            "seed": self._seed,
-            "prefetch_queue_depth": self.prefetch_queue_depth,
-            "exec_pipelined": self._exec_pipelined,
-            "exec_async": self._exec_async,
-            "max_failures": self._max_failures,
-            **({"on_error": self._on_error} if isinstance(self._on_error, str) else {}),
-        }
-
     def __str__(self) -> str:
         if self._plan is None:
-            return f"Pipeline(batch_size={self._batch_size}, not built)"
+            return f"Pipeline(batch_size={self.batch_size}, not built)"
         return str(self._plan)
 
     # Attributes.
-
-    @property
-    def _depth(self) -> int:
-        return self._queue_sizes[0] if self._exec_pipelined else 1
 
     @property
     def plan(self) -> planning.Plan:
@@ -785,87 +731,40 @@ class Pipeline:
     @property
     def is_restored_from_checkpoint(self) -> bool:
         """Whether a checkpoint was given."""
-        return self._restored is not None
-
-    @property
-    def prefetch_queue_depth(self) -> Any:
-        """How many batches are prepared ahead."""
-        return (
-            {"cpu_size": self._queue_sizes[0], "gpu_size": self._queue_sizes[1]}
-            if self._separated
-            else self._queue_sizes[0]
-        )
-
-    @property
-    def exec_separated(self) -> bool:
-        """Whether the CPU and GPU queues have depths of their own."""
-        return self._separated
+        return self._settings.checkpoint is not None
 
     @property
     def cpu_queue_size(self) -> int:
         """The depth of the CPU queue."""
-        return self._queue_sizes[0]
+        return self._settings.queue_sizes[0]
 
     @property
     def gpu_queue_size(self) -> int:
         """The depth of the GPU queue."""
-        return self._queue_sizes[1]
+        return self._settings.queue_sizes[1]
 
+    batch_size = _setting("batch_size", "The largest number of samples in a batch.")
+    max_batch_size = _setting("batch_size", "The largest number of samples in a batch.")
+    num_threads = _setting("num_threads", "The number of threads that work on batches.")
+    device_id = _setting("device_id", "The GPU, None for none.")
+    seed = _setting("seed", "The seed, given or drawn.")
+    prefetch_queue_depth = _setting("prefetch_queue_depth", "How many batches are prepared ahead.")
+    exec_separated = _setting("separated", "Whether the CPU and GPU queues have depths of their own.")
+    exec_pipelined = _setting("exec_pipelined", "Whether batches are prepared ahead.")
+    exec_async = _setting("exec_async", "Whether batches are prepared by other threads.")
+    exec_dynamic = _setting("exec_dynamic", NO_EFFECT["exec_dynamic"])
+    set_affinity = _setting("set_affinity", "Whether each thread keeps to one processor.")
+    max_streams = _setting("max_streams", NO_EFFECT["max_streams"])
+    default_cuda_stream_priority = _setting("default_cuda_stream_priority", NO_EFFECT["default_cuda_stream_priority"])
+    enable_memory_stats = _setting("enable_memory_stats", "Whether executor_statistics() tells sizes.")
+    py_num_workers = _setting("py_num_workers", "The number of worker processes.")
+    py_start_method = _setting("py_start_method", "How worker processes are started.")
+    stream_policy = _setting("stream_policy", NO_EFFECT["stream_policy"])
+    concurrency = _setting("concurrency", NO_EFFECT["concurrency"])
 
-def _plain_property(name: str, attribute: str, text: str) -> property:
-    def get(self: Pipeline) -> Any:
-        return getattr(self, attribute)
-
-    get.__name__, get.__doc__ = name, text
-    return property(get)
-
-
-for _name, _attribute, _text in (
-    ("batch_size", "_batch_size", "The largest number of samples in a batch."),
-    ("max_batch_size", "_batch_size", "The largest number of samples in a batch."),
-    ("num_threads", "_num_threads", "The number of threads that work on batches."),
-    ("device_id", "_device_id", "The GPU, None for none."),
-    ("seed", "_seed", "The seed, given or drawn."),
-    ("exec_pipelined", "_exec_pipelined", "Whether batches are prepared ahead."),
-    ("exec_async", "_exec_async", "Whether batches are prepared by other threads."),
-    ("exec_dynamic", "_exec_dynamic", NO_EFFECT["exec_dynamic"]),
-    ("set_affinity", "_set_affinity", "Whether each thread keeps to one processor."),
-    ("max_streams", "_max_streams", NO_EFFECT["max_streams"]),
-    ("default_cuda_stream_priority", "_stream_priority", NO_EFFECT["default_cuda_stream_priority"]),
-    ("enable_memory_stats", "_enable_memory_stats", "Whether executor_statistics() tells sizes."),
-    ("py_num_workers", "_py_num_workers", "The number of worker processes."),
-    ("py_start_method", "_py_start_method", "How worker processes are started."),
-    ("stream_policy", "_stream_policy", NO_EFFECT["stream_policy"]),
-    ("concurrency", "_concurrency", NO_EFFECT["concurrency"]),
-):
-    setattr(Pipeline, _name, _plain_property(_name, _attribute, _text))
 
 # The recordings that are open in this thread or task, the innermost last: threads may define pipelines at the same time.
 _open: ContextVar[tuple[tuple[Pipeline, Any], ...]] = ContextVar("pipeflow_open_recordings", default=())
-
-
-def _positive(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{name} must be an integer, got {type(value).__name__} {value!r}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")
-    return int(value)
-
-
-def _queue_sizes(depth: "int | Mapping[str, int]") -> tuple[int, int]:
-    if isinstance(depth, Mapping):
-        if set(depth) != {"cpu_size", "gpu_size"}:
-            raise ValueError(
-                f"prefetch_queue_depth must be an integer or {{'cpu_size': ..., 'gpu_size': ...}}, got {dict(depth)}"
-            )
-        return _positive("cpu_size", depth["cpu_size"]), _positive("gpu_size", depth["gpu_size"])
-    size = _positive("prefetch_queue_depth", depth)
-    return size, size
-
-
-def available_cpus() -> int:
-    """The processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _DebugDefinition:

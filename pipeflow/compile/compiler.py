@@ -295,8 +295,8 @@ class _Compiler:
             if node.op.name == "_transfer" and node.device == "cpu":
                 kind = "arrival"
             elif node.device != "cpu":
-                kind = "device"
-            joins = kind == "device" and not step.user_code and node.device == "gpu"
+                kind = "function" if step.user_code or node.device == "mixed" else "device"
+            joins = kind == "device"
             needs = [made[number] for edge in self._reads(node) if (number := self.same[edge.node]) in made]
             if joins and segment >= 0 and all(number <= segment for number in needs):
                 stages[segment] = replace(stages[segment], steps=(*stages[segment].steps, step))
@@ -304,7 +304,7 @@ class _Compiler:
                 continue
             made[node.id] = len(stages)
             segment = len(stages) if joins else segment
-            stages.append(Stage(kind, (step,), ordered=traits.ordered or kind == "device"))
+            stages.append(Stage(kind, (step,), ordered=traits.ordered or kind in ("device", "function")))
         return stages
 
     def _last_merges(self, members: Sequence[GraphNode]) -> set[int]:

@@ -8,7 +8,8 @@ arrays) are beside them in ``externals``. Words:
   (memory of the thread, for results between two steps of one stage).
 - A *stage* is a maximal chain of steps that one task can carry a sample through (``sample``), one step that takes the
   whole batch (``source``, ``batch``, ``processes``), a *segment* of steps on the device whose shapes are known when it begins
-  (``device``), or the wait for data that comes back from there (``arrival``). ``ordered`` stages take one batch after another.
+  (``device``), a ``function`` that works with data on the device, or the wait for data that comes back from there
+  (``arrival``). ``ordered`` stages take one batch after another.
 - A *guard* is a tuple of (predicate slot, polarity): the step runs for the samples where all of them hold.
 """
 
@@ -75,10 +76,10 @@ class Step:
         """The slots that it reads: inputs, arguments and predicates."""
         return (*self.inputs, *(slot for _, slot in self.arguments), *(slot for slot, _ in self.guard))
 
-    def place(self) -> list[str]:
-        """The notes that say where an error happened."""
+    def notes(self, details: str = "") -> list[str]:
+        """The notes that say where an error happened: in which step, for which sample, and called on which line."""
         label = f" {self.name!r}" if not self.name.startswith(WRITTEN_AS.get(self.op, self.op)) else ""
-        return [f"in {self.title}{label}"]
+        return [f"in {self.title}{label}{details}", *([self.origin.describe()] if self.origin else [])]
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class Stage:
     ``columns`` are computed when the stage is entered, ``merges`` when it ends: those that nothing in the stage reads.
     """
 
-    kind: Literal["source", "sample", "batch", "device", "arrival", "processes"]
+    kind: Literal["source", "sample", "batch", "processes", "device", "function", "arrival"]
     steps: tuple[Step, ...]
     ordered: bool = False
     columns: tuple[Step, ...] = ()
@@ -120,6 +121,10 @@ class Plan:
     def steps(self) -> list[Step]:
         """All steps in order."""
         return [step for stage in self.stages for step in stage.all_steps()]
+
+    def needs_device(self) -> bool:
+        """Whether some of it runs on the GPU."""
+        return any(stage.kind in ("device", "function", "arrival") for stage in self.stages)
 
     def differentiable(self) -> list[Step]:
         """The functions whose results keep their gradients: batches are made one at a time then."""

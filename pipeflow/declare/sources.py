@@ -1,8 +1,9 @@
 """What a source of data is: asked for batches in order, it answers with Feeds."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
@@ -44,28 +45,71 @@ class Feed:
     )  # samples the source could not give; None stands for them
 
 
-class Source(Protocol):
+class Source:
     """What an operator declared with ``@source`` builds from its static arguments: asked for batches in order.
 
-    ``next`` raises StopIteration at the end of an epoch. One that may have nothing to give yet also has ``available() ->
-    number of batches``; a pipeline does not run ahead of it. A source that also has ``fetch(index) -> tuple of arrays`` gives
-    one output, the indices, and its samples are fetched by the threads of the pipeline. ``seek(step, epoch, batch_size,
-    key)`` and ``batches_left(state, batch_size, ending)``, where a source has them, go to a batch and foretell an epoch;
-    ``unsaveable()``, where it has it, says why the state cannot be saved ("" where it can).
+    A source has at least ``next``, ``reset``, ``state`` and ``restore``. The others say what it can do beside: as they are
+    here, it has always something to give, needs no workers, has nothing to close and does not know when it ends.
     """
 
+    takes_data = False  # ``feed`` gives it batches
+    wants_workers = False  # ``use_workers`` gives it the worker processes
+
     def next(self, request: Request) -> Feed:
-        """The next batch."""
-        ...
+        """The next batch; StopIteration at the end of an epoch."""
+        raise NotImplementedError
 
     def reset(self) -> None:
         """Starts a new epoch."""
-        ...
+        raise NotImplementedError
 
     def state(self) -> Any:
         """What ``restore`` needs, as plain data."""
-        ...
+        raise NotImplementedError
 
     def restore(self, state: Any) -> None:
         """Goes to a saved state."""
-        ...
+        raise NotImplementedError
+
+    def available(self) -> float:
+        """How many batches it can give at once; a pipeline does not run ahead of it."""
+        return math.inf
+
+    def feed(self, data: Any, layout: str | None) -> None:
+        """Queues a batch."""
+        raise NotImplementedError
+
+    def use_workers(self, pool: Any) -> None:
+        """Has the batches made by the workers of a pool from now on."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Lets go of a thread that waits for data."""
+
+    def rewind(self) -> None:
+        """Lets data that can be read again, and was not told how to cycle, start over."""
+
+    def fetch(self, index: int) -> tuple[np.ndarray, ...]:
+        """One sample. A source that has this gives one output, the indices, and the pipeline's threads fetch."""
+        raise NotImplementedError
+
+    def next_epoch(self) -> None:
+        """Leaves an epoch that has begun for the next one; for sources whose epochs follow each other without a reset."""
+        raise NotImplementedError
+
+    def seek(self, step: int, epoch: int, batch_size: int, key: int) -> None:
+        """Goes to a batch of an epoch, or raises InvalidState."""
+        raise NotImplementedError
+
+    def batches_left(self, state: Any, batch_size: int, ending: Ending) -> float | None:
+        """How many batches the epoch of a saved state still has; None where that is not known."""
+        del state, batch_size, ending
+        return None
+
+    def unsaveable(self) -> str:
+        """Why the state cannot be saved, "" where it can."""
+        return ""
+
+    def reader_meta(self) -> dict[str, int] | None:
+        """Sizes and sharding; None where there are none."""
+        return None

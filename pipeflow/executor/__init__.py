@@ -22,6 +22,8 @@ The contract. A difference between it and the code is a bug.
 11. *A step that calls back* into its own executor is refused with InvalidState, because it would wait for itself.
 """
 
-from pipeflow.executor.ring import Delivered, Executor, Options
+from pipeflow.executor.batch import Delivered
+from pipeflow.executor.ring import Executor
+from pipeflow.executor.settings import Settings
 
-__all__ = ["Delivered", "Executor", "Options"]
+__all__ = ["Delivered", "Executor", "Settings"]

@@ -1,5 +1,6 @@
 """One batch on its way through the stages."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,28 @@ from pipeflow.declare import column_values
 from pipeflow.device.tensors import TensorListGPU
 from pipeflow.errors import add_notes, count_of
 from pipeflow.tensors import TensorListCPU
+
+
+@dataclass
+class Delivered:
+    """One batch as handed to the user."""
+
+    outputs: tuple[Any, ...]  # of TensorListCPU or TensorListGPU
+    index: int
+    epoch: int
+    iteration: int
+    size: int
+    positions: np.ndarray
+    padding: np.ndarray | None  # samples that are there only to fill the batch
+
+    @classmethod
+    def of(cls, batch: "BatchRun", outputs: tuple[Any, ...]) -> "Delivered":
+        """These outputs of a batch, without the rows that were left out."""
+        rows: Any = batch.rows()
+        rows = slice(None) if rows is None else rows
+        positions = batch.positions[rows]
+        padding = None if batch.padding is None else batch.padding[rows]
+        return cls(outputs, batch.index, batch.epoch, batch.iteration, len(positions), positions, padding)
 
 
 class BatchRun:
@@ -93,13 +116,12 @@ class BatchRun:
             self.error = self.error or error
 
     def _notes(self, step: Step, sample: int) -> list[str]:
-        where = step.place()[0]
         if sample >= 0:
             source = self.source_of(sample)
-            where += f", sample {sample} of batch {self.iteration}" + (f" (source: {source})" if source else "")
+            where = f", sample {sample} of batch {self.iteration}" + (f" (source: {source})" if source else "")
         else:
-            where += f", batch {self.iteration}" + (f" of {count_of(self.size, 'sample')}" if self.size else "")
-        return [where, *([step.origin.describe()] if step.origin else [])]
+            where = f", batch {self.iteration}" + (f" of {count_of(self.size, 'sample')}" if self.size else "")
+        return step.notes(where)
 
     def source_of(self, sample: int) -> str:
         """The file or other origin of a sample, "" when it is not known."""
@@ -179,7 +201,7 @@ class BatchRun:
     def delivered(self, values: Any, rows: list[int], output: int, device: Any) -> list[Any]:
         """The rows of an output that are delivered, with those that were given in place of failed ones."""
         made = [row for row in rows if row not in self.given]
-        kept = {row: values[row] if type(values) is list else values[row, ...] for row in made}
+        kept = {row: value_at(values, row) for row in made}
         for row in self.given.keys() & set(rows):
             kept[row] = self.given[row][output]
             if made and (kept[row].dtype != kept[made[0]].dtype or kept[row].ndim != kept[made[0]].ndim):
@@ -190,6 +212,21 @@ class BatchRun:
             if device is not None:
                 kept[row] = device.put(kept[row])
         return [kept[row] for row in rows]
+
+
+def value_at(values: Any, sample: int) -> Any:
+    """A row of a slot, whatever form its values have."""
+    return values[sample] if type(values) is list else values[sample, ...]
+
+
+def put(batch: BatchRun, slot: int, sample: int, value: Any) -> None:
+    """Gives a row of a slot another value; memory that may be somebody else's is not written to."""
+    values = batch.values[slot]
+    if values is None:
+        return
+    if type(values) is not list:
+        values = batch.values[slot] = [values[index, ...] for index in range(len(values))]
+    values[sample] = value
 
 
 def _rights(error: BaseException, step: Step) -> list[str]:

@@ -23,7 +23,7 @@ from typing import Any
 from pipeflow.compile.plan import Plan, Step
 from pipeflow.errors import InvalidState, count_of, function_name
 from pipeflow.executor import Executor
-from pipeflow.executor.steps import keeps_state
+from pipeflow.executor.keeper import keeps_state
 from pipeflow.version import VERSION
 
 FORMAT = 3
@@ -46,7 +46,7 @@ def take(plan: Plan, executor: Executor, place: Mapping[str, Any]) -> dict[str, 
         "cpu": cpu_features(),
         "seed": plan.seed,
         "operators": _operators(plan),
-        **executor.state(),
+        **executor.course.state(),
         "loop": dict(place),
     }
 
@@ -78,7 +78,7 @@ def check_saveable(plan: Plan, executor: Executor) -> None:
     """An error that lists every part whose state cannot be told."""
     reasons = []
     for item in executor.sources:
-        reason = item.source.unsaveable() if hasattr(item.source, "unsaveable") else ""
+        reason = item.source.unsaveable()
         if reason:
             reasons.append(f"{item.step.name!r}: {reason}")
     for kind, step, keeper in _keepers(plan):
@@ -87,7 +87,7 @@ def check_saveable(plan: Plan, executor: Executor) -> None:
                 f"{step.name!r}: {function_name(keeper)} keeps a state (get_state) and is not called one sample after another, "
                 "so it has no state after a batch: leave parallel= out"
             )
-        elif not executor.options.checkpointing:
+        elif not executor.settings.enable_checkpointing:
             reasons.append(
                 f"{step.name!r}: {function_name(keeper)} keeps a state: build with enable_checkpointing=True"
             )
@@ -171,7 +171,7 @@ def _is_count(value: Any) -> bool:
 def load(state: Mapping[str, Any], plan: Plan, executor: Executor) -> None:
     """Takes an executor to a state, or says what does not fit and leaves it where it was."""
     check_fits(state, plan, executor)
-    before = executor.state()
+    before = executor.course.state()
     try:
         executor.go_to({name: value for name, value in state.items() if name in before})
     except Exception:

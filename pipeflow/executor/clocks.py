@@ -6,7 +6,6 @@ interpreter.
 """
 
 import hashlib
-import os
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from pipeflow.compile.plan import Plan, Stage, Step
 from pipeflow.declare import find
 from pipeflow.errors import function_name
 from pipeflow.executor.figures import Statistics, StepFigures
+from pipeflow.executor.settings import Settings, available_cpus
 
 BRIEF = 50e-6  # tasks below are counted as busy all the time: reading the thread's clock would cost more than it tells
 WORTH = 50e-6  # a step of this many seconds a sample is measured apart: its clocks cost about one percent
@@ -188,26 +188,26 @@ class Measures:
         self._ready.append(ready)
 
     def statistics(
-        self, parts: Sequence[Sequence[Any]], options: Any, threads: Sequence[threading.Thread]
+        self, parts: Sequence[Sequence[Any]], settings: Settings, threads: Sequence[threading.Thread]
     ) -> Statistics:
         """All of it as plain figures; ``parts`` are the steps of each stage made ready, where they have clocks of their own."""
         steps: list[StepFigures] = []
         for clock, stage, bound in zip(self.stages, self.plan.stages, parts):
             steps += _of_stage(self.plan, stage, clock, bound, self.last - self.began) if stage.steps else []
         queued = sum(queued_seconds([thread]) - self._queued.get(thread.native_id, 0.0) for thread in threads)
-        workers = options.py_num_workers if any(step.role == "processes" for step in steps) else 0
+        workers = settings.py_num_workers if any(step.role == "processes" for step in steps) else 0
         ready = min(self._ready) if len(self._ready) == RECENT else None
         return Statistics(
             self.last - self.began,
             self.waited,
             self.batches,
             self.samples,
-            options.num_threads,
-            _processors(),
-            options.depth,
+            settings.threads,
+            available_cpus(),
+            settings.depth,
             workers,
-            options.synchronous,
-            options.one_at_a_time,
+            settings.synchronous,
+            bool(self.plan.differentiable()),
             self.peak,
             ready,
             queued,
@@ -275,7 +275,3 @@ def _ways(step: Step, constants: dict[str, Any]) -> tuple[str, ...]:
     if constants.get("batch_processing"):
         return ("processes",)
     return ("threads", "processes", "jit") if "jit" in op.arguments else ("threads", "processes")
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from pipeflow import types
-from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.compile.plan import Plan, Step
 from pipeflow.errors import TooManyFailures, add_notes, count_of
-from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.batch import BatchRun, put, value_at
+from pipeflow.executor.runners.base import StageRunner
 from pipeflow.tensors import as_sample
 
 KEPT = 10_000  # the list of failures holds the last ones
@@ -64,12 +64,9 @@ class Rule:
 class Failures:
     """Applies the rules of a plan, and counts."""
 
-    def __init__(
-        self, plan: Plan, stages: Sequence[Any], pool: HeapPool, limit: int | float | Fraction | None = None
-    ) -> None:
+    def __init__(self, plan: Plan, stages: Sequence[StageRunner], limit: int | float | Fraction | None = None) -> None:
         self.plan = plan
         self.stages = stages
-        self.pool = pool
         self.limit = limit
         self.count = 0
         self.seen = 0
@@ -79,11 +76,9 @@ class Failures:
 
     def contain(self) -> None:
         """Lets the stages keep the failure of a row to that row."""
-        for stage, runner in zip(self.plan.stages[1:], self.stages[1:]):
-            if hasattr(runner, "stand_in"):
-                runner.stand_in = self.stand_in
-            if hasattr(runner, "contained"):
-                runner.contained = self.rules[stage.steps[0].name].action != "raise"
+        for runner in self.stages:
+            rule = None if runner.blamed is None else self.rules[runner.blamed.name]
+            runner.contain(self.stand_in, rule is not None and rule.action != "raise")
 
     def rule_of(self, step: Step) -> Rule:
         """What to do when a step fails."""
@@ -128,13 +123,12 @@ class Failures:
                 values = self.stand_in(batch, step, sample)
                 for slot, value in zip(step.outputs, values or ()):
                     on_device = self.plan.slots[slot].kind == "device"
-                    put(batch, slot, sample, self.stages[stage].taken(value) if on_device else value)
+                    put(batch, slot, sample, self.stages[stage].as_input(value) if on_device else value)
             for sample in lost:
                 if not self._replace(batch, stage, sample, set(lost)):
                     return
             batch.masks.clear()
-            if stage:
-                self.stages[stage].finish(batch)
+            self.stages[stage].finish(batch)
 
     def _leave_out(self, batch: BatchRun, step: Step, sample: int, rule: Rule, error: BaseException) -> None:
         del batch.failures[sample]
@@ -193,20 +187,11 @@ class Failures:
                 batch.origins[number] = changed
 
     def _again(self, batch: BatchRun, stage: int, sample: int) -> None:
-        kind = self.plan.stages[stage].kind
         runner = self.stages[stage]
-        if kind == "sample":
-            runner.run(batch, sample, sample + 1, Arena(), self.pool)
-            return
-        step = self.plan.stages[stage].steps[0]
         try:
-            if kind in ("device", "arrival"):
-                runner.again(batch, sample)
-            elif batch.holds(step.guard, sample):
-                for slot, value in zip(step.outputs, runner.run_row(batch, sample, self.pool)):
-                    put(batch, slot, sample, value)
+            runner.redo(batch, sample)
         except Exception as error:
-            batch.fail(error, step, sample)
+            batch.fail(error, runner.blamed, sample)
 
     def _failure(self, batch: BatchRun, step: Step, sample: int, error: BaseException, action: str) -> Failure:
         epochs = batch.epochs
@@ -254,21 +239,6 @@ class Failures:
         self.count, self.seen = state or (0, 0)
 
 
-def value_at(values: Any, sample: int) -> Any:
-    """A row of a slot, whatever form its values have."""
-    return values[sample] if type(values) is list else values[sample, ...]
-
-
-def put(batch: BatchRun, slot: int, sample: int, value: Any) -> None:
-    """Gives a row of a slot another value; memory that may be somebody else's is not written to."""
-    values = batch.values[slot]
-    if values is None:
-        return
-    if type(values) is not list:
-        values = batch.values[slot] = [values[index, ...] for index in range(len(values))]
-    values[sample] = value
-
-
 def _values(value: Any, failure: Failure, dtypes: Sequence[Any]) -> tuple[np.ndarray, ...]:
     """A given value, or what a given function says, as one array an output."""
     if callable(value):
@@ -299,14 +269,3 @@ def _without_frames(error: BaseException) -> BaseException:
             one.__traceback__ = None
             todo += [one.__cause__, one.__context__]
     return error
-
-
-def check_limit(limit: Any) -> Any:
-    """``max_failures`` as a count or a fraction."""
-    if limit is None:
-        return None
-    if isinstance(limit, bool) or not isinstance(limit, (int, float, Fraction)):
-        raise TypeError(f"max_failures must be a count or a fraction, got {type(limit).__name__} {limit!r}")
-    if limit < 0 or (not isinstance(limit, int) and limit >= 1):
-        raise ValueError(f"max_failures must be a count from 0 or a fraction below 1, got {limit!r}")
-    return limit

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pipeflow import types
-from pipeflow.declare import Args, Feed, Request, Spec, default, source
+from pipeflow.declare import Args, Feed, Request, Source, Spec, default, source
 from pipeflow.errors import InvalidState, function_name
 from pipeflow.operators.sources.ahead import Ahead
 from pipeflow.operators.sources.callback import Callback
@@ -18,12 +18,14 @@ from pipeflow.tensors import TensorCPU, TensorListCPU, as_sample
 Cycle = Literal["no", "quiet", "raise", False, True]
 
 
-class ExternalSource:
+class ExternalSource(Source):
     """Data from outside: a callable, an iterable, a generator function, or (without ``source``) from ``feed_input``.
 
     A callable for samples (``batch=False``) may take a SampleInfo, one for batches the iteration number or, with
     ``batch_info=True``, a BatchInfo. It returns an array, or one per output with ``num_outputs``.
     """
+
+    takes_data = True
 
     def __init__(
         self,
@@ -69,7 +71,7 @@ class ExternalSource:
         return function_name(self.callback.source) if self.callback else "feed_input"
 
     @property
-    def wants_workers(self) -> bool:
+    def wants_workers(self) -> bool:  # type: ignore[override]
         """Whether the batches are to be made in worker processes."""
         return isinstance(self.callback, Ahead)
 

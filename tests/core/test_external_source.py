@@ -345,7 +345,7 @@ def test_blocking_waits_for_data(monkeypatch):
     pipe = fed(blocking=True)
     pipe.build()
     waiting, wait = threading.Event(), threading.Condition.wait
-    arrived = pipe._built().source("data").fed._arrived
+    arrived = pipe._built().course.source("data").fed._arrived
 
     def noted(condition, timeout=None):
         if condition is arrived:

@@ -7,7 +7,7 @@ import pytest
 
 from pipeflow import fn, pipeline_def, types
 from pipeflow.declare import Arg, Out, Sample, Spec, column_values, from_sample, operator, registry
-from pipeflow.executor.steps import LARGE_BATCH, is_large
+from pipeflow.executor.runners.sample_step import LARGE_BATCH, is_large
 from pipeflow.kernels import cpu as kernels
 
 RNG = np.random.default_rng(3)
@@ -74,7 +74,7 @@ def test_large_batches_hold_what_small_ones_do(samples, work, monkeypatch):
     """Batches that are written past the caches equal those that are written directly."""
     assert is_large(samples[0].shape, samples[0].dtype, BATCH)
     large = run(samples, work)
-    monkeypatch.setattr("pipeflow.executor.steps.LARGE_BATCH", 1 << 40)
+    monkeypatch.setattr("pipeflow.executor.runners.sample_step.LARGE_BATCH", 1 << 40)
     small = run(samples, work)
     for one, two in zip(large[0], small[0]):
         assert one.dtype == two.dtype

@@ -181,7 +181,7 @@ def test_closing_lets_go_of_a_thread_that_waits_for_data(monkeypatch):
 
     pipe = pipeline_def(define, batch_size=2, num_threads=2, prefetch_queue_depth=1)()
     pipe.build()
-    source = pipe._built().source("data").fed
+    source = pipe._built().course.source("data").fed
     monkeypatch.setattr(threading.Condition, "wait", noted)
 
     def run():

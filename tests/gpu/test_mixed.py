@@ -56,7 +56,7 @@ def test_with_a_codec_the_cpu_decodes_what_it_cannot(device, monkeypatch):
     """Image by image the CPU stands in; the statistics tell how often, and why."""
     pipe = build(codec=True, monkeypatch=monkeypatch)
     pipe.build()
-    assert [stage.kind for stage in pipe.plan.stages] == ["source", "device"]
+    assert [stage.kind for stage in pipe.plan.stages] == ["source", "function"]
     for pictures in PICTURES:
         same(pipe.run()[0], pictures)
     assert device.counts["decode"] == len(PICTURES)

@@ -9,7 +9,7 @@ from collections import Counter, deque
 from types import SimpleNamespace
 
 from pipeflow import timing
-from pipeflow.executor import clocks, ring
+from pipeflow.executor import clocks, crew, ring
 
 
 class Simulation:
@@ -24,12 +24,12 @@ class Simulation:
         self._holder, self._wanting = None, deque()  # of the interpreter
         self._held, self._since = 0.0, 0.0
         names = {**vars(threading), "Condition": self._condition(), "Thread": self._thread()}
-        monkeypatch.setattr(ring, "threading", SimpleNamespace(**names))
+        monkeypatch.setattr(crew, "threading", SimpleNamespace(**names))
         monkeypatch.setattr(ring, "Rival", lambda: Witness(self))
         monkeypatch.setattr(timing, "wall", lambda: self.now)
         monkeypatch.setattr(timing, "processor", lambda: self._computed[threading.get_ident()])
         monkeypatch.setattr(clocks, "queued_seconds", lambda threads: 0.0)
-        monkeypatch.setattr(clocks, "_processors", lambda: processors)
+        monkeypatch.setattr(clocks, "available_cpus", lambda: processors)
 
     def sleep(self, seconds):
         """The calling thread does nothing for so long."""

@@ -17,7 +17,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from pipeflow.declare import Ending, Feed, Request, parameters, source
+from pipeflow.declare import Ending, Feed, Request, Source, parameters, source
 from pipeflow.operators.readers.order import Order, Sampler
 
 ORDER = parameters(
@@ -61,7 +61,7 @@ class _Sources(Sequence[str]):
         return self._reader.source_info(self._indices[place])
 
 
-class Reader:
+class Reader(Source):
     """A source that walks a reader's samples in its order; the pipeline's threads fetch them."""
 
     def __init__(self, make: Callable[[], Any], order: Mapping[str, Any], lazy: bool = False) -> None:

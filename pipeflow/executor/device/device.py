@@ -1,0 +1,125 @@
+"""What the device stages of one executor share: memory, staging blocks, and copies to the CPU."""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow.backends.cpu import HeapPool
+from pipeflow.device.calls import View
+from pipeflow.device.memory import OTHER, DevicePool, PinnedRing, offsets
+from pipeflow.device.runtime import DeviceArray, DeviceLease, Runtime
+from pipeflow.tensors import Block
+
+
+class LandingPool(HeapPool):
+    """Page-locked memory for what comes back; it is handed out again when nobody refers to it any more."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        super().__init__()
+        self._runtime = runtime
+
+    def take(self, nbytes: int) -> np.ndarray:
+        """``nbytes`` of memory as uint8."""
+        return super().take(max(nbytes, 1 << 15))[:nbytes]
+
+    def _allocate(self, capacity: int) -> Block:
+        memory = self._runtime.pinned(capacity)
+        with self._lock:
+            self.allocations += 1
+            self.reserved += capacity
+        return Block("pinned", capacity, memory.__array_interface__["data"][0], memory)
+
+
+class Device:
+    """What the device stages of one executor share."""
+
+    def __init__(self, runtime: Runtime, depth: int, batch_size: int) -> None:
+        self.runtime = runtime
+        self.depth = depth
+        self.batch_size = batch_size
+        self.pool = DevicePool(runtime)
+        self.landing = LandingPool(runtime)
+        self.rings: list[PinnedRing] = []
+        self.careful = os.environ.get("PIPEFLOW_SYNC", "0") not in ("", "0")
+        self.launches = 0
+        self.uploads = 0
+        self.on_cpu: Counter[str] = Counter()  # reason -> images that were decoded on the CPU
+
+    def ring(self) -> PinnedRing:
+        """Staging blocks for one segment: one for each batch in flight, and one to fill meanwhile."""
+        self.rings.append(PinnedRing(self.runtime, self.depth + 1))
+        return self.rings[-1]
+
+    def collect(self) -> None:
+        """Notes what consumers have queued on the batches that they let go."""
+        with self.runtime.active():
+            self.pool.collect()
+
+    def statistics(self) -> dict[str, Any]:
+        """Allocations and bytes, copies to the device and launches, and why images were decoded on the CPU."""
+        pinned = sum(ring.allocations for ring in self.rings) + self.landing.allocations
+        return {
+            "allocations": self.pool.allocations,
+            "reserved": self.pool.reserved,
+            "pinned_allocations": pinned,
+            "uploads": self.uploads,
+            "launches": self.launches,
+            "decoded_on_cpu": dict(self.on_cpu),
+        }
+
+    def download(self, values: Sequence[DeviceArray | None], least: int = 0) -> list[np.ndarray | None]:
+        """Queues copies to the host, one where the samples lie side by side; the arrays are filled when they are done.
+
+        The memory has at least so many bytes, so that it fits the next batch too.
+        """
+        present = [x for x in values if x is not None]
+        if not present:
+            return [None] * len(values)
+        begin = min(x.view.address for x in present)
+        end = max(x.view.address + x.nbytes for x in present)
+        whole = len({id(x.lease) for x in present}) == 1 and end - begin <= 2 * sum(x.nbytes for x in present) + 4096
+        places = {}
+        if whole:
+            memory = self.landing.take(max(end - begin, least))
+            places = {id(x): x.view.address - begin for x in present}
+            if end > begin:
+                self.runtime.download(self.runtime.computing, memory[: end - begin], begin)
+        else:
+            starts, total = offsets([x.nbytes for x in present])
+            memory = self.landing.take(max(total, least))
+            places = {id(x): start for x, start in zip(present, starts)}
+            for x in {id(x): x for x in present}.values():
+                if x.nbytes:
+                    place = memory[places[id(x)] : places[id(x)] + x.nbytes]
+                    self.runtime.download(self.runtime.computing, place, x.view.address)
+        return [
+            None if x is None else memory[places[id(x)] :][: x.nbytes].view(x.dtype).reshape(x.shape) for x in values
+        ]
+
+    def done(self, leases: Iterable[DeviceLease]) -> None:
+        """Notes that the compute stream has used these blocks."""
+        for lease in {id(lease.block): lease for lease in leases}.values():
+            self.runtime.record(lease.block.computed, self.runtime.computing)
+
+    def put(self, array: np.ndarray) -> DeviceArray:
+        """One array on the device; waits for the copy. For what stands in for a sample that failed."""
+        with self.runtime.active():
+            array = np.ascontiguousarray(array)
+            lease = self.pool.take(OTHER, array.nbytes, self.runtime.computing)
+            pinned = self.landing.take(array.nbytes)
+            pinned[:] = array.reshape(-1).view(np.uint8)
+            self.runtime.upload(self.runtime.computing, lease.block.address, pinned)
+            self.done([lease])
+            self.runtime.synchronize(lease.block.computed)
+            return DeviceArray(View(lease.block.address, array.shape, array.dtype), lease)
+
+
+class Landing:
+    """What is on its way to the CPU."""
+
+    def __init__(self, arrays: list[np.ndarray | None], events: list[Any]) -> None:
+        self.arrays = arrays
+        self.events = events

@@ -1,0 +1,171 @@
+"""Functions of the user that work with arrays on the device, and decoders that finish on the CPU."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow.compile.plan import Plan
+from pipeflow.device.calls import View
+from pipeflow.device.memory import aligned
+from pipeflow.device.runtime import DeviceArray, DeviceLease, FunctionCall
+from pipeflow.errors import add_notes
+from pipeflow.executor.batch import BatchRun, check_outputs, value_at
+from pipeflow.executor.device.stage import DeviceStage
+from pipeflow.executor.keeper import Keeper
+from pipeflow.executor.runners.base import BoundStep, StandIn
+from pipeflow.executor.surroundings import Surroundings
+
+
+class FunctionStage(DeviceStage, BoundStep):
+    """A function of the user that works with arrays on the device."""
+
+    def __init__(self, plan: Plan, number: int, surroundings: Surroundings) -> None:
+        BoundStep.__init__(self, plan, plan.stages[number].steps[0])
+        DeviceStage.__init__(self, plan, number, surroundings)
+        step = plan.stages[number].steps[0]
+        try:
+            self.call: Any = self.op.gpu_hook()
+            check = self.op.gpu_hook("check")
+            if check is not None:
+                check(self.op.known(self.constants))
+        except Exception as error:
+            add_notes(error, step.notes())
+            raise
+        self.ring = self.device.ring()  # for what is on the CPU after all
+        self.contained = False
+        self.by_rows = step.device == "gpu" and self.op.traits_of(self.constants).rows
+        if surroundings.course.checkpointing and step.user_code:
+            self.keeper = Keeper.of(step.name, self.constants)
+        with self.runtime.active():
+            self.reserve_slots(step.outputs)
+
+    @property
+    def steps(self) -> Sequence[BoundStep]:  # type: ignore[override]
+        """The one step."""
+        return (self,)
+
+    def contain(self, stand_in: StandIn, keeps_rows: bool) -> None:
+        """With ``keeps_rows`` the failure of a row is kept to that row."""
+        super().contain(stand_in, keeps_rows)
+        self.contained = keeps_rows
+
+    def perform(self, batch: BatchRun, rows: list[int] | None) -> None:
+        """Calls the function; its own work and the copies of its results are queued on the compute stream."""
+        step = self.step
+        self.open(batch, step, rows)
+        active = self.active(batch, step, rows)
+        groups = [[row] for row in active] if self.contained and self.by_rows else [active] if active else []
+        leases: list[DeviceLease] = []
+        for group in groups:
+            call = self._call(batch, group)
+            try:
+                with self.runtime.using(self.runtime.computing):
+                    self.call(call)
+                if self.device.careful:
+                    self.runtime.drain(self.runtime.computing)
+            except Exception as error:
+                row = group[call.current] if call.current >= 0 else group[0] if len(group) == 1 else -1
+                batch.fail(error, step, row)
+                if row < 0 and self.contained:
+                    for row in group:
+                        batch.failures[row] = (error, step)
+                    batch.error = None
+            for index, failure in call.failed.items():
+                batch.fail(failure, step, group[index])
+            leases += call.leases
+            for slot, results in zip(step.outputs, call.results):
+                for row, result in zip(group, results):
+                    batch.values[slot][row] = result
+        for slot in step.inputs if step.device == "gpu" else ():
+            leases += [x.lease for x in batch.values[slot] if x is not None and x.lease is not None]
+        for slot, spec in zip(step.outputs, step.specs):
+            batch.layouts[slot] = spec.layout or ""
+        if batch.error is None and not batch.failures:
+            self.send_back(batch, rows)
+        self.device.done(leases)
+
+    def _call(self, batch: BatchRun, rows: list[int]) -> "DeviceFunctionCall":
+        inputs = []
+        for slot, writable in zip(self.step.inputs, self.step.writable or (False,) * len(self.step.inputs)):
+            values = batch.values[slot]
+            samples = [value_at(values, row) for row in rows]
+            inputs.append((samples, writable))
+        keys = self.batch_keys(batch)[rows] if self.op.random else np.empty(0, np.uint64)
+        known = self.sources(batch)
+        return DeviceFunctionCall(self, len(rows), inputs, keys, [str(known[row]) for row in rows])
+
+    def finish(self, batch: BatchRun) -> None:
+        """Checks what the declaration cannot promise."""
+        check_outputs(batch, self.step)
+
+
+class DeviceFunctionCall(FunctionCall):
+    """A call of a function over a batch, or over one row of it."""
+
+    def __init__(
+        self,
+        stage: FunctionStage,
+        size: int,
+        inputs: Sequence[tuple[list[Any], bool]],
+        keys: np.ndarray,
+        sources: list[str],
+    ) -> None:
+        runtime = stage.runtime
+        super().__init__(stage.op, {**stage.op.defaults, **stage.constants}, size, keys, runtime)
+        self.stage = stage
+        self.leases: list[DeviceLease] = []
+        self.results: list[list[DeviceArray | None]] = [[] for _ in stage.step.outputs]
+        self._sources = sources
+        self._inputs = inputs
+        self._slabs: dict[int, tuple[DeviceLease, int]] = {}
+
+    def array(self, position: int, index: int) -> Any:
+        """A sample of an input as an array."""
+        samples, writable = self._inputs[position]
+        x = samples[index]
+        if not isinstance(x, DeviceArray):
+            return x  # of a step that takes its input from the CPU
+        found = self.stage.runtime.array(x.view.address, x.shape, x.dtype, x.lease)
+        return found if writable else found.copy()
+
+    @property
+    def num_inputs(self) -> int:
+        """How many inputs there are."""
+        return len(self._inputs)
+
+    def keep(self, output: int, array: Any) -> None:
+        """Copies one sample of an output into memory of the batch."""
+        runtime, slot = self.stage.runtime, self.stage.step.outputs[output]
+        nbytes = int(array.nbytes)
+        made = self.results[output]
+        lease, used = self._slabs.get(output, (None, 0))
+        last = made[-1] if made else None
+        begin = used if last is not None and last.nbytes == nbytes else aligned(used)  # equal samples lie dense
+        if lease is None or begin + nbytes > lease.block.nbytes:
+            lease = self.stage.device.pool.take(slot, (self.size - len(made)) * aligned(nbytes), runtime.computing)
+            self.leases.append(lease)
+            begin = 0
+        view = View(lease.block.address + begin, tuple(array.shape), np.dtype(array.dtype))
+        if nbytes and runtime.as_array(array) is None:
+            pinned = self.stage.ring.take(nbytes)
+            pinned.array[:nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            runtime.upload(runtime.computing, view.address, pinned.array[:nbytes])
+            runtime.record(pinned.copied, runtime.computing)
+        elif nbytes:
+            runtime.array(view.address, view.shape, view.dtype, lease)[...] = array
+        self._slabs[output] = lease, begin + nbytes
+        made.append(DeviceArray(view, lease))
+
+    def source(self, index: int) -> str:
+        """Where a sample comes from."""
+        return self._sources[index]
+
+    def leave_out(self) -> None:
+        """Goes on behind a sample that failed."""
+        for made in self.results:
+            made.append(None)
+
+    def note(self, reason: str) -> None:
+        """Counts a reason."""
+        self.stage.device.on_cpu[reason] += 1

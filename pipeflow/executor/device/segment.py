@@ -1,0 +1,79 @@
+"""Segments: steps on the device whose shapes are known when the segment begins."""
+
+from functools import partial
+
+from pipeflow.compile.plan import Plan, Step, lies_in_inputs
+from pipeflow.device.memory import aligned
+from pipeflow.device.runtime import DeviceArray
+from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.device.segment_steps import CopyStep, OperatorStep, SegmentStep, SelectStep, UploadStep
+from pipeflow.executor.device.stage import DeviceStage
+from pipeflow.executor.device.work import SegmentMemory, Work
+from pipeflow.executor.surroundings import Surroundings
+
+TABLES = 4096  # bytes of descriptors and tables that a sample needs at each step, to begin with
+
+
+class Segment(DeviceStage):
+    """Plans all its steps on the host, then queues one copy and the launches."""
+
+    def __init__(self, plan: Plan, number: int, surroundings: Surroundings) -> None:
+        super().__init__(plan, number, surroundings)
+        device, stage = self.device, self.stage
+        # Whose samples may lie in memory of another slot: that memory must last as long.
+        held = set(self.leaving)
+        for step in reversed(stage.steps):
+            if lies_in_inputs(step) and held & set(step.outputs):
+                held.update(step.inputs)
+        held &= self.made
+        with self.runtime.active():
+            carried = sum(self.hints.get(step.inputs[0], 0) for step in stage.steps if step.op == "_transfer")
+            capacity = aligned(carried + device.batch_size * TABLES * len(stage.steps))
+            between = sum(self.hints.get(slot, 0) for slot in self.made - held)
+            self.memory = SegmentMemory(device, -number - 2, held, capacity, between)
+            device.pool.reserve(self.memory.purpose, capacity if carried else 0, device.depth + 2)
+            self.reserve_slots(held)
+            kinds = {"_transfer": UploadStep, "_merge": SelectStep, "copy": CopyStep}
+            self.members: list[SegmentStep] = [kinds.get(step.op, OperatorStep)(plan, step) for step in stage.steps]
+            self.runtime.prepare(sorted({kernel for item in self.members for kernel in item.foreseen(plan)}))
+
+    def perform(self, batch: BatchRun, rows: list[int] | None) -> None:
+        """Plans all steps on the host, then queues one copy and the launches."""
+        self.memory.arena.begin()
+        work = Work(self.memory, partial(self._failed, batch))
+        for item in self.members:
+            self.open(batch, item.step, rows)
+            try:
+                item.plan(batch, work, self.active(batch, item.step, rows))
+            except Exception as error:
+                batch.fail(error, item.step)
+                return
+        leases = work.leases
+        for step in self.stage.steps:
+            for slot in step.inputs:
+                values = batch.values[slot]
+                if type(values) is list:
+                    leases += [x.lease for x in values if type(x) is DeviceArray and x.lease is not None]
+        try:
+            work.send()
+            work.launch(batch)
+            if batch.error is None:
+                self.send_back(batch, rows)
+        finally:
+            self.device.done(leases)
+        for slot in self.made - self.leaving:
+            batch.values[slot] = None  # the next batch overwrites it
+
+    def finish(self, batch: BatchRun) -> None:
+        """Compares the sides of merges."""
+        for item in self.members:
+            if isinstance(item, SelectStep) and batch.values[item.step.outputs[0]] is not None:
+                item.merge.finish(batch)
+
+    def _failed(self, batch: BatchRun, work: Work, step: Step, row: int, error: Exception) -> None:
+        """A sample that a step cannot do: what its rule gives for it goes to the device instead."""
+        batch.fail(error, step, row)
+        values = None if self.stand_in is None else self.stand_in(batch, step, row)
+        if values is not None:
+            for slot, value in zip(step.outputs, [work.put([value])[0] for value in values]):
+                batch.values[slot][row] = value

@@ -1,0 +1,211 @@
+"""The steps of a segment: uploads, merges, copies and operators."""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pipeflow.compile.plan import Plan, Step, lies_in_inputs
+from pipeflow.device.calls import DevicePlanner, SampleValues, View
+from pipeflow.device.memory import offsets
+from pipeflow.device.runtime import DeviceArray, DeviceLease
+from pipeflow.executor.batch import BatchRun, value_at
+from pipeflow.executor.device.work import CallMemory, Work
+from pipeflow.executor.runners.base import BoundStep
+from pipeflow.executor.runners.merge import MergeStep
+
+log = logging.getLogger("pipeflow")
+
+
+class SegmentStep(BoundStep):
+    """A step of a segment."""
+
+    def __init__(self, plan: Plan, step: Step) -> None:
+        super().__init__(plan, step)
+        self.constant_inputs = {slot for slot in step.inputs if plan.slots[slot].storage == "constant"}
+
+    def plan(self, batch: BatchRun, work: Work, rows: list[int]) -> None:
+        """Plans the work for these rows."""
+        raise NotImplementedError
+
+    def foreseen(self, plan: Plan) -> Sequence[str]:
+        """The kernels that the step will launch, as far as they can be told."""
+        del plan
+        return ()
+
+    def inputs(self, batch: BatchRun, work: Work, row: int) -> list[DeviceArray]:
+        """The inputs of a row on the device; a constant goes there once a batch."""
+        found = []
+        for slot in self.step.inputs:
+            if slot not in self.constant_inputs:
+                found.append(batch.values[slot][row])
+                continue
+            if slot not in work.constants:
+                work.constants[slot] = work.put([np.ascontiguousarray(batch.values[slot][row, ...])])[0]
+            found.append(work.constants[slot])
+        return found
+
+
+class UploadStep(SegmentStep):
+    """``.gpu()``: samples go into the staging block."""
+
+    def plan(self, batch: BatchRun, work: Work, rows: list[int]) -> None:
+        """Copies the samples of the rows."""
+        (source,), (target,) = self.step.inputs, self.step.outputs
+        values = batch.values[source]
+        batch.layouts[target] = batch.layouts[source]
+        if source in self.constant_inputs:
+            for row in rows:
+                batch.values[target][row] = self.inputs(batch, work, row)[0]
+            return
+        samples = [value_at(values, row) for row in rows]
+        for row, sample in zip(rows, work.put(samples)):
+            batch.values[target][row] = sample
+
+
+class SelectStep(SegmentStep):
+    """A merge: the sample of the side that was taken; nothing is copied."""
+
+    def __init__(self, plan: Plan, step: Step) -> None:
+        super().__init__(plan, step)
+        self.merge = MergeStep(plan, step, set())
+        self.merge.storage = "table"  # it compares the sides sample by sample
+
+    def plan(self, batch: BatchRun, work: Work, rows: list[int]) -> None:
+        """Picks the sides."""
+        first, second, predicate = self.step.inputs
+        flags = batch.mask(((predicate, True),)) if batch.size else []
+        (target,) = self.step.outputs
+        spec = self.step.specs[0]
+        for row in rows:
+            batch.values[target][row] = batch.values[first if flags[row] else second][row]
+        batch.layouts[target] = spec.layout or batch.layouts[first] or batch.layouts[second] or ""
+        self.merge.finish(batch)
+
+
+class CopyStep(SegmentStep):
+    """``fn.copy``: the same bytes elsewhere."""
+
+    def plan(self, batch: BatchRun, work: Work, rows: list[int]) -> None:
+        """Queues a copy, one where the samples lie side by side."""
+        (target,) = self.step.outputs
+        sources = [self.inputs(batch, work, row)[0] for row in rows]
+        batch.layouts[target] = batch.layouts[self.step.inputs[0]]
+        memory = CallMemory(work, self.step)
+        addresses = memory.place(0, [x.nbytes for x in sources])
+        runtime = work.memory.runtime
+        begin = sources[0].view.address if sources else 0
+        total = sum(x.nbytes for x in sources)
+        starts, whole = offsets([x.nbytes for x in sources])
+        if whole == total and all(x.view.address == begin + start for x, start in zip(sources, starts)):
+            pieces = [(addresses[0], begin, total)] if total else []
+        else:
+            pieces = [(to, x.view.address, x.nbytes) for to, x in zip(addresses, sources) if x.nbytes]
+        for piece in pieces:
+            work.queue.append((self.step, partial(runtime.copy, runtime.computing, *piece)))
+        for row, source, address in zip(rows, sources, addresses):
+            batch.values[target][row] = DeviceArray(source.view._replace(address=address), memory.leases[0])
+
+
+class OperatorStep(SegmentStep):
+    """An operator with a GPU form."""
+
+    def __init__(self, plan: Plan, step: Step) -> None:
+        super().__init__(plan, step)
+        self.planner = DevicePlanner(self.op, self.constants, self.count)
+        self.in_inputs = lies_in_inputs(step)
+
+    def foreseen(self, plan: Plan) -> Sequence[str]:
+        """The kernels for a sample of the types that are known of the inputs, with everyday extents."""
+        specs = [plan.slots[slot].spec for slot in self.step.inputs]
+        values = [plan.slots[slot].spec for _, slot in self.step.arguments]
+        if any(spec.dtype is None or spec.shape is None for spec in (*specs, *values)):
+            return ()
+        views = [View(0, _everyday(spec), spec.dtype) for spec in specs]
+        arguments = {
+            name: np.ones(_everyday(spec, 1), spec.dtype) for (name, _), spec in zip(self.step.arguments, values)
+        }
+        memory = KernelNames()
+        try:
+            self.planner([SampleValues(views, arguments, 1)], [spec.layout or "" for spec in specs], memory)
+        except Exception as error:  # it is compiled when its first sample comes
+            log.debug("the kernels of %s cannot be foreseen: %r", self.step.title, error)
+        return memory.names
+
+    def plan(self, batch: BatchRun, work: Work, rows: list[int]) -> None:
+        """Plans the launches over the rows."""
+        step = self.step
+        keys = self.batch_keys(batch).tolist() if self.op.random else None
+        samples, inputs = [], []
+        columns = [(name, batch.values[slot]) for name, slot in step.arguments]
+        for row in rows:
+            inputs.append(self.inputs(batch, work, row))
+            arguments = {name: value_at(values, row) for name, values in columns}
+            samples.append(SampleValues([x.view for x in inputs[-1]], arguments, keys[row] if keys is not None else 0))
+        layouts = [batch.layouts[slot] or "" for slot in step.inputs]
+        self.planner.per_frame = frozenset(
+            name for name, slot in step.arguments if (batch.layouts[slot] or "")[:1] == "F"
+        )
+        memory = CallMemory(work, step)
+        results, found = self.planner(
+            samples, layouts, memory, lambda index, error: work.failed(work, step, rows[index], error)
+        )
+        for row, given, made in zip(rows, inputs, results):
+            for output, slot in enumerate(step.outputs):
+                if made is not None:
+                    lease = memory.leases[output] if not self.in_inputs else _lease_under(made[output], given)
+                    batch.values[slot][row] = DeviceArray(made[output], lease)
+        for slot, layout in zip(step.outputs, found):
+            batch.layouts[slot] = layout or batch.layouts[slot] or ""
+
+
+EVERYDAY = {"C": 3, "F": 2, "D": 4}
+
+
+def _everyday(spec: Any, extent: int = 256) -> tuple[int, ...]:
+    """The shape of a Spec with what is not known filled in."""
+    layout = spec.layout or "*" * len(spec.shape)
+    return tuple(EVERYDAY.get(letter, extent) if n is None else n for letter, n in zip(layout, spec.shape))
+
+
+class KernelNames:
+    """Takes what an operator asks of a device and only notes the kernels."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def place(self, output: int, sizes: Sequence[int]) -> Sequence[int]:
+        """No memory."""
+        del output
+        return [0] * len(sizes)
+
+    def view(self, output: int, views: Sequence[View]) -> Sequence[int]:
+        """No memory."""
+        del output
+        return [0] * len(views)
+
+    def scratch(self, nbytes: int) -> int:
+        """No memory."""
+        del nbytes
+        return 0
+
+    def upload(self, array: np.ndarray) -> int:
+        """No copy."""
+        del array
+        return 0
+
+    def launch(self, kernel: str, grid: int, threads: int, rows: int, first: int, count: int) -> None:
+        """The name."""
+        del grid, threads, rows, first, count
+        self.names.append(kernel)
+
+    def run(self, function: Callable[..., None], views: Sequence[View]) -> None:
+        """No call."""
+
+
+def _lease_under(view: View, inputs: Sequence[DeviceArray]) -> DeviceLease | None:
+    """What keeps the memory of a view of one of the inputs."""
+    around = [x for x in inputs if x.view.address <= view.address <= x.view.address + x.nbytes]
+    return around[0].lease if around else inputs[0].lease

@@ -1,0 +1,105 @@
+"""What all stages on a device have in common."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from pipeflow.backends.cpu import Arena
+from pipeflow.compile.plan import Plan, Stage, Step
+from pipeflow.device.memory import aligned
+from pipeflow.device.runtime import DeviceArray
+from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.device.device import Device, Landing
+from pipeflow.executor.runners.base import StageRunner, StandIn
+from pipeflow.executor.surroundings import Surroundings
+
+
+class DeviceStage(StageRunner):
+    """What segments and functions have in common: the copies to the CPU are queued where their data is made."""
+
+    def __init__(self, plan: Plan, number: int, surroundings: Surroundings) -> None:
+        self.stage: Stage = plan.stages[number]
+        self.blamed = self.stage.steps[0]
+        device = surroundings.device
+        if device is None:
+            raise RuntimeError(
+                f"{self.stage.steps[0].title} runs on the GPU and this pipeline has none: give it a device_id"
+            )
+        self.device: Device = device
+        self.runtime = device.runtime
+        self.stand_in: StandIn | None = None
+        self.made = {slot for step in self.stage.steps for slot in step.outputs}
+        hints = {slot: hint for step in plan.steps() for slot, hint in zip(step.outputs, step.hint)}
+        self.hints = {slot: device.batch_size * aligned(hint) for slot, hint in hints.items()}  # bytes of a batch
+        others = [step for place, stage in enumerate(plan.stages) if place != number for step in stage.all_steps()]
+        read = {slot for step in others for slot in (*step.inputs, *(slot for slot, _ in step.guard))}
+        self.leaving = self.made & (read | set(plan.outputs))
+        self.returning = [
+            (step.inputs[0], step.outputs[0])
+            for stage in plan.stages
+            if stage.kind == "arrival"
+            for step in stage.steps
+            if step.inputs[0] in self.made
+        ]
+
+    def reserve_slots(self, slots: Iterable[int]) -> None:
+        """Allocates what byte-size hints promise: for the batches in flight, the one handed out and the one before it."""
+        for slot in slots:
+            self.device.pool.reserve(slot, self.hints.get(slot, 0), self.device.depth + 2)
+        for slot, _ in self.returning:
+            self.device.landing.reserve(self.hints.get(slot, 0), self.device.depth + 2)
+
+    def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
+        """Queues the work of one batch."""
+        del begin, end, arena
+        with self.runtime.active():
+            self.perform(batch, None)
+        return False
+
+    def redo(self, batch: BatchRun, sample: int) -> None:
+        """Queues the work of one row that is made again."""
+        with self.runtime.active():
+            self.perform(batch, [sample])
+
+    def contain(self, stand_in: StandIn, keeps_rows: bool) -> None:
+        """Keeps what gives values for a step that failed."""
+        del keeps_rows
+        self.stand_in = stand_in
+
+    def perform(self, batch: BatchRun, rows: list[int] | None) -> None:
+        """Queues the work of a batch, or of some of its rows."""
+        raise NotImplementedError
+
+    def open(self, batch: BatchRun, step: Step, rows: list[int] | None) -> None:
+        """Prepares the slots of a step."""
+        for slot, spec in zip(step.outputs, step.specs):
+            if rows is None or batch.values[slot] is None:
+                batch.values[slot] = [None] * batch.size
+                batch.layouts[slot] = spec.layout
+
+    def active(self, batch: BatchRun, step: Step, rows: list[int] | None) -> list[int]:
+        """The rows that a step runs for."""
+        active = batch.active(step.guard)
+        every: Iterable[int] = range(batch.size) if active is None else active
+        wanted = None if rows is None else set(rows)
+        return [row for row in every if row not in batch.failures and (wanted is None or row in wanted)]
+
+    def send_back(self, batch: BatchRun, rows: list[int] | None) -> None:
+        """Queues the copies to the CPU."""
+        for slot, target in self.returning:
+            values = batch.values[slot]
+            chosen = values if rows is None else [values[row] for row in rows]
+            arrays = self.device.download(chosen, self.hints.get(slot, 0) if rows is None else 0)
+            event = self.runtime.event()
+            self.runtime.record(event, self.runtime.computing)
+            landing = batch.values[target]
+            if rows is None or not isinstance(landing, Landing):
+                batch.values[target] = Landing(arrays, [event])
+            else:
+                for row, array in zip(rows, arrays):
+                    landing.arrays[row] = array
+                landing.events.append(event)
+
+    def as_input(self, value: np.ndarray) -> DeviceArray:
+        """A value that stands for one of a sample that failed, on the device."""
+        return self.device.put(value)

@@ -1,0 +1,163 @@
+"""One batch in a segment while it is planned: memory, the copy to the device, and the queue of launches."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from pipeflow.compile.plan import Step
+from pipeflow.device.calls import View
+from pipeflow.device.memory import Arena, PinnedBlock, aligned, offsets
+from pipeflow.device.runtime import DeviceArray, DeviceLease
+from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.device.device import Device
+
+
+class Chunk:
+    """A staging block, the device block that it is copied to, and how much of both is used."""
+
+    def __init__(self, pinned: PinnedBlock, lease: DeviceLease) -> None:
+        self.pinned = pinned
+        self.lease = lease
+        self.used = 0
+
+    @property
+    def room(self) -> int:
+        """The bytes that are left."""
+        return min(len(self.pinned.array), self.lease.block.nbytes) - self.used
+
+
+class SegmentMemory:
+    """The memory of a segment on both sides of the copy, and between its launches."""
+
+    def __init__(self, device: Device, purpose: int, held: set[int], capacity: int, between: int) -> None:
+        self.device = device
+        self.runtime = device.runtime
+        self.purpose = purpose  # of its staged blocks in the pool; those of outputs are known by their slots
+        self.held = held  # the slots whose memory belongs to the batch
+        self.ring = device.ring()
+        self.capacity = capacity  # bytes that one batch copies to the device
+        self.arena = Arena(device.pool, between)
+
+
+class Work:
+    """One batch in a segment while it is planned: what goes to the device with one copy, and what is launched then.
+
+    ``failed`` is called for a sample that a step cannot do.
+    """
+
+    def __init__(self, memory: SegmentMemory, failed: Callable[["Work", Step, int, Exception], None]) -> None:
+        self.memory = memory
+        self.failed = failed
+        self.chunks: list[Chunk] = []
+        self.queue: list[tuple[Step, Callable[[], None]]] = []
+        self.leases: list[DeviceLease] = []
+        self.constants: dict[int, DeviceArray] = {}
+
+    def stage(self, nbytes: int) -> tuple[np.ndarray, int, DeviceLease]:
+        """Memory to fill on the host, its address on the device after the copy, and what keeps it there."""
+        nbytes = aligned(max(nbytes, 1))
+        if not self.chunks or self.chunks[-1].room < nbytes:
+            # one chunk serves a batch, once its size is known
+            memory = self.memory
+            capacity = max(memory.capacity, nbytes)
+            pinned = memory.ring.take(capacity)
+            lease = memory.device.pool.take(memory.purpose, capacity, memory.runtime.copying)
+            self.chunks.append(Chunk(pinned, lease))
+            self.leases.append(lease)
+        chunk = self.chunks[-1]
+        begin = chunk.used
+        chunk.used += nbytes
+        return chunk.pinned.array[begin : begin + nbytes], chunk.lease.block.address + begin, chunk.lease
+
+    def upload(self, array: np.ndarray) -> int:
+        """The device address of a copy of a host array."""
+        place, address, _ = self.stage(array.nbytes)
+        place[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        return address
+
+    def put(self, samples: Sequence[np.ndarray]) -> list[DeviceArray]:
+        """Samples that go to the device, side by side."""
+        starts, total = offsets([sample.nbytes for sample in samples])
+        place, address, lease = self.stage(total)
+        for sample, start in zip(samples, starts):
+            target = place[start : start + sample.nbytes]
+            if sample.nbytes:
+                np.copyto(target.view(sample.dtype).reshape(sample.shape), sample)
+        return [
+            DeviceArray(View(address + start, sample.shape, sample.dtype), lease)
+            for sample, start in zip(samples, starts)
+        ]
+
+    def send(self) -> None:
+        """Queues the copy, and lets the compute stream wait for it."""
+        runtime, memory = self.memory.runtime, self.memory
+        for chunk in self.chunks:
+            runtime.upload(runtime.copying, chunk.lease.block.address, chunk.pinned.array[: chunk.used])
+            runtime.record(chunk.pinned.copied, runtime.copying)
+            runtime.wait(runtime.computing, chunk.pinned.copied)
+        memory.device.uploads += len(self.chunks)
+        if len(self.chunks) > 1:
+            memory.capacity = aligned(sum(chunk.used for chunk in self.chunks) * 3 // 2)
+
+    def launch(self, batch: BatchRun) -> None:
+        """Queues the launches in the order of the steps; an error is blamed on its step."""
+        device = self.memory.device
+        for place, (step, launch) in enumerate(self.queue):
+            try:
+                launch()
+                device.launches += 1
+                if device.careful and (place + 1 == len(self.queue) or self.queue[place + 1][0] is not step):
+                    device.runtime.drain(device.runtime.computing)
+            except Exception as error:
+                batch.fail(error, step)
+                return
+
+
+class CallMemory:
+    """What one operator's GPU form is given by a segment; see device.calls.DeviceMemory."""
+
+    def __init__(self, work: Work, step: Step) -> None:
+        self.work = work
+        self.step = step
+        self.leases: list[DeviceLease | None] = []
+
+    def place(self, output: int, sizes: Sequence[int]) -> Sequence[int]:
+        """The addresses of one output of all samples."""
+        memory, slot = self.work.memory, self.step.outputs[output]
+        starts, total = offsets(sizes)
+        if slot not in memory.held:
+            self.leases.append(None)
+            base = memory.arena.take(total)
+        else:
+            lease = memory.device.pool.take(slot, total, memory.runtime.computing)
+            self.leases.append(lease)
+            self.work.leases.append(lease)
+            base = lease.block.address
+        return [base + start for start in starts]
+
+    def view(self, output: int, views: Sequence[View]) -> Sequence[int]:
+        """Results that lie in memory of the inputs stay there; the step's inputs are held as long as they are."""
+        del output
+        self.leases.append(None)
+        return [view.address for view in views]
+
+    def scratch(self, nbytes: int) -> int:
+        """Memory between two launches."""
+        return self.work.memory.arena.take(nbytes)
+
+    def upload(self, array: np.ndarray) -> int:
+        """A table on the device."""
+        return self.work.upload(array)
+
+    def launch(self, kernel: str, grid: int, threads: int, rows: int, first: int, count: int) -> None:
+        """Queues a kernel."""
+        runtime = self.work.memory.runtime
+        launch = partial(runtime.launch, runtime.computing, kernel, grid, threads, rows, first, count)
+        self.work.queue.append((self.step, launch))
+
+    def run(self, function: Callable[..., None], views: Sequence[View]) -> None:
+        """Queues a function of the array module."""
+        runtime = self.work.memory.runtime
+        arrays = [runtime.array(view.address, view.shape, view.dtype, None) for view in views]
+        self.work.queue.append((self.step, partial(runtime.run, runtime.computing, function, arrays)))

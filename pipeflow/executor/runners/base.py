@@ -1,0 +1,124 @@
+"""What every runner of a stage offers, and a step made ready to run."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow import declare, seeds
+from pipeflow.backends.cpu import Arena, HeapPool
+from pipeflow.compile.plan import Plan, Step
+from pipeflow.declare import OpDef
+from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.clocks import Clock, Rival
+from pipeflow.executor.keeper import Keeper
+from pipeflow.executor.watch import Running
+from pipeflow.tensors import slab_size
+
+StandIn = Callable[[BatchRun, Step, int], "tuple[np.ndarray, ...] | None"]
+
+
+class BoundStep:
+    """A step with its operator, its constants and the properties of its slots at hand."""
+
+    def __init__(self, plan: Plan, step: Step) -> None:
+        self.step = step
+        self.op: OpDef = declare.find(step.op)
+        self.constants = {name: plan.constant(value) for name, value in step.constants}
+        self.count = len(step.outputs)
+        self.storages = tuple(plan.slots[slot].storage for slot in step.outputs)
+        self.shared = tuple(plan.slots[slot].kind == "shared" for slot in step.outputs)
+        self.clock = Clock()
+        self.rival: Rival | None = None  # while it is measured who keeps the interpreter
+        self.largest = [0] * len(step.hint)  # bytes of the largest sample of each output that has a hint
+        self.origin = max((plan.origins[slot] for slot in step.outputs), default=-1)
+        if self.origin < 0:
+            self.origin = max((plan.origins[slot] for slot in step.inputs), default=-1)
+
+    def calls(self, function: Any) -> bool:
+        """Whether it is this step that calls a function."""
+        return any(value is function for value in self.constants.values())
+
+    def reset_clock(self) -> None:
+        """Starts to measure from zero."""
+        self.clock.reset()
+
+    def memory(self, batch: BatchRun, pool: HeapPool, output: int) -> Any:
+        """Where an output is allocated: in the pool, or in memory shared with the workers that alone read it."""
+        return batch.region if self.shared[output] else pool
+
+    def reserve_hints(self, pool: HeapPool, batch_size: int, batches: int) -> None:
+        """Allocates the memory that a function of the user has announced for its results."""
+        for hint, shared in zip(self.step.hint, self.shared):
+            if self.step.user_code and not shared:
+                pool.reserve(slab_size(batch_size, hint), batches)
+
+    def batch_keys(self, batch: BatchRun) -> np.ndarray:
+        """The keys of all samples of a batch at this step."""
+        return seeds.sample_keys(self.step.key or 0, batch.positions, batch.epochs)
+
+    def sources(self, batch: BatchRun) -> Any:
+        """Where the samples come from, for operators that ask."""
+        known = batch.origins.get(self.origin)
+        return known if known is not None else [""] * batch.size
+
+
+class StageRunner:
+    """Runs one stage of a plan. What a kind of stage does not need is as it is here: it does nothing.
+
+    A batch passes a stage so: ``enter`` prepares its slots, ``run`` does the work, once or for one chunk of samples after
+    another, ``finish`` checks the results. ``redo`` does all of it for single rows that are made again.
+    """
+
+    ordered = False  # takes one batch after another
+    per_sample = False  # threads share a batch in chunks of samples
+    waits = False  # a batch may have to wait for something before it can run here: ask ``ready``
+    steps: Sequence[BoundStep] = ()  # those that have clocks
+    keeper: Keeper | None = None  # an object of the user whose state belongs to each batch
+    blamed: Step | None = None  # for an error that no step is known for
+    more_ahead = 0  # batches in flight beyond those asked for
+
+    def reserve(self, batch_size: int, batches: int) -> None:
+        """Allocates what byte-size hints promise for so many batches."""
+
+    def enter(self, batch: BatchRun) -> None:
+        """Prepares the slots that this stage fills."""
+
+    def chunk(self, left: int, threads: int) -> int:
+        """How many of the samples that are left a thread takes at once."""
+        del threads
+        return left
+
+    def ready(self, batch: BatchRun) -> bool:
+        """Whether the batch can run here without waiting."""
+        del batch
+        return True
+
+    def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
+        """Does the work; True: the batch is on its way elsewhere and comes back by itself."""
+        del batch, begin, end, arena
+        return False
+
+    def finish(self, batch: BatchRun) -> None:
+        """Checks what the declarations cannot promise."""
+
+    def redo(self, batch: BatchRun, sample: int) -> None:
+        """Runs one row again; an error is raised, or kept with the batch."""
+
+    def contain(self, stand_in: StandIn, keeps_rows: bool) -> None:
+        """Rules for failures hold here: ``stand_in`` gives values for a step that failed; with ``keeps_rows`` rows fail alone."""
+
+    def as_input(self, value: np.ndarray) -> Any:
+        """A value that stands for the result of a sample that failed, as other stages read it."""
+        return value
+
+    def sample_of(self, batch: BatchRun, call: Running) -> int:
+        """The sample that a call of a function is for, -1 for a whole batch."""
+        del batch, call
+        return -1
+
+    def let_go(self) -> None:
+        """Goes on without a thread that does not return."""
+
+    def measure(self, on: bool) -> None:
+        """Whether each step is timed for itself."""

@@ -1,0 +1,100 @@
+"""Merges: where the two branches of a condition come together."""
+
+from typing import Any
+
+import numpy as np
+
+from pipeflow.compile.plan import Plan, Step
+from pipeflow.errors import CAST, LAYOUT, RESHAPE, merge_error
+from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.runners.sample_step import Placement, SampleStep
+
+
+class MergeStep(SampleStep):
+    """Reads the side that a sample took; nothing is copied. What the sides are is checked here where it was not known before."""
+
+    def __init__(self, plan: Plan, step: Step, inside: set[int], fetch: Any = None) -> None:
+        super().__init__(plan, step, inside, fetch)
+        self.first, self.second, self.predicate = self.inputs
+        (self.output,), (self.storage,), (self.spec,) = step.outputs, self.storages, step.specs
+        sides = [plan.slots[slot] for slot in step.inputs[:2]]
+        self.constant = [side.storage == "constant" for side in sides]
+        self.sides = [side.spec for side in sides]
+        self.sure = all(side.spec.dtype is not None and side.spec.ndim is not None for side in sides)
+
+    def run(self, batch: BatchRun, sample: int, row: list[Any], place: "Placement") -> None:
+        values = batch.values
+        for slot, polarity, inside in self.guard:
+            if bool(row[slot] if inside else values[slot][sample]) is not polarity:
+                return
+        slot, inside = self.predicate
+        slot, inside = self.first if (row[slot] if inside else values[slot][sample]) else self.second
+        if inside:
+            result = row[slot]
+        else:
+            held = values[slot]
+            result = held[sample] if type(held) is list else held[sample, ...]
+        if not batch.layouts[self.output]:
+            batch.layouts[self.output] = batch.layouts[slot]
+        if self.storage == "table":
+            if self.step.copied:
+                kept = place.memory[0].empty(result.shape, result.dtype)
+                np.copyto(kept, result)
+                result = kept
+            values[self.output][sample] = result
+        row[self.output] = result
+
+    def run_whole(self, batch: BatchRun) -> None:
+        """All samples at once, at the end of a stage."""
+        (first, second), size = self.step.inputs[:2], batch.size
+        sides = [_rows(batch.values[slot], constant) for slot, constant in zip((first, second), self.constant)]
+        flags = batch.mask(((self.step.inputs[2], True),)) if size else []
+        (a, b) = sides
+        results: list[Any] = [a[k] if flag else b[k] for k, flag in enumerate(flags)]
+        if self.step.guard:
+            results = [x if holds else None for x, holds in zip(results, batch.mask(self.step.guard))]
+        batch.values[self.output] = results
+        batch.layouts[self.output] = self.spec.layout or batch.layouts[first] or batch.layouts[second] or ""
+        self.finish(batch)
+
+    def finish(self, batch: BatchRun) -> None:
+        """Compares the sides of one batch where their kinds were not known before."""
+        first, second, predicate = self.step.inputs
+        a, b = batch.layouts[first], batch.layouts[second]
+        if a and b and a != b:
+            batch.fail(self._error(f"layout {a}", f"layout {b}", LAYOUT), self.step)
+        if self.sure or self.storage != "table":
+            return
+        known: list[Any] = [None, None]  # (dtype, axes) of each side: as declared, or of a dense batch, or of a sample
+        for position, (slot, spec) in enumerate(zip((first, second), self.sides)):
+            values = batch.values[slot]
+            if spec.dtype is not None and spec.ndim is not None:
+                known[position] = spec.dtype, spec.ndim
+            elif isinstance(values, np.ndarray) and len(values):
+                known[position] = values.dtype, values.ndim - 1
+        if known[0] is not None and known[0] == known[1]:
+            return
+        for sample, (flag, array) in enumerate(zip(batch.mask(((predicate, True),)), batch.values[self.output])):
+            if array is None or (batch.failures and sample in batch.failures):
+                continue
+            side = 0 if flag else 1
+            known[side] = kind = array.dtype, array.ndim
+            other = known[1 - side]
+            if other is not None and other != kind:
+                one, two = [f"{dtype} {ndim}-d" for dtype, ndim in known]
+                advice = CAST if other[1] == kind[1] else RESHAPE
+                batch.fail(self._error(one, two, advice), self.step, sample)
+                return
+
+    def _error(self, first: str, second: str, advice: str) -> RuntimeError:
+        one, two = self.constants["sides"]
+        return RuntimeError(merge_error(self.constants["variable"], f"{first} {one}", f"{second} {two}", advice))
+
+
+def _rows(values: Any, constant: bool) -> Any:
+    """The samples of a slot by their index. Those of a constant are copied: whoever gets the batch may write into it."""
+    if constant:
+        values = np.array(values)
+    if isinstance(values, np.ndarray) and values.ndim == 1:
+        return [values[index, ...] for index in range(len(values))]  # an index alone would give NumPy scalars
+    return values

@@ -1,0 +1,69 @@
+"""The first stage of a plan: all sources give their batch, and the samples get their positions."""
+
+import numpy as np
+
+from pipeflow.backends.cpu import Arena
+from pipeflow.compile.plan import Plan
+from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.clocks import Lap
+from pipeflow.executor.runners.base import StageRunner
+from pipeflow.executor.surroundings import Surroundings
+
+
+class SourceStage(StageRunner):
+    """Asks all sources in turn."""
+
+    def __init__(self, plan: Plan, number: int, surroundings: Surroundings) -> None:
+        assert number == 0, "the sources are the first stage"
+        self.course = surroundings.course
+        self.pool = surroundings.pool
+        self.steps = self.course.sources
+        # Readers first: they may give fewer samples at the end of their epoch, and then the others are asked for as many.
+        self.in_turn = sorted(self.course.sources, key=lambda item: not item.op.fetches)
+        self._constants = [(slot, plan.constant(value), plan.slots[slot].spec.layout) for slot, value in plan.constants]
+        shares = any(slot.kind == "shared" for slot in plan.slots)
+        self.workers = surroundings.workers if shares else None
+
+    def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
+        """Reads one batch; ``batch.ended`` says that there was none."""
+        del begin, end, arena
+        course = self.course
+        course.begin(batch)
+        if self.workers is not None:
+            batch.region = self.workers.region()
+        try:
+            sizes = self._ask(batch)
+        except StopIteration:
+            batch.ended = True
+            return False
+        if batch.error is None and len(set(sizes.values())) > 1:
+            listed = ", ".join(f"{name}: {size}" for name, size in sizes.items())
+            batch.fail(RuntimeError(f"the sources of a batch gave different numbers of samples ({listed})"), None)
+        course.place(batch, next(iter(sizes.values())) if sizes else course.batch_size)
+        course.passed(batch)
+        for slot, value, layout in self._constants:
+            batch.values[slot] = np.broadcast_to(value, (batch.size, *value.shape))
+            batch.layouts[slot] = layout or ""
+        return False
+
+    def _ask(self, batch: BatchRun) -> dict[str, int]:
+        """The number of samples that each source gave."""
+        sizes: dict[str, int] = {}
+        wanted = self.course.batch_size
+        lap = Lap()
+        for item in self.in_turn:
+            if len(self.in_turn) > 1:
+                lap.enter(item.clock)
+            try:
+                sizes[item.step.name] = item.run(
+                    batch, self.course.request(item, wanted), self.pool, self.course.checkpointing
+                )
+                if item.op.fetches:
+                    wanted = min(wanted, sizes[item.step.name])
+            except StopIteration:
+                raise
+            except Exception as error:
+                batch.fail(error, item.step)
+            if len(self.in_turn) > 1:
+                lap.leave(item.clock)
+        return sizes

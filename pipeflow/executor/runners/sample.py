@@ -1,0 +1,166 @@
+"""Stages that carry one sample after another from the first of their steps to the last."""
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from pipeflow import timing
+from pipeflow.backends.cpu import Arena
+from pipeflow.compile.plan import Plan, takes_out
+from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.clocks import WORTH, Clock
+from pipeflow.executor.runners.base import StageRunner, StandIn
+from pipeflow.executor.runners.merge import MergeStep
+from pipeflow.executor.runners.sample_step import Placement, SampleStep
+from pipeflow.executor.surroundings import Surroundings
+from pipeflow.executor.watch import Running
+
+
+class SampleStage(StageRunner):
+    """A chain of steps that carries one sample after another from its beginning to its end."""
+
+    TARGET_SECONDS = 2e-3  # a chunk of samples is worth at least this much work: claiming one costs about 10 us
+    per_sample = True
+
+    def __init__(self, plan: Plan, number: int, surroundings: Surroundings) -> None:
+        stage = plan.stages[number]
+        inside = {slot for step in stage.steps for slot in step.outputs}
+        fetches = surroundings.fetches
+        self.steps: list[SampleStep] = [
+            MergeStep(plan, step, inside)
+            if step.op == "_merge"
+            else SampleStep(plan, step, inside, fetches[step.name] if step.fetch else None)
+            for step in stage.steps
+        ]
+        self.merges = [MergeStep(plan, step, set()) for step in stage.merges]
+        self.blamed = stage.steps[0] if stage.steps else None
+        read = {slot for step in stage.steps for slot in step.reads()}
+        for step in self.steps:
+            # What another step of the stage reads shall stay in the cache for it.
+            step.streams = (
+                step.op.staged and step.count == 1 and takes_out(step.step) and not read & {*step.step.outputs}
+            )
+        self.slots = len(plan.slots)
+        self.pool = surroundings.pool
+        self.limited = any(step.constants.get("timeout") is not None for step in self.steps)
+        self._places: dict[int, list[Placement]] = {}  # by thread, where a function has a limit
+        self._stand_in: StandIn | None = None
+        self._measured = False  # each step apart, whatever a sample is worth
+        self._seconds_per_sample = 0.0
+        self._lock = threading.Lock()
+
+    def chunk(self, left: int, threads: int) -> int:
+        """How many samples to claim at once: enough work for a claim, but no thread may wait for the last chunk."""
+        if not self.steps:
+            return left
+        if not self._seconds_per_sample:
+            return 1
+        worth = int(self.TARGET_SECONDS / self._seconds_per_sample) + 1
+        return max(1, min(worth, -(-left // (2 * threads)) if threads > 1 else left))
+
+    def reserve(self, batch_size: int, batches: int) -> None:
+        """For the functions of the user in the chain."""
+        for step in self.steps:
+            step.reserve_hints(self.pool, batch_size, batches)
+
+    def enter(self, batch: BatchRun) -> None:
+        """Prepares the slots of all steps."""
+        for step in self.steps:
+            step.enter(batch, self.pool)
+
+    def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
+        """Some samples, one after another."""
+        if not self.steps:
+            return False
+        started = timing.wall()
+        row: list[Any] = [None] * self.slots
+        apart = len(self.steps) > 1 and self._seconds_per_sample > WORTH * len(self.steps)
+        laps = [Clock() for _ in self.steps] if apart or self._measured else None
+        raced = [(step.clock, step.rival) for step in self.steps if step.rival is not None]
+        for clock, rival in raced:
+            rival.begin(clock)
+        members = [(step, step.mask(batch), Placement(batch, step, arena, self.pool)) for step in self.steps]
+        if self.limited:
+            self._places[threading.get_ident()] = [place for _, _, place in members]
+        for sample in range(begin, end):
+            if sample in batch.absent or sample in batch.failures:
+                continue
+            if laps is not None:
+                self._run_measured(batch, sample, row, members, laps)
+                continue
+            for step, mask, place in members:
+                if mask is not None and not mask[sample]:
+                    continue
+                try:
+                    step.run(batch, sample, row, place)
+                except Exception as error:
+                    batch.fail(error, step.step, sample)
+                    if not self._stood_in(batch, step, sample, row, place):
+                        break
+        if laps is not None:
+            with self._lock:
+                for step, lap in zip(self.steps, laps):
+                    step.clock.add(lap.seconds, lap.busy, lap.calls)
+                for clock, rival in raced:
+                    rival.end(clock)
+        taken = (timing.wall() - started) / (end - begin)
+        known = self._seconds_per_sample
+        self._seconds_per_sample = taken if not known else 0.8 * known + 0.2 * taken
+        return False
+
+    def _run_measured(
+        self, batch: BatchRun, sample: int, row: list[Any], members: Sequence[Any], clocks: Sequence[Clock]
+    ) -> None:
+        """One sample, with both clocks read between the steps."""
+        begun, processor = timing.wall(), timing.processor()
+        for (step, mask, place), clock in zip(members, clocks):
+            if mask is not None and not mask[sample]:
+                continue
+            over = False
+            try:
+                step.run(batch, sample, row, place)
+            except Exception as error:
+                batch.fail(error, step.step, sample)
+                over = not self._stood_in(batch, step, sample, row, place)
+            ended, left = timing.wall(), timing.processor()
+            clock.add(ended - begun, left - processor)
+            begun, processor = ended, left
+            if over:
+                break
+
+    def _stood_in(self, batch: BatchRun, step: SampleStep, sample: int, row: list[Any], place: Placement) -> bool:
+        values = None if self._stand_in is None else self._stand_in(batch, step.step, sample)
+        if values is None:
+            return False
+        try:
+            step.keep(batch, sample, row, place, values)
+        except Exception as error:
+            batch.fail(error, step.step)
+            return False
+        return True
+
+    def sample_of(self, batch: BatchRun, call: Running) -> int:
+        """The sample that a call of a function is for."""
+        del batch
+        places = self._places[call.thread]
+        return next(place.sample for place in places if place.step.calls(call.function))
+
+    def redo(self, batch: BatchRun, sample: int) -> None:
+        """Runs one row again."""
+        self.run(batch, sample, sample + 1, Arena())
+
+    def contain(self, stand_in: StandIn, keeps_rows: bool) -> None:
+        """A row that fails fails alone here in any case."""
+        del keeps_rows
+        self._stand_in = stand_in
+
+    def measure(self, on: bool) -> None:
+        """Whether each step is timed for itself, whatever a sample is worth."""
+        self._measured = on
+
+    def finish(self, batch: BatchRun) -> None:
+        """Checks at the stage's end what the declarations cannot promise."""
+        for step in self.steps:
+            step.finish(batch)
+        for merge in self.merges:
+            merge.run_whole(batch)

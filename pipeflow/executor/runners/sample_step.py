@@ -1,0 +1,228 @@
+"""One step of a stage that carries sample after sample through its steps."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow.backends.cpu import Arena, HeapPool
+from pipeflow.compile.plan import Plan, Step, has_kernels
+from pipeflow.declare import Bound
+from pipeflow.executor.batch import BatchRun, check_outputs
+from pipeflow.executor.runners.base import BoundStep
+from pipeflow.kernels import cpu as kernels
+from pipeflow.tensors import read_only
+
+LARGE_BATCH = 4 << 20  # bytes of an output that, with those of the batches in flight, no longer fit into the caches
+LARGE_SAMPLE = 16 << 10
+
+
+def is_large(shape: tuple[int, ...], dtype: np.dtype, samples: int) -> bool:
+    """Whether a batch of such samples is written past the caches."""
+    nbytes = dtype.itemsize
+    for extent in shape:
+        nbytes *= extent
+    return nbytes >= LARGE_SAMPLE and nbytes * samples >= LARGE_BATCH and not dtype.hasobject
+
+
+def _copy(source: np.ndarray, target: np.ndarray) -> None:
+    np.copyto(target, source)
+
+
+def _copy_past_caches(source: np.ndarray, target: np.ndarray) -> None:
+    kernels.streaming.copy(source, target)
+
+
+class SampleSource:
+    """Where a sample comes from, looked up when somebody asks: ``str(source)``."""
+
+    __slots__ = ("known", "sample")
+
+    def __init__(self, known: Any, sample: int) -> None:
+        self.known = known
+        self.sample = sample
+
+    def __str__(self) -> str:
+        return str(self.known[self.sample])
+
+
+class SampleStep(BoundStep):
+    """Run for one sample after another, as a member of a stage."""
+
+    def __init__(self, plan: Plan, step: Step, inside: set[int], fetch: Callable[[int], Any] | None) -> None:
+        super().__init__(plan, step)
+        self.inputs = tuple((slot, slot in inside) for slot in step.inputs)
+        self.arguments = tuple((name, slot, slot in inside) for name, slot in step.arguments)
+        # A guard over slots of earlier stages is asked once for the batch, another one sample by sample.
+        self.late_guard = any(slot in inside for slot, _ in step.guard)
+        self.guard = tuple((slot, on, slot in inside) for slot, on in step.guard) if self.late_guard else ()
+        self.fetch = fetch
+        self.random = self.op.random and fetch is None
+        self.wants_source = "source" in self.op.wants
+        self.key_slot = step.outputs[0] if step.outputs else -1
+        self.compiled = fetch is None and has_kernels(step)
+        self.streams = False  # its results may be written past the caches
+        self.kernel = None if fetch is not None else Bound(self.op, self.constants, self.count, step.specs)
+
+    def kind_of(self, name: str) -> Any:
+        """The kind of an argument."""
+        return self.op.arguments[name].kind
+
+    def mask(self, batch: BatchRun) -> list[bool] | None:
+        """The samples to run for, where that is known before the stage begins; None for all."""
+        return batch.mask(self.step.guard) if self.step.guard and not self.late_guard else None
+
+    def enter(self, batch: BatchRun, pool: HeapPool) -> None:
+        """Prepares the slots that this step fills."""
+        if self.random:
+            batch.keys[self.key_slot] = self.batch_keys(batch).tolist()
+        for output, (slot, storage, spec) in enumerate(zip(self.step.outputs, self.storages, self.step.specs)):
+            if storage == "dense":
+                memory = self.memory(batch, pool, output)
+                batch.values[slot] = memory.empty((batch.size, *spec.shape), spec.dtype)
+            elif storage == "table":
+                batch.values[slot] = [None] * batch.size
+            batch.layouts[slot] = spec.layout
+
+    def run(self, batch: BatchRun, sample: int, row: list[Any], place: "Placement") -> None:
+        """One sample; ``row`` holds what this stage has made of it so far."""
+        values = batch.values
+        for slot, polarity, inside in self.guard:
+            flag = row[slot] if inside else values[slot][sample]
+            if bool(flag) is not polarity:  # what a sample left in the row earlier is asked by nobody
+                return
+        inputs = []
+        for slot, inside in self.inputs:
+            if inside:
+                inputs.append(row[slot])
+            else:
+                held = values[slot]
+                inputs.append(held[sample] if type(held) is list else held[sample, ...])
+        place.sample = sample
+        place.given = None
+        if self.fetch is not None:
+            outputs = self.fetch(int(inputs[0]))
+            if self.count == 1 and not isinstance(outputs, tuple):
+                outputs = (outputs,)
+        else:
+            if self.step.user_code:
+                inputs = [
+                    x if writable and x.flags.writeable else read_only(x)
+                    for x, writable in zip(inputs, self.step.writable)
+                ]
+            per_sample = {}
+            for name, column, slot, inside in place.arguments:
+                if column is not None:
+                    per_sample[name] = column[sample]
+                elif inside:
+                    per_sample[name] = row[slot]
+                else:
+                    held = values[slot]
+                    per_sample[name] = held[sample] if type(held) is list else held[sample, ...]
+            layouts = place.layouts or place.find_layouts()
+            assert self.kernel is not None
+            if self.op.sequences and self.arguments:
+                framed = [name for name, slot, _ in self.arguments if (batch.layouts[slot] or "")[:1] == "F"]
+                self.kernel.per_frame = frozenset(framed)
+            key = batch.keys[self.key_slot][sample] if self.random else None
+            source = SampleSource(self.sources(batch), sample) if self.wants_source else ""
+            outputs = self.kernel(inputs, layouts, per_sample, key, place, source)
+            if self.count and batch.layouts[self.step.outputs[0]] is None:
+                found = self.kernel.output_layouts(inputs, layouts, per_sample)
+                for slot, layout in zip(self.step.outputs, found):
+                    batch.layouts[slot] = layout or ""
+        self.keep(batch, sample, row, place, outputs)
+
+    def keep(self, batch: BatchRun, sample: int, row: list[Any], place: "Placement", outputs: Sequence[Any]) -> None:
+        """Puts the results of one sample where the plan wants them."""
+        values = batch.values
+        for output, (slot, storage, result) in enumerate(zip(self.step.outputs, self.storages, outputs)):
+            if storage == "dense":
+                if (
+                    place.streaming or result is not place.given
+                ):  # or one of several outputs, or another array than given
+                    target = values[slot][sample, ...]
+                    if target.shape != result.shape:
+                        raise ValueError(f"the result has shape {result.shape} and {target.shape} was expected")
+                    place.copy(result, target)
+                    result = target
+            elif storage == "table":
+                if self.step.copied or (place.streaming and place.given is not None):
+                    kept = place.memory[output].empty(result.shape, result.dtype)
+                    if self.compiled and is_large(result.shape, result.dtype, batch.size):
+                        _copy_past_caches(result, kept)
+                    else:
+                        np.copyto(kept, result)
+                    result = kept
+                values[slot][sample] = result
+            row[slot] = result
+
+    def finish(self, batch: BatchRun) -> None:
+        """Checks at the stage's end what the declaration cannot promise."""
+        if self.step.user_code:
+            check_outputs(batch, self.step)
+
+
+class Placement:
+    """What a step of a stage needs for its samples: memory for the outputs, and its arguments where they are known by now.
+
+    The memory is the batch's own or the thread's arena. Where a batch is larger than the caches, the samples of operators
+    that ask for it (``staged``) are made in the arena, which is warm, and copied from there past the caches: planes written
+    side by side take 45 us so, and 100 directly. One stream from first to last is as fast without.
+    """
+
+    __slots__ = (
+        "arena",
+        "arguments",
+        "batch",
+        "copy",
+        "given",
+        "layouts",
+        "memory",
+        "sample",
+        "slots",
+        "step",
+        "storages",
+        "streaming",
+    )
+
+    def __init__(self, batch: BatchRun, step: SampleStep, arena: Arena, pool: HeapPool) -> None:
+        self.batch = batch
+        self.step = step
+        self.slots = step.step.outputs
+        self.storages = step.storages
+        self.arena = arena
+        self.memory = [step.memory(batch, pool, output) for output in range(step.count)]
+        self.sample = 0
+        self.given: Any = None
+        self.streaming = False  # whether ``given`` lies in the arena although the result belongs to the batch
+        self.copy: Callable[[Any, Any], Any] = _copy
+        self.layouts: tuple[str, ...] = ()
+        self.arguments = [
+            (name, None if inside else batch.column(slot, step.kind_of(name)), slot, inside)
+            for name, slot, inside in step.arguments
+        ]
+
+    def find_layouts(self) -> tuple[str, ...]:
+        """The layouts of the inputs; kept when all of them are known."""
+        found = [self.batch.layouts[slot] for slot in self.step.step.inputs]
+        layouts = tuple([layout or "" for layout in found])
+        if None not in found:
+            self.layouts = layouts
+        return layouts
+
+    def __call__(self, output: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        storage = self.storages[output]
+        slot = self.slots[output]
+        if storage == "arena":
+            return self.arena.empty(slot, shape, dtype)
+        if self.step.streams:
+            self.streaming = is_large(shape, dtype, self.batch.size)
+            if self.streaming:
+                self.copy = _copy_past_caches
+                self.given = self.arena.empty(slot, shape, dtype)
+                return self.given
+        if storage == "dense":
+            self.given = self.batch.values[slot][self.sample, ...]
+            return self.given
+        return self.memory[output].empty(shape, dtype)

@@ -1,0 +1,79 @@
+"""Steps that ask a source for its next batch."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pipeflow import declare
+from pipeflow.backends.cpu import HeapPool
+from pipeflow.compile.plan import Plan, Step
+from pipeflow.declare import Source
+from pipeflow.errors import add_notes
+from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.keeper import Keeper, readable
+from pipeflow.executor.runners.base import BoundStep
+from pipeflow.tensors import Collector
+
+
+class SourceStep(BoundStep):
+    """Asks a source for its next batch."""
+
+    def __init__(self, plan: Plan, step: Step, number: int) -> None:
+        super().__init__(plan, step)
+        assert self.op.factory is not None
+        try:
+            self.source: Source = self.op.factory(**self.constants)
+        except Exception as error:
+            add_notes(error, step.notes())
+            raise
+        self.no_copy = bool(self.constants.get("no_copy"))
+        self.number = number
+        self.keeper = Keeper.of(step.name, self.constants)
+
+    def state(self, checkpointing: bool) -> Any:
+        """The source's state; that of the user's own object only with ``checkpointing``, since it may cost time."""
+        state = self.source.state()
+        if self.keeper is None or not checkpointing:
+            return state
+        return {**(state or {}), "source": self.keeper.snapshot()}
+
+    def restore(self, state: Any) -> None:
+        """Gives the source its state back."""
+        if state is not None and not isinstance(state, Mapping):
+            raise ValueError(f"the state of {self.step.name!r} is damaged: it is {state!r}")
+        if self.keeper is not None and state is not None and "source" in state:
+            self.keeper.restore({self.keeper.name: state["source"]})
+        with readable(self.step.name):
+            self.source.restore(state)
+
+    def run(self, batch: BatchRun, request: declare.Request, pool: HeapPool, checkpointing: bool = False) -> int:
+        """Fills the slots of this source; the size of its batch."""
+        feed = self.source.next(request)
+        for output, (slot, values) in enumerate(zip(self.step.outputs, feed.outputs)):
+            memory = self.memory(batch, pool, output)
+            batch.values[slot] = values if feed.owned or self.no_copy else _copied(values, feed.size, memory)
+            declared = self.step.specs[output].layout if output < len(self.step.specs) else ""
+            found = feed.layouts[output] if feed.layouts else None
+            batch.layouts[slot] = found or declared or ""
+        batch.origins[self.number] = feed.source_info
+        if feed.positions is not None:
+            batch.positions = feed.positions
+        if feed.epochs is not None:
+            batch.epochs = feed.epochs
+        if feed.padding is not None:
+            batch.padding = feed.padding
+        if feed.ends_epoch:
+            batch.ends.append(self.step.name)
+        batch.states[self.step.name] = self.state(checkpointing)
+        for sample, error in feed.failures.items():
+            batch.fail(error, self.step, sample)
+        return feed.size
+
+
+def _copied(values: Any, size: int, memory: Any) -> Any:
+    if isinstance(values, np.ndarray):
+        copy = memory.empty(values.shape, values.dtype)
+        np.copyto(copy, values)
+        return copy
+    return Collector(size, memory.take).gather(values)

@@ -1,0 +1,210 @@
+"""Steps that take the whole batch: batch operators and functions that are called one sample after another."""
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow import declare, timing
+from pipeflow.backends.cpu import Arena
+from pipeflow.compile.plan import Plan
+from pipeflow.declare import BatchCall
+from pipeflow.executor.batch import BatchRun, check_outputs, put, value_at
+from pipeflow.executor.keeper import Keeper
+from pipeflow.executor.runners.base import BoundStep, StageRunner, StandIn
+from pipeflow.executor.surroundings import Surroundings
+from pipeflow.executor.watch import Running
+from pipeflow.tensors import read_only
+
+
+class WholeStep(BoundStep, StageRunner):
+    """Run once for the whole batch; where rows may fail alone row by row, if that is the same."""
+
+    def __init__(self, plan: Plan, number: int, surroundings: Surroundings) -> None:
+        (step,) = plan.stages[number].steps
+        BoundStep.__init__(self, plan, step)
+        self.blamed = step
+        self.pool = surroundings.pool
+        self.contained = False
+        self.by_rows = self.op.traits_of(self.constants).rows
+        self._lock = threading.Lock()  # a row that is made again must not meet another batch in a serial function
+        if surroundings.course.checkpointing:
+            self.keeper = Keeper.of(step.name, self.constants)
+
+    @property
+    def steps(self) -> "Sequence[BoundStep]":  # type: ignore[override]
+        """The one step."""
+        return (self,)
+
+    def reserve(self, batch_size: int, batches: int) -> None:
+        """For a function of the user."""
+        self.reserve_hints(self.pool, batch_size, batches)
+
+    def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
+        """The whole batch."""
+        del begin, end, arena
+        rival = self.rival
+        if rival is None:
+            self._run_all(batch)
+            return False
+        rival.begin(self.clock)
+        begun, processor = timing.wall(), timing.processor()
+        self._run_all(batch)
+        self.clock.add(timing.wall() - begun, timing.processor() - processor)
+        rival.end(self.clock)
+        return False
+
+    def _run_all(self, batch: BatchRun) -> None:
+        if not self.contained:
+            self._run(batch)
+            return
+        with self._lock:
+            if self.by_rows:
+                self._run_rows(batch)
+            else:
+                self._run(batch)
+            if batch.error is not None:
+                samples = batch.active(self.step.guard)
+                for sample in range(batch.size) if samples is None else samples:
+                    batch.failures[sample] = (batch.error, self.step)
+                batch.error = None
+
+    def redo(self, batch: BatchRun, sample: int) -> None:
+        """Runs one row again, alone."""
+        if batch.holds(self.step.guard, sample):
+            for slot, value in zip(self.step.outputs, self.run_row(batch, sample)):
+                put(batch, slot, sample, value)
+
+    def run_row(self, batch: BatchRun, sample: int) -> list[np.ndarray]:
+        """The results for one row."""
+        with self._lock:
+            return self._row(batch, sample)
+
+    def contain(self, stand_in: StandIn, keeps_rows: bool) -> None:
+        """With ``keeps_rows`` the failure of a row is kept to that row."""
+        del stand_in  # values for rows that failed are put in when the stage is over
+        self.contained = keeps_rows
+
+    def finish(self, batch: BatchRun) -> None:
+        """Checks what the declaration cannot promise."""
+        if self.step.user_code:
+            check_outputs(batch, self.step)
+
+    def sample_of(self, batch: BatchRun, call: Running) -> int:
+        """The sample that a call of its function is for, -1 for a whole batch."""
+        if not self.by_rows:
+            return -1
+        samples = batch.active(self.step.guard)
+        return call.number if samples is None else samples[call.number]
+
+    def let_go(self) -> None:
+        """Goes on without a thread that does not return."""
+        self._lock = threading.Lock()
+
+    def _row(self, batch: BatchRun, sample: int) -> list[np.ndarray]:
+        step = self.step
+        inputs = [self._input(batch.values[slot], [sample]) for slot in step.inputs]
+        if step.user_code:
+            inputs = [_with_right(values, right) for values, right in zip(inputs, step.writable)]
+        nodes = {name: self._input(batch.values[slot], [sample]) for name, slot in step.arguments}
+        layouts = [batch.layouts[slot] or "" for slot in step.inputs]
+        sources = [self.sources(batch)[sample]]
+        call = BatchCall(
+            1, lambda: self.batch_keys(batch)[sample : sample + 1], layouts, self.pool.take, step.hint, sources
+        )
+        outputs = declare.run_whole(self.op, self.constants, nodes, inputs, call, self.count)
+        if any(batch.layouts[slot] is None for slot in step.outputs):
+            self._find_layouts(batch, inputs)
+        return [values[0, ...] if isinstance(values, np.ndarray) else values[0] for values in outputs]
+
+    def _run_rows(self, batch: BatchRun) -> None:
+        step = self.step
+        for slot, spec in zip(step.outputs, step.specs):
+            batch.layouts[slot] = spec.layout
+            batch.values[slot] = [None] * batch.size
+        samples = batch.active(step.guard)
+        for sample in range(batch.size) if samples is None else samples:
+            try:
+                results = self._row(batch, sample)
+            except Exception as error:
+                batch.fail(error, step, sample)
+                continue
+            for slot, result in zip(step.outputs, results):
+                batch.values[slot][sample] = result
+
+    def _run(self, batch: BatchRun) -> None:
+        step = self.step
+        for slot, spec in zip(step.outputs, step.specs):
+            batch.layouts[slot] = spec.layout
+        active = batch.active(step.guard)
+        size = batch.size if active is None else len(active)
+        if size == 0:
+            for slot in step.outputs:
+                batch.values[slot] = [None] * batch.size
+            return
+        inputs = [self._input(batch.values[slot], active) for slot in step.inputs]
+        if step.user_code:
+            inputs = [_with_right(values, right) for values, right in zip(inputs, step.writable)]
+        nodes = {name: self._input(batch.values[slot], active) for name, slot in step.arguments}
+
+        def keys() -> np.ndarray:
+            drawn = self.batch_keys(batch)
+            return drawn if active is None else drawn[active]
+
+        layouts = [batch.layouts[slot] or "" for slot in step.inputs]
+        memory = batch.region if self.shared and all(self.shared) else self.pool
+        call = BatchCall(size, keys, layouts, memory.take, step.hint, self.sources(batch))
+        try:
+            outputs = declare.run_whole(self.op, self.constants, nodes, inputs, call, self.count)
+        except Exception as error:
+            if call.current >= 0:
+                batch.fail(error, step, call.current if active is None else active[call.current])
+            else:
+                batch.fail(error, step)
+            return
+        for slot, values in zip(step.outputs, outputs):
+            if active is not None:
+                scattered: list[Any] = [None] * batch.size
+                for index, value in zip(active, values):
+                    scattered[index] = np.asarray(value)
+                values = scattered
+            batch.values[slot] = values
+            if batch.layouts[slot] is None:
+                self._find_layouts(batch, inputs)
+        for output, values in enumerate(outputs[: len(step.hint)]):
+            self.largest[output] = max(self.largest[output], _largest(values))
+
+    def _find_layouts(self, batch: BatchRun, inputs: Sequence[Any]) -> None:
+        specs = []
+        for values, slot in zip(inputs, self.step.inputs):
+            if isinstance(values, np.ndarray):
+                first = values[0, ...] if len(values) else None
+            else:
+                first = next((value for value in values if value is not None), None)
+            if first is not None:
+                specs.append(declare.Spec(np.shape(first), first.dtype, batch.layouts[slot]))
+        found = self.op.specs(
+            specs, {**self.constants, **dict.fromkeys(dict(self.step.arguments), declare.UNKNOWN)}, self.count
+        )
+        for slot, spec in zip(self.step.outputs, found):
+            batch.layouts[slot] = spec.layout or ""
+
+    def _input(self, values: Any, active: list[int] | None) -> Any:
+        if active is None:
+            return values
+        return [value_at(values, index) for index in active]
+
+
+def _largest(values: Any) -> int:
+    """The bytes of the largest sample."""
+    if isinstance(values, np.ndarray):
+        return values.nbytes // max(len(values), 1)
+    return max((sample.nbytes for sample in values), default=0)
+
+
+def _with_right(values: Any, writable: bool) -> Any:
+    """The samples as user code may have them: to write, or to read only."""
+    if isinstance(values, np.ndarray):
+        return values if writable and values.flags.writeable else read_only(values)
+    return [x if writable and x.flags.writeable else read_only(x) for x in values]

@@ -1,0 +1,136 @@
+"""The settings of a pipeline, checked once."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from pipeflow import seeds, types
+from pipeflow.declare import check_rule
+from pipeflow.executor.workers import check_start_method
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What ``Pipeline`` is given, with what was left out filled in; none of it but the seed and the rules changes results."""
+
+    batch_size: int | None = None
+    num_threads: int | None = None
+    device_id: int | None = None
+    seed: int | None = None
+    exec_pipelined: bool = True
+    prefetch_queue_depth: "int | Mapping[str, int]" = 2
+    exec_async: bool = True
+    bytes_per_sample: int = 0
+    set_affinity: bool = False
+    max_streams: int | None = None
+    default_cuda_stream_priority: int | None = None
+    enable_conditionals: bool = False
+    enable_memory_stats: bool = False
+    enable_checkpointing: bool = False
+    checkpoint: "str | bytes | None" = None
+    py_num_workers: int = 1
+    py_start_method: str = "forkserver"
+    py_callback_pickler: Any = None
+    output_dtype: Any = None
+    output_ndim: Any = None
+    output_layout: Any = None
+    exec_dynamic: bool | None = None
+    experimental_exec_dynamic: bool | None = None
+    stream_policy: Any = None
+    concurrency: Any = None
+    fuse: bool = True
+    on_error: Any = "raise"
+    max_failures: "int | float | None" = None
+
+    def __post_init__(self) -> None:
+        unset = (None, -1)
+        checked = {
+            "batch_size": None if self.batch_size in unset else positive("batch_size", self.batch_size),
+            "num_threads": available_cpus() if self.num_threads in unset else positive("num_threads", self.num_threads),
+            "device_id": None if self.device_id == types.CPU_ONLY_DEVICE_ID else self.device_id,
+            "seed": seeds.system_seed() if self.seed is None else int(self.seed),
+            "exec_pipelined": bool(self.exec_pipelined),
+            "exec_async": bool(self.exec_async),
+            "prefetch_queue_depth": _queue_depth(self.prefetch_queue_depth),
+            "exec_dynamic": not self.separated if self.exec_dynamic is None else self.exec_dynamic,
+            "fuse": bool(self.fuse),
+            "py_num_workers": positive("py_num_workers", self.py_num_workers),
+            "py_start_method": check_start_method(self.py_start_method),
+            "on_error": check_rule(self.on_error),
+            "max_failures": check_limit(self.max_failures),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def threads(self) -> int:
+        """The number of threads."""
+        return self.num_threads or 1
+
+    @property
+    def separated(self) -> bool:
+        """Whether the CPU and GPU queues have depths of their own."""
+        return isinstance(self.prefetch_queue_depth, Mapping)
+
+    @property
+    def queue_sizes(self) -> tuple[int, int]:
+        """The depths of the CPU and the GPU queue."""
+        depth = self.prefetch_queue_depth
+        return (depth["cpu_size"], depth["gpu_size"]) if isinstance(depth, Mapping) else (depth, depth)
+
+    @property
+    def depth(self) -> int:
+        """How many batches are in flight."""
+        return self.queue_sizes[0] if self.exec_pipelined else 1
+
+    @property
+    def synchronous(self) -> bool:
+        """Whether a batch is made by the thread that asks for it, when it asks."""
+        return not (self.exec_async and self.exec_pipelined)
+
+    def saved(self) -> dict[str, Any]:
+        """What a saved pipeline keeps of them; a rule that is a value or a function stays with its owner."""
+        names = ["batch_size", "num_threads", "device_id", "seed", "prefetch_queue_depth"]
+        names += ["exec_pipelined", "exec_async", "max_failures"]
+        return {name: getattr(self, name) for name in names} | (
+            {"on_error": self.on_error} if isinstance(self.on_error, str) else {}
+        )
+
+
+def positive(name: str, value: Any) -> int:
+    """An integer of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__} {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}")
+    return int(value)
+
+
+def _queue_depth(depth: "int | Mapping[str, int]") -> "int | dict[str, int]":
+    if isinstance(depth, Mapping):
+        if set(depth) != {"cpu_size", "gpu_size"}:
+            raise ValueError(
+                f"prefetch_queue_depth must be an integer or {{'cpu_size': ..., 'gpu_size': ...}}, got {dict(depth)}"
+            )
+        return {name: positive(name, depth[name]) for name in ("cpu_size", "gpu_size")}
+    return positive("prefetch_queue_depth", depth)
+
+
+def check_limit(limit: Any) -> Any:
+    """``max_failures`` as a count or a fraction."""
+    if limit is None:
+        return None
+    if isinstance(limit, bool) or not isinstance(limit, (int, float, Fraction)):
+        raise TypeError(f"max_failures must be a count or a fraction, got {type(limit).__name__} {limit!r}")
+    if limit < 0 or (not isinstance(limit, int) and limit >= 1):
+        raise ValueError(f"max_failures must be a count from 0 or a fraction below 1, got {limit!r}")
+    return limit
+
+
+def available_cpus() -> int:
+    """The processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,42 @@
+"""What the runners of one executor share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pipeflow.backends.cpu import HeapPool
+from pipeflow.executor import workers
+from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.course import Course
+from pipeflow.executor.device.device import Device
+from pipeflow.executor.settings import Settings
+
+if TYPE_CHECKING:
+    from pipeflow.executor.workers.pool import WorkerPool
+
+
+def _not_sent(batch: BatchRun) -> None:
+    raise AssertionError(f"batch {batch.index} was not sent anywhere")
+
+
+@dataclass
+class Surroundings:
+    """Memory, device, worker processes, and the course of the run."""
+
+    settings: Settings
+    pool: HeapPool
+    course: Course
+    device: Device | None = None
+    resume: Callable[[BatchRun], None] = _not_sent  # a batch that was with the worker processes is back
+    fetches: dict[str, Callable[[int], Any]] = field(default_factory=dict)  # of the readers, by name
+
+    @cached_property
+    def workers(self) -> "WorkerPool":
+        """The worker processes, made for the first stage or source that needs them and not started yet."""
+        return workers.pool.WorkerPool(self.settings.py_num_workers, self.settings.py_start_method)
+
+    @property
+    def known_workers(self) -> "WorkerPool | None":
+        """The worker processes where there are any."""
+        return self.__dict__.get("workers")
