@@ -1,5 +1,6 @@
 """Files that are made from the declarations and checked in are fresh."""
 
+import re
 from pathlib import Path
 
 import generate_docs
@@ -22,5 +23,7 @@ def test_the_pages_say_what_the_declarations_say():
         page = generate_docs.DOCS / path
         assert page.exists(), f"{path}: {RENEW}"
         assert page.read_text() == text, f"{path}: {RENEW}"
+        code = re.findall(r"\b\w+/\w+\.py\b|`\w+\.py`", text.removeprefix(generate_docs.MARK))
+        assert not set(code) - {"tools/example_data.py"}, f"{path} is for users and names files of the package: {code}"
     left = {f"operators/{path.name}" for path in Path(generate_docs.DOCS / "operators").glob("*.md")}
     assert left <= set(new), f"{left - set(new)}: {RENEW}"

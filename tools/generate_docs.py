@@ -108,12 +108,11 @@ def section(op: OpDef) -> str:
 
 
 def page(name: str, operators: list[OpDef]) -> str:
-    module = next(iter(operators)).body.__module__
-    words = inspect.getdoc(sys.modules[module]) or name
+    """A page: the text ``PAGE`` of the module where it has one (its docstring is for contributors), then its operators."""
+    words = inspect.cleandoc(getattr(sys.modules[f"pipeflow.operators.{name}"], "PAGE", ""))
     set_up = SET_UP if any(op.factory is None for op in operators) else ""
-    return f"{MARK}\n# {name.replace('_', ' ').capitalize()}\n\n{words}\n\n{set_up}\n" + "\n".join(
-        section(op) for op in operators
-    )
+    parts = [MARK, f"# {name.replace('_', ' ').capitalize()}\n", *([words + "\n"] if words else []), set_up]
+    return "\n".join([*parts, *map(section, operators)])
 
 
 def index(pages: dict[str, list[OpDef]]) -> str:

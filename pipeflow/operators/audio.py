@@ -30,6 +30,11 @@ from pipeflow.errors import BadData
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators import encoded as files
 
+PAGE = """A signal is a sample of one axis, time, or of two, time by channels. Results are float32; integer signals are
+accepted where an operator has a meaning for them. [Sound](../audio.md) has examples of whole pipelines.
+"""
+
+
 FLOAT, INT32 = np.dtype(np.float32), np.dtype(np.int32)
 # What the samples of a file may take unless the call says otherwise, and in a file of a few bytes: silence is that small,
 # but so is the file that is made to fill the memory.

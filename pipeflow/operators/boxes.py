@@ -32,6 +32,12 @@ from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.geometry import given_size, rotated_extents, warp_matrix
 from pipeflow.operators.windows import half_up
 
+PAGE = """Boxes are rows of four numbers, points rows of two or three, relative to the image unless an argument says
+otherwise. Boxes and points that leave the image are dropped together with their labels. [Joint
+transforms](../joint-transforms.md) shows how they move with their image.
+"""
+
+
 FLOAT = np.dtype(np.float32)
 INT32 = np.dtype(np.int32)
 Mapping = tuple[np.ndarray, np.ndarray]  # a matrix and an offset, for coordinates as columns

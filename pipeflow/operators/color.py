@@ -28,6 +28,11 @@ from pipeflow.declare import (
 from pipeflow.kernels import cpu as kernels
 from pipeflow.types import BGR, GRAY, RGB, DALIImageType, YCbCr
 
+PAGE = """Hue and saturation are linear: a rotation and a scaling of the colours' differences from grey (in YIQ), as in
+DALI, not the HSV cylinder. Sums are float32, and the result is rounded once.
+"""
+
+
 COLOR_LAYOUTS = "HWC FHWC DHWC"
 UINT8 = np.dtype(np.uint8)
 

@@ -16,6 +16,11 @@ from pipeflow.operators.readers import npy
 from pipeflow.operators.readers.files import read_file
 from pipeflow.types import GRAY, RGB, UINT8, DALIImageType, as_dtype
 
+PAGE = """The formats are JPEG, PNG, BMP, PNM, TIFF, WebP, JPEG 2000 and the first frame of a GIF.
+[Decoders](../decoders.md) says what is decoded by what, and what is refused.
+"""
+
+
 _UINT8, _INT64 = np.dtype(np.uint8), np.dtype(np.int64)
 
 NO_EFFECT = {

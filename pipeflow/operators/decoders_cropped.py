@@ -12,6 +12,11 @@ from pipeflow.operators import geometry
 from pipeflow.operators.decoders import DECODE, NO_EFFECT, check_options, decode, image_spec
 from pipeflow.operators.windows import BOUNDS, CROP_WINDOW, RANDOM_WINDOW, crop_extents, place_window, random_window
 
+PAGE = (
+    """These decode a window of each image, and of the file only what the window needs, as far as the format allows."""
+)
+
+
 _UINT8 = np.dtype(np.uint8)
 
 

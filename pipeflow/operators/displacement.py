@@ -11,6 +11,9 @@ from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.geometry import given_size, spatial
 from pipeflow.types import INTERP_CUBIC, INTERP_LINEAR, INTERP_NN, DALIInterpType
 
+PAGE = """Each pixel of the result is looked up at another place of the image."""
+
+
 # The ways of DALI's borders, in the numbers of the kernels.
 BORDERS = {"constant": 0, "replicate": 1, "reflect": 2, "reflect_101": 3, "wrap": 4}
 INTERPOLATIONS = {INTERP_NN: 0, INTERP_LINEAR: 1, INTERP_CUBIC: 2}

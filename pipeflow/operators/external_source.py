@@ -15,6 +15,11 @@ from pipeflow.operators.sources.callback import Callback
 from pipeflow.operators.sources.fed import FedInput
 from pipeflow.tensors import TensorCPU, TensorListCPU, as_sample
 
+PAGE = """Data from your own callable, iterable or generator function, or fed by hand. [External
+sources](../external_source.md) has examples of all of them.
+"""
+
+
 Cycle = Literal["no", "quiet", "raise", False, True]
 
 

@@ -11,6 +11,9 @@ from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.geometry import spatial
 from pipeflow.operators.image import BLUR_LAYOUTS
 
+PAGE = """Sums over the neighbourhood of each pixel."""
+
+
 FLOAT = np.dtype(np.float32)
 # As in displacement.py; DALI has other names for them here.
 BORDERS = {"constant": 0, "clamp": 1, "reflect_1001": 2, "reflect_101": 3, "wrap": 4}

@@ -24,6 +24,9 @@ from pipeflow.declare import (
 from pipeflow.kernels import cpu as kernels
 from pipeflow.types import saturate
 
+PAGE = """Conversion of values, and constants of a shape."""
+
+
 FLOAT, INT32 = np.dtype(np.float32), np.dtype(np.int32)
 SMALL = 64  # elements up to which NumPy is faster than entering a compiled kernel
 

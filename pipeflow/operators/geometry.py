@@ -42,6 +42,11 @@ from pipeflow.operators.windows import (
 )
 from pipeflow.types import INTERP_LINEAR, INTERP_NN, DALIInterpType
 
+PAGE = """Operators that cut, mirror, turn or pad. What is only cut out is a view: nothing is copied before a step that
+computes.
+"""
+
+
 NO_IMAGE_TYPE = {"image_type": "no longer used: the channels are treated alike, whatever they mean"}
 CROP_LAYOUTS = "HWC CHW DHWC CDHW FHWC FCHW CFHW FDHWC FCDHW CFDHW"
 

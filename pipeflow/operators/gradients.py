@@ -17,6 +17,8 @@ from pipeflow.operators.functions.results import Results
 from pipeflow.operators.tensor_functions import each
 from pipeflow.operators.tensorflow_functions import OutputTypes
 
+PAGE = """Derivatives of what `fn.py_function` computes, sample by sample. [Gradients](../gradients.md) has examples."""
+
 
 class Tape:
     """One call of a function for one sample: its outputs as tensors, and the way back."""

@@ -5,6 +5,8 @@ from typing import Any
 from pipeflow.declare import Out, Sample, default, operator, required
 from pipeflow.kernels import cpu as kernels
 
+PAGE = """Grey values spread over the range of their type."""
+
 
 @operator(
     "equalize", infer="like image", layouts="HWC HW CHW FHWC FHW FCHW", sequences=True, dtypes="uint8", gpu="histograms"

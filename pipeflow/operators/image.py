@@ -28,6 +28,9 @@ from pipeflow.operators.geometry import CROP_LAYOUTS, NO_IMAGE_TYPE, axes_of, ch
 from pipeflow.operators.reductions import squared_distances, sums
 from pipeflow.operators.windows import CROP_WINDOW, OUT_OF_BOUNDS, crop_extents, cut, window_of
 
+PAGE = """Operators that images go through before they are fed to a model, and some that change how they look."""
+
+
 FLOAT = np.dtype(np.float32)
 
 

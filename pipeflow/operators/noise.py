@@ -13,6 +13,10 @@ import numpy as np
 from pipeflow.declare import UNKNOWN, Arg, Out, Sample, default, operator
 from pipeflow.kernels import cpu as kernels
 
+PAGE = """The noise of an element depends on the sample's key and on the element's place only, not on threads or on the
+order of work.
+"""
+
 
 @operator("noise.gaussian", gpu="random", infer="like data", examples=["fn.noise.gaussian(image, stddev=9.0)"])
 def gaussian(

@@ -28,6 +28,11 @@ from pipeflow.declare import (
 from pipeflow.errors import count_of, function_name
 from pipeflow.kernels import cpu as kernels
 
+PAGE = """The function fills its outputs and is compiled for declared types. `fn.python_function(..., jit=True)` needs no
+types and returns its results.
+"""
+
+
 Kinds = tuple[tuple[np.dtype, int], ...]
 
 

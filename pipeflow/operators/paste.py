@@ -25,6 +25,9 @@ from pipeflow.declare import (
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.windows import fill_table
 
+PAGE = """Images put into other images, or hidden in parts."""
+
+
 # ----------------------------------------------------------------------------------------------------
 # paste
 

@@ -40,6 +40,12 @@ from pipeflow.operators.functions.outputs import OUTPUTS, declare_outputs
 from pipeflow.operators.functions.results import Results
 from pipeflow.operators.functions.workers import call_in_worker
 
+PAGE = """Your own Python code as an operator. The function gets NumPy arrays, one sample at a time or the whole batch.
+What it returns is checked and copied once, at once, so it may use its own buffers again. [Python
+functions](../python_function.md) explains it with examples; [the family](../function_family.md) compares it
+with its relatives.
+"""
+
 
 @operator(
     "python_function",

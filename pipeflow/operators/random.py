@@ -27,6 +27,11 @@ from pipeflow.declare import (
 )
 from pipeflow.types import saturate
 
+PAGE = """Every number follows from the seed, the node and the sample's position, so a run can be repeated and continued
+exactly: [Randomness](../randomness.md).
+"""
+
+
 FLOAT, INT32 = np.dtype(np.float32), np.dtype(np.int32)
 
 

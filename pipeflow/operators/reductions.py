@@ -10,6 +10,9 @@ from pipeflow.declare import UNKNOWN, Args, DType, Ints, Layout, OpDef, Sample, 
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.geometry import axes_of
 
+PAGE = """Sums, means and extremes over some or all axes of a sample."""
+
+
 FLOAT = np.dtype(np.float32)
 
 

@@ -34,6 +34,11 @@ from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.windows import CROP_WINDOW, RANDOM_WINDOW, crop_extents, place_window, random_window
 from pipeflow.types import INTERP_LINEAR, DALIInterpType
 
+PAGE = """Sizes may be given by axis, by the shorter or the longer side, or as limits; a region of the image may be
+resized in place of the whole. [Image operators](../image-operators.md) has examples.
+"""
+
+
 LAYOUTS = "HWC FHWC CHW FCHW CFHW DHWC FDHWC CDHW FCDHW CFDHW"
 IGNORED = {
     "image_type": "no longer used: the channels are resized alike, whatever they mean",

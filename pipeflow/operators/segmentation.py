@@ -9,6 +9,9 @@ from pipeflow.declare import UNKNOWN, Arg, Args, Floats, Ints, Sample, Spec, def
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.windows import RANDOM_WINDOW, random_window
 
+PAGE = """Random pixels, objects and polygons of masks, and windows around a region."""
+
+
 INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
 

@@ -30,6 +30,10 @@ from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.geometry import axes_of
 from pipeflow.operators.windows import half_up
 
+PAGE = (
+    """Operators that change the shape, the layout or the order of the data. What can be a view of its input is one."""
+)
+
 
 def new_shape(
     own: Sequence[int], items: int, shape: Any, rel_shape: Any, src_dims: Any, layout: Any

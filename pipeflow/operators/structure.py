@@ -8,6 +8,11 @@ import numpy as np
 from pipeflow.declare import UNKNOWN, Args, BatchCall, DType, Layout, Out, Sample, Spec, default, operator, required
 from pipeflow.errors import CAST, OutOfRange, WrongShape, count_of, logical_error, merge_error, scalar_error
 
+PAGE = (
+    """Properties of samples, and a copy. More is written with operators of Python: [Arithmetic](../arithmetic.md)."""
+)
+
+
 INT64 = np.dtype(np.int64)
 
 

@@ -25,6 +25,11 @@ from pipeflow.operators.functions.results import Results, check_like_first
 from pipeflow.operators.functions.workers import call_in_worker
 from pipeflow.tensors import Collector, traced
 
+PAGE = """Functions that work on tensors of another library. On the CPU a tensor shares memory with the pipeline where
+nothing else reads it, and is a copy otherwise. [The family](../function_family.md) compares them with
+`fn.python_function`.
+"""
+
 
 class WithTensors:
     """Calls a function with a framework's tensors in place of arrays, and takes arrays out of what it returns."""

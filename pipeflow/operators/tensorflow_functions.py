@@ -1,4 +1,4 @@
-"""TensorFlow's three operators for Python functions, with TensorFlow's signatures: who comes from there needs no new words.
+"""TensorFlow's three operators for Python functions, with TensorFlow's names and signatures.
 
 ``py_func`` and ``numpy_function`` hand NumPy arrays to the function, ``py_function`` eager tensors. The results are checked
 against ``Tout``. Everything else (calling, copying, errors) is that of ``fn.python_function``, which can do more.
@@ -30,6 +30,10 @@ from pipeflow.operators.functions.outputs import check_timeout
 from pipeflow.operators.functions.results import Results
 from pipeflow.operators.functions.workers import call_in_worker
 from pipeflow.operators.tensor_functions import DIFFERENTIABLE, WithTensors, call_with_history, check_differentiable
+
+PAGE = """The three operators of TensorFlow that call Python functions, by their names and with their signatures. What
+holds for `fn.python_function` holds for them; [the family](../function_family.md) compares them.
+"""
 
 
 class OutputTypes(Outputs):

@@ -14,6 +14,11 @@ from pipeflow.declare import UNKNOWN, Arg, Args, DType, Floats, Sample, Spec, de
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.geometry import turned
 
+PAGE = """Matrices are float32 of shape (n, n + 1) and act on columns. A new transform is applied after the given one, or
+before it with `reverse_order`.
+"""
+
+
 FLOAT = np.dtype(np.float32)
 
 

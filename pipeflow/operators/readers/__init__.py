@@ -2,4 +2,8 @@
 
 from pipeflow.operators.readers import dataset, file, nemo_asr, numpy, tfrecord, webdataset
 
+PAGE = """Readers give the samples of a data set in order or shuffled, whole or in shards. [Readers](../readers.md)
+explains the arguments that they share.
+"""
+
 __all__ = ["dataset", "file", "nemo_asr", "numpy", "tfrecord", "webdataset"]
