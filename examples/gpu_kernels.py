@@ -3,7 +3,8 @@
     python examples/gpu_kernels.py [--batches 20]
 
 The functions get arrays of CuPy and work on the pipeline's stream: nothing waits for the GPU, and nothing is copied to
-the CPU. It needs a GPU and `pip install "pipeflow[cuda13]"`; without them it says what is missing.
+the CPU. It needs a GPU and
+`pip install cupy-cuda13x nvidia-cuda-nvrtc nvidia-cuda-runtime`; without them it says what is missing.
 """
 
 import argparse

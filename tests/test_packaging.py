@@ -23,15 +23,42 @@ def executable(path, text):
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 
-def test_every_extra_named_in_the_package_exists():
-    """Each `pipeflow[extra]` in a message or page can be installed."""
-    extras = set(setup()["options.extras_require"])
-    assert set(kernels.EXTRAS.values()) <= extras
-    named = set()
-    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("pipeflow/**/*.py")]:
-        for group in re.findall(r"pipeflow\[([a-z0-9,]+)\]", path.read_text()):
-            named.update(group.split(","))
-    assert named <= extras
+def texts():
+    """What users read: pages, messages and scripts."""
+    for pattern in ("*.md", "docs/**/*.md", "pipeflow/**/*.py", "examples/*.py", "Makefile"):
+        for path in ROOT.glob(pattern):
+            yield path.relative_to(ROOT), path.read_text()
+
+
+def test_nothing_says_to_install_the_package_from_an_index():
+    """The index has an unrelated project of the same name: hints name libraries, and pages install from a checkout."""
+    wrong = [
+        str(path)
+        for path, text in texts()
+        if re.search(r"pip install [^\n`]*\bpipeflow\b|\bpipeflow\[", text) and path.name != "CHANGELOG.md"
+    ]
+    assert wrong == []
+    assert setup()["metadata"]["name"] == "pipeflow-data"
+
+
+def test_every_extra_named_in_a_page_exists():
+    """Each `.[extra]` can be installed, and so can each library that a message names."""
+    extras = setup()["options.extras_require"]
+    named = {
+        name for _, text in texts() for group in re.findall(r"\.\[([a-z0-9,]+)\]\"", text) for name in group.split(",")
+    }
+    assert named
+    assert named <= set(extras)
+    requirements = {re.split(r"[<>=\[]", line.strip())[0] for lines in extras.values() for line in lines.splitlines()}
+    assert set(kernels.LIBRARIES.values()) <= requirements
+
+
+def test_the_index_of_the_pages_is_complete():
+    """README and docs/README.md lead to every page."""
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    for index in (ROOT / "README.md", ROOT / "docs" / "README.md"):
+        linked = {Path(target).name for target in re.findall(r"\]\(([^)#]+\.md)\)", index.read_text())}
+        assert pages - linked == set(), f"{index} leaves out pages"
 
 
 def test_package_data_patterns_cover_every_file_that_is_not_python():

@@ -16,7 +16,10 @@ class Codec:
         backends = [nvimgcodec.Backend(nvimgcodec.BackendKind.CPU_ONLY)] if device_id == ON_CPU else None
         self._decoder = nvimgcodec.Decoder(device_id=device_id, backends=backends)
         if self._decoder is None or not hasattr(self._decoder, "decode"):
-            raise RuntimeError("nvImageCodec gives no decoder: is pipeflow[codec13], with nvidia-nvjpeg, whole?")
+            raise RuntimeError(
+                "nvImageCodec gives no decoder: are nvidia-nvimgcodec-cu13 and nvidia-nvjpeg installed "
+                "(for CUDA 12: nvidia-nvimgcodec-cu12 and nvidia-nvjpeg-cu12)?"
+            )
 
     def decode(self, files: Sequence[np.ndarray], color: str, adjust_orientation: bool, stream: int = 0) -> list[Any]:
         """An image of nvImageCodec for each file, or a text that says why there is none."""

@@ -32,7 +32,10 @@ try:
 except ImportError:
     pathfinder = None
 
-INSTALL = 'pip install "pipeflow[cuda13]", or [cuda12] where the driver is older than 580'
+INSTALL = (
+    "pip install cupy-cuda13x nvidia-cuda-nvrtc nvidia-cuda-runtime, or, where the driver is older than 580, "
+    "cupy-cuda12x nvidia-cuda-nvrtc-cu12 nvidia-cuda-runtime-cu12"
+)
 LEGACY, PER_THREAD = 1, 2  # CUDA's names of the default streams
 _initialised: list[int] = []  # the process that has used CUDA
 

@@ -54,7 +54,7 @@ def framework(name: str) -> Framework:
             if error.name is None or error.name.partition(".")[0] != name:
                 raise
             raise ModuleNotFoundError(
-                f'{name} is needed here and is not installed: pip install "pipeflow[{name}]", or name another framework',
+                f"{name} is needed here and is not installed: pip install {name}, or name another framework",
                 name=error.name,
             ) from error
     return frameworks[name]

@@ -93,7 +93,7 @@ def audio(
     """Decodes a sound file to (samples, sampling rate): time by channels, or time alone with ``downmix``.
 
     Uncompressed wav files and FLAC are read directly; Ogg Vorbis and Opus, MP3 and AIFF through libsndfile
-    (``pip install "pipeflow[audio]"``). ``dtype`` is FLOAT, INT16 or INT32; floats are in -1...1. With a
+    (``pip install soundfile``). ``dtype`` is FLOAT, INT16 or INT32; floats are in -1...1. With a
     ``sample_rate`` above 0 the sound is resampled to it; ``fn.audio_resample`` tells what ``quality`` and ``antialias``
     do. A truncated or damaged file is an error, and so is one whose samples, decoded or resampled, would take more than
     ``max_bytes`` (2 GiB unless given, and less for a file of a few kilobytes); it is refused before they are made.

@@ -117,7 +117,7 @@ def image(data: Sample, /, *, args: Args, out: Out, source: Any) -> Sample:
     of a few kilobytes) or ``max_bytes`` (2 GiB) are refused before they are decoded. A damaged file is an error;
     ``on_damage="accept"`` gives what a PNG or JPEG file still holds of its pixels, the others black or gray.
     ``device="mixed"`` gives images on the GPU: decoded there by nvImageCodec where it is installed
-    (``pipeflow[codec13]``) and can, else on the CPU and copied.
+    (``pip install nvidia-nvimgcodec-cu13 nvidia-nvjpeg``) and can, else on the CPU and copied.
     """
     return decode(data, args, out, source)
 

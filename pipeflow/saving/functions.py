@@ -22,8 +22,7 @@ def require_cloudpickle() -> None:
     """Says what to install where functions cannot be sent by value."""
     if cloudpickle is None:
         raise ModuleNotFoundError(
-            'worker processes need cloudpickle, which is not installed: pip install "pipeflow[processes]"',
-            name="cloudpickle",
+            "worker processes need cloudpickle, which is not installed: pip install cloudpickle", name="cloudpickle"
         )
 
 

@@ -63,11 +63,7 @@ def stub(version=13010, count=1, nvrtc=None, memory=None):
 @pytest.mark.parametrize(
     ("cupy", "device_id", "reason"),
     [
-        (
-            None,
-            0,
-            r'CuPy cannot be imported \(No module named .cupy.\): pip install "pipeflow\[cuda13\]", or \[cuda12\]',
-        ),
+        (None, 0, r"CuPy cannot be imported \(No module named .cupy.\): pip install cupy-cuda13x nvidia-cuda-nvrtc"),
         (stub(version=0), 0, "there is no NVIDIA driver"),
         (stub(version=CudaError("no answer")), 0, "the NVIDIA driver does not answer: no answer"),
         (stub(count=CudaError("insufficient driver")), 0, r"insufficient driver \(the driver supports CUDA 13\.1\)"),

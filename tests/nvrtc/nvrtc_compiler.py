@@ -6,7 +6,7 @@ import importlib
 from pipeflow.kernels import gpu
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
-INSTALL = 'Install it: pip install "pipeflow[cuda13]"'
+INSTALL = "Install it: pip install nvidia-cuda-nvrtc nvidia-cuda-runtime"
 
 
 @functools.cache

@@ -7,14 +7,14 @@ heavy library, is imported when the first step that uses it is compiled, never b
 from importlib import import_module
 from types import ModuleType
 
-# Library -> extra that installs it, for the message of a missing package.
-EXTRAS = {
-    "cv2": "image",
-    "PIL": "image",
-    "simplejpeg": "image",
-    "soundfile": "audio",
-    "soxr": "audio",
-    "scipy": "audio",
+# Imported name -> name of the library to install, for the message where it is missing.
+LIBRARIES = {
+    "cv2": "opencv-python-headless",
+    "PIL": "pillow",
+    "simplejpeg": "simplejpeg",
+    "soundfile": "soundfile",
+    "soxr": "soxr",
+    "scipy": "scipy",
 }
 
 
@@ -26,10 +26,9 @@ def __getattr__(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name == f"{__name__}.{name}":
             raise AttributeError(f"pipeflow has no CPU kernel module {name!r}") from None
-        extra = EXTRAS.get((error.name or "").partition(".")[0])
-        if extra is None:
+        library = LIBRARIES.get((error.name or "").partition(".")[0])
+        if library is None:
             raise
         raise ModuleNotFoundError(
-            f'{error.name} is needed for this operator and is not installed: pip install "pipeflow[{extra}]"',
-            name=error.name,
+            f"{error.name} is needed for this operator and is not installed: pip install {library}", name=error.name
         ) from error
