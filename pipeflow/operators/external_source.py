@@ -61,6 +61,7 @@ class ExternalSource(Source):
         self.single = num_outputs is None
         self.per_sample = batch is False
         self.no_copy = no_copy
+        self._seen: list[Any] = [None] * self.count  # per output: type and number of axes of the epoch
         self.dtypes = [None if item is None else types.as_dtype(item) for item in _per_output(dtype, self.count)]
         self.ndims = _per_output(ndim, self.count)
         self.layouts = _per_output(layout, self.count)
@@ -119,9 +120,14 @@ class ExternalSource(Source):
             outputs: list[Any] = [[] for _ in range(self.count)]
             for index, row in enumerate(rows):
                 if index not in failures:
-                    for column, value in zip(outputs, self._split(row, "sample")):
-                        column.append(self._sample(value))
-            for index in sorted(failures):  # nobody sees what stands there
+                    try:
+                        samples = [self._sample(value) for value in self._split(row, "sample")]
+                    except (IndexError, RuntimeError, TypeError, ValueError) as error:
+                        failures[index] = error
+                    else:
+                        for column, sample in zip(outputs, samples):
+                            column.append(sample)
+            for index in sorted(failures):  # never seen: the sample is left out, replaced, or its error raised
                 for column in outputs:
                     column.insert(index, column[0] if column else np.zeros((), np.uint8))
             feed = Feed(len(rows), outputs, failures=failures)
@@ -155,6 +161,7 @@ class ExternalSource(Source):
 
     def reset(self) -> None:
         """Starts a new epoch."""
+        self._seen = [None] * self.count
         if self.callback is not None:
             self.callback.reset()
 
@@ -238,37 +245,71 @@ class ExternalSource(Source):
         return array, len(array)
 
     def _check(self, feed: Feed) -> None:
-        """The declared and the mutual types and numbers of axes."""
+        """The types and numbers of axes: as declared, else as the first sample of the epoch has them.
+
+        A single sample that differs fails alone; a batch in one array fails as a whole.
+        """
         layouts = feed.layouts or [None] * self.count
         for output, values in enumerate(feed.outputs):
             dense = isinstance(values, np.ndarray)
-            if not dense and not values:
+            if not dense and len(feed.failures or ()) >= len(values):
                 continue
-            first: Any = values if dense else values[0]
-            dtype, ndim = first.dtype, first.ndim - dense
-            types.as_dtype(dtype)
-            if not dense:
-                for index, sample in enumerate(values):
-                    if sample.dtype is not dtype and sample.dtype != dtype:
-                        raise RuntimeError(
-                            f"the samples of a batch must have the same type: sample 0 is {dtype} and sample {index} is "
-                            f"{sample.dtype} (output {output} of {self.name_of_source})"
-                        )
-                    if sample.ndim != ndim:
-                        raise RuntimeError(
-                            "All tensors in a batch must have the same number of dimensions: sample 0 has "
-                            f"{ndim} and sample {index} has {sample.ndim} (output {output} of {self.name_of_source})"
-                        )
-            wanted, axes, layout = self.dtypes[output], self.ndims[output], layouts[output]
-            if wanted is not None and dtype != wanted:
-                raise RuntimeError(f"ExternalSource expected data of type {wanted} and got: {dtype}")
-            if axes is not None and ndim != axes:
-                raise RuntimeError(f"ExternalSource expected data with {axes} dimensions and got {ndim} dimensions.")
+            if dense:
+                self._check_batch(output, values)
+            else:
+                self._check_samples(output, values, feed)
+            ndim, layout = self._seen[output][1], layouts[output]
             if layout and len(layout) != ndim:
                 raise RuntimeError(f"The layout '{layout}' cannot describe {ndim}-dimensional data")
             declared = self.layouts[output]
             if declared and layout and layout != declared:
                 raise RuntimeError(f"ExternalSource expected data with layout '{declared}' and got '{layout}'")
+
+    def _check_batch(self, output: int, values: np.ndarray) -> None:
+        types.as_dtype(values.dtype)
+        dtype, ndim = self._expected(output, values.dtype, values.ndim - 1)
+        problem = self._difference(output, values.dtype, values.ndim - 1, dtype, ndim)
+        if problem:
+            raise RuntimeError(problem)
+
+    def _check_samples(self, output: int, values: list[np.ndarray], feed: Feed) -> None:
+        failures = {} if feed.failures is None else feed.failures
+        first = next(index for index in range(len(values)) if index not in failures)
+        types.as_dtype(values[first].dtype)
+        dtype, ndim = self._expected(output, values[first].dtype, values[first].ndim)
+        for index, sample in enumerate(values):
+            if (sample.dtype is not dtype and sample.dtype != dtype) or sample.ndim != ndim:
+                if index in failures:
+                    continue
+                failures[index] = RuntimeError(self._difference(output, sample.dtype, sample.ndim, dtype, ndim))
+        feed.failures = failures
+
+    def _expected(self, output: int, dtype: np.dtype, ndim: int) -> tuple[np.dtype, int]:
+        """What the samples of an output must be; the first ones of an epoch decide what is not declared."""
+        if self._seen[output] is None:
+            wanted, axes = self.dtypes[output], self.ndims[output]
+            self._seen[output] = (dtype if wanted is None else wanted, ndim if axes is None else axes)
+        return self._seen[output]
+
+    def _difference(self, output: int, dtype: np.dtype, ndim: int, expected: np.dtype, axes: int) -> str:
+        """What is wrong with data of a type and number of axes; "" for nothing."""
+        where = f" (output {output} of {self.name_of_source})"
+        if dtype != expected:
+            if self.dtypes[output] is not None:
+                return f"ExternalSource expected data of type {expected} and got: {dtype}{where}"
+            return (
+                "Type of the data fed to the external source has changed: the first sample of this epoch is "
+                f"{expected} and this one is {dtype}. All samples must have the same type{where}"
+            )
+        if ndim != axes:
+            if self.ndims[output] is not None:
+                return f"ExternalSource expected data with {axes} dimensions and got {ndim} dimensions.{where}"
+            return (
+                "All tensors in a batch must have the same number of dimensions, and all batches of an epoch: the first sample "
+                f"has {axes} and this one has {ndim}{where}"
+            )
+        return ""
+
 
 
 external_source = source(

@@ -167,7 +167,7 @@ def test_one_output_in_a_list():
             lambda i: [np.array(1), np.array(2.5)],
             {},
             RuntimeError,
-            "same type: sample 0 is int64 and sample 1 is float64",
+            "first sample of this epoch is int64 and this one is float64",
         ),
         (lambda i: [np.array(1), np.array([2])], {}, RuntimeError, "same number of dimensions"),
         (lambda i: np.zeros(5), {}, RuntimeError, "Expected batch_size <= 2, actual: 5"),
@@ -407,3 +407,47 @@ def test_texts_travel():
     """str and bytes samples make batches of objects."""
     pipe = make(lambda: ["cat", "dog"])
     assert [sample.item() for sample in pipe.run()[0].samples()] == ["cat", "dog"]
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (None, "returned None instead of an array"),
+        ({"a": 1}, "instead of an array"),
+        (np.zeros(3, np.float64), "the first sample of this epoch is int32 and this one is float64"),
+        (np.zeros((3, 1), np.int32), "the first sample has 1 and this one has 2"),
+    ],
+)
+@pytest.mark.parametrize("at", [0, 2])
+def test_one_odd_sample_fails_alone(bad, message, at):
+    """It is named, on_error applies to it, and what the epoch began with decides who is odd, not the first of its batch."""
+
+    def source(info):
+        return bad if info.idx_in_epoch == 3 + at else np.full(3, info.idx_in_epoch, np.int32)
+
+    def define(rule):
+        return pipeline_def(
+            lambda: fn.external_source(source, batch=False), batch_size=3, num_threads=1, device_id=None, on_error=rule
+        )()
+
+    pipe = define("skip")
+    given = [[int(sample[0]) for sample in pipe.run()[0].samples()] for _ in range(3)]
+    assert given == [[0, 1, 2], [x for x in (3, 4, 5) if x != 3 + at], [6, 7, 8]]
+    assert message in str(pipe.failures()[0].exception)
+    strict = define("raise")
+    strict.run()
+    with pytest.raises(RuntimeError, match=message) as caught:
+        strict.run()
+    assert any(f"sample {at} of batch 1" in note for note in caught.value.__notes__)
+    assert int(strict.run()[0].at(0)[0]) == 6
+
+
+def test_data_that_changes_its_type_between_batches_is_refused():
+    """A whole batch of another type or rank is an error, as in DALI; a new epoch may begin with another one."""
+    batches = [np.zeros((2, 3), np.int32), np.zeros((2, 3), np.float32), np.zeros((2, 3, 1), np.int32)]
+    pipe = pipeline_def(lambda: fn.external_source(batches), batch_size=2, num_threads=1, device_id=None)()
+    pipe.run()
+    with pytest.raises(RuntimeError, match="Type of the data fed to the external source has changed"):
+        pipe.run()
+    with pytest.raises(RuntimeError, match="the same number of dimensions, and all batches of an epoch"):
+        pipe.run()
