@@ -117,7 +117,7 @@ def as_samples(objects: Iterable[Any]) -> list[np.ndarray]:
 def as_sample(item: Any) -> np.ndarray:
     """One array (a view where possible) from a NumPy array, tensor, DLPack object, buffer, number or nested list."""
     if isinstance(item, np.ndarray):
-        return item
+        return item if type(item) is np.ndarray else _without_mask(item)
     if isinstance(item, TensorCPU):
         return item.array
     if type(item).__name__ == "PyCapsule":
@@ -131,6 +131,18 @@ def as_sample(item: Any) -> np.ndarray:
     if type(item) in (bytearray, memoryview):
         return np.asarray(memoryview(item))
     return np.asarray(item)
+
+
+def _without_mask(array: np.ndarray) -> np.ndarray:
+    """The array, if every element has a value: what a masked element holds is not the user's data."""
+    if not isinstance(array, np.ma.MaskedArray):
+        return array
+    if np.ma.is_masked(array):
+        raise TypeError(
+            f"a masked array has no value for {int(np.ma.count_masked(array))} of its {array.size} elements: give them one with "
+            "x.filled(value)"
+        )
+    return array.data
 
 
 class _Capsule:

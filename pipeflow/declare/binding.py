@@ -24,6 +24,9 @@ FORMER = {
 }
 
 
+LARGEST_HINT = 1 << 40  # bytes of one sample
+
+
 @dataclass
 class Call:
     """A checked call of an operator: its inputs, its constants, its per-sample arguments and the universal ones."""
@@ -185,6 +188,8 @@ def _bind_universal(call: Call, name: str, value: Any) -> None:
         hint = convert("ints", value)
         if any(size < 0 for size in hint):
             raise ValueError(f"must not be negative, got {value!r}")
+        if any(size > LARGEST_HINT for size in hint):
+            raise ValueError(f"{value!r} bytes for one sample are more than any machine has: at most 2**40")
         call.hint = hint
 
 

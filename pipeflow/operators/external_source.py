@@ -311,7 +311,6 @@ class ExternalSource(Source):
         return ""
 
 
-
 external_source = source(
     "external_source", examples=["fn.external_source(lambda sample: np.full(3, sample.idx_in_epoch), batch=False)"]
 )(ExternalSource)

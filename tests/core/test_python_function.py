@@ -778,3 +778,42 @@ def test_empty_batch_does_not_call_the_function():
     """A batch of no samples gives a batch of no samples."""
     pipe = make(lambda: fn.python_function(fn.external_source([np.zeros((0, 2))]), function=lambda x: 1 / 0))
     assert len(pipe.run()[0]) == 0
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_masked_arrays_are_refused_where_values_are_missing(batched):
+    """What stands under a mask is nobody's data: the message says how to give it a value. Without a mask it is an array."""
+
+    def masked(x):
+        return np.ma.array(x, mask=np.arange(x.size).reshape(x.shape) == 1)
+
+    def define(function):
+        return pipeline_def(
+            lambda: fn.python_function(np.ones(3), function=function, batch_processing=batched),
+            batch_size=2,
+            num_threads=1,
+            device_id=None,
+        )()
+
+    one = (lambda batch: [masked(x) for x in batch]) if batched else masked
+    with pytest.raises(TypeError, match=r"no value for 1 of its 3 elements: give them one with x.filled\(value\)"):
+        define(one).run()
+    whole = (lambda batch: [np.ma.array(x) for x in batch]) if batched else np.ma.array
+    assert type(define(whole).run()[0].at(0)) is np.ndarray
+
+
+@pytest.mark.parametrize(
+    ("hint", "kind", "message"), [(2**45, ValueError, "at most 2"), (2**39, MemoryError, "Unable")]
+)
+def test_a_hint_beyond_any_memory_names_the_operator_and_the_line(hint, kind, message):
+    """Not a bare MemoryError from somewhere inside."""
+
+    def define():
+        return fn.python_function(np.ones(3), function=np.negative, bytes_per_sample_hint=hint)
+
+    with pytest.raises(kind, match=message) as caught:
+        pipeline_def(define, batch_size=2, num_threads=1, device_id=None)().build()
+    text = "\n".join([str(caught.value), *caught.value.__notes__])
+    assert "bytes_per_sample_hint" in text
+    assert "fn.python_function" in text
+    assert "test_python_function.py" in text

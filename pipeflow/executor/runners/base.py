@@ -9,6 +9,7 @@ from pipeflow import declare, seeds
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.compile.plan import Plan, Step
 from pipeflow.declare import OpDef
+from pipeflow.errors import add_notes
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import Clock, Rival
 from pipeflow.executor.keeper import Keeper
@@ -51,7 +52,13 @@ class BoundStep:
         """Allocates the memory that a function of the user has announced for its results."""
         for hint, shared in zip(self.step.hint, self.shared):
             if self.step.user_code and not shared:
-                pool.reserve(slab_size(batch_size, hint), batches)
+                nbytes = slab_size(batch_size, hint)
+                try:
+                    pool.reserve(nbytes, batches)
+                except MemoryError as error:
+                    asked = f"bytes_per_sample_hint={hint} asks for {batches} blocks of {nbytes} bytes"
+                    add_notes(error, [asked, *self.step.notes()])
+                    raise
 
     def batch_keys(self, batch: BatchRun) -> np.ndarray:
         """The keys of all samples of a batch at this step."""

@@ -115,7 +115,7 @@ def split_outputs(result: Any, function: Callable[..., Any], num_outputs: int, d
 
 def result_array(value: Any, function: Callable[..., Any], output: int) -> np.ndarray:
     """One result as an array, or an error that says what came back."""
-    if isinstance(value, np.ndarray) and value.dtype in types.NUMBERS:
+    if isinstance(value, np.ndarray) and value.dtype in types.NUMBERS and not isinstance(value, np.ma.MaskedArray):
         return value
     if value is None:
         raise WrongResult(f"{output_of(function, output)} returned None instead of an array")
