@@ -1,4 +1,4 @@
-"""Pipeline and @pipeline_def: how a graph is defined, built, run and asked about itself."""
+"""Pipeline and @pipeline_def: defining, building and running a graph, and what it reports."""
 
 import functools
 import inspect
@@ -233,7 +233,7 @@ class Pipeline:
             text = (
                 f"this pipeline runs synchronously with prefetch_queue_depth=1, because {names} is differentiable: a batch made "
                 "ahead would have been made with parameters that the next optimizer step changes. Give the pipeline "
-                "exec_async=False and prefetch_queue_depth=1 to say that you know"
+                "exec_async=False and prefetch_queue_depth=1 to silence this warning"
             )
             where = user_origin()
             warnings.warn_explicit(text, UserWarning, *((where.file, where.line) if where else ("pipeflow", 1)))

@@ -199,8 +199,8 @@ def position_of(index: Any, size: int, name: str) -> int:
     return operator.index(index) % size
 
 
-class Described:
-    """What samples and batches on every device say of themselves beside their numbers."""
+class Metadata:
+    """The layout and source_info of samples and batches, shared by CPU and GPU tensors."""
 
     __slots__ = ()
     _layout: str
@@ -222,7 +222,7 @@ class Described:
         raise RuntimeError(f"unsupported property key: {key}; there are 'layout' and 'source_info'")
 
 
-class TensorCPU(Described):
+class TensorCPU(Metadata):
     """One sample in CPU memory."""
 
     __slots__ = ("_layout", "_source_info", "array")
@@ -340,7 +340,7 @@ def copy_out(array: np.ndarray, destination: Any) -> None:
     np.copyto(np.asarray(Lease(target, deque(maxlen=0))), source)
 
 
-class TensorListCPU(Described):
+class TensorListCPU(Metadata):
     """A batch in CPU memory: one dense block, or a table of samples of any shapes with one type and number of axes."""
 
     __slots__ = ("_dense", "_dtype", "_layout", "_ndim", "_samples", "_source_info", "key")

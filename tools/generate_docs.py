@@ -1,5 +1,6 @@
-"""Writes docs/operators/*.md and docs/support.md from the declarations of the operators."""
+"""Writes docs/operators/*.md and docs/support.md from the declarations, and docs/files.md from the first lines of files."""
 
+import ast
 import enum
 import inspect
 import sys
@@ -12,7 +13,8 @@ from pipeflow import declare, fn, types
 from pipeflow.declare import NO_EFFECT, REQUIRED, SEED, UNIVERSAL, OpDef, Param, describe_kind, registry
 from pipeflow.pipeline import NO_EFFECT as PIPELINE_NO_EFFECT
 
-DOCS = Path(fn.__file__).parents[1] / "docs"
+PACKAGE = Path(fn.__file__).parent
+DOCS = PACKAGE.parent / "docs"
 MARK = "<!-- Generated from the declarations by tools/generate_docs.py: run `make docs` to renew it. -->\n"
 SET_UP = """<!-- The arrays of the examples.
 ```python
@@ -168,13 +170,39 @@ def support() -> str:
     return "\n".join(lines) + "\n"
 
 
+def first_line(path: Path) -> str:
+    """The first sentence of a module's docstring: what the file is for."""
+    text = ast.get_docstring(ast.parse(path.read_text())) or ""
+    return text.partition("\n\n")[0].replace("\n", " ").partition(". ")[0].rstrip(".:")
+
+
+def tree() -> str:
+    """Every file of the package with a line that says what it is for."""
+    lines = [
+        "# The tree of files",
+        "",
+        "Generated from the first line of each file. [How it works](how-it-works.md) says how the folders belong together.",
+    ]
+    for folder in sorted(
+        {path.parent for path in PACKAGE.rglob("*.py")}, key=lambda folder: folder.relative_to(PACKAGE).parts
+    ):
+        name = folder.relative_to(PACKAGE.parent).as_posix()
+        own = folder / "__init__.py"
+        lines += ["", f"## {name}/", ""]
+        if own.exists() and first_line(own):
+            lines += [f"{first_line(own)}.", ""]
+        files = [path for path in sorted(folder.glob("*.py")) if path != own]
+        lines += [f"- `{path.name}`: {first_line(path)}" for path in files]
+    return "\n".join(lines).rstrip() + "\n"
+
+
 def pages() -> dict[str, str]:
     """The text of every generated page by its path under docs/."""
     subjects: dict[str, list[OpDef]] = defaultdict(list)
     for op in public():
         subjects[subject(op)].append(op)
     written = {f"operators/{name}.md": page(name, operators) for name, operators in subjects.items()}
-    return {**written, "operators/README.md": index(subjects), "support.md": support()}
+    return {**written, "operators/README.md": index(subjects), "support.md": support(), "files.md": tree()}
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Heap memory in size classes that is handed out again when nobody refers to it any more.
+"""Heap memory in size classes that is used again when no array refers to it any more.
 
 A fresh page costs 80 times a warm one, so blocks are kept: a lease under the first array gives its block back. Small
 blocks are left to malloc, which is as fast.

@@ -1,4 +1,4 @@
-"""A call bound to its declaration; everything that is wrong with it is said at once."""
+"""Checks a call against its declaration, and reports all bad arguments at once."""
 
 import operator as _operator
 import sys

@@ -1,4 +1,4 @@
-"""What a source of data is: asked for batches in order, it answers with Feeds."""
+"""What a source of data is: it gets Requests for batches in order and returns Feeds."""
 
 import math
 from collections.abc import Sequence

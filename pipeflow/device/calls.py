@@ -1,4 +1,4 @@
-"""What the GPU form of an operator is given, and what it answers with: rows of descriptors and launches.
+"""What the GPU form of an operator gets and returns: rows of descriptors, and launches.
 
 ``@flip.gpu``, in operators/on_gpu/, declares a function of one DeviceCall. It runs on the host and touches no device: from
 the shapes, arguments and random draws of the batch's items it fills one row of numbers an item, and asks for launches. An
@@ -286,7 +286,8 @@ class DevicePlanner:
             outputs = tuple(_unplaced(spec) for spec in specs)
         else:
             raise ValueError(
-                "the shape of the result depends on data that lies on the GPU, where it cannot be read in time: "
+                "the shape of the result depends on data on the GPU, and output shapes must be known on the CPU before "
+                "the launch: "
                 "give it by named arguments, which lie on the CPU"
             )
         item = item._replace(outputs=outputs)

@@ -1,4 +1,4 @@
-"""What the executor asks of a device, and how memory there is held.
+"""The interface of a device: streams, events, copies, launches, and who holds its memory.
 
 There are two runtimes: CuPy's (backends/gpu.py), and a fake one in the tests whose streams do their work late and in any
 order that the recorded waits allow. Everything a runtime queues runs in the order of its stream, and on different streams

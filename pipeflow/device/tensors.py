@@ -16,12 +16,12 @@ from pipeflow.device.calls import View
 from pipeflow.device.memory import OTHER, offsets
 from pipeflow.device.runtime import DeviceArray, Runtime
 from pipeflow.errors import RaggedBatch
-from pipeflow.tensors import Described, Shape, TensorCPU, TensorListCPU, fitting_layout, position_of
+from pipeflow.tensors import Metadata, Shape, TensorCPU, TensorListCPU, fitting_layout, position_of
 
 LEGACY_DEFAULT = 1  # CUDA's names of streams in DLPack and in the array interface
 
 
-class TensorGPU(Described):
+class TensorGPU(Metadata):
     """One sample, or a dense batch, in device memory."""
 
     __slots__ = ("_array", "_layout", "_runtime", "_sample", "_source_info")
@@ -105,7 +105,9 @@ class TensorGPU(Described):
         if self._sample is None:
             return self._array.__cuda_array_interface__
         runtime = self._runtime
-        if self._sample.lease is not None:  # the consumer's stream is not told; these two are the likely ones
+        if (
+            self._sample.lease is not None
+        ):  # the interface does not name the consumer's stream: assume the legacy and the current one
             self._sample.lease.block.streams.update((LEGACY_DEFAULT, runtime.current()))
         view = self._sample.view
         return {
@@ -191,7 +193,7 @@ def download(runtime: Runtime, samples: Sequence[DeviceArray]) -> list[np.ndarra
     return arrays
 
 
-class TensorListGPU(Described):
+class TensorListGPU(Metadata):
     """A batch in device memory: samples of any shapes with one type and number of axes."""
 
     __slots__ = ("_dense", "_dtype", "_layout", "_ndim", "_runtime", "_samples", "_source_info", "_wrapped")

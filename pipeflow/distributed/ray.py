@@ -1,4 +1,4 @@
-"""Pipelines on a Ray cluster: Ray places, retries and moves; each of its workers runs a plan that was shipped to it.
+"""Pipelines on a Ray cluster: Ray places, retries and moves tasks; each worker runs a graph that was sent to it.
 
 A pipeline travels as its serialized graph. ``read`` makes a Ray Dataset in which every shard of the pipeline's reader is a
 read task; ``PipelineMap`` is a class for ``map_batches``. A task that is lost is run again by Ray and gives the same blocks,

@@ -222,8 +222,13 @@ def _difference(saved: Mapping[str, Any], own: Mapping[str, Any]) -> str:
     other: Counter[str] = Counter(now)
     gone, added = sorted((one - other).elements()), sorted((other - one).elements())
     if not gone and not added:
-        return "the same operators stand in another order"
-    return f"it has {gone or 'no'} operators that this one lacks and lacks {added or 'none'}"
+        return "the same operators are in another order"
+    return f"only in the checkpoint: {listed(gone)}; only in this pipeline: {listed(added)}"
+
+
+def listed(names: list[str]) -> str:
+    """The names, or "none"."""
+    return ", ".join(names) or "none"
 
 
 def _checksum(state: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Time limits for functions on this process's own threads: which call is overdue, and where it stands.
+"""Time limits for functions on this process's own threads: which call is overdue, and at which line it is.
 
 A thread cannot be ended from outside: an exception injected into it waits for the C code it is in, and may then strike
 anywhere. So the error goes to the consumer, with the line the thread hangs at, and another thread takes the place.

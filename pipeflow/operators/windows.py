@@ -1,4 +1,4 @@
-"""Where a crop lies: sizes, positions and random windows, shared by every operator that cuts something out."""
+"""Where a crop is: sizes, positions and random windows, shared by every operator that cuts something out."""
 
 import math
 from collections.abc import Sequence

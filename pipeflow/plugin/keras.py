@@ -36,7 +36,7 @@ class PyDataset(keras.utils.PyDataset):
         self._asked: set[int] = set()  # the indices of this epoch's batches
         self._looked_at: dict[int, tuple[np.ndarray, ...]] = {}
         self._within = False
-        self._before = False  # what was looked at was asked for before a pass, and is asked for in it again
+        self._before = False  # Keras fetched these batches before training: the first epoch gives them again
         self._lock = threading.Lock()  # TensorFlow asks from threads of its own
 
     @property

@@ -208,7 +208,7 @@ class Dispatcher(threading.Thread):
         self._bell, self._ringer = os.pipe()
         os.set_blocking(self._bell, False)
         os.set_blocking(self._ringer, False)
-        # not closed before nobody can ring any more: the number may be another file's by then
+        # close only with the object: a reused descriptor number would be another file
         weakref.finalize(self, _close_descriptors, [self._bell, self._ringer]).atexit = False
         self._selector: selectors.BaseSelector | None = None
         _LIVE.add(self)

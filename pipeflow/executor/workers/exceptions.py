@@ -1,4 +1,4 @@
-"""Exceptions across the process border.
+"""Sends exceptions from worker processes to this one.
 
 An exception is packed into plain data in the worker and rebuilt here: the same class, arguments, attributes, notes,
 cause and context, and a traceback that shows the user's files and lines. Whatever cannot travel is replaced by its text

@@ -1,4 +1,4 @@
-"""How workers are born, and how it is known how they ended.
+"""Starts worker processes and reports their exit status.
 
 The default is a fork server of our own: a fresh interpreter, started once per process, that has one thread, never
 imports the user's script and forks a worker in a few milliseconds. `"fork"` makes the same kind of server out of a copy

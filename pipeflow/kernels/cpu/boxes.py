@@ -1,4 +1,4 @@
-"""Bounding boxes: windows that keep them, and what a detector is to learn of them."""
+"""Bounding boxes: windows that keep them, and the targets of a detector."""
 
 import numpy as np
 

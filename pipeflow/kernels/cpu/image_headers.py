@@ -1,4 +1,4 @@
-"""What an image file says of itself, read from its first bytes without a decoding library.
+"""The size, type and orientation of an image file, read from its first bytes without a decoding library.
 
 Every size is checked against the length of the data before anybody allocates memory for it. Formats: JPEG,
 PNG, BMP, PNM, TIFF, WebP, JPEG 2000 (files and raw code streams), GIF.

@@ -1,4 +1,4 @@
-"""fn.python_function and its kin on the GPU: the same calls and the same checks, with arrays that lie there.
+"""fn.python_function and its family on the GPU: the same calls and checks, with arrays on the device.
 
 The function runs while CuPy works on the pipeline's compute stream, so what it queues comes after its inputs and before
 whatever reads its results; nobody waits. Results are copied once, on that stream, into memory of the batch: it makes

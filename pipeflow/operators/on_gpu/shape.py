@@ -19,7 +19,7 @@ def no_inputs_for_shape(item: Item) -> None:
     """A shape that is data on the GPU comes too late."""
     if len(item.inputs) > 1:
         raise ValueError(
-            "the shape as an input lies on the GPU, where it cannot be read in time: "
+            "the shape is data on the GPU, and output shapes must be known on the CPU before the launch: "
             "give it by the argument shape, which lies on the CPU"
         )
 
