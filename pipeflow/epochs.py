@@ -7,6 +7,7 @@ follows without a reset. With ``size`` batches are counted. Otherwise the source
 """
 
 import math
+import os
 import warnings
 import weakref
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ import numpy as np
 from pipeflow import timing
 from pipeflow.device.tensors import TensorListGPU
 from pipeflow.errors import InvalidState, count_of, optional
+from pipeflow.resume import RunJournal
 from pipeflow.tensors import TensorListCPU, traced
 
 
@@ -49,6 +51,7 @@ class Loop:
         policy: LastBatchPolicy = LastBatchPolicy.FILL,
         last_batch_padded: bool = False,
         any_reader: bool = False,
+        journal: "RunJournal | str | os.PathLike[str] | None" = None,
     ) -> None:
         self.pipelines: list[Any] = list(pipelines) if isinstance(pipelines, (list, tuple)) else [pipelines]
         if not self.pipelines:
@@ -69,8 +72,32 @@ class Loop:
         self.ended = False  # the last batch of this epoch has been given
         self.over = False  # and its end has been announced
         self.carry = 0  # samples of this epoch that the last one has given already (``size`` and FILL)
+        self._repeated = False
         self.walker: weakref.ref[Epoch] | None = None  # whose pass over this loop is under way
         self._take_up()
+        self.journal = RunJournal(journal) if isinstance(journal, (str, os.PathLike)) else journal
+        self._out = False  # a batch is with the loop that is not recorded as done
+        self._past = 0  # passes of this program that gave epochs which were finished before it was started again
+        if self.journal is not None:
+            self._resume(self.journal)
+
+    def _resume(self, journal: RunJournal) -> None:
+        """Goes on where the journal says; the passes over epochs that were finished then give nothing."""
+        metas = [self.pipelines[0].reader_meta(name) for name in self.pipelines[0].reader_meta()]
+        shard, shards = (metas[0]["shard_id"], metas[0]["number_of_shards"]) if metas else (0, 1)
+        journal.take_up(self.pipelines, shard, shards)
+        self.take_up()
+        self._past = self.finished
+
+    @property
+    def finished(self) -> int:
+        """How many epochs are behind."""
+        return self.epoch + self.over
+
+    @property
+    def again(self) -> bool:
+        """Whether the batch that was given last had been handed out before the program was started again."""
+        return self._repeated
 
     # What an epoch is.
 
@@ -93,6 +120,7 @@ class Loop:
             values = [meta[key] for meta in metas]
             if len(set(values)) != 1:
                 raise ValueError(f"the reader {name!r} must have the same {what} in all pipelines, got {values}")
+        self._check_agreement(executors, name)
         for executor in executors:
             self._check_other_readers(executor, name)
         full = metas[0]["epoch_size"] // metas[0]["number_of_shards"]
@@ -102,6 +130,21 @@ class Loop:
                 f"{self.batch_size}"
             )
         return name
+
+    def _check_agreement(self, executors: Sequence[Any], name: str) -> None:
+        """Refuses shards of one permutation that would be shuffled differently: samples would be lost and come twice."""
+        found = {
+            item.source.shared_permutation(item.step.key or 0)
+            for executor in executors
+            for item in executor.readers
+            if item.step.name == name
+        }
+        if len(found) > 1:
+            raise ValueError(
+                f"the shards of {name!r} would be shuffled differently, and samples lost, because the seeds of the pipelines "
+                f"differ ({[pipeline.seed for pipeline in self.pipelines]}): give all of them the same seed, or the reader "
+                "a seed of its own"
+            )
 
     def _check_other_readers(self, executor: Any, name: str) -> None:
         sizes = {
@@ -149,6 +192,11 @@ class Loop:
 
     def next(self) -> list[Any]:
         """What each pipeline delivers next; StopIteration at the end of the epoch, until ``start``."""
+        if self._past:
+            self._past -= 1
+            self.release()
+            raise StopIteration
+        self._acknowledge()
         if self.over or self.ended or (self.size > 0 and self.step >= self._total()):
             self._finish()
         for pipeline in self.pipelines:
@@ -171,11 +219,20 @@ class Loop:
         elif self.size > 0:
             self.ended = self.step >= self._total()
         self._note()
+        if self.journal is not None:
+            self._repeated, self._out = self.journal.again, True
+            self.journal.handed_out()
         if failures:
             raise failures[0]
         if self.size > 0:
             self._check_full(delivered)
         return delivered
+
+    def _acknowledge(self) -> None:
+        """The loop asks for another batch: the one before is done."""
+        if self.journal is not None and self._out:
+            self._out = False
+            self.journal.done(self.pipelines)
 
     def _dropped(self, delivered: Sequence[Any]) -> bool:
         short = any(item.size < self.batch_size for item in delivered)
@@ -201,6 +258,8 @@ class Loop:
     def _finish(self) -> None:
         self.over = self.ended = True
         self._note()
+        if self.journal is not None:
+            self.journal.done(self.pipelines)
         self.release()
         raise StopIteration
 
@@ -354,6 +413,11 @@ class Epoch:
 
     def __len__(self) -> int:
         return self._loop.length()
+
+    @property
+    def again(self) -> bool:
+        """With a journal: whether the last batch had been handed out, and was not done, before the program was started again."""
+        return self._loop.again
 
     def close(self) -> None:
         """Ends the pass; the next one begins a new epoch."""

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import os
 import sys
 import warnings
 import weakref
@@ -31,6 +32,7 @@ from pipeflow.record import outside  # noqa: F401  (takes the calls outside of a
 from pipeflow.record import saved as saving
 from pipeflow.record.graph import Graph
 from pipeflow.record.recorder import DataNode, Recorder, collect_outputs, recording
+from pipeflow.resume import RunJournal
 from pipeflow.saving.values import Allowed
 from pipeflow.tensors import TensorListCPU
 
@@ -208,6 +210,8 @@ class Pipeline:
             for node in graph.nodes:
                 node.hint = node.hint or (settings.bytes_per_sample,) * node.count
         codec = any(node.device == "mixed" for node in graph.nodes) and devices.gpu.has_codec()
+        if not self._seed_given:
+            share_order_of_shards(graph)
         self._plan = planning.compile(graph, settings.seed or 0, settings.fuse, settings.on_error, codec)
         if self._recorder is not None:
             self._recorder.closed = True
@@ -359,20 +363,27 @@ class Pipeline:
         *,
         reader_name: str | None = None,
         progress: bool = False,
+        journal: "RunJournal | str | os.PathLike[str] | None" = None,
     ) -> Epoch:
         """The batches of one epoch: ``for batch in pipe.epoch()``, again for the next one.
 
         A loop that is left early is followed by a new epoch; after a checkpoint was loaded the first one gives the rest of
         its epoch. ``progress`` shows a bar with the throughput, the time the loop waited, and the slowest operator.
+
+        ``journal`` names a small file in which the loop records which batches are done. A program that was killed and is
+        started again goes on after them: passes over epochs that were finished give nothing, the next one gives the rest.
         """
         policy = last_batch_policy
         if isinstance(policy, str) and policy.upper() in LastBatchPolicy.__members__:
             policy = LastBatchPolicy[policy.upper()]
         if not isinstance(policy, LastBatchPolicy):
             raise ValueError(f"last_batch_policy must be 'partial', 'drop' or 'fill', got {last_batch_policy!r}")
-        key = policy, reader_name
+        kept = None if journal is None else os.path.abspath(getattr(journal, "path", journal))
+        key = policy, reader_name, kept
         if self._loop is None or self._loop[0] != key:
-            self._loop = key, Loop(self, reader_name=reader_name, policy=policy, any_reader=True)
+            self._loop = None  # a journal is closed before another one is opened
+            loop = Loop(self, reader_name=reader_name, policy=policy, any_reader=True, journal=journal)
+            self._loop = key, loop
         loop = self._loop[1]
         return Epoch(loop, Meter(loop) if progress else None)
 
@@ -765,6 +776,13 @@ class Pipeline:
 
 # The recordings that are open in this thread or task, the innermost last: threads may define pipelines at the same time.
 _open: ContextVar[tuple[tuple[Pipeline, Any], ...]] = ContextVar("pipeflow_open_recordings", default=())
+
+
+def share_order_of_shards(graph: Graph) -> None:
+    """Gives readers with several shards one seed: their ranks must agree, and each draws another seed for its pipeline."""
+    for node in graph.nodes:
+        if node.op.fetches and node.seed is None and node.constants.get("num_shards", 1) > 1:
+            node.seed = 0
 
 
 class _DebugDefinition:

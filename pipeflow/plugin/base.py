@@ -4,6 +4,7 @@ An adapter (``plugin/pytorch.py``, ``plugin/jax.py``, ...) only converts batches
 when an epoch ends.
 """
 
+import os
 import warnings
 from collections import namedtuple
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ import numpy as np
 from pipeflow.device.tensors import TensorGPU, TensorListGPU
 from pipeflow.epochs import LastBatchPolicy, Loop, part
 from pipeflow.errors import RaggedBatch, count_of, nearest
+from pipeflow.resume import RunJournal
 from pipeflow.tensors import TensorListCPU
 
 __all__ = ["BaseIterator", "LastBatchPolicy", "dense_array"]
@@ -62,6 +64,7 @@ class BaseIterator:
         *,
         mask: str | None = None,
         container: "Literal['dict', 'tuple', 'namedtuple']" = "dict",
+        journal: "RunJournal | str | os.PathLike[str] | None" = None,
     ) -> None:
         del dynamic_shape  # shapes may always change from batch to batch
         if fill_last_batch is not None:
@@ -85,7 +88,7 @@ class BaseIterator:
                 f"container must be 'dict', 'tuple' or 'namedtuple', got {container!r}{nearest(container, makers)}"
             )
         self._make = makers[container]
-        self.loop = Loop(pipelines, size, reader_name, last_batch_policy, last_batch_padded)
+        self.loop = Loop(pipelines, size, reader_name, last_batch_policy, last_batch_padded, journal=journal)
         self._check_outputs()
         if prepare_first_batch:
             self.loop.prepare()

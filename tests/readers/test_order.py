@@ -436,3 +436,65 @@ def test_seek_in_an_epoch_goes_where_its_batches_go(arguments):
             sampler = make_samplers(1, 4, **arguments)[0]
             sampler.seek(step * 4, number)
             assert sampler.take(ending="partial").index.tolist() == pick.index.tolist()
+
+
+KINDS = {
+    "unshuffled": {},
+    "one shard": {"stick_to_shard": True},
+    "shuffled": {"random_shuffle": True},
+    "shuffled shard": {"random_shuffle": True, "stick_to_shard": True},
+    "shuffled after each epoch": {"shuffle_after_epoch": True},
+}
+
+
+def described(picks):
+    return [column.tolist() for column in (picks.index, picks.position, picks.epoch, picks.padding)]
+
+
+@pytest.mark.parametrize("ending", ["fill", "partial", "drop"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("pad", [False, True])
+def test_resume_and_seek_are_exact_at_every_step_of_every_small_epoch(kind, pad, ending):
+    """All ranks, all steps of three epochs, 1 to 13 samples, 1 to 5 shards, batches of 1 to 4.
+
+    The next batch and the state after it are compared, so that all that follows is equal too.
+    """
+    for size, shards, batch_size in product(range(1, 14), range(1, 6), range(1, 5)):
+        if shards > size or (ending == "drop" and size // shards < batch_size):
+            continue
+        for shard in range(shards):
+            order = Order(size, shard, shards, pad_last_batch=pad, seed=7, **KINDS[kind])
+            walker, epoch, step = Sampler(order, batch_size), 0, 0
+            while epoch < 3:
+                where = (
+                    f"{size} samples, shard {shard} of {shards}, batch {step} of epoch {epoch}, batch_size {batch_size}"
+                )
+                resumed, sought = Sampler(order, batch_size), Sampler(order, batch_size)
+                state = walker.state()
+                resumed.restore(state)
+                left = resumed.batches_left(ending)
+                resumed.restore(state)
+                following = described(walker.take(ending=ending))
+                assert described(resumed.take(ending=ending)) == following, where
+                assert (resumed.state(), resumed.ended) == (walker.state(), walker.ended), where
+                assert (left == 1) == walker.ended, where
+                if ending != "fill" or epoch == 0:  # a later epoch that is filled begins inside a batch
+                    sought.seek(step * batch_size, epoch)
+                    assert described(sought.take(ending=ending)) == following, where
+                    assert sought.ended == walker.ended, where
+                epoch, step = (epoch + 1, 0) if walker.ended else (epoch, step + 1)
+
+
+@pytest.mark.parametrize("kind", ["shuffled", "shuffled after each epoch"])
+def test_one_shard_and_several_visit_the_same_permutation(kind):
+    """Position p of the epoch holds the same sample however many shards divide it."""
+    for size, shards in product([1, 7, 13, 60], range(1, 6)):
+        if shards > size:
+            continue
+        whole = Order(size, seed=9, **KINDS[kind]).picks(2, np.arange(size)).index.tolist()
+        divided = [None] * size
+        for shard in range(shards):
+            picks = Order(size, shard, shards, seed=9, **KINDS[kind]).picks(2, np.arange(-(-(size - shard) // shards)))
+            for index, position in zip(picks.index.tolist(), picks.position.tolist()):
+                divided[position] = index
+        assert divided == whole

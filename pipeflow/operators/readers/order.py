@@ -278,12 +278,10 @@ class Sampler:
     def take(self, count: int | None = None, ending: Ending = "fill") -> Picks:
         """The next picks, `count` of them (default `batch_size`) or fewer where the epoch ends so."""
         count = self.batch_size if count is None else count
+        self._settle(ending, count)
         if ending == "fill":
             return self._filled(count)
         own, most, least = self._left()
-        if ending == "drop" and least < count:  # taken up where no full batch was left
-            self._go(self.epoch + 1)
-            own, most, least = self._left()
         offsets = np.arange(self.offset, self.offset + max(1, min(count, own)))
         picks = self.order.picks(self.epoch, offsets, self.base)
         self.offset += count
@@ -315,6 +313,34 @@ class Sampler:
                 self._go(self.epoch + 1)
                 self.ended |= order.pad_last_batch
         return parts[0] if len(parts) == 1 else Picks.joined(parts)
+
+    def _settle(self, ending: Ending, count: int) -> None:
+        """Goes on to the epoch in which the next ``count`` picks are, where this one has none left.
+
+        Only the way to end an epoch tells that: the rest of a shard that others are ahead of is a batch of padding where
+        epochs are "partial", and belongs to the next epoch where batches are filled from there.
+        """
+        order = self.order
+        largest, smallest = -(-order.size // order.num_shards), order.size // order.num_shards
+        if ending != "fill":
+            _, most, least = self._left()
+            if most > 0 and (ending == "partial" or least >= count):
+                return
+            each = count * (-(-largest // count) if ending == "partial" else smallest // count)
+            # Beyond the epoch only after seek(): a place in an epoch that was begun with other batches ends with that epoch.
+            beyond = self.offset - each if self.offset >= largest and not self.base else 0
+            further, offset = divmod(max(0, beyond), max(1, each))
+            self._go(self.epoch + 1 + further, offset)
+        elif order.strided and not order.pad_last_batch:
+            further, consumed = divmod(self.consumed, order.size)
+            if further:
+                self._go(self.epoch + further, base=consumed)
+        elif order.pad_last_batch or order.stick_to_shard:
+            if self.offset >= self._length():
+                further, offset = divmod(self.offset - self._length(), order.length(0, self.batch_size))
+                self._go(self.epoch + 1 + further, offset)
+        elif self.offset >= order.samples(self.epoch):
+            self._go(*order.locate(order.taken(self.epoch) + self.offset, self.batch_size))
 
     def _go(self, epoch: int, offset: int = 0, base: int = 0) -> None:
         self.epoch, self.offset, self.base = epoch, offset, base
@@ -351,6 +377,7 @@ class Sampler:
     def batches_left(self, ending: Ending) -> int:
         """How many batches this epoch still has: the same number on every shard."""
         order, size = self.order, self.batch_size
+        self._settle(ending, size)
         _, most, least = self._left()
         if ending == "partial":
             return -(-most // size)
@@ -365,24 +392,13 @@ class Sampler:
 
     def next_epoch(self) -> None:
         """Goes to the start of the next epoch; where an epoch has just begun, stays."""
+        self._settle("partial", self.batch_size)
         if self.offset or self.base:
             self._go(self.epoch + 1)
 
     def seek(self, count: int, epoch: int = 0) -> None:
         """Goes to where `count` picks of every shard have been taken since the start of `epoch`."""
-        order = self.order
-        if order.strided and not order.pad_last_batch:
-            further, consumed = divmod(count * order.num_shards, order.size)
-            self._go(epoch + further, base=consumed)
-        elif epoch and not (order.pad_last_batch or order.stick_to_shard):
-            self._go(*order.locate(order.taken(epoch) + count, self.batch_size))
-        else:
-            further, offset = (
-                order.locate(count, self.batch_size)
-                if not order.strided
-                else divmod(count, order.length(0, self.batch_size))
-            )
-            self._go(epoch + further, offset)
+        self._go(epoch, count)  # the first `take` knows how epochs end, and so which epoch that is
 
     def state(self) -> dict[str, Any]:
         """Plain numbers for `restore`; the strided order counts over all shards, so that any shard fits."""
@@ -431,5 +447,3 @@ class Sampler:
             self._go(int(state["epoch"]), base=int(state["consumed"]))
         else:
             self._go(int(state["epoch"]), int(state["offset"]))
-        if self.consumed >= self.order.size if self.order.strided else self.offset >= self._length():
-            self._go(self.epoch + 1)

@@ -108,15 +108,14 @@ class Reader(Source):
         return self._sampler
 
     def _keyed(self, key: int) -> Order:
-        """The order, shuffled by the reader's own seed or else by the key that comes from the pipeline's.
-
-        Shards of one permutation must agree on it, and it is a habit to give each rank's pipeline a seed of its own:
-        with several shards only the reader's seed counts.
-        """
+        """The order, shuffled by the reader's own seed or else by the key that comes from the pipeline's."""
         order = self.order
-        if "seed" in self._order or (order.strided and order.num_shards > 1):
-            return order
-        return replace(order, seed=key)
+        return order if "seed" in self._order else replace(order, seed=key)
+
+    def shared_permutation(self, key: int) -> int | None:
+        """What all shards must agree on, where together they visit one permutation; None where each has its own samples."""
+        order = self._keyed(key)
+        return order.permutation_seed if order.strided and order.num_shards > 1 else None
 
     def sources(self, indices: list[int]) -> Sequence[str] | None:
         """What the reader says of where its samples come from."""

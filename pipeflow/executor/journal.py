@@ -1,0 +1,199 @@
+"""The journal of a run: a small file that says which batches are done, readable whenever the program is killed.
+
+The first line holds what stays as it is for the whole run. Two places of equal size follow, and each batch that is done is
+written to the one that does not hold the newest state, with a number and a checksum: a record that was cut off leaves the one
+before. One byte behind a record marks that the next batch is with the loop. So the file never grows, whatever the length of
+the run, and nothing but these bytes is written for a batch; a file with larger places is written under another name and moved
+into place, should a record outgrow them.
+
+What may happen at any moment, and what is read then:
+
+1. The process is killed: every record that was written counts. The batch that was handed out last and is not done comes again.
+2. The machine stops: without ``fsync`` the system may lose the last seconds of records, and batches that were done come again;
+   with it none.
+3. Two pipelines use one file: the second is refused as long as the first has it.
+"""
+
+import gc
+import json
+import os
+import secrets
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeflow.errors import InvalidState
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # not a POSIX system: nothing keeps two processes from writing to one file
+    fcntl = None  # type: ignore[assignment]
+
+KIND, FORMAT = "pipeflow journal", 1
+_ROOM = 1.3  # places are so much larger than the first record, because numbers grow,
+_PLACE_OF_LOOP = 120  # and have so many bytes for each pipeline that a loop adds with its first batch
+_OUT, _BACK = b"!", b"."  # the byte behind a record: whether the next batch is with the loop
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+
+
+class Damaged(ValueError):
+    """A file that is no journal, or of which no record is whole."""
+
+
+class Contents:
+    """What a journal says: what stays, the state after the last batch that is done, and whether another one was out."""
+
+    def __init__(self, fixed: dict[str, Any], changing: list[dict[str, Any]], handed_out: bool) -> None:
+        self.fixed = fixed
+        self.changing = changing
+        self.handed_out = handed_out
+
+
+class JournalFile:
+    """One journal on disk: ``open``, ``begin``, then ``handed_out`` and ``done`` again and again."""
+
+    def __init__(self, path: "str | os.PathLike[str]", fsync: bool = False) -> None:
+        self.path = Path(path)
+        self.fsync = fsync
+        self._descriptor = -1
+        self._fixed: dict[str, Any] = {}
+        self._start = self._place = 0  # where the first place begins, and the bytes of each
+        self._number = 0  # of the newest record
+        self._mark = 0  # where the byte behind it is
+
+    def open(self) -> Contents | None:
+        """What the file says, and from now on it is this pipeline's; None where there is nothing yet."""
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
+        except FileNotFoundError:
+            return None
+        try:
+            _lock(descriptor, self.path)
+            contents = read(self.path)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+        return contents
+
+    def begin(self, fixed: Mapping[str, Any], changing: list[dict[str, Any]]) -> None:
+        """Writes a new file: what stays as it is for the whole run, and the state now."""
+        self._fixed = dict(fixed)
+        self._number = 0
+        record = _record(self._number, changing)
+        place = int(len(record) * _ROOM) + _PLACE_OF_LOOP * len(changing)
+        head = _line({"kind": KIND, "format": FORMAT, "place": place, **self._fixed})
+        empty = b" " * (place - 1) + b"\n"
+        partial = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}.part")
+        descriptor = os.open(partial, _NEW, 0o666)
+        try:
+            _lock(descriptor, self.path)
+            os.write(descriptor, head + record + _BACK + empty[len(record) + 1 :] + empty)
+            os.fsync(descriptor)
+            os.replace(partial, self.path)
+            _sync_folder(self.path.parent)
+        except BaseException:
+            os.close(descriptor)
+            partial.unlink(missing_ok=True)
+            raise
+        self.close()
+        self._descriptor, self._start, self._place = descriptor, len(head), place
+        self._mark = self._start + len(record)
+
+    def done(self, changing: list[dict[str, Any]]) -> None:
+        """Records the state after a batch that is done."""
+        record = _record(self._number + 1, changing)
+        if len(record) + len(_BACK) + 1 > self._place:
+            self.begin(self._fixed, changing)
+            return
+        self._number += 1
+        begin = self._start + self._number % 2 * self._place
+        # One write, so that a killed process has written all of it or nothing; spaces cover an older, longer record.
+        self._write(record + _BACK + b" " * (self._place - len(record) - 2), begin)
+        self._mark = begin + len(record)
+
+    def handed_out(self) -> None:
+        """Marks that the batch after the last one that is done is with the loop."""
+        self._write(_OUT, self._mark)
+
+    def _write(self, content: bytes, place: int) -> None:
+        os.pwrite(self._descriptor, content, place)
+        if self.fsync:
+            os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """Lets other pipelines use the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def read(path: "str | os.PathLike[str]") -> Contents | None:
+    """What a journal says; None for an empty file."""
+    content = Path(path).read_bytes()
+    if not content:
+        return None
+    head, _, rest = content.partition(b"\n")
+    fixed = _checked(head)
+    if not isinstance(fixed, dict) or fixed.get("kind") != KIND or not isinstance(fixed.get("place"), int):
+        raise Damaged(f"{path} is no journal of a pipeline, or is damaged: remove it to begin the run again")
+    if fixed["format"] != FORMAT:
+        raise Damaged(f"{path} has format {fixed['format']!r}; this version reads format {FORMAT}")
+    place = fixed["place"]
+    found = [_written(rest[:place]), _written(rest[place : 2 * place])]
+    whole = [record for record in found if record is not None]
+    if not whole:
+        raise Damaged(f"{path} is damaged, no record in it is whole: remove it to begin the run again")
+    _, changing, handed_out = max(whole, key=lambda record: record[0])
+    return Contents(fixed, changing, handed_out)
+
+
+def _written(place: bytes) -> tuple[int, list[dict[str, Any]], bool] | None:
+    """The record in a place with its number and its mark; None where it is not whole."""
+    end = max(place.rfind(_OUT), place.rfind(_BACK))
+    record = _checked(place[:end]) if end > 0 else None
+    return None if record is None else (*record, place[end : end + 1] == _OUT)
+
+
+def _record(number: int, changing: list[dict[str, Any]]) -> bytes:
+    return _line([number, changing])[:-1]
+
+
+def _line(value: Any) -> bytes:
+    text = json.dumps(value, separators=(",", ":")).encode()
+    return b"%08x %b\n" % (zlib.crc32(text), text)
+
+
+def _checked(line: bytes) -> Any:
+    """What a line says; None for one that is not whole."""
+    checksum, _, text = line.partition(b" ")
+    return json.loads(text) if b"%08x" % zlib.crc32(text) == checksum else None
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    if fcntl is None:
+        return
+    for attempt in range(2):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if attempt == 0:
+                gc.collect()  # a pipeline of this process that was dropped may not have been collected yet
+    raise InvalidState(f"the journal {path} is in use by another pipeline: each process needs a journal of its own")
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes the system store the names of a folder."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:  # folders cannot be opened everywhere
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
