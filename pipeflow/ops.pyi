@@ -2277,6 +2277,57 @@ class Stack(Operator):
     ) -> None: ...
     def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
 
+class TensorResize(Operator):
+    """Resizes data along any of its axes, whatever they mean.
+
+    Arguments:
+        sizes: extents of the result along the axes; 0 keeps the ratio, negative ones mirror
+        scales: what the extents of the data are multiplied by, in place of sizes; negative ones mirror
+        axes: axes that the values are for, by number; default: all
+        axis_names: the same axes by their letters in the layout
+        mode: what the extents mean: `default` (those not given follow the ratio), `stretch` (those not given stay as they are), `not_larger` or `not_smaller` (limits, with the ratio kept)
+        max_size: limit of the extents of the result: one number, or one for each axis
+        size_rounding: how extents become whole numbers: `round`, `truncate` or `ceil`
+        subpixel_scale: move the ends of the region by the fraction that rounding takes off the result, so that the scale is exact
+        alignment: which place of the region stays where it is then: 0 its start, 1 its end
+        interp_type: filter, where min_filter or mag_filter say nothing else
+        min_filter: filter for axes that shrink
+        mag_filter: filter for axes that grow
+        antialias: widen the filter when shrinking, so that every pixel of the input counts
+        roi_start: where the region begins that is resized in place of the whole image
+        roi_end: where that region ends; an end before the start mirrors
+        roi_relative: the region is given in shares of the extents, not in pixels
+        dtype: type of the result; default: that of the input
+    """
+
+    def __init__(
+        self,
+        *,
+        sizes: float | Sequence[float] | DataNode | None = None,
+        scales: float | Sequence[float] | DataNode | None = None,
+        axes: int | Sequence[int] | None = None,
+        axis_names: str | None = None,
+        mode: str = 'default',
+        max_size: float | Sequence[float] | None = None,
+        size_rounding: str = 'round',
+        subpixel_scale: bool = True,
+        alignment: float | Sequence[float] | DataNode = (0.5,),
+        interp_type: int | DataNode = ...,
+        min_filter: int | DataNode | None = None,
+        mag_filter: int | DataNode | None = None,
+        antialias: bool = True,
+        roi_start: float | Sequence[float] | DataNode | None = None,
+        roi_end: float | Sequence[float] | DataNode | None = None,
+        roi_relative: bool = False,
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
 class ToDecibels(Operator):
     """multiplier * log10(x / reference), and at least ``cutoff_db``.
 
@@ -2828,6 +2879,59 @@ class experimental:
             on_error: Any = None,
         ) -> None: ...
         def __call__(self, image: DataNode | ArrayLike, mapx: DataNode | ArrayLike, mapy: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+    class Resize(Operator):
+        """Resizes images, volumes and sequences of them.
+
+        Arguments:
+            size: extents of the result in the order of the layout; 0 keeps the ratio, negative ones mirror
+            resize_x: width of the result; 0 keeps the ratio, a negative one mirrors
+            resize_y: height of the result; 0 keeps the ratio, a negative one mirrors
+            resize_z: depth of the result; 0 keeps the ratio, a negative one mirrors
+            resize_shorter: extent of the shorter side of the result, with the ratio kept
+            resize_longer: extent of the longer side of the result, with the ratio kept
+            mode: what the extents mean: `default` (those not given follow the ratio), `stretch` (those not given stay as they are), `not_larger` or `not_smaller` (limits, with the ratio kept)
+            max_size: limit of the extents of the result: one number, or one for each axis
+            subpixel_scale: move the region by the fraction that rounding takes off the result, so that the scale is exact
+            interp_type: filter, where min_filter or mag_filter say nothing else
+            min_filter: filter for axes that shrink
+            mag_filter: filter for axes that grow
+            antialias: widen the filter when shrinking, so that every pixel of the input counts
+            roi_start: where the region begins that is resized in place of the whole image
+            roi_end: where that region ends; an end before the start mirrors
+            roi_relative: the region is given in shares of the extents, not in pixels
+            save_attrs: give the extents of the input as a second output
+            dtype: type of the result; default: that of the input
+        """
+
+        def __init__(
+            self,
+            *,
+            size: float | Sequence[float] | DataNode | None = None,
+            resize_x: float | DataNode | None = None,
+            resize_y: float | DataNode | None = None,
+            resize_z: float | DataNode | None = None,
+            resize_shorter: float | DataNode | None = None,
+            resize_longer: float | DataNode | None = None,
+            mode: str = 'default',
+            max_size: float | Sequence[float] | None = None,
+            subpixel_scale: bool = True,
+            interp_type: int | DataNode = ...,
+            min_filter: int | DataNode | None = None,
+            mag_filter: int | DataNode | None = None,
+            antialias: bool = True,
+            roi_start: float | Sequence[float] | DataNode | None = None,
+            roi_end: float | Sequence[float] | DataNode | None = None,
+            roi_relative: bool = False,
+            save_attrs: bool = False,
+            dtype: DTypeLike | None = None,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+        ) -> None: ...
+        def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
     class WarpPerspective(Operator):
         """Warps the image by a projective matrix of 3 x 3 numbers, given as an argument or as the second input.

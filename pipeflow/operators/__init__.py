@@ -30,6 +30,7 @@ from pipeflow.operators import (
     shape,
     structure,
     tensor_functions,
+    tensor_resize,
     tensorflow_functions,
     transforms,
 )
@@ -64,6 +65,7 @@ __all__ = [
     "shape",
     "structure",
     "tensor_functions",
+    "tensor_resize",
     "tensorflow_functions",
     "transforms",
 ]

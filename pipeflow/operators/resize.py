@@ -25,6 +25,7 @@ from pipeflow.declare import (
     Sample,
     Spec,
     UnknownValue,
+    alias,
     operator,
     parameters,
     required,
@@ -362,6 +363,9 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
             extents = [UNKNOWN] * count
     spec = resized_spec(specs[0], args, extents)
     return (spec, Spec((count,), np.int32, "")) if args.save_attrs else spec
+
+
+alias(resize, "experimental.resize")
 
 
 @operator(
