@@ -125,7 +125,7 @@ class RunJournal:
         """Records that the last batch that was handed out is done."""
         assert self._file is not None
         self.again = False
-        self._file.done([{**pipeline._built().state(), "loop": dict(pipeline._place)} for pipeline in pipelines])
+        self._file.done([{**pipeline._built().course.state(), "loop": dict(pipeline._place)} for pipeline in pipelines])
 
     def handed_out(self) -> None:
         """Marks that a batch is with the loop."""

@@ -18,6 +18,7 @@ import gc
 import json
 import os
 import secrets
+import time
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,6 +35,7 @@ KIND, FORMAT = "pipeflow journal", 1
 _ROOM = 1.3  # places are so much larger than the first record, because numbers grow,
 _PLACE_OF_LOOP = 120  # and have so many bytes for each pipeline that a loop adds with its first batch
 _OUT, _BACK = b"!", b"."  # the byte behind a record: whether the next batch is with the loop
+_ATTEMPTS = 10  # to get a file that is in use
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -177,13 +179,15 @@ def _checked(line: bytes) -> Any:
 def _lock(descriptor: int, path: Path) -> None:
     if fcntl is None:
         return
-    for attempt in range(2):
+    for _ in range(_ATTEMPTS):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
-            if attempt == 0:
-                gc.collect()  # a pipeline of this process that was dropped may not have been collected yet
+            # A pipeline of this process that was dropped may not have been collected yet; while another thread collects,
+            # a call does nothing.
+            gc.collect()
+            time.sleep(0.02)
     raise InvalidState(f"the journal {path} is in use by another pipeline: each process needs a journal of its own")
 
 
