@@ -17,7 +17,7 @@ help:
 	@echo "make test-oracle    compare with NVIDIA DALI 2.4.0 on the CPU"
 	@echo "make test-nvrtc     compile the CUDA kernels and run them on the CPU; needs g++, no GPU"
 	@echo "make test-gpu       the tests that need a CUDA device (CUDA=12 or 13, default 13)"
-	@echo "make fuzz           decoders and readers against thousands of broken files"
+	@echo "make fuzz           every reader and decoder against damaged files (MUTANTS=200000 for an hour of it)"
 	@echo "make mutate         which of COUNT small changes of the code the tests notice (hours; SEED=1)"
 
 # --- environments -------------------------------------------------------------------------------
@@ -105,9 +105,15 @@ test-gpu: .venvs/gpu-cuda$(CUDA)/.ready
 	PIPEFLOW_ON_GPU=1 .venvs/gpu-cuda$(CUDA)/bin/python -m pytest -m nvrtc --timeout=300 -k "not machinery" \
 	    $(wildcard tests/nvrtc/test_host_*.py)
 
-MUTANTS ?= 2000
-fuzz: .venvs/test/.ready
-	.venvs/test/bin/python -m pytest -m fuzz --mutants=$(MUTANTS) --timeout=3600 $(TESTS)
+# Damaged files of every kind, in processes that may die of them; a run that was stopped goes on in its folder.
+MUTANTS ?= 20000
+FUZZ_FOLDER ?= fuzz-run
+.PHONY: fuzz-files
+fuzz-files: .venvs/test/.ready
+	PYTHONPATH=tests:. .venvs/test/bin/python -m fuzz --mutants $(MUTANTS) --folder $(FUZZ_FOLDER)
+
+fuzz: fuzz-files
+	.venvs/test/bin/python -m pytest -m fuzz --mutants=$$(( $(MUTANTS) / 100 )) --timeout=3600 $(TESTS)
 
 # Which tests run which lines is recorded once; remove build/mutate to record it again. A stopped run goes on.
 COUNT ?= 150
@@ -124,4 +130,4 @@ bench: .venvs/bench/.ready .venvs/dali/.ready .venvs/torch/.ready .venvs/tensorf
 	.venvs/bench/bin/python benchmarks/run.py $(BENCH)
 
 clean:
-	rm -rf .venvs build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf fuzz-run .venvs build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,11 +1,18 @@
-"""Do memory, file descriptors and threads stay where they were, over 20,000 batches and 300 pipelines?"""
+"""Do memory, file descriptors and threads stay where they were, over many batches, epochs and pipelines?
+
+python benchmarks/soak.py                                              (some minutes)
+python benchmarks/soak.py --batches 1000000 --epochs 20000             (an hour)
+"""
 
 from __future__ import annotations
 
+import argparse
 import gc
 import os
 import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +20,7 @@ from _harness import header, save, table
 
 from pipeflow import fn, pipeline_def
 
-BATCHES = 20_000
-WARM = 500
-PIPELINES = 300
-GROWTH_MB = 8.0  # allocators keep some slack; a leak of one 1 kB block a batch would be 20 MB
+GROWTH_MB = 8.0  # allocators keep some slack; a leak of one 1 kB block a batch would be 20 MB in the short run
 
 
 def reading_now() -> dict[str, float]:
@@ -27,6 +31,23 @@ def reading_now() -> dict[str, float]:
         "file descriptors": float(len(os.listdir("/proc/self/fd"))),
         "threads": float(threading.active_count()),
     }
+
+
+class Watch:
+    """The reading after the first tenth, and the largest one after it."""
+
+    def __init__(self, total: int) -> None:
+        self.marks = {total * tenth // 10 for tenth in range(1, 11)}
+        self.before: dict[str, float] = {}
+        self.after: dict[str, float] = {}
+
+    def look(self, done: int) -> None:
+        if done not in self.marks:
+            return
+        reading = reading_now()
+        if not self.before:
+            self.before = reading
+        self.after = {name: max(value, self.after.get(name, 0.0)) for name, value in reading.items()}
 
 
 @pipeline_def(batch_size=16, num_threads=2, device_id=None, seed=1)
@@ -45,42 +66,72 @@ def source():
         yield list(rng.random((16, 32, 8), dtype=np.float32))
 
 
-def many_batches() -> tuple[dict[str, float], dict[str, float]]:
-    pipe = pipeline(source)
+@pipeline_def(batch_size=2, num_threads=2, device_id=None, seed=1)
+def short_epochs(items):
+    """Five samples, shuffled: three batches an epoch, the last one smaller."""
+    number, text = fn.readers.dataset(dataset=items, num_outputs=2, random_shuffle=True, name="items")
+    return number + fn.random.uniform(range=(0.0, 1.0)), text
+
+
+def many_batches(count: int) -> Watch:
+    pipe, watch = pipeline(source), Watch(count)
     pipe.build()
-    before = {}
-    for i in range(BATCHES):
+    for i in range(count):
         outputs = pipe.run()
-        if i == WARM:
-            before = reading_now()
+        watch.look(i + 1)
     del outputs
-    return before, reading_now()
+    return watch
 
 
-def many_pipelines() -> tuple[dict[str, float], dict[str, float]]:
-    before = {}
-    for i in range(PIPELINES):
+def many_epochs(count: int) -> Watch:
+    pipe = short_epochs([(np.float32(i), np.arange(i + 1)) for i in range(5)])
+    watch = Watch(count)
+    pipe.build()
+    for i in range(count):
+        for _ in pipe.epoch():
+            pass
+        watch.look(i + 1)
+    return watch
+
+
+def many_pipelines(count: int) -> Watch:
+    watch = Watch(count)
+    for i in range(count):
         pipe = pipeline(source)
         pipe.build()
         pipe.run()
         del pipe  # with prefetched batches in flight
-        if i == PIPELINES // 4:
-            before = reading_now()
-    return before, reading_now()
+        watch.look(i + 1)
+    return watch
 
 
 def main() -> int:
-    machine = header(__doc__)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batches", type=int, default=20_000)
+    parser.add_argument("--epochs", type=int, default=2_000)
+    parser.add_argument("--pipelines", type=int, default=300)
+    counts = parser.parse_args()
+    runs: dict[str, tuple[Callable[[int], Watch], int]] = {
+        "batches": (many_batches, counts.batches),
+        "epochs": (many_epochs, counts.epochs),
+        "pipelines": (many_pipelines, counts.pipelines),
+    }
+    machine = header(__doc__.splitlines()[0])
     results, rows, grown = {}, [], []
-    for name, run in ((f"{BATCHES} batches", many_batches), (f"{PIPELINES} pipelines", many_pipelines)):
-        before, after = run()
-        results[name] = {"before": before, "after": after}
-        for what, value in after.items():
+    for name, (run, count) in runs.items():
+        began = time.perf_counter()
+        watch = run(count)
+        results[f"{count} {name}"] = {
+            "before": watch.before,
+            "after": watch.after,
+            "seconds": time.perf_counter() - began,
+        }
+        for what, value in watch.after.items():
             allowed = GROWTH_MB if "MB" in what else 0.0
-            rows.append((name, what, before[what], value))
-            if value - before[what] > allowed:
-                grown.append(f"{name}: {what} grew from {before[what]:.6g} to {value:.6g}")
-    table("After the warm-up and at the end", ["run", "what", "then", "at the end"], rows)
+            rows.append((f"{count:,} {name}", what, watch.before[what], value))
+            if value - watch.before[what] > allowed:
+                grown.append(f"{count} {name}: {what} grew from {watch.before[what]:.6g} to {value:.6g}")
+    table("After the first tenth, and the most since then", ["run", "what", "then", "the most"], rows)
     save("soak", machine, results)
     for line in grown:
         print(f"FAILED: {line}")

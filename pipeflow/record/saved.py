@@ -57,13 +57,54 @@ def graph_to_json(graph: Graph, settings: Mapping[str, Any], allow_pickle: bool)
 def _document(serialized: "str | bytes", what: str) -> dict[str, Any]:
     try:
         document = json.loads(serialized)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"this is not {what}: {error}") from error
     if not isinstance(document, dict) or "format" not in document:
         raise ValueError(f"this is not {what}: the field 'format' is missing")
     if document["format"] != FORMAT:
         raise ValueError(f"{what} has format {document['format']!r}; this version reads format {FORMAT}")
+    _check_fields(document, what)
     return document
+
+
+# The fields of a saved graph and of its nodes; those marked may be left out.
+_GRAPH = {"settings": (dict, False), "nodes": (list, False), "outputs": (list, False)}
+_NODE = {
+    "op": (str, False), "name": (str, False), "device": (str, False), "random_name": (str, False), "known_as": (str, True),
+    "inputs": (list, True), "constants": (dict, True), "nodes": (dict, True), "guard": (list, True), "seed": (int, True),
+    "preserve": (bool, True), "weak": (bool, True), "hint": (list, True),
+}  # fmt: skip
+
+
+def _check_fields(document: Mapping[str, Any], what: str) -> None:
+    """Refuses a graph whose fields are missing, of other types, or name nodes that do not come before."""
+
+    def check(entry: Any, fields: Mapping[str, tuple[type, bool]], where: str) -> None:
+        if not isinstance(entry, dict):
+            raise ValueError(f"{what} is damaged: {where} is {entry!r:.80}")
+        for name, (kind, optional) in fields.items():
+            value = entry.get(name)
+            if not (isinstance(value, kind) or (optional and value is None)):
+                raise ValueError(f"{what} is damaged: {name!r} of {where} is {value!r:.80}")
+
+    def is_edge(pair: Any, before: int) -> bool:
+        whole = isinstance(pair, list) and all(type(number) is int for number in pair[:2])
+        return whole and len(pair) >= 2 and 0 <= pair[0] < before and pair[1] >= 0
+
+    check(document, _GRAPH, "the graph")
+    for number, entry in enumerate(document["nodes"]):
+        check(entry, _NODE, f"node {number}")
+        edges = [*(entry.get("inputs") or ()), *(entry.get("nodes") or {}).values(), *(entry.get("guard") or ())]
+        wrong = [edge for edge in edges if not is_edge(edge, number)]
+        if any(len(guard) != 3 for guard in entry.get("guard") or () if is_edge(guard, number)):
+            wrong = [*wrong, entry["guard"]]
+        if wrong:
+            raise ValueError(
+                f"{what} is damaged: node {number} refers to {wrong[0]!r:.80}, which is no output before it"
+            )
+    for pair in document["outputs"]:
+        if not is_edge(pair, len(document["nodes"])):
+            raise ValueError(f"{what} is damaged: {pair!r:.80} is no output of a node")
 
 
 def settings_from_json(serialized: "str | bytes") -> dict[str, Any]:

@@ -11,11 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from decoders.pictures import JPEG, LOSSLESS, RGB, exif, pillow
+from decoders.zoo import ZOO
 
 pytestmark = pytest.mark.oracle
 
 # What DALI does not decode. (It ends the process over a gray JPEG as ANY_DATA, which is therefore not asked.)
 LEFT_OUT = {"gif": "no decoder"}
+# Of the rare kinds, some that DALI decodes, too.
+ALIKE = ("tiff associated alpha 8", "tiff unassociated alpha 8", "tiff float 32", "tiff palette 2", "tiff big 8", "tiff gray 1",
+         "tiff associated alpha 16", "tiff tiles of differences 16", "bmp 24 from the top", "pnm P3 up to 255",
+         "png gray 2 interlaced")  # fmt: skip
 # Where the two may differ, and by how many levels.
 GRAY_OF = ("tiff", "16 bit", "ppm")
 
@@ -46,6 +51,7 @@ def both(tmp_path_factory):
     folder = tmp_path_factory.mktemp("oracle")
     (folder / "pictures").mkdir()
     pictures = {name: data for name, (data, _) in LOSSLESS.items()} | JPEG
+    pictures |= {name: ZOO[name].data for name in ALIKE}
     pictures |= {f"turned {number}": pillow(RGB, "JPEG", quality=90, exif=exif(number)) for number in range(1, 9)}
     for name, data in pictures.items():
         if name not in LEFT_OUT:

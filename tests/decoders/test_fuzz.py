@@ -1,20 +1,15 @@
-"""Damaged files of every format: each one is an error in words or an image of the stated size, and nothing else.
-
-`make fuzz` runs the same tests with thousands of mutants a format.
-"""
+"""Cut and empty files of every format: each one is an error in words. `tests/fuzz` does worse things to them."""
 
 import io
 import os
-import resource
 
 import numpy as np
 import pytest
 from decoders.pictures import JPEG, LOSSLESS, bytes_of
 from readers import records
 
-from pipeflow import fn, tfrecord, types
+from pipeflow import fn, tfrecord
 from pipeflow.errors import BadData
-from pipeflow.kernels.cpu import image_headers
 from pipeflow.operators.readers.numpy import NumpyReader
 from pipeflow.operators.readers.tfrecord import TFRecordReader, write_index
 from pipeflow.operators.readers.webdataset import WebdatasetReader
@@ -49,25 +44,8 @@ def mutant(data, generator):
     return bytes(data)
 
 
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
 def check_words(error):
     assert len(str(error)) > 10
-
-
-def check_image(data):
-    """Decodes in one way and another; both may refuse."""
-    for output_type, dtype in ((types.RGB, types.UINT8), (types.ANY_DATA, types.FLOAT)):
-        try:
-            image = fn.decoders.image(bytes_of(data), output_type=output_type, dtype=dtype, max_pixels=MAX_PIXELS)
-        except REFUSALS as error:
-            check_words(error)
-            continue
-        header = image_headers.read(data)
-        assert image.shape[:2] == header.oriented_size
-        assert image.shape[0] * image.shape[1] <= MAX_PIXELS
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -82,17 +60,6 @@ def test_fuzz_truncated_images_are_refused(name):
             check_words(error)
         else:
             np.testing.assert_array_equal(image, fn.decoders.image(bytes_of(data)))
-
-
-@pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.timeout(600)
-def test_fuzz_damaged_images_are_refused_or_have_the_stated_size(name, mutants):
-    """Seeded mutants of every format: no crash, no hang, no memory beyond what max_pixels allows."""
-    generator = np.random.default_rng(sorted(FORMATS).index(name))
-    before = peak()
-    for _ in range(mutants):
-        check_image(mutant(FORMATS[name], generator))
-    assert peak() - before < 200e6
 
 
 def samples_or_error(make):
@@ -161,37 +128,6 @@ def test_fuzz_truncated_files_of_the_readers(reader_files, name):
             assert not samples_or_error(make)
         else:
             samples_or_error(make)
-
-
-@pytest.mark.parametrize("name", READERS)
-@pytest.mark.timeout(600)
-def test_fuzz_damaged_files_of_the_readers(reader_files, name, mutants):
-    """Seeded mutants of files and indexes: samples or an error with the file's name, and little memory."""
-    path, make = reader_files[name]
-    with open(path, "rb") as file:
-        data = file.read()
-    generator = np.random.default_rng(READERS.index(name))
-    before = peak()
-    for _ in range(mutants):
-        with open(path, "wb") as file:
-            file.write(mutant(data, generator))
-        samples_or_error(make)
-    assert peak() - before < 100e6
-
-
-def test_fuzz_examples_behind_a_right_crc(tmp_path, mutants):
-    """The parser of tf.train.Example meets damage that the CRC does not see."""
-    features = {
-        "i": tfrecord.VarLenFeature(tfrecord.int64, 0),
-        "f": tfrecord.VarLenFeature(tfrecord.float32, 0.0),
-        "s": tfrecord.FixedLenFeature([], tfrecord.string, ""),
-    }
-    data = records.example({"i": [1, -2, 300], "f": [0.5, 1.5], "s": [b"text"]})
-    generator = np.random.default_rng(9)
-    path = tmp_path / "fuzzed.tfrecord"
-    for _ in range(mutants):
-        path.write_bytes(records.record(mutant(data, generator)))
-        samples_or_error(lambda: TFRecordReader(path=str(path), features=features))
 
 
 def test_empty_files_of_every_reader_are_errors_with_their_names(reader_files):

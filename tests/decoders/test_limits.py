@@ -189,6 +189,23 @@ def test_png_with_too_few_rows_behind_right_checksums_is_refused():
             decode(head + chunk(b"IDAT", stream) + chunk(b"IEND", b""))
 
 
+def test_transparency_that_decoders_pass_over_is_none():
+    """A list of alphas before its palette, behind the pixels, or longer than the palette: three channels, as peeked."""
+    places, colors = np.arange(37 * 53).reshape(37, 53, 1) % 16, np.arange(48).reshape(16, 3) * 5
+    plain = png(places.astype(np.uint64), 4, 3, palette=colors)
+    alphas = chunk(b"tRNS", bytes(16))
+    head, body = plain.index(b"PLTE") - 4, plain.index(b"IDAT") - 4
+    end = plain.index(b"IEND") - 4
+    odd = [plain[:at] + alphas + plain[at:] for at in (head, end)] + [
+        plain[:body] + chunk(b"tRNS", bytes(17)) + plain[body:]
+    ]
+    for data in odd:
+        assert decode(data, output_type=types.ANY_DATA).shape == (37, 53, 3)
+        assert fn.peek_image_shape(bytes_of(data), image_type=types.ANY_DATA).tolist() == [37, 53, 3]
+    right = plain[:body] + alphas + plain[body:]
+    assert decode(right, output_type=types.ANY_DATA).shape == (37, 53, 4)
+
+
 @pytest.mark.parametrize("cut", [0.4, 0.9])
 @pytest.mark.parametrize("name", ["png rgb", "png palette", "png interlaced", "png 16 bit", "png one bit"])
 def test_half_a_png_where_it_is_asked_for(name, cut, caplog):

@@ -320,6 +320,15 @@ def test_numbers_of_an_index_are_digits(tmp_path, words):
         TFRecordReader(path=str(path), index_path=str(index), features=FEATURES)
 
 
+@pytest.mark.parametrize("count", ["9" * 5000, "1_0", "٣", "-1", "01"])
+def test_the_number_of_samples_of_an_index_is_digits(tmp_path, count):
+    """And the one that belongs to it."""
+    tar = records.write_tar(tmp_path / "a.tar", [("1.jpg", b"1")])
+    (tmp_path / "a.idx").write_text(f"v1.2 {count}\njpg 512 1 1.jpg\n", encoding="utf-8")
+    with pytest.raises(BadData, match=r'a\.idx: expected a first line such as "v1\.2 1"'):
+        WebdatasetReader(paths=tar, index_paths=str(tmp_path / "a.idx"), ext="jpg")
+
+
 # ----------------------------------------------------------------------------------------------------
 # Arrays
 

@@ -32,10 +32,14 @@ def header(data: memoryview) -> Header:
     if width >> 31 or height >> 31:
         raise BadImage(f"damaged PNG file: {width} x {height} pixels")
     need("PNG", data, height * (1 + -(-width * samples * bits // 8)) // _DEFLATE_EXPANSION, width, height)
-    alpha, orientation = kind in (4, 6), 1
+    alpha, orientation, colors, before = kind in (4, 6), 1, 0, True
     for name, start, length in _chunks(data):
-        if name == b"tRNS" and kind in (2, 3):
-            alpha = True
+        if name == b"PLTE":
+            colors = length // 3
+        elif name == b"IDAT":
+            before = False
+        elif name == b"tRNS" and before:  # one that is misplaced or of another length is passed over by decoders
+            alpha |= (kind == 2 and length == 6) or (kind == 3 and 0 < length <= colors)
         elif name == b"eXIf":
             orientation = exif_orientation(data[start : start + length])
     channels = {0: 1, 2: 3, 3: 3, 4: 1, 6: 3}[kind] + alpha

@@ -291,6 +291,11 @@ def _decode_tolerant(data: np.ndarray, header: Header, color: str, reasons: list
         if image.shape[:2] != (header.height, header.width):
             reasons.append(f"{decoder.__name__}: decoded {image.shape[1]} x {image.shape[0]} pixels instead")
             continue
+        if color == "ANY_DATA" and image.shape[2] != header.channels:
+            reasons.append(
+                f"{decoder.__name__}: decoded {image.shape[2]} channels, the header states {header.channels}"
+            )
+            continue
         if reasons:
             _tell_once(data, header, reasons, source)
         return image

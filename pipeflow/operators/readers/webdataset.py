@@ -218,7 +218,7 @@ def read_index(index_path: str, path: str) -> list[list[Component]]:
     lines = read_lines(index_path)
     head = lines[0][1].split() if lines else []
     width = _INDEX_FIELDS.get(head[0]) if len(head) == 2 else None
-    if width is None or not head[1].isdecimal() or int(head[1]) != len(lines) - 1:
+    if width is None or head[1] != str(len(lines) - 1):
         raise BadData(
             f'{index_path}: expected a first line such as "v1.2 {max(len(lines) - 1, 0)}" with the number '
             f"of the {count_of(max(len(lines) - 1, 0), 'sample')} that follow, "

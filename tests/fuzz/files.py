@@ -1,0 +1,138 @@
+"""Files to begin with: for each kind, whole ones of every flavour, made here."""
+
+import io
+import json
+import struct
+import tarfile
+
+import numpy as np
+import soundfile
+from audio.made_flac import flac
+from decoders.made import bmp
+from decoders.pictures import GRAY, JPEG, LOSSLESS, RGB, exif, pillow
+from decoders.zoo import ZOO
+from PIL import Image
+from readers import records
+
+
+def _images():
+    kinds = {"JPEG": "jpeg", "PNG": "png", "BMP": "bmp", "PNM": "pnm", "TIFF": "tiff", "WebP": "webp", "GIF": "gif"}
+    found = {kind: [] for kind in [*kinds.values(), "jp2"]}
+    for name, data in {**{name: data for name, (data, _) in LOSSLESS.items()}, **JPEG}.items():
+        first = name.split()[0]
+        found[{"ppm": "pnm", "pgm": "pnm", "j2k": "jp2"}.get(first, first)].append(data)
+    for name, made in ZOO.items():
+        if name.split()[1] != "big":
+            found[{"j2k": "jp2"}.get(name.split()[0], name.split()[0])].append(made.data)
+    found["jpeg"] += [pillow(RGB, "JPEG", quality=70, exif=exif(6)), pillow(GRAY, "JPEG", progressive=True)]
+    found["webp"] += [pillow(RGB, "WEBP", quality=50), pillow(RGB, "WEBP", exif=exif(3))]
+    found["tiff"] += [
+        pillow(Image.fromarray(RGB).convert("1"), "TIFF", compression=name) for name in ("group3", "group4")
+    ]
+    found["tiff"].append(pillow(RGB, "TIFF", compression="jpeg"))
+    found["gif"].append(pillow(GRAY, "GIF", interlace=1))
+    found["jp2"].append(pillow(RGB, "JPEG2000", tile_size=(16, 16), no_jp2=True))
+    places = (np.arange(37 * 53) % 16).reshape(37, 53).astype(np.uint64)
+    runs = bmp(places, 8, palette=[(i, i, i) for i in range(16)], compression=1)
+    begin = struct.unpack_from("<I", runs, 10)[0]
+    found["bmp"].append(runs[:begin] + b"".join(bytes([53, i % 16, 0, 0]) for i in range(37)) + b"\0\1")
+    return found
+
+
+def _sound(kind, subtype=None, rate=8000, channels=2, frames=1500):
+    values = np.random.default_rng(len(kind)).normal(size=(frames, channels)).clip(-3, 3) * 0.2
+    file = io.BytesIO()
+    soundfile.write(file, values, rate, format=kind, subtype=subtype)
+    return file.getvalue()
+
+
+def _sounds():
+    values = np.random.default_rng(1).integers(-30000, 30000, (600, 2))
+    wavs = [
+        _sound("WAV", subtype)
+        for subtype in ("PCM_U8", "PCM_16", "PCM_24", "PCM_32", "FLOAT", "DOUBLE", "ULAW", "IMA_ADPCM")
+    ]
+    return {
+        "wav": [*wavs, _sound("WAVEX", "PCM_16", channels=5), _sound("RF64", "PCM_16")],
+        "flac": [
+            _sound("FLAC"), _sound("FLAC", "PCM_24"), _sound("FLAC", "PCM_S8", channels=1),
+            flac(values, 16, stated=False, side=True).tobytes(), flac(values << 15, 32, kind="fixed").tobytes(),
+            flac(values >> 8, 12).tobytes(),
+        ],
+        "ogg": [_sound("OGG"), _sound("OGG", "OPUS", 16000, 1)],
+        "aiff": [_sound("AIFF", "PCM_16"), _sound("AIFF", "FLOAT")],
+        "mp3": [_sound("MP3", frames=4000)],
+    }  # fmt: skip
+
+
+def _tar(tar_format, names):
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w", format=tar_format) as tar:
+        for number, name in enumerate(names):
+            info = tarfile.TarInfo(name)
+            info.size = 100 * number
+            tar.addfile(info, io.BytesIO(bytes([number]) * info.size))
+    data = file.getvalue().rstrip(b"\0")
+    return data.ljust(-(-len(data) // 512) * 512 + 1024, b"\0")
+
+
+def _containers():
+    names = ["1.jpg", "1.cls", "a/2.jpg", "a/2.cls"]
+    long = ["x" * 120 + "/3.jpg", "é" * 60 + ".cls"]
+    example = [
+        records.example({"i": [n, 300 * n], "f": [0.5 * n], "s": [b"x" * n]}, packed=n % 2 == 0) for n in range(1, 5)
+    ]
+    arrays = [
+        np.arange(24, dtype=np.float32).reshape(4, 6),
+        np.asfortranarray(np.ones((3, 4, 2), ">i2")),
+        np.array(True),
+        np.zeros((0, 3)),
+    ]
+    saved = []
+    for array in arrays:
+        file = io.BytesIO()
+        np.save(file, array)
+        saved.append(file.getvalue())
+    return {
+        "npy": saved,
+        "tar": [
+            _tar(tarfile.USTAR_FORMAT, names), _tar(tarfile.GNU_FORMAT, names + long), _tar(tarfile.PAX_FORMAT, names + long),
+        ],
+        "tfrecord": [b"".join(map(records.record, example))],
+    }  # fmt: skip
+
+
+# The files that indexes, lists and manifests are about, by the names these give them.
+TAR = _tar(tarfile.USTAR_FORMAT, ["1.jpg", "1.cls", "a/2.jpg", "a/2.cls"])
+RECORDS = b"".join(records.record(records.example({"i": [n], "s": [b"abc"]})) for n in range(5))
+WAV = _sound("WAV", "PCM_16", channels=1)
+
+
+def _texts():
+    offsets, place = [], 0
+    for n in range(5):
+        size = len(records.record(records.example({"i": [n], "s": [b"abc"]})))
+        offsets.append(f"{place} {size}")
+        place += size
+    parts = [
+        [("jpg", 512, 0, "1.jpg"), ("cls", 1024, 100, "1.cls")],
+        [("jpg", 2048, 200, "a/2.jpg"), ("cls", 3072, 300, "a/2.cls")],
+    ]
+    indexes = [
+        f"{version} 2\n"
+        + "".join(" ".join(str(word) for part in sample for word in part[:width]) + "\n" for sample in parts)
+        for version, width in (("v1.2", 4), ("v1.1", 3))
+    ]
+    entries = [
+        {"audio_filepath": "good.wav", "duration": 0.1, "offset": 0.01, "text": "yes"},
+        {"audio_filepath": "good.wav"},
+    ]
+    return {
+        "tar index": [index.encode() for index in indexes],
+        "tfrecord index": ["\n".join(offsets).encode() + b"\n"],
+        "file_list": [b"good.wav 0\nsub/good.wav 1\n\ngood.wav -5\n"],
+        "manifest": ["".join(json.dumps(entry) + "\n" for entry in entries).encode()],
+    }
+
+
+FILES = {**_images(), **_sounds(), **_containers(), **_texts()}
