@@ -361,6 +361,29 @@ def color_twist(
         contrast: factor of the distance from the middle: 128 for integers, 0.5 for floats
     """
 
+def constant(
+    *,
+    fdata: float | Sequence[float] | None = None,
+    idata: int | Sequence[int] | None = None,
+    shape: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None,
+    layout: str = '',
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> DataNode:
+    """The same numbers for every sample.
+
+    Arguments:
+        fdata: the numbers, one after another
+        idata: the numbers as integers, in place of fdata
+        shape: shape of the result; a single number is repeated to fill it; default: a list
+        dtype: type of the result; default: FLOAT for fdata, INT32 for idata
+        layout: layout of the result
+    """
+
 def contrast(
     image: Data,
     /,
@@ -631,6 +654,25 @@ def dl_tensor_python_function(
         synchronize_stream: let the work on a GPU finish before the call
         parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
         timeout: seconds after which a call is an error; default: no limit
+    """
+
+def dump_image(
+    image: Data,
+    /,
+    *,
+    suffix: str = '',
+    input_layout: str = 'HWC',
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Writes the images to the current folder and passes them on.
+
+    Arguments:
+        suffix: part of the names of the files
+        input_layout: layout of the images; only HWC is understood
     """
 
 def element_extract(
@@ -1335,6 +1377,34 @@ def ones_like(
 
     Arguments:
         dtype: type of the result; default: that of the input
+    """
+
+def optical_flow(
+    clip: Data,
+    hints: DataNode | ArrayLike | None = None,
+    /,
+    *,
+    preset: float = 0.0,
+    output_grid: int = 4,
+    hint_grid: int = 4,
+    enable_temporal_hints: bool = False,
+    enable_external_hints: bool = False,
+    image_type: int = ...,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Gives the movement (x, y) of every square of pixels from each frame of a sequence to the next.
+
+    Arguments:
+        preset: speed and quality: 0.0 is slow and exact, 0.5 between, 1.0 fast
+        output_grid: side of the squares of pixels that have one movement in common: 1, 2, 4 or 8
+        hint_grid: side of the squares that the hints are for
+        enable_temporal_hints: begin the search with the movement before
+        enable_external_hints: begin the search with the movements of the second input
+        image_type: colours of the frames: RGB, or GRAY for one channel
     """
 
 def pad(
@@ -2523,6 +2593,36 @@ class decoders:
             max_pixels: limit of the pixels of an image; default: 134217728, and fewer for a file of few kilobytes
             max_bytes: limit of the bytes of a decoded image; default: 2 GiB
             on_damage: `accept` gives what a damaged PNG or JPEG file still holds of its pixels, the others black or gray
+        """
+
+    @staticmethod
+    def inflate(
+        data: Data,
+        /,
+        *,
+        shape: int | Sequence[int] | DataNode,
+        dtype: DTypeLike = ...,
+        algorithm: str = 'LZ4',
+        chunk_offsets: int | Sequence[int] | DataNode | None = None,
+        chunk_sizes: int | Sequence[int] | DataNode | None = None,
+        layout: str = '',
+        sequence_axis_name: str = 'F',
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> Data:
+        """Decompresses data. Of several chunks the results are stacked along a new first axis.
+
+        Arguments:
+            shape: shape of the result, or of each chunk's
+            dtype: type of the result
+            algorithm: how it was compressed: `LZ4`, in its block format
+            chunk_offsets: where each chunk begins, in bytes; default: one behind the other
+            chunk_sizes: bytes of each chunk; default: up to the next one
+            layout: layout of the result of a chunk
+            sequence_axis_name: letter of the axis of the chunks in the layout
         """
 
     @staticmethod

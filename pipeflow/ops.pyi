@@ -388,6 +388,33 @@ class ColorTwist(Operator):
     ) -> None: ...
     def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
+class Constant(Operator):
+    """The same numbers for every sample.
+
+    Arguments:
+        fdata: the numbers, one after another
+        idata: the numbers as integers, in place of fdata
+        shape: shape of the result; a single number is repeated to fill it; default: a list
+        dtype: type of the result; default: FLOAT for fdata, INT32 for idata
+        layout: layout of the result
+    """
+
+    def __init__(
+        self,
+        *,
+        fdata: float | Sequence[float] | None = None,
+        idata: int | Sequence[int] | None = None,
+        shape: int | Sequence[int] | None = None,
+        dtype: DTypeLike | None = None,
+        layout: str = '',
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, **arguments: Any) -> Any: ...
+
 class Contrast(Operator):
     """Changes contrast around ``contrast_center``, by default the middle of the input type's range (0.5 for floats).
 
@@ -680,6 +707,27 @@ class DLTensorPythonFunction(Operator):
         on_error: Any = None,
     ) -> None: ...
     def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
+
+class DumpImage(Operator):
+    """Writes the images to the current folder and passes them on.
+
+    Arguments:
+        suffix: part of the names of the files
+        input_layout: layout of the images; only HWC is understood
+    """
+
+    def __init__(
+        self,
+        *,
+        suffix: str = '',
+        input_layout: str = 'HWC',
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
 class ElementExtract(Operator):
     """Takes single elements out of a sequence, one output for each index.
@@ -1439,6 +1487,35 @@ class OnesLike(Operator):
         on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+
+class OpticalFlow(Operator):
+    """Gives the movement (x, y) of every square of pixels from each frame of a sequence to the next.
+
+    Arguments:
+        preset: speed and quality: 0.0 is slow and exact, 0.5 between, 1.0 fast
+        output_grid: side of the squares of pixels that have one movement in common: 1, 2, 4 or 8
+        hint_grid: side of the squares that the hints are for
+        enable_temporal_hints: begin the search with the movement before
+        enable_external_hints: begin the search with the movements of the second input
+        image_type: colours of the frames: RGB, or GRAY for one channel
+    """
+
+    def __init__(
+        self,
+        *,
+        preset: float = 0.0,
+        output_grid: int = 4,
+        hint_grid: int = 4,
+        enable_temporal_hints: bool = False,
+        enable_external_hints: bool = False,
+        image_type: int = ...,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, clip: DataNode | ArrayLike, hints: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
 class Pad(Operator):
     """Pads the data at its end up to ``shape`` and to multiples of ``align`` along the chosen axes.
@@ -2703,6 +2780,37 @@ class decoders:
             on_error: Any = None,
         ) -> None: ...
         def __call__(self, data: DataNode | ArrayLike, anchor: DataNode | ArrayLike | None = None, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+
+    class Inflate(Operator):
+        """Decompresses data. Of several chunks the results are stacked along a new first axis.
+
+        Arguments:
+            shape: shape of the result, or of each chunk's
+            dtype: type of the result
+            algorithm: how it was compressed: `LZ4`, in its block format
+            chunk_offsets: where each chunk begins, in bytes; default: one behind the other
+            chunk_sizes: bytes of each chunk; default: up to the next one
+            layout: layout of the result of a chunk
+            sequence_axis_name: letter of the axis of the chunks in the layout
+        """
+
+        def __init__(
+            self,
+            *,
+            shape: int | Sequence[int] | DataNode,
+            dtype: DTypeLike = ...,
+            algorithm: str = 'LZ4',
+            chunk_offsets: int | Sequence[int] | DataNode | None = None,
+            chunk_sizes: int | Sequence[int] | DataNode | None = None,
+            layout: str = '',
+            sequence_axis_name: str = 'F',
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+        ) -> None: ...
+        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
 
     class Numpy(Operator):
         """Decodes the bytes of a .npy file; ``dtype`` converts the elements. Nothing is ever unpickled.

@@ -20,6 +20,12 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """A current folder of the test's own, for operators that write files there."""
+    monkeypatch.chdir(tmp_path)
+
+
 def pytest_addoption(parser):
     parser.addoption("--order-seed", type=int, default=1, help="seed of the order of the tests; 0: as in the files")
     parser.addoption("--mutants", type=int, default=200, help="broken files per format in the fuzz tests")

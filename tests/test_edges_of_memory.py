@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from generate_docs import examples, public
 
+pytestmark = pytest.mark.usefixtures("elsewhere")
+
 SCRIPT = Path(__file__).with_name("edges_of_memory.py")
 EXAMPLES = [text for op in public() if op.factory is None and not op.nodes_only for text in examples(op)]
 FILTERS = ["NN", "LINEAR", "CUBIC", "LANCZOS3", "TRIANGULAR", "GAUSSIAN"]

@@ -15,6 +15,8 @@ from generate_docs import examples, public
 from pipeflow import fn, pipeline_def, types
 from pipeflow.declare import Spec, bind, counted, eager, interpreter, universal
 
+pytestmark = pytest.mark.usefixtures("elsewhere")
+
 OPERATORS = [op for op in public() if not op.nodes_only]  # those have no call on arrays
 EXAMPLES = [(op, text) for op in OPERATORS if op.factory is None for text in examples(op)]
 # Operator -> why the tests in pipelines, which run batches of two, leave it out.

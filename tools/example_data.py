@@ -73,6 +73,13 @@ def npy_bytes() -> np.ndarray:
     return np.frombuffer(file.getvalue(), np.uint8)
 
 
+def lz4_bytes() -> np.ndarray:
+    """The array as a block of LZ4 that holds nothing but literal bytes."""
+    body = array.tobytes()
+    return np.frombuffer(bytes([0xF0, len(body) - 15]) + body, np.uint8)
+
+
+compressed = lz4_bytes()
 encoded_sound = wav_bytes()
 encoded_image = bmp_bytes()
 encoded_array = npy_bytes()

@@ -19,6 +19,7 @@ FORMER_NAMES = {
     "experimental.debayer": "debayer",
     "experimental.equalize": "equalize",
     "experimental.filter": "filter",
+    "experimental.inflate": "decoders.inflate",
     "experimental.peek_image_shape": "peek_image_shape",
     "experimental.tensor_resize": "tensor_resize",
     "fast_resize_crop_mirror": "resize_crop_mirror",

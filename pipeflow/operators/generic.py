@@ -1,5 +1,6 @@
-"""Values: cast, one_hot, lookup_table, and constants of a shape (zeros, ones, full and their like)."""
+"""Values: cast, one_hot, lookup_table, and constants of a shape (constant, zeros, ones, full and their like)."""
 
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -239,3 +240,42 @@ def full_like(data: Sample, fill: Sample, /, *, out: Out) -> Sample:
     """The second input repeated to the shape of the first, in the type of the first."""
     out[...] = np.broadcast_to(saturate(fill, data.dtype), data.shape)
     return out
+
+
+@operator("constant", examples=["fn.constant(idata=(1, 2, 3, 4), shape=(2, 2))", "fn.constant(fdata=0.5, shape=3)"])
+def constant(
+    *,
+    fdata: Floats | None = default(None, "the numbers, one after another"),
+    idata: Ints | None = default(None, "the numbers as integers, in place of fdata"),
+    shape: Ints | None = default(None, "shape of the result; a single number is repeated to fill it; default: a list"),
+    dtype: DType | None = default(None, "type of the result; default: FLOAT for fdata, INT32 for idata"),
+    layout: Layout = default("", "layout of the result"),
+) -> Sample:
+    """The same numbers for every sample."""
+    del layout
+    values = np.array(idata, np.int64) if fdata is None else np.array(fdata, np.float64)
+    result = saturate(values, dtype or _constant_type(fdata))
+    if shape is None:
+        return result
+    return np.full(shape, result[0], result.dtype) if len(result) == 1 else result.reshape(shape)
+
+
+def _constant_type(fdata: Any) -> np.dtype:
+    return np.dtype(np.int32 if fdata is None else np.float32)
+
+
+@constant.check
+def _(args: Any) -> None:
+    if (args.fdata is None) == (args.idata is None):
+        raise ValueError("give either fdata or idata")
+    count = len(args.idata if args.fdata is None else args.fdata)
+    if args.shape is not None and count not in (1, math.prod(args.shape)):
+        raise ValueError(f"{count} numbers do not fill the shape {args.shape}")
+
+
+@constant.infer
+def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
+    count = len(args.idata if args.fdata is None else args.fdata)
+    return Spec(
+        args.shape if args.shape is not None else (count,), args.dtype or _constant_type(args.fdata), args.layout
+    )

@@ -1,0 +1,86 @@
+"""Compressed data that is not an image: decoders.inflate."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import UNKNOWN, Arg, DType, Ints, Layout, Out, Sample, Spec, default, operator, required
+from pipeflow.kernels import cpu as kernels
+
+UINT8 = np.dtype(np.uint8)
+
+
+def chunks_of(length: int, offsets: Sequence[int] | None, sizes: Sequence[int] | None) -> list[tuple[int, int]] | None:
+    """Where the chunks begin and end; None for data that is one chunk and no sequence."""
+    if offsets is None and sizes is None:
+        return None
+    if offsets is None:
+        ends = np.cumsum(sizes).tolist()  # type: ignore[arg-type]
+        offsets = [0, *ends[:-1]]
+    elif sizes is None:
+        ends = [*offsets[1:], length]
+    else:
+        if len(offsets) != len(sizes):
+            raise ValueError(f"there are {len(offsets)} chunk_offsets and {len(sizes)} chunk_sizes")
+        ends = [begin + size for begin, size in zip(offsets, sizes)]
+    found = list(zip(offsets, ends, strict=True))
+    for number, (begin, end) in enumerate(found):
+        if not 0 <= begin <= end <= length:
+            raise ValueError(f"chunk {number} would be the bytes {begin} to {end} of {length}")
+    return found
+
+
+@operator(
+    "decoders.inflate", dtypes="uint8", no_effect={"check_output_size": "the sizes of the results are always checked"},
+    examples=["fn.decoders.inflate(compressed, shape=(3, 4), dtype=types.FLOAT)"],
+)  # fmt: skip
+def inflate(
+    data: Sample,
+    /,
+    *,
+    shape: Arg[Ints] = required("shape of the result, or of each chunk's"),
+    dtype: DType = default(UINT8, "type of the result"),
+    algorithm: str = default("LZ4", "how it was compressed: `LZ4`, in its block format"),
+    chunk_offsets: Arg[Ints] = default(None, "where each chunk begins, in bytes; default: one behind the other"),
+    chunk_sizes: Arg[Ints] = default(None, "bytes of each chunk; default: up to the next one"),
+    layout: Layout = default("", "layout of the result of a chunk"),
+    sequence_axis_name: Layout = default("F", "letter of the axis of the chunks in the layout"),
+    out: Out,
+) -> Sample:
+    """Decompresses data. Of several chunks the results are stacked along a new first axis."""
+    del algorithm, layout, sequence_axis_name
+    if data.ndim != 1:
+        raise ValueError(f"compressed data is a list of bytes, got shape {data.shape}")
+    if any(extent < 0 for extent in shape):
+        raise ValueError(f"shape must not be negative, got {tuple(shape)}")
+    chunks = chunks_of(len(data), chunk_offsets, chunk_sizes)
+    if callable(out):
+        out = out(tuple(shape) if chunks is None else (len(chunks), *shape), dtype)
+    room = math.prod(shape) * dtype.itemsize
+    flat = out.reshape(-1).view(np.uint8)
+    for number, (begin, end) in enumerate([(0, len(data))] if chunks is None else chunks):
+        problem = kernels.lz4.inflate(data[begin:end], flat[number * room : (number + 1) * room])
+        if problem:
+            what = "the data" if chunks is None else f"chunk {number}"
+            raise ValueError(f"{what} is no LZ4 block of shape {tuple(shape)} and type {dtype}: {problem}")
+    return out
+
+
+@inflate.check
+def _(args: Any) -> None:
+    if args.algorithm != "LZ4":
+        raise ValueError(f"algorithm must be 'LZ4', got {args.algorithm!r}")
+    if args.layout and args.shape is not UNKNOWN and len(args.layout) != len(args.shape):
+        raise ValueError(f"layout {args.layout!r} has {len(args.layout)} axes, the shape has {len(args.shape)}")
+
+
+@inflate.infer
+def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
+    many = args.chunk_sizes if args.chunk_sizes is not None else args.chunk_offsets
+    layout = args.layout if many is None or not args.layout else args.sequence_axis_name + args.layout
+    if args.shape is UNKNOWN:
+        return Spec(None, args.dtype, layout)
+    outer = () if many is None else (UNKNOWN if many is UNKNOWN else len(many),)
+    return Spec((*outer, *args.shape), args.dtype, layout)
