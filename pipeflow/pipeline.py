@@ -21,9 +21,11 @@ from pipeflow.advice import Advice, advise
 from pipeflow.autograph_guard import do_not_convert, is_marked
 from pipeflow.compile import compiler as planning
 from pipeflow.compile import warmup
+from pipeflow.compile.on_cpu import on_cpu, work_for_a_gpu
 from pipeflow.debug import DebugRun
+from pipeflow.declare import outside_package
 from pipeflow.epochs import ONE_AT_A_TIME, Epoch, LastBatchPolicy, Loop, Meter
-from pipeflow.errors import InvalidState, UnknownInput, count_of, function_name, nearest, user_origin
+from pipeflow.errors import InvalidState, NoGpu, UnknownInput, add_notes, count_of, function_name, nearest, user_origin
 from pipeflow.executor import Delivered, Executor, Settings
 from pipeflow.executor import checkpoint as saved_state
 from pipeflow.executor.failures import Failure
@@ -48,6 +50,7 @@ NO_EFFECT = {
     "concurrency": "all stages of all batches in flight run side by side",
     "py_callback_pickler": "functions travel to worker processes by cloudpickle",
 }
+DEVICE_VARIABLE = "PIPEFLOW_DEVICE"  # "cpu": no pipeline uses a GPU; "strict": one without a GPU refuses work for one
 FURTHEST = 2**40  # where seek() can go: positions of samples are counted in 64 bits
 NOT_COMPILED = (
     "a debug pipeline runs its definition line by line: it has no plan and no checkpoints; leave debug=True out"
@@ -104,6 +107,8 @@ class Pipeline:
         if seed is not None and seed < 0:
             warnings.warn("a negative seed means no seed; leave it out, or give None", stacklevel=2)
             seed = None
+        if os.environ.get(DEVICE_VARIABLE) == "cpu":
+            given["device_id"] = None
         if seed is None and checkpoint is not None:
             seed = saved_state.from_json(checkpoint)["seed"]
         self._seed_given = seed is not None
@@ -205,7 +210,7 @@ class Pipeline:
                 raise InvalidState(f"the checkpoint cannot be taken up: {NOT_COMPILED}")
             self._debug = DebugRun(self._define.function, settings)
             return
-        graph = self._recorded()
+        graph = self._without_gpu(self._recorded())
         if settings.bytes_per_sample:
             for node in graph.nodes:
                 node.hint = node.hint or (settings.bytes_per_sample,) * node.count
@@ -224,6 +229,24 @@ class Pipeline:
             saved_state.check_saveable(self._plan, self._executor)
         if settings.checkpoint is not None:
             self._go_to(saved_state.from_json(settings.checkpoint))
+
+    def _without_gpu(self, graph: Graph) -> Graph:
+        """The graph on the CPU, where there is work for a GPU and the pipeline has none; a warning says so."""
+        work = work_for_a_gpu(graph)
+        if not work or self._settings.device_id is not None:
+            return graph
+        what = f"{', '.join(work[:5])}{' and more' if len(work) > 5 else ''}"
+        if os.environ.get(DEVICE_VARIABLE) == "strict":
+            raise NoGpu(
+                f"this pipeline has work for a GPU and no device_id: {what}. Give it device_id=0, or unset {DEVICE_VARIABLE} to "
+                "run that work on the CPU"
+            )
+        warnings.warn(
+            f"this pipeline has no GPU, so this runs on the CPU: {what}. Give it device_id=0 to use a GPU, or set "
+            f"{DEVICE_VARIABLE}=strict to make this an error",
+            stacklevel=outside_package(),
+        )
+        return on_cpu(graph)
 
     def _one_at_a_time(self) -> None:
         """What differentiable functions ask for: each batch is made when it is asked for, by the thread that asks."""
@@ -247,7 +270,13 @@ class Pipeline:
         """The GPU, where there is work for it."""
         assert self._plan is not None
         device = self._settings.device_id
-        return None if device is None or not self._plan.needs_device() else devices.gpu.open_device(device)
+        if device is None or not self._plan.needs_device():
+            return None
+        try:
+            return devices.gpu.open_device(device)
+        except NoGpu as error:
+            add_notes(error, [f"to run this pipeline on the CPU, set the environment variable {DEVICE_VARIABLE}=cpu"])
+            raise
 
     def _recorded(self) -> Graph:
         if self._graph is None:

@@ -1,0 +1,56 @@
+"""A graph written for a GPU, made to run on the CPU: a pass over the graph of a pipeline that has no GPU.
+
+Steps with ``device="gpu"`` or ``"mixed"`` become steps of the CPU, and ``.gpu()`` and ``.cpu()`` become nothing. Names and random
+numbers stay what they are, so the samples are those that a GPU would give, up to the rounding of sums.
+"""
+
+from dataclasses import replace
+
+from pipeflow.record.graph import Edge, Graph, GraphNode
+
+
+def on_cpu(graph: Graph) -> Graph:
+    """The graph with all its work on the CPU; an error names an operator that only a GPU has."""
+    moved: dict[Edge, Edge] = {}  # from the edges of the given graph to those of the new one
+    nodes: list[GraphNode] = []
+    for node in graph.nodes:
+        if _is_copy(node):
+            moved[Edge(node.id, 0)] = moved[node.inputs[0]]
+            continue
+        if "cpu" not in node.op.devices:
+            raise ValueError(
+                f"{node.op.title} ({node.name}) runs only on a GPU, and this pipeline has none"
+                + (f"; {node.origin.describe()}" if node.origin else "")
+            )
+        for index in range(node.count):
+            moved[Edge(node.id, index)] = Edge(len(nodes), index)
+        nodes.append(
+            replace(
+                node,
+                id=len(nodes),
+                device="cpu",
+                inputs=tuple(moved[edge] for edge in node.inputs),
+                arguments={name: moved[edge] for name, edge in node.arguments.items()},
+                guard=tuple((moved[edge], on) for edge, on in node.guard),
+            )
+        )
+    return Graph(nodes, [moved[edge] for edge in graph.outputs])
+
+
+def work_for_a_gpu(graph: Graph) -> list[str]:
+    """Where data would come to a GPU, once each: ``fn.decoders.image(device="mixed")``, ``.gpu()``."""
+
+    def on_gpu(edge: Edge) -> bool:
+        return graph.nodes[edge.node].device in ("gpu", "mixed")
+
+    found = [
+        ".gpu()" if _is_copy(node) else f'{node.op.title}(device="{node.device}")'
+        for node in graph.nodes
+        if node.device == "mixed" or (node.device == "gpu" and not any(map(on_gpu, node.inputs)))
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _is_copy(node: GraphNode) -> bool:
+    """Whether a node only copies between the CPU and the GPU."""
+    return node.op.name == "_transfer"
