@@ -407,7 +407,9 @@ class Pipeline:
             policy = LastBatchPolicy[policy.upper()]
         if not isinstance(policy, LastBatchPolicy):
             raise ValueError(f"last_batch_policy must be 'partial', 'drop' or 'fill', got {last_batch_policy!r}")
-        kept = None if journal is None else os.path.abspath(getattr(journal, "path", journal))
+        kept = (
+            None if journal is None else os.path.abspath(journal.path if isinstance(journal, RunJournal) else journal)
+        )
         key = policy, reader_name, kept
         if self._loop is None or self._loop[0] != key:
             self._loop = None  # a journal is closed before another one is opened

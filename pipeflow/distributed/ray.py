@@ -150,7 +150,7 @@ def _sharded(text: str, shard: int, num_shards: int) -> str:
 def _loaded(text: str, functions: Iterable[Any], allow_pickle: bool, num_threads: int) -> Pipeline:
     """A pipeline in a worker. One thread is the caller's own: handing every batch over to another one costs a tenth."""
     ahead = num_threads > 1
-    settings = {"num_threads": num_threads, "exec_async": ahead, "exec_pipelined": ahead}
+    settings: dict[str, Any] = {"num_threads": num_threads, "exec_async": ahead, "exec_pipelined": ahead}
     return Pipeline.deserialize(text, functions=functions, allow_pickle=allow_pickle, **settings)
 
 

@@ -251,10 +251,9 @@ class ExternalSource(Source):
         """
         layouts = feed.layouts or [None] * self.count
         for output, values in enumerate(feed.outputs):
-            dense = isinstance(values, np.ndarray)
-            if not dense and len(feed.failures or ()) >= len(values):
+            if not isinstance(values, np.ndarray) and len(feed.failures or ()) >= len(values):
                 continue
-            if dense:
+            if isinstance(values, np.ndarray):
                 self._check_batch(output, values)
             else:
                 self._check_samples(output, values, feed)

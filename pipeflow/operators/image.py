@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from pipeflow.declare import (
     Ints,
     Layout,
     Out,
+    Role,
     Sample,
     Spec,
     Traits,
@@ -218,8 +219,16 @@ def inferred_window(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 STATISTICS = parameters(
-    mean=(Arg[Any], None, "what is subtracted, an array that fits the data; default: the data's own mean"),
-    stddev=(Arg[Any], None, "what the difference is divided by; default: the data's own standard deviation"),
+    mean=(
+        Annotated[Any, Role.ARG],
+        None,
+        "what is subtracted, an array that fits the data; default: the data's own mean",
+    ),
+    stddev=(
+        Annotated[Any, Role.ARG],
+        None,
+        "what the difference is divided by; default: the data's own standard deviation",
+    ),
     axes=(Ints, None, "axes over which the mean and the deviation are taken; default: all"),
     axis_names=(Layout, None, "the same axes by their letters in the layout"),
     batch=(bool, False, "take the mean and the deviation over the whole batch"),

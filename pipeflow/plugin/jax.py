@@ -47,7 +47,8 @@ class GenericIterator(BaseIterator):
                 "LastBatchPolicy.PARTIAL gives shards of different sizes, which cannot be one array: use FILL with mask=, or DROP"
             )
         self._sharding = sharding
-        super().__init__(pipelines, output_map, *args, last_batch_policy=last_batch_policy, **options)
+        options["last_batch_policy"] = last_batch_policy
+        super().__init__(pipelines, output_map, *args, **options)
 
     def convert(self, batch: Any, name: str) -> Any:
         """The batch as one array; from the CPU it becomes JAX's when the batches of all pipelines are together."""

@@ -14,7 +14,7 @@ class Outcome(NamedTuple):
     """The device of a call, the number of its outputs, their Specs and the hints of their sizes."""
 
     device: str
-    count: int
+    outputs: int
     specs: tuple[Spec, ...]
     hint: tuple[int, ...]
 

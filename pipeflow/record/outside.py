@@ -61,7 +61,7 @@ class Outside:
             inputs=(),
             constants=dict(call.constants),
             arguments={},
-            count=made.count,
+            count=made.outputs,
             name=name,
             known_as=name,
             random_name="",
@@ -78,7 +78,7 @@ class Outside:
             group=group,
             member=member,
         )
-        return op.pack([DataNode(None, node, index) for index in range(made.count)], call.constants)
+        return op.pack([DataNode(None, node, index) for index in range(made.outputs)], call.constants)
 
 
 def _nodes(call: Call) -> list[Any]:

@@ -309,7 +309,7 @@ class Recorder:
                 inputs=tuple(node.edge for node in found),
                 constants=dict(call.constants),
                 arguments={name: node.edge for name, node in named.items()},
-                count=made.count,
+                count=made.outputs,
                 name=name,
                 known_as=name if call.name is not None else f"__{class_name(op)}_{self._called}",
                 random_name=call.name or f"{op.name}#{ordinal}",
@@ -329,7 +329,7 @@ class Recorder:
         self.graph.nodes.append(recorded)
         self.scopes.append(scope)
         self._names[name] = recorded
-        return op.pack([self.data_node(recorded, index) for index in range(made.count)], call.constants)
+        return op.pack([self.data_node(recorded, index) for index in range(made.outputs)], call.constants)
 
     def data_node(self, recorded: GraphNode, index: int) -> DataNode:
         """What users hold of an output."""
@@ -348,16 +348,17 @@ class Recorder:
         """The node as one of this recording: what was made outside of any pipeline is recorded now."""
         if node._recorder is self:
             return node
-        if not node.detached:
+        taken = node.source
+        if not isinstance(taken, DetachedNode):
             raise InvalidState(
                 f"{what} ({node.name}) belongs to another pipeline; a DataNode can be used only where it was made"
             )
-        for detached in lineage(node.source):  # what is read comes before what reads it
+        for detached in lineage(taken):  # what is read comes before what reads it
             if id(detached) not in self._taken:
                 self._record(detached.call, detached.given, detached.member, self.root, detached.group)
                 self._taken[id(detached)] = detached, self.graph.nodes[-1]
                 self.graph.nodes[-1].known_as = detached.known_as
-        return self.data_node(self._taken[id(node.source)][1], node.index)
+        return self.data_node(self._taken[id(taken)][1], node.index)
 
     def _guard_of(self, scope: Scope) -> Guard:
         return self.guard or tuple((predicate.edge, polarity) for predicate, polarity in scope.guard())
@@ -454,15 +455,13 @@ class recording:
 
     def __enter__(self) -> Recorder:
         recorder = self._recorder
-        self._tokens: list[tuple[ContextVar[Any], Any]] = [
-            (variable, variable.set(value))
-            for variable, value in (
-                (current, recorder),
-                (declare.interpreter, recorder),
-                (autograph.hooks, recorder.session),
-                (types.constant_node, recorder.constant),
-            )
-        ]
+        hooks: tuple[tuple[ContextVar[Any], Any], ...] = (
+            (current, recorder),
+            (declare.interpreter, recorder),
+            (autograph.hooks, recorder.session),
+            (types.constant_node, recorder.constant),
+        )
+        self._tokens = [(variable, variable.set(value)) for variable, value in hooks]
         return recorder
 
     def __exit__(self, _kind: Any, error: BaseException | None, _traceback: Any) -> None:

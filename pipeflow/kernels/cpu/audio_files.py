@@ -26,7 +26,7 @@ def check_complete(data: NDArray[np.uint8]) -> None:
     """Raises BrokenAudio where a container says that bytes are missing; libsndfile would play what is left."""
     head = data[:4].tobytes()
     if head == b"FORM" and data.size >= 8:
-        announced = unpack_from(">I", data, 4)[0] + 8
+        announced = unpack_from(">I", data.data, 4)[0] + 8
         if announced > data.size:
             raise BrokenAudio(f"aiff: {announced} bytes are announced, the file has {data.size}: it is truncated")
     elif head == b"OggS":
@@ -58,7 +58,7 @@ def decode(data: NDArray[np.uint8], dtype: str, limit: int) -> tuple[NDArray, in
     """
     check_complete(data)
     try:
-        with soundfile.SoundFile(_Bytes(data)) as file:
+        with soundfile.SoundFile(_Bytes(data.data)) as file:
             announced, channels, rate = file.frames, file.channels, file.samplerate
             if file.subtype in ("FLOAT", "DOUBLE"):
                 dtype = "float32"  # libsndfile would cut floats to integers without scaling them

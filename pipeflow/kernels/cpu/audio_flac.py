@@ -9,6 +9,8 @@ are done in one loop: the chain of reading bits and the chain of predictions do 
 processor runs them side by side.
 """
 
+from typing import Any
+
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -62,7 +64,7 @@ def _wide(builder, value):
     return value if value.type == _INT64 else builder.sext(value, _INT64)
 
 
-def _prediction(order: int):
+def _prediction(order: int) -> Any:
     """An intrinsic: the sum over j < order of coefficients[j] * samples[place - 1 - j], unrolled."""
 
     @intrinsic

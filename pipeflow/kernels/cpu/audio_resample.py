@@ -75,15 +75,15 @@ def design(scale: Fraction | float, quality: float, antialias: bool) -> Filter:
     cutoff = min(1.0, float(scale)) if antialias else 1.0
     taps = 2 * ceil(half_width / cutoff)
     row = -(-taps // LANES) * LANES
-    exact = isinstance(scale, Fraction) and taps <= EXACT_TAPS
+    exact = scale if isinstance(scale, Fraction) and taps <= EXACT_TAPS else None
     # A widened filter is as much smoother, and needs as many fewer phases.
-    phases = scale.numerator if exact else ceil(PHASES * cutoff)
+    phases = exact.numerator if exact else ceil(PHASES * cutoff)
     fractions = np.arange(phases if exact else phases + 1) / phases
     distance = (np.arange(taps) - (taps // 2 - 1) - fractions[:, None]) * cutoff
     window = np.where(np.abs(distance) < half_width, 0.5 + 0.5 * np.cos(np.pi * distance / half_width), 0)
     table = np.zeros((len(fractions), row), np.float32)
     table[:, :taps] = np.sinc(distance) * window * cutoff
-    numerator, denominator = (scale.numerator, scale.denominator) if exact else (0, 0)
+    numerator, denominator = (exact.numerator, exact.denominator) if exact else (0, 0)
     return Filter(table.ravel(), row, taps, phases, numerator, denominator)
 
 

@@ -1,5 +1,7 @@
 """Kernels on the signal itself: sample types, channels, preemphasis, finding where sound begins and ends."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,7 +27,7 @@ def normalised(samples: NDArray) -> Floats:
     if samples.dtype.kind == "f":
         return np.ascontiguousarray(samples, np.float32)
     scale, silence = full_scale(samples.dtype)
-    wide = np.float64 if samples.dtype.itemsize > 2 else np.float32
+    wide: Any = np.float64 if samples.dtype.itemsize > 2 else np.float32
     return ((samples.astype(wide) - wide(silence)) * wide(1 / scale)).astype(np.float32)
 
 

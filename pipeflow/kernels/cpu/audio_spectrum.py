@@ -8,6 +8,7 @@ prime factor above 5; other sizes go through ``numpy.fft``.
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +61,7 @@ def _digit_reversed(indices: NDArray[np.int64], radices: list[int]) -> NDArray[n
     return np.concatenate([_digit_reversed(indices[q::radix], rest) for q in range(radix)])
 
 
-def _unit_circle(angle: NDArray[np.float64]) -> Floats:
+def _unit_circle(angle: NDArray[np.floating]) -> Floats:
     return np.stack([np.cos(angle), np.sin(angle)], axis=-1).astype(np.float32).ravel()
 
 
@@ -274,14 +275,14 @@ def _by_library(
     view = np.lib.stride_tricks.sliding_window_view(padded, len(window))[::step]
     spectrum = np.fft.rfft(view * _window_table(window, 1.0), nfft)
     result = spectrum.real**2 + spectrum.imag**2
-    return np.sqrt(result) if power == 1 else result
+    return (np.sqrt(result) if power == 1 else result).astype(np.float32, copy=False)
 
 
 def power_spectrum(values: NDArray, nfft: int, power: int, axis: int) -> Floats:
     """|X|^2 (or |X|) of the real transform along an axis, whose values are cut or padded with zeros to ``nfft``."""
     spectrum = np.fft.rfft(np.asarray(values, np.float32), nfft, axis=axis)
     result = spectrum.real**2 + spectrum.imag**2
-    return np.sqrt(result) if power == 1 else result
+    return (np.sqrt(result) if power == 1 else result).astype(np.float32, copy=False)
 
 
 def _slaney_to_hertz(mel: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -324,7 +325,8 @@ def mel_bands(
     weights = np.maximum(0, np.minimum(rising, falling))
     if normalise:
         weights *= (2 / (edges[2:] - edges[:-2]))[:, None]
-    first, count, start, values = [], [], [], []
+    first, count, start = [], [], []
+    values: list[Any] = []
     for row in weights:
         used = np.flatnonzero(row)
         begin, end = (used[0], used[-1] + 1) if used.size else (0, 0)

@@ -62,7 +62,7 @@ def parse(data: NDArray[np.uint8]) -> Wav | None:
     for _ in range(_MOST_CHUNKS):
         if at + 8 > size:
             break
-        name, length = data[at : at + 4].tobytes(), unpack_from("<I", data, at + 4)[0]
+        name, length = data[at : at + 4].tobytes(), unpack_from("<I", data.data, at + 4)[0]
         at += 8
         if name == b"fmt ":
             known, layout = True, _format(data, at, length)
@@ -88,16 +88,16 @@ def _left_open(data: NDArray[np.uint8], at: int, length: int) -> bool:
     """
     if length > data.size - at:
         return length == 0xFFFFFFFF or length >> 16 == 0x7FFF
-    whole = unpack_from("<I", data, 4)[0]
+    whole = unpack_from("<I", data.data, 4)[0]
     return length == 0 and (whole + 8 <= at or whole == 0xFFFFFFFF or whole >> 16 == 0x7FFF)
 
 
 def _format(data: NDArray[np.uint8], at: int, length: int) -> tuple[int, int, int, int] | None:
     if length < 16 or at + length > data.size:
         raise BrokenAudio("wav: the file ends inside the format: it is truncated")
-    kind, channels, rate, _, frame, bits = unpack_from("<HHIIHH", data, at)
+    kind, channels, rate, _, frame, bits = unpack_from("<HHIIHH", data.data, at)
     if kind == EXTENSIBLE and length >= 40 and data[at + 26 : at + 40].tobytes() == _EXTENSIBLE_TAIL:
-        kind = unpack_from("<H", data, at + 24)[0]
+        kind = unpack_from("<H", data.data, at + 24)[0]
     if (kind, bits) not in _DTYPES and (kind, bits) != (PCM, 24):
         return None
     if channels == 0 or rate == 0 or frame != channels * bits // 8:

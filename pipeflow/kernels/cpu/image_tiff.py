@@ -286,7 +286,7 @@ def _expanded(stored: np.ndarray, size: int, compression: int, number: int) -> n
 def _inflated(stored: np.ndarray, size: int, number: int) -> np.ndarray:
     try:
         stream = zlib.decompressobj()
-        data = stream.decompress(stored, size)
+        data = stream.decompress(stored.data, size)
         if len(data) == size and not stream.eof:
             stream.decompress(stream.unconsumed_tail, 1)  # the checksum stands behind the last byte
     except zlib.error as error:

@@ -95,7 +95,7 @@ def kept(compiled: dispatcher.Dispatcher, signature: tuple[Any, ...]) -> bool:
     """Whether nothing has to be compiled for these types: the kernel is in memory or on disk."""
     if signature in compiled.overloads:
         return True
-    cache = compiled._cache
+    cache = compiled._cache  # type: ignore[attr-defined]
     if not isinstance(cache, KernelCache):
         return False
     return cache._cache_file.path(cache._index_key(signature, compiled.targetctx.codegen())).exists()

@@ -148,7 +148,7 @@ class Words:
         """first * a + second * b for each pair of factors, numbers or values of 16 bits."""
         builder, count = self.builder, first.type.count
         wide = ir.VectorType(INT32, count // 2)
-        pairs = interleaved(builder, first, second)
+        pairs: Any = interleaved(builder, first, second)
         if not self.extensions:
             # The two vectors are found again in their interleaved form, half by half.
             index = ir.VectorType(INT32, count // 2)
@@ -499,10 +499,10 @@ def color_row(_typing, luma, luma_at, blue, blue_at, red, red_at, backwards, cou
                 store_pixel(builder, mix(samples[0], *centred), place)
                 return
             halves = zip(*(split(builder, pointer, lanes) for pointer in pointers), strict=True)
-            colors = [
+            even, odd = [
                 mix(samples[0], *(builder.sub(one, number(128, one.type)) for one in samples[1:])) for samples in halves
             ]
-            store_pixels(context, builder, *colors, place)
+            store_pixels(context, builder, even, odd, place)
 
         over(builder, arguments[7], body, width=2 * LANES)
         return context.get_dummy_value()
@@ -553,8 +553,8 @@ def color_doubled_row(_typing, luma, luma_at, sums, blue_at, red_at, even, odd, 
                     store_pixel(builder, colors, builder.gep(place, [INT64(3 * i)]))
                 return
             lumas = split(builder, builder.gep(luma, [pixel]), 2 * lanes)
-            colors = [mix(lumas[i], chroma[0][i], chroma[1][i]) for i in (0, 1)]
-            store_pixels(context, builder, *colors, place)
+            even, odd = [mix(lumas[i], chroma[0][i], chroma[1][i]) for i in (0, 1)]
+            store_pixels(context, builder, even, odd, place)
 
         over(builder, arguments[8], body)
         return context.get_dummy_value()

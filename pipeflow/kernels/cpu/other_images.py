@@ -112,7 +112,7 @@ def _opencv_as_stored(data: np.ndarray, header: Header) -> np.ndarray | None:
 def pillow(data: np.ndarray, header: Header, color: str) -> np.ndarray:
     """The same by Pillow."""
     try:
-        picture = Image.open(io.BytesIO(data.tobytes()))
+        picture: Image.Image = Image.open(io.BytesIO(data.tobytes()))
     except UnidentifiedImageError:
         raise ValueError("does not know such a file") from None
     turned = header.format == "TIFF"  # Pillow orients TIFF files, and only those
