@@ -54,9 +54,13 @@ def graph_to_json(graph: Graph, settings: Mapping[str, Any], allow_pickle: bool)
     )
 
 
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
+
+
 def _document(serialized: "str | bytes", what: str) -> dict[str, Any]:
     try:
-        document = json.loads(serialized)
+        document = json.loads(serialized, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"this is not {what}: {error}") from error
     if not isinstance(document, dict) or "format" not in document:
@@ -131,6 +135,11 @@ def graph_from_json(serialized: "str | bytes", recorder: Recorder, allowed: Allo
     for entry in document["nodes"]:
         op = find(entry["op"])
         what = f"of {op.title} ({entry['name']})"
+        for name in (*entry.get("constants", ()), *entry.get("nodes", ())):
+            if name not in op.arguments:
+                raise ValueError(
+                    f"a serialized pipeline is damaged: {op.title} ({entry['name']}) has no argument {name!r}"
+                )
         constants = {
             name: convert(op.arguments[name].kind, decode_constant(value, f"argument {name!r} {what}", allowed))
             for name, value in entry.get("constants", {}).items()

@@ -36,6 +36,14 @@ def test_fields_of_a_node_that_are_missing(name):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (
+            lambda document: document["nodes"][2].update(constants={"x": 1}),
+            r"fn\.rotate \(rotate_0\) has no argument 'x'",
+        ),
+        (
+            lambda document: document["nodes"][2]["nodes"].update(x=[0, 0]),
+            r"fn\.rotate \(rotate_0\) has no argument 'x'",
+        ),
         (lambda document: document.update(nodes={}), r"'nodes' of the graph is \{\}"),
         (lambda document: document["nodes"].insert(0, "x"), "node 0 is 'x'"),
         (lambda document: document["nodes"][0].update(constants=[]), r"'constants' of node 0 is \[\]"),
@@ -57,7 +65,11 @@ def test_fields_of_other_types_and_nodes_that_are_not_there(change, message):
 
 
 def test_a_nest_without_end_is_no_graph():
-    """Nor is a number of thousands of digits."""
-    for text in ("[" * 100_000, '{"format": ' + "1" * 5000 + "}"):
+    """Nor is a number of thousands of digits, or infinity."""
+    for text in (
+        "[" * 100_000,
+        changed(lambda document: document["settings"].update(seed=float("inf"))),
+        '{"format": ' + "1" * 5000 + "}",
+    ):
         with pytest.raises(ValueError, match="this is not a serialized pipeline"):
             Pipeline.deserialize(text)

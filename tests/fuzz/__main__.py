@@ -65,12 +65,22 @@ def corpus(files, targets):
 # The worker
 
 
+def warm_up():
+    """Reads the whole files, so that what is compiled on the way does not count as time of a mutant."""
+    from fuzz import files, targets
+
+    for kind, whole in corpus(files, targets).items():
+        for number, data in enumerate(whole):
+            targets.run(kind, data, np.random.default_rng(number))
+
+
 def work(seed, first, last, step, place):
     """Tries the mutants first, first + step, ... below last; prints an outcome a line."""
     from fuzz import targets
 
     with open(place, "r+b") as file:
         state = mmap.mmap(file.fileno(), _STATE.size)
+    warm_up()
     for number in range(first, last, step):
         state[:] = _STATE.pack(number, time.time())
         kind, data, rng = made(seed, number)

@@ -27,6 +27,7 @@ _TO_YCBCR = np.array(
     np.float32,
 )
 _TO_GRAY = np.array([[0.299, 0.587, 0.114]], np.float32)
+_GRAY_WEIGHTS = np.array([4899, 9617, 1868], np.int32)  # of 16384
 _COLOR = cv2.IMREAD_IGNORE_ORIENTATION | cv2.IMREAD_COLOR_RGB
 _GRAY = cv2.IMREAD_IGNORE_ORIENTATION | cv2.IMREAD_GRAYSCALE
 
@@ -62,16 +63,24 @@ def _of_inks(image: np.ndarray) -> np.ndarray:
     return ((left[..., :3] * left[..., 3:] + largest // 2) // largest).astype(image.dtype)
 
 
+def _of_own(rgb: np.ndarray, color: str) -> np.ndarray:
+    """RGB in another colour space; gray of 8 bits with the weights, and the rounding, that other decoders of such files have."""
+    if color != "GRAY" or rgb.dtype != _UINT8:
+        return recolored(rgb, color)
+    total = rgb.astype(np.int32) @ _GRAY_WEIGHTS
+    return ((total + (1 << 13)) >> 14).astype(np.uint8)[..., None]
+
+
 def bmp(data: np.ndarray, header: Header, color: str) -> np.ndarray:
     """Palettes, run lengths and colours under masks."""
     image = image_bmp.decode(data)
-    return image if color == "ANY_DATA" else recolored(_as_rgb(image), color)
+    return image if color == "ANY_DATA" else _of_own(_as_rgb(image), color)
 
 
 def pnm(data: np.ndarray, header: Header, color: str) -> np.ndarray:
     """Numbers up to any largest one, as bytes and as text."""
     image = image_pnm.decode(data)
-    return image if color == "ANY_DATA" else recolored(_as_rgb(image), color)
+    return image if color == "ANY_DATA" else _of_own(_as_rgb(image), color)
 
 
 def opencv(data: np.ndarray, header: Header, color: str) -> np.ndarray:
