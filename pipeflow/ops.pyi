@@ -3373,6 +3373,44 @@ class readers:
         ) -> None: ...
         def __call__(self, **arguments: Any) -> list[Any]: ...
 
+    class MXNetReader(Operator):
+        """Reads the encoded image and the labels of each record: bytes and float32, one label or as many as there are.
+
+        Arguments:
+            path: paths of the RecordIO files; several are read as if they were one
+            index_path: path of the index, or a list of that one path
+            shard_id: number of the shard that this reader gives, from 0
+            num_shards: into how many shards the data is divided, one for each of as many readers
+            random_shuffle: give the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
+            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            pad_last_batch: fill the last batch of an epoch with copies of its last sample
+            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+        """
+
+        def __init__(
+            self,
+            *,
+            path: Any,
+            index_path: Any,
+            shard_id: int = 0,
+            num_shards: int = 1,
+            random_shuffle: bool = False,
+            shuffle_after_epoch: bool = False,
+            shuffle_after_epoch_seed: int | None = None,
+            stick_to_shard: bool = False,
+            pad_last_batch: bool = False,
+            lazy_init: bool = False,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+            seed: int | None = None,
+        ) -> None: ...
+        def __call__(self, **arguments: Any) -> list[Any]: ...
+
     class NemoAsr(Operator):
         """Reads recordings: samples; and as asked the sampling rate, the transcript (bytes of UTF-8) and the entry's number.
 

@@ -1,0 +1,122 @@
+"""`fn.readers.mxnet`: images and labels from MXNet's RecordIO files.
+
+A record is a magic number, a word with its length (29 bits) and which part of a record it is (3 bits), the data and
+padding to four bytes. Data in which the magic number occurs is written in parts, without the number between them. Data
+begins with a header of 24 bytes: how many labels follow it (none: the header's own is the label), the label, two
+numbers of the sample. An index has a line "key offset" for each record.
+"""
+
+import os
+import re
+from struct import Struct
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import required
+from pipeflow.errors import BadData
+from pipeflow.operators.readers.files import read_lines, read_range, strings
+from pipeflow.operators.readers.reader import reader
+
+_MAGIC = 0xCED7230A
+_FRAME = Struct("<II")
+_HEADER = Struct("<IfQQ")
+_WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
+_OFFSET = re.compile(r"[0-9]{1,18}")
+
+
+@reader(
+    "readers.mxnet",
+    outputs=2,
+    ops_name="MXNetReader",
+    examples=['fn.readers.mxnet(path="train.rec", index_path="train.idx")'],
+)
+class MXNetReader:
+    """Reads the encoded image and the labels of each record: bytes and float32, one label or as many as there are.
+
+    The samples come in the order of their places in the files, whatever the order of the index.
+    """
+
+    def __init__(
+        self,
+        *,
+        path: Any = required("paths of the RecordIO files; several are read as if they were one"),
+        index_path: Any = required("path of the index, or a list of that one path"),
+    ) -> None:
+        self._paths = strings(path, "path")
+        indexes = strings(index_path, "index_path")
+        if not self._paths or len(indexes) != 1:
+            raise ValueError(
+                f"one index for all files, and at least one file: got 'path' {self._paths} and 'index_path' {indexes}"
+            )
+        self._index = indexes[0]
+        self._ends = np.cumsum([os.stat(file).st_size for file in self._paths])
+        self._offsets = _read_index(self._index, int(self._ends[-1]))
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def fetch(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """The payload and the labels of one record."""
+        path, offset = self._place(index)
+        where = self.source_info(index)
+        try:
+            record = _record(path, offset, where)
+        except BadData as error:
+            error.add_note(f"the place comes from the index {self._index}")
+            raise
+        if len(record) < _HEADER.size:
+            raise BadData(f"{where}: a record of {len(record)} bytes does not hold its header of {_HEADER.size}")
+        count, label, _, _ = _HEADER.unpack_from(record)
+        begin = _HEADER.size + 4 * count
+        if begin > len(record):
+            raise BadData(f"{where}: {count} labels do not fit into a record of {len(record)} bytes")
+        labels = record[_HEADER.size : begin].view("<f4").astype(np.float32) if count else np.array([label], np.float32)
+        return record[begin:], labels
+
+    def source_info(self, index: int) -> str:
+        """The file and the record's offset in it."""
+        path, offset = self._place(index)
+        return f"{path} at index {offset}"
+
+    def _place(self, index: int) -> tuple[str, int]:
+        offset = int(self._offsets[index])
+        file = int(np.searchsorted(self._ends, offset, side="right"))
+        return self._paths[file], offset - (int(self._ends[file - 1]) if file else 0)
+
+
+def _read_index(path: str, size: int) -> np.ndarray:
+    """The offsets of all records, in rising order; each must be inside the files."""
+    offsets = []
+    for number, line in read_lines(path):
+        words = line.split()
+        if len(words) != 2 or not _OFFSET.fullmatch(words[1]):
+            raise BadData(f'{path}:{number}: expected "key offset", got {line[:80]!r}')
+        offset = int(words[1])
+        if offset >= size:
+            raise BadData(f"{path}:{number}: a record at {offset} is not inside the files, which have {size} bytes")
+        offsets.append(offset)
+    if not offsets:
+        raise BadData(f"the index file {path} names no records")
+    return np.sort(np.array(offsets, np.int64))
+
+
+def _record(path: str, offset: int, where: str) -> np.ndarray:
+    """The data of the record at a place, its parts joined."""
+    parts: list[np.ndarray] = []
+    while True:
+        magic, word = _FRAME.unpack(read_range(path, offset, _FRAME.size))
+        if magic != _MAGIC:
+            raise BadData(f"{where}: there is no RecordIO record at {offset}: it starts with {magic:#010x}")
+        kind, length = word >> 29, word & 0x1FFFFFFF
+        if kind not in ((_MIDDLE, _LAST) if parts else (_WHOLE, _FIRST)):
+            raise BadData(f"{where}: part {kind} of a record at {offset} is out of order")
+        data = read_range(path, offset + _FRAME.size, length)
+        if kind == _WHOLE:
+            return data
+        if parts:
+            parts.append(np.frombuffer(_FRAME.pack(_MAGIC, 0)[:4], np.uint8))
+        parts.append(data)
+        if kind == _LAST:
+            return np.concatenate(parts)
+        offset += _FRAME.size + length + -length % 4
