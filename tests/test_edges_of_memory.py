@@ -46,6 +46,7 @@ PARTS = {f"examples {start}": EXAMPLES[start : start + 60] for start in range(0,
 PARTS |= {"images": RESIZES, "warps": WARPS, "sounds": SOUNDS}
 
 
+@pytest.mark.timeout(600)  # without a cache the kernels of all operators are compiled first
 @pytest.mark.parametrize("part", PARTS)
 def test_no_operator_leaves_its_memory(part):
     """The inputs and the results of every call stand beside memory that ends the process when it is touched."""
