@@ -160,7 +160,21 @@ def graph_from_json(serialized: "str | bytes", recorder: Recorder, allowed: Allo
             on_error=decode_constant(entry.get("on_error"), f"on_error {what}", allowed),
         )
         recorder.guard = tuple((Edge(number, index), on) for number, index, on in entry.get("guard", ()))
-        recorder(call)
+        missing = [
+            name
+            for name, param in op.arguments.items()
+            if param.required and name not in {**constants, **call.arguments}
+        ]
+        if missing:
+            raise ValueError(f"a serialized pipeline is damaged: {op.title} ({entry['name']}) lacks {missing[0]!r}")
+        try:
+            recorder(call)
+        except (
+            AttributeError,
+            LookupError,
+            OverflowError,
+        ) as error:  # of constants that are something else than they were
+            raise ValueError(f"a serialized pipeline is damaged: {op.title} ({entry['name']}): {error!r}") from error
         node = recorder.graph.nodes[-1]
         node.random_name = entry["random_name"]
         node.known_as = entry.get("known_as", node.name)

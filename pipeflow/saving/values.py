@@ -111,8 +111,15 @@ def encode(value: Any, what: str) -> Any:
 
 def decode(data: Any, what: str) -> Any:
     """The value that ``encode`` made. It imports nothing, and checks sizes before it asks for memory."""
+    try:
+        return _decoded(data, what)
+    except (AttributeError, LookupError, OverflowError, TypeError) as error:
+        raise ValueError(f"{what} is damaged: {data!r:.100} is no value ({error!r})") from error
+
+
+def _decoded(data: Any, what: str) -> Any:
     if isinstance(data, list):
-        return [decode(item, what) for item in data]
+        return [_decoded(item, what) for item in data]
     if not isinstance(data, dict):
         return data
     if "array" in data:
@@ -131,11 +138,11 @@ def decode(data: Any, what: str) -> Any:
     if "bytes" in data:
         return base64.b64decode(data["bytes"])
     if "tuple" in data:
-        return tuple(decode(item, what) for item in data["tuple"])
+        return tuple(_decoded(item, what) for item in data["tuple"])
     if "dict" in data:
-        return {key: decode(item, what) for key, item in data["dict"].items()}
+        return {key: _decoded(item, what) for key, item in data["dict"].items()}
     if "outputs" in data:
-        specs = [Spec(*[decode(part, what) for part in spec]) for spec in data["outputs"]]
+        specs = [Spec(*[_decoded(part, what) for part in spec]) for spec in data["outputs"]]
         return Outputs(tuple(specs), tuple(data["names"]))
     raise ValueError(f"{what} is damaged: {sorted(data)!r:.100} is no value")
 

@@ -44,6 +44,16 @@ def test_fields_of_a_node_that_are_missing(name):
             lambda document: document["nodes"][2]["nodes"].update(x=[0, 0]),
             r"fn\.rotate \(rotate_0\) has no argument 'x'",
         ),
+        (
+            lambda document: document["nodes"][1]["constants"].update(shape={"array": "", "shape": [1]}),
+            "is no value .*dtype",
+        ),
+        (lambda document: document["nodes"][1]["constants"].update(shape={"tuple": 3}), "is no value"),
+        (lambda document: document["nodes"][2].update(op="_constant", inputs=[], nodes={}), "lacks 'value'"),
+        (
+            lambda document: document["nodes"][2].update(op="_constant", inputs=[], nodes={}, constants={"value": "x"}),
+            "AttributeError",
+        ),
         (lambda document: document.update(nodes={}), r"'nodes' of the graph is \{\}"),
         (lambda document: document["nodes"].insert(0, "x"), "node 0 is 'x'"),
         (lambda document: document["nodes"][0].update(constants=[]), r"'constants' of node 0 is \[\]"),
@@ -60,7 +70,7 @@ def test_fields_of_a_node_that_are_missing(name):
 )
 def test_fields_of_other_types_and_nodes_that_are_not_there(change, message):
     """What is wrong is shown."""
-    with pytest.raises(ValueError, match=f"a serialized pipeline is damaged: .*{message}"):
+    with pytest.raises(ValueError, match=f"is damaged: .*{message}"):
         Pipeline.deserialize(changed(change)).build()
 
 
