@@ -16,7 +16,7 @@ def flows(
     clip: np.ndarray, quality: int, grid: int, hints: np.ndarray | None, temporal: bool, out: np.ndarray
 ) -> np.ndarray:
     """The movement (x, y) in pixels from each frame to the next, the mean of squares of `grid` pixels."""
-    search = cv2.DISOpticalFlow_create(QUALITIES[quality])
+    search = cv2.DISOpticalFlow_create(QUALITIES[quality])  # type: ignore[attr-defined]
     before, known = grey(clip[0]), None
     height, width = before.shape
     tall, wide = out.shape[1:3]

@@ -67,7 +67,7 @@ class MXNetReader:
             raise
         if len(record) < _HEADER.size:
             raise BadData(f"{where}: a record of {len(record)} bytes does not hold its header of {_HEADER.size}")
-        count, label, _, _ = _HEADER.unpack_from(record)
+        count, label, _, _ = _HEADER.unpack_from(record.data)
         begin = _HEADER.size + 4 * count
         if begin > len(record):
             raise BadData(f"{where}: {count} labels do not fit into a record of {len(record)} bytes")
@@ -105,7 +105,7 @@ def _record(path: str, offset: int, where: str) -> np.ndarray:
     """The data of the record at a place, its parts joined."""
     parts: list[np.ndarray] = []
     while True:
-        magic, word = _FRAME.unpack(read_range(path, offset, _FRAME.size))
+        magic, word = _FRAME.unpack(read_range(path, offset, _FRAME.size).data)
         if magic != _MAGIC:
             raise BadData(f"{where}: there is no RecordIO record at {offset}: it starts with {magic:#010x}")
         kind, length = word >> 29, word & 0x1FFFFFFF
