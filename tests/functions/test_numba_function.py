@@ -296,7 +296,7 @@ def test_compiled_code_is_kept_on_disk(tmp_path):
         "stats = cpu.user_functions.jitted(twice)._dispatcher.stats\n"
         "print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))\n"
     )
-    environment = {"PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PATH": "/usr/bin:/bin"}
+    environment = {"PYTHONPATH": str(ROOT), "PIPEFLOW_CACHE_DIR": str(tmp_path / "cache"), "PATH": "/usr/bin:/bin"}
     counts = [
         subprocess.run(
             [sys.executable, str(program)], env=environment, capture_output=True, text=True, check=True, timeout=50
