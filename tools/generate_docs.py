@@ -3,6 +3,7 @@
 import ast
 import enum
 import inspect
+import re
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -173,7 +174,8 @@ def support() -> str:
 def first_line(path: Path) -> str:
     """The first sentence of a module's docstring: what the file is for."""
     text = ast.get_docstring(ast.parse(path.read_text())) or ""
-    return text.partition("\n\n")[0].replace("\n", " ").partition(". ")[0].rstrip(".:")
+    sentence = text.partition("\n\n")[0].replace("\n", " ").partition(". ")[0].rstrip(".:")
+    return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", sentence)
 
 
 def tree() -> str:
