@@ -137,7 +137,7 @@ def test_a_constant_node_is_a_predicate():
         return r
 
     def g(i):
-        if fn.constant(idata=1) if hasattr(fn, "constant") else types.Constant(np.int32(1)):
+        if types.Constant(np.int32(1)):
             r = i
         else:
             r = i + 100

@@ -357,17 +357,6 @@ def test_sigterm_ends_a_busy_program():
     process.stdout.close()
 
 
-def test_a_gpu_step_without_a_gpu():
-    """Building says what is missing."""
-
-    @pipeline_def(batch_size=4, num_threads=1)
-    def define():
-        return fn.external_source(source).gpu()
-
-    with pytest.raises(RuntimeError, match="runs on the GPU"):
-        define().build()
-
-
 @pytest.mark.parametrize(
     ("use", "text"),
     [

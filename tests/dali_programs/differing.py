@@ -13,6 +13,7 @@ DIFFERENT: dict[str, dict[str, str]] = {
 }
 
 OPEN: dict[str, str] = {
+    "augment_gallery_distorted": "an effect takes its arguments in another form",
     **dict.fromkeys(
         ["dl_tensor_function", "iterators_by_hand", "normalize_examples", "reductions_examples"], "plugins and backend"
     ),

@@ -64,17 +64,6 @@ def test_a_batch_is_the_users_for_as_long_as_it_is_kept(device):
         same(batch, [x[:, ::-1] for x in images])
 
 
-def test_without_a_device_number():
-    """A pipeline with work for a GPU and no device_id says so."""
-
-    @pipeline_def(batch_size=4, num_threads=1)
-    def define():
-        return mirror(fn.external_source(batches(), layout="HWC").gpu())
-
-    with pytest.raises(RuntimeError, match=r"fn._transfer runs on the GPU .* give it a device_id"):
-        define().build()
-
-
 def test_without_a_gpu(monkeypatch):
     """Building fails with the exact reason and the command that helps."""
     monkeypatch.setattr(backends.gpu, "why_not", lambda number: f"GPU {number} is on fire: buy another")

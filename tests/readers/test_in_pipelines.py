@@ -71,17 +71,6 @@ def test_shuffled_epochs_hold_every_sample_once(root):
     assert run(pipe(root, batch_size=5, random_shuffle=True, pipeline_seed=8), 6) != got
 
 
-def test_shards_agree_on_the_order_whatever_the_seeds_of_their_pipelines(root):
-    """Ranks often seed their pipelines differently; their shards still share out one permutation."""
-    seen = []
-    for shard in range(2):
-        seen += run(pipe(root, 5, random_shuffle=True, num_shards=2, shard_id=shard, pipeline_seed=12 + shard), 1)
-    assert sorted(seen) == list(range(10))
-    first = run(pipe(root, 5, random_shuffle=True, num_shards=2, seed=1), 1)
-    assert first == run(pipe(root, 5, random_shuffle=True, num_shards=2, seed=1, pipeline_seed=3), 1)
-    assert first != run(pipe(root, 5, random_shuffle=True, num_shards=2, seed=2), 1)
-
-
 def test_random_numbers_belong_to_the_sample_not_to_its_shard_or_batch(root):
     """A sample draws the same numbers in one pipeline and in any shard of several, in any batch size."""
 
