@@ -224,7 +224,7 @@ class Pipeline:
         self._one_at_a_time()
         warmup.prepare(self._plan)
         self._executor = Executor(self._plan, self._settings, self._runtime())
-        self._finalizer = weakref.finalize(self, self._executor.crew.close)
+        self._finalizer = weakref.finalize(self, self._executor.crew.let_go)
         if settings.enable_checkpointing:
             saved_state.check_saveable(self._plan, self._executor)
         if settings.checkpoint is not None:

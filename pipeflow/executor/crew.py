@@ -1,5 +1,6 @@
 """The threads of an executor."""
 
+import atexit
 import os
 import threading
 import weakref
@@ -46,6 +47,7 @@ class Crew:
         self.process = os.getpid()
         self.workers: WorkerPool | None = None
         self.hanging: set[int] = set()  # threads that hang in a function and have a successor
+        _OPEN.add(self)
 
     def start(self, executor: Work) -> None:
         """Starts the worker processes, where the plan needs any, and then the threads."""
@@ -69,6 +71,20 @@ class Crew:
 
     def close(self) -> None:
         """Ends the threads: what is running is finished first, nothing new is started."""
+        self.let_go()
+        if os.getpid() != self.process or threading.current_thread() in self.threads:
+            return
+        if self.workers is not None:
+            self.workers.close()
+        for thread in self.threads:
+            thread.join(CLOSE_SECONDS)
+        self.threads.clear()
+
+    def let_go(self) -> None:
+        """Asks the threads and the worker processes to end, and waits for none of them.
+
+        The garbage collector may call it anywhere, while the caller holds a lock that one of them is waiting for.
+        """
         if os.getpid() != self.process:
             return
         self.closing = True
@@ -84,11 +100,7 @@ class Crew:
             self.work.notify_all()
             self.finished.notify_all()
         if self.workers is not None:
-            self.workers.close()
-        for thread in self.threads:
-            if thread is not threading.current_thread():
-                thread.join(CLOSE_SECONDS)
-        self.threads.clear()
+            self.workers.let_go()
 
     def _serve(self, reference: "weakref.ref[Work]", number: int) -> None:
         self.inside.active = True
@@ -119,3 +131,15 @@ class Crew:
             if threading.get_ident() in self.hanging:  # the function came back after all
                 self.hanging.discard(threading.get_ident())
                 return
+
+
+_OPEN: "weakref.WeakSet[Crew]" = weakref.WeakSet()
+
+
+def _at_exit() -> None:
+    """Waits for the threads of all pipelines, which must not be at work while the interpreter is taken down."""
+    for crew in list(_OPEN):
+        crew.close()
+
+
+atexit.register(_at_exit)

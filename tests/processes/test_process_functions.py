@@ -16,6 +16,7 @@ from process_helpers import Meeting, gone, meet, say
 
 from pipeflow import fn, pipeline_def
 from pipeflow.errors import FunctionTimeout, InvalidState, WorkerDied
+from pipeflow.executor.workers.zygote import SharedForkServer
 
 
 def numbers(batches=100):
@@ -327,6 +328,29 @@ def test_workers_end_with_the_pipeline():
     del pipe
     gc.collect()
     assert gone(seen) == []
+
+
+@pytest.mark.parametrize("method", ["forkserver", "spawn"])
+def test_a_pipeline_may_be_collected_while_another_starts_its_workers(method):
+    """The garbage collector runs where it likes, also under the lock that ending the workers needs: it waits for none."""
+
+    def build():
+        @pipeline_def(batch_size=2, num_threads=1, device_id=None, py_num_workers=1, py_start_method=method)
+        def pipeline():
+            return fn.python_function(
+                fn.external_source(lambda: np.arange(2)), function=lambda x: x, parallel="processes"
+            )
+
+        pipe = pipeline()
+        pipe.run()
+        return pipe
+
+    pipes = [build()]
+    pids = pipes[0]._built().crew.workers.worker_pids()
+    with SharedForkServer._lock:
+        in_time(pipes.clear)
+    gc.collect()
+    assert gone(pids) == []
 
 
 def test_the_arguments_of_the_pipeline():

@@ -286,9 +286,13 @@ class WorkerPool:
                 self._fail_late(job)
         return list(map(Ticket, jobs))
 
+    def let_go(self) -> None:
+        """Begins to end the workers, and does not wait for them."""
+        _ask_to_end(self._dispatcher)
+
     def close(self) -> None:
         """Ends the workers, after a moment for what they are doing; chunks that still wait fail."""
-        _ask_to_end(self._dispatcher)
+        self.let_go()
         if self._started and threading.current_thread() is not self._dispatcher and self._owner == os.getpid():
             self._dispatcher.join()
 
