@@ -560,6 +560,8 @@ def _compile(function: types.FunctionType) -> Conversion:
     place = {name: getattr(new, name) for name in PLACE}
     body: list[Any] = [ast.copy_location(ast.Expr(new), new) if isinstance(new, ast.Lambda) else new]
     owner = _class_around(function, node)
+    if not owner and isinstance(new, ast.FunctionDef) and new.name not in code.co_freevars:
+        body.insert(0, ast.Global([new.name], **place))  # a function that calls itself means the one of its module
     if owner:
         # Private names are mangled with the class name without leading underscores, so this one mangles alike and
         # yet hides no name of the user's.

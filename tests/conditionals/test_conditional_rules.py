@@ -1599,6 +1599,15 @@ def test_every_called_function_is_converted():
     agree(f)
 
 
+def counted_down(x, n):
+    return x if n == 0 else counted_down(x + 1 if x < n else x - 1, n - 1)
+
+
+def test_a_function_of_a_module_may_call_itself():
+    """Its name means what the module has under it at the time of the call."""
+    agree(lambda i: counted_down(i, 3))
+
+
 def test_what_is_never_converted():
     """Built-in and library functions run as they are."""
     for function in (len, np.sum, textwrap.dedent, functools.reduce, fn.python_function, functools.lru_cache(helper)):
