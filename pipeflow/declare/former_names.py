@@ -11,6 +11,7 @@ from pipeflow.declare import Operator, outside_package
 
 FORMER_NAMES = {
     "audio_decoder": "decoders.audio",
+    "coco_reader": "readers.coco",
     "coin_flip": "random.coin_flip",
     "experimental.decoders.image": "decoders.image",
     "experimental.decoders.image_crop": "decoders.image_crop",
