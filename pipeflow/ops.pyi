@@ -3285,6 +3285,68 @@ class random:
         def __call__(self, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
 
 class readers:
+    class COCOReader(Operator):
+        """Reads encoded images with the boxes and the labels of their objects.
+
+        Arguments:
+            file_root: folder that the names of the images start from
+            annotations_file: path of the annotations, a JSON file
+            ltrb: give boxes as left, top, right, bottom in place of x, y, width, height
+            ratio: give coordinates as parts of the image's width and height
+            polygon_masks: add the polygons of the masks: rows of (object, start, end), and vertices
+            masks: add the polygons with starts and ends that count numbers, two for each vertex
+            pixelwise_masks: add an image with the label of the object at each pixel
+            image_ids: add the id of the image, the last output
+            skip_empty: leave out images without a box
+            size_threshold: boxes with a side of fewer pixels are left out
+            include_iscrowd: read annotations of crowds too
+            avoid_class_remapping: labels are the categories' ids, not their places counted from 1
+            images: names of the images to read, in this order; default: all of the file
+            max_pixels: limit of the pixels of an image for `pixelwise_masks`
+            shard_id: number of the shard that this reader gives, from 0
+            num_shards: into how many shards the data is divided, one for each of as many readers
+            random_shuffle: give the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
+            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            pad_last_batch: fill the last batch of an epoch with copies of its last sample
+            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+        """
+
+        def __init__(
+            self,
+            *,
+            annotations_file: str,
+            file_root: Any = None,
+            ltrb: bool = False,
+            ratio: bool = False,
+            polygon_masks: bool = False,
+            masks: bool = False,
+            pixelwise_masks: bool = False,
+            image_ids: bool = False,
+            skip_empty: bool = False,
+            size_threshold: float = 0.1,
+            include_iscrowd: bool = True,
+            avoid_class_remapping: bool = False,
+            images: Any = None,
+            max_pixels: int = 134217728,
+            shard_id: int = 0,
+            num_shards: int = 1,
+            random_shuffle: bool = False,
+            shuffle_after_epoch: bool = False,
+            shuffle_after_epoch_seed: int | None = None,
+            stick_to_shard: bool = False,
+            pad_last_batch: bool = False,
+            lazy_init: bool = False,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+            seed: int | None = None,
+        ) -> None: ...
+        def __call__(self, **arguments: Any) -> Any: ...
+
     class Dataset(Operator):
         """Reads `dataset[i]`, in the pipeline's threads: arrays, tensors, images and numbers become arrays, text stays text.
 

@@ -39,7 +39,8 @@ def made(seed, number):
     structural = {
         **{name: getattr(mutators, name) for name in STRUCTURAL},
         "webp": mutators.riff, "wav": mutators.riff, "npy": mutators.npy, "tfrecord": mutators.tfrecord,
-        "manifest": mutators.json_lines, "checkpoint": mutators.json_text, "graph": mutators.json_text,
+        "manifest": mutators.json_lines,
+        **dict.fromkeys(("checkpoint", "graph", "coco"), mutators.json_text),
         **dict.fromkeys(("tar index", "tfrecord index", "file_list"), mutators.text),
     }.get(kind)  # fmt: skip
     if structural is not None and rng.random() < 0.65:

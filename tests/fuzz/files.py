@@ -127,7 +127,21 @@ def _texts():
         {"audio_filepath": "good.wav", "duration": 0.1, "offset": 0.01, "text": "yes"},
         {"audio_filepath": "good.wav"},
     ]
+    coco = {
+        "images": [{"id": 7, "width": 9, "height": 5, "file_name": "good.wav"},
+                   {"id": 3, "width": 40, "height": 30, "file_name": "sub/good.wav"}],
+        "annotations": [
+            {"id": 1, "image_id": 7, "category_id": 5, "bbox": [1, 1, 3.5, 2], "iscrowd": 0,
+             "segmentation": [[1, 1, 4.5, 1, 4, 3, 1, 3], [5, 1, 8, 1, 8, 4]]},
+            {"id": 2, "image_id": 3, "category_id": 2, "bbox": [0, 0, 2, 2], "iscrowd": 1,
+             "segmentation": {"size": [30, 40], "counts": [100, 20, 1080]}},
+            {"id": 3, "image_id": 7, "category_id": 2, "bbox": [0, 0, 2, 2],
+             "segmentation": {"size": [5, 9], "counts": "5220P1"}},
+        ],
+        "categories": [{"id": 2}, {"id": 5}],
+    }  # fmt: skip
     return {
+        "coco": [json.dumps(coco).encode()],
         "tar index": [index.encode() for index in indexes],
         "tfrecord index": ["\n".join(offsets).encode() + b"\n"],
         "file_list": [b"good.wav 0\nsub/good.wav 1\n\ngood.wav -5\n"],

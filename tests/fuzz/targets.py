@@ -25,6 +25,7 @@ from PIL import Image
 
 from pipeflow import Pipeline, fn, pipeline_def, tfrecord, types
 from pipeflow.kernels.cpu import image_headers
+from pipeflow.operators.readers.coco import CocoReader
 from pipeflow.operators.readers.file import FileReader
 from pipeflow.operators.readers.nemo_asr import NemoAsrReader
 from pipeflow.operators.readers.numpy import NumpyReader
@@ -232,6 +233,16 @@ def manifest(data, _rng):
     return _read(lambda: NemoAsrReader(manifest_filepaths=[path], max_bytes=MAX_BYTES))
 
 
+def coco(data, rng):
+    path = written(data, "damaged.json")
+    form = ({}, {"polygon_masks": True, "ratio": True}, {"pixelwise_masks": True}, {"masks": True, "ltrb": True})[
+        int(rng.integers(4))
+    ]
+    return _read(
+        lambda: CocoReader(annotations_file=path, file_root=str(FOLDER), max_pixels=MAX_PIXELS, image_ids=True, **form)
+    )
+
+
 # ----------------------------------------------------------------------------------------------------
 # States and graphs
 
@@ -282,10 +293,10 @@ TARGETS = {
     **dict.fromkeys(("jpeg", "png", "bmp", "pnm", "tiff", "webp", "gif", "jp2"), image),
     **dict.fromkeys(("wav", "flac", "ogg", "aiff", "mp3"), sound),
     "npy": npy, "tar": tar, "tar index": tar_index, "tfrecord": records, "tfrecord index": records_index,
-    "file_list": file_list, "manifest": manifest, "checkpoint": checkpoint, "graph": graph,
+    "file_list": file_list, "manifest": manifest, "coco": coco, "checkpoint": checkpoint, "graph": graph,
 }  # fmt: skip
 # Kinds whose errors have to name the damaged file.
-NAMED = ("npy", "tar", "tar index", "tfrecord", "tfrecord index", "file_list", "manifest")
+NAMED = ("npy", "tar", "tar index", "tfrecord", "tfrecord index", "file_list", "manifest", "coco")
 
 
 def run(kind, data, rng):

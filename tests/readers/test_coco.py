@@ -131,6 +131,7 @@ def test_a_polygon_covers_what_its_edges_enclose():
         ({"category_id": 5}, "category 5 is not among the categories of the file"),
         ({"image_id": "2"}, "image_id must be a whole number of 32 bits, got 2"),
         ({"segmentation": [[1, 2, 3]]}, "a polygon must be a list of numbers x, y"),
+        ({"segmentation": [[1, 2, 3, -1e6]]}, "a polygon leaves the image by more than 100000 pixels"),
         ({"segmentation": {"size": [5, 6], "counts": "P"}}, "segmentation must be polygons, or size and counts"),
         ({"segmentation": {"size": [5, 6], "counts": [-1]}}, "segmentation must be polygons, or size and counts"),
     ],
@@ -148,6 +149,16 @@ def test_a_mask_of_another_size_is_refused(tmp_path):
     arguments = write(tmp_path, annotations=[wrong])
     with pytest.raises(BadData, match="a mask of 5 by 6 for an image of 5 by 6"):
         CocoReader(**arguments, pixelwise_masks=True).fetch(0)
+
+
+def test_the_size_of_an_image_is_limited(tmp_path):
+    """Its file says it, and nothing else bounds what masks take."""
+    arguments = write(tmp_path, images=[IMAGES[1] | {"width": 2**31 - 1, "height": 2**31 - 1}])
+    CocoReader(**arguments).fetch(0)
+    with pytest.raises(BadData, match=r"a\.json: image 2: 2147483647 by 2147483647 are more than max_pixels=134217728"):
+        CocoReader(**arguments, pixelwise_masks=True)
+    with pytest.raises(BadData, match="image 2: 5 by 6 are more than max_pixels=29"):
+        CocoReader(**write(tmp_path), pixelwise_masks=True, max_pixels=29)
 
 
 @pytest.mark.parametrize(
@@ -215,3 +226,25 @@ def test_dali_reads_the_same(tmp_path):
             for ours, theirs in zip(samples.fetch(place), outputs, strict=True):
                 assert ours.dtype == theirs.dtype
                 np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+@pytest.mark.oracle
+def test_dali_draws_the_same_polygons(tmp_path):
+    """Drawn at random: inside of the image, over its border, with sides that cross."""
+    rng = np.random.default_rng(1)
+    images, annotations = [], []
+    for number in range(60):
+        height, width = (int(extent) for extent in rng.integers(10, 40, 2))
+        images.append({"id": number, "width": width, "height": height, "file_name": f"{number}.jpg"})
+        (tmp_path / f"{number}.jpg").write_bytes(b"x")
+        reach = (0, 1) if number < 30 else (-0.5, 1.5)
+        corners = (rng.uniform(*reach, (int(rng.integers(3, 7)), 2)) * [width, height]).round(2).ravel().tolist()
+        box = {"category_id": 3, "bbox": [1, 1, 5, 5]}
+        annotations.append({"id": number, "image_id": number, "segmentation": [corners], **box})
+    arguments = write(tmp_path, images, annotations)
+    samples = CocoReader(**arguments, pixelwise_masks=True)
+    cases = [
+        case("readers.coco", **arguments, pixelwise_masks=True, num_shards=60, shard_id=shard) for shard in range(60)
+    ]
+    for place, (outputs, _) in enumerate(ask(cases)):
+        np.testing.assert_array_equal(samples.fetch(place)[3], outputs[3])

@@ -12,6 +12,8 @@ from pipeflow.operators.readers.coco_masks import decoded_counts, filled, runs
 from pipeflow.operators.readers.files import Paths, joined, read_file, strings
 from pipeflow.operators.readers.reader import reader
 
+_FARTHEST = 100_000  # pixels; the outline of a mask is walked in steps
+
 
 def _outputs(args: Any) -> int:
     polygons = bool(args.polygon_masks or args.masks)
@@ -51,6 +53,7 @@ class CocoReader:
         include_iscrowd: bool = default(True, "read annotations of crowds too"),
         avoid_class_remapping: bool = default(False, "labels are the categories' ids, not their places counted from 1"),
         images: Any = default(None, "names of the images to read, in this order; default: all of the file"),
+        max_pixels: int = default(1 << 27, "limit of the pixels of an image for `pixelwise_masks`"),
     ) -> None:
         if polygon_masks + masks + pixelwise_masks > 1:
             raise ValueError("only one of 'polygon_masks', 'masks' and 'pixelwise_masks' can be given")
@@ -80,6 +83,13 @@ class CocoReader:
             entries = [entry for entry in entries if objects[entry["id"]]]
         if not entries:
             raise BadData(f"{annotations_file} has no images to read")
+        if pixelwise_masks:
+            for entry in entries:
+                if entry["height"] * entry["width"] > max_pixels:
+                    raise BadData(
+                        f"{annotations_file}: image {entry['id']}: {entry['height']} by {entry['width']} are more than "
+                        f"max_pixels={max_pixels} pixels; raise max_pixels if it is meant"
+                    )
         self._paths = Paths(joined(root, entry["file_name"]) for entry in entries)
         self._image = np.array([[entry["id"], entry["height"], entry["width"]] for entry in entries], np.int32)
         found = [item for entry in entries for item in objects[entry["id"]]]
@@ -131,7 +141,11 @@ class CocoReader:
         if self._ratio:
             boxes /= np.array([width, height, width, height], np.float32)
         labels = self._labels[begin:end].copy()
-        outputs = [read_file(self._paths[index]), boxes, labels]
+        try:
+            outputs = [read_file(self._paths[index]), boxes, labels]
+        except Exception as error:
+            error.add_note(f"listed in {self._file}")
+            raise
         if self._polygons:
             outputs += self._vertices(begin, end, np.array([width, height], np.float32))
         if self._pixels:
@@ -218,6 +232,10 @@ def _mask(segmentation: Any, where: str) -> tuple[list[np.ndarray], tuple[np.nda
         for polygon in segmentation:
             if not isinstance(polygon, list) or len(polygon) % 2 or not all(map(_is_number, polygon)):
                 raise BadData(f"{where}: a polygon must be a list of numbers x, y, got {str(polygon)[:80]}")
+            if any(abs(number) > _FARTHEST for number in polygon):
+                raise BadData(
+                    f"{where}: a polygon leaves the image by more than {_FARTHEST} pixels: {str(polygon)[:80]}"
+                )
             polygons.append(np.array(polygon, np.float32).reshape(-1, 2))
         return polygons, None
     if isinstance(segmentation, dict):

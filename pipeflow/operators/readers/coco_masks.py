@@ -36,7 +36,7 @@ def runs(counts: np.ndarray, height: int, width: int) -> np.ndarray:
 
 def filled(polygon: np.ndarray, height: int, width: int) -> np.ndarray:
     """The pixels of a polygon: in each column those between an odd and an even crossing of the outline."""
-    corners = (polygon.astype(np.float64) * _FINER + 0.5).clip(-(2**30), 2**30).astype(np.int64)  # towards zero
+    corners = (polygon.astype(np.float64) * _FINER + 0.5).astype(np.int64)  # towards zero
     limit = _FINER * (max(height, width) + 1)
     mask = np.zeros(height * width + 1, np.int64)
     for start, end in zip(corners, np.roll(corners, -1, axis=0), strict=True):
@@ -61,7 +61,7 @@ def _line(start: np.ndarray, end: np.ndarray, limit: int) -> tuple[np.ndarray, n
     # Points beyond the image cross no column of it, or cross at its border: they need not be walked one by one.
     first = max(0, -limit - int(low[longer])) if longer == 0 else 0
     last = min(length, limit - int(low[longer])) if longer == 0 else length
-    steps = np.arange(first, max(first, last) + 1) if length < 2**24 else np.arange(0)
+    steps = np.arange(first, max(first, last) + 1)
     along = low[longer] + steps
     across = (low[1 - longer] + (high[1 - longer] - low[1 - longer]) / length * steps + 0.5).astype(np.int64)
     return (along, across) if longer == 0 else (across, along)
