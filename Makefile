@@ -3,13 +3,14 @@ PYTHON ?= $(shell sh tools/find_python.sh)
 ENVIRONMENT = sh tools/environment.sh $(@D)
 TESTS ?=
 
-.PHONY: help demo test lint docs bench test-all test-adapters test-gpu test-nvrtc test-oracle fuzz mutate clean
+.PHONY: help demo test lint types docs bench test-all test-adapters test-gpu test-nvrtc test-oracle fuzz mutate clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo           the main example: JPEG files to a trained classifier, with throughput"
 	@echo "make test           the whole suite (TESTS=tests/... for a part of it)"
 	@echo "make lint           ruff and mypy"
+	@echo "make types          pyright over a user's program: what completion knows after a dot"
 	@echo "make docs           regenerate stubs, operator pages and the support table, then run every code block"
 	@echo "make bench          every benchmark, with its peers (BENCH=benchmarks/... for one)"
 	@echo "make test-all       the suite on Python 3.11, 3.12 and 3.13"
@@ -50,6 +51,9 @@ CUDA ?= 13
 .venvs/gpu-cuda$(CUDA)/.ready: $(SETUP)
 	@$(ENVIRONMENT) "$(PYTHON)" -e ".[test,cuda$(CUDA),codec$(CUDA)]" torch==2.13.0
 
+.venvs/types/.ready: $(SETUP)
+	@$(ENVIRONMENT) "$(PYTHON)" -e . "pyright[nodejs]==1.1.414"
+
 .venvs/mutate/.ready: $(SETUP)
 	@$(ENVIRONMENT) "$(PYTHON)" -e ".[test]" coverage
 
@@ -78,6 +82,9 @@ lint: .venvs/test/.ready
 	.venvs/test/bin/ruff check pipeflow tests benchmarks examples tools
 	.venvs/test/bin/ruff format --check pipeflow tests benchmarks examples tools
 	.venvs/test/bin/mypy
+
+types: .venvs/types/.ready
+	.venvs/types/bin/pyright --pythonpath .venvs/types/bin/python tests/typed/script.py
 
 docs: .venvs/test/.ready
 	.venvs/test/bin/python tools/generate_stubs.py

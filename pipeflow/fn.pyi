@@ -3,7 +3,7 @@
 """The functional API: every operator of the registry by its name."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -12,6 +12,7 @@ from pipeflow.record.choices import maybe as maybe
 from pipeflow.record.choices import one_of as one_of
 from pipeflow.record.recorder import DataNode
 from pipeflow.tensors import TensorListCPU
+from pipeflow.types import DALIDataType
 
 # What goes in comes out: a node inside a pipeline definition, arrays at once everywhere else.
 Data = TypeVar("Data", DataNode, TensorListCPU, np.ndarray, list[Any])
@@ -24,12 +25,12 @@ def audio_resample(
     in_rate: float | DataNode | None = None,
     out_rate: float | DataNode | None = None,
     out_length: int | DataNode | None = None,
-    quality: float = 50.0,
-    antialias: bool = True,
-    dtype: DTypeLike | None = None,
+    quality: float | None = 50.0,
+    antialias: bool | Literal[0, 1] | None = True,
+    dtype: DTypeLike | DALIDataType | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -47,11 +48,11 @@ def audio_resample(
 
 def batch_permutation(
     *,
-    allow_repetitions: bool = False,
-    no_fixed_points: bool = False,
+    allow_repetitions: bool | Literal[0, 1] | None = False,
+    no_fixed_points: bool | Literal[0, 1] | None = False,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
     seed: int | None = None,
@@ -67,12 +68,12 @@ def bb_flip(
     boxes: Data,
     /,
     *,
-    ltrb: bool = False,
-    horizontal: bool | DataNode = True,
-    vertical: bool | DataNode = False,
+    ltrb: bool | Literal[0, 1] | None = False,
+    horizontal: bool | Literal[0, 1] | DataNode | None = True,
+    vertical: bool | Literal[0, 1] | DataNode | None = False,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -89,12 +90,12 @@ def bbox_paste(
     /,
     *,
     ratio: float | DataNode,
-    ltrb: bool = False,
-    paste_x: float | DataNode = 0.5,
-    paste_y: float | DataNode = 0.5,
+    ltrb: bool | Literal[0, 1] | None = False,
+    paste_x: float | DataNode | None = 0.5,
+    paste_y: float | DataNode | None = 0.5,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -107,23 +108,58 @@ def bbox_paste(
         paste_y: where the image is in the canvas, from 0 at the top to 1 at the bottom
     """
 
+@overload
 def bbox_rotate(
     boxes: Data,
-    labels: DataNode | ArrayLike | None = None,
     /,
     *,
     angle: float | DataNode,
     input_shape: int | Sequence[int] | DataNode,
-    bbox_layout: str = 'xyXY',
-    bbox_normalized: bool = True,
-    shape_layout: str = 'HW',
-    keep_size: bool = False,
-    size: float | Sequence[float] | DataNode = (),
-    mode: str = 'expand',
-    remove_threshold: float = 0.1,
+    bbox_layout: str | None = 'xyXY',
+    bbox_normalized: bool | Literal[0, 1] | None = True,
+    shape_layout: str | None = 'HW',
+    keep_size: bool | Literal[0, 1] | None = False,
+    size: float | Sequence[float] | DataNode | None = (),
+    mode: str | None = 'expand',
+    remove_threshold: float | None = 0.1,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Turns boxes as rotate turns their image; those that mostly leave it are dropped, with their labels.
+
+    Arguments:
+        angle: angle in degrees, counter-clockwise
+        input_shape: shape of the image before it is turned
+        bbox_layout: `xyXY` for left, top, right and bottom; `xyWH` for left, top, width and height
+        bbox_normalized: the coordinates are relative to the image; otherwise they are pixels
+        shape_layout: order of the extents in `input_shape`
+        keep_size: the turned image is as large as before; otherwise the canvas grows to hold it
+        size: height and width of the canvas, where they are given to rotate
+        mode: `expand` gives the box around the turned box, `fixed` keeps its extents, `halfway` is the mean of both
+        remove_threshold: a box stays if at least this share of its turned area is on the canvas
+    """
+
+@overload
+def bbox_rotate(
+    boxes: Data,
+    labels: DataNode | ArrayLike,
+    /,
+    *,
+    angle: float | DataNode,
+    input_shape: int | Sequence[int] | DataNode,
+    bbox_layout: str | None = 'xyXY',
+    bbox_normalized: bool | Literal[0, 1] | None = True,
+    shape_layout: str | None = 'HW',
+    keep_size: bool | Literal[0, 1] | None = False,
+    size: float | Sequence[float] | DataNode | None = (),
+    mode: str | None = 'expand',
+    remove_threshold: float | None = 0.1,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> list[Data]:
@@ -141,22 +177,55 @@ def bbox_rotate(
         remove_threshold: a box stays if at least this share of its turned area is on the canvas
     """
 
+@overload
 def bbox_warp(
     boxes: Data,
-    labels: DataNode | ArrayLike | None = None,
     /,
     *,
     matrix: float | Sequence[float] | DataNode,
     input_shape: int | Sequence[int] | DataNode,
-    size: float | Sequence[float] | DataNode = (),
-    inverse_map: bool = True,
-    bbox_layout: str = 'xyXY',
-    bbox_normalized: bool = True,
-    shape_layout: str = 'HW',
-    remove_threshold: float = 0.1,
+    size: float | Sequence[float] | DataNode | None = (),
+    inverse_map: bool | Literal[0, 1] | None = True,
+    bbox_layout: str | None = 'xyXY',
+    bbox_normalized: bool | Literal[0, 1] | None = True,
+    shape_layout: str | None = 'HW',
+    remove_threshold: float | None = 0.1,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Moves boxes as warp_affine or warp_perspective moves their image; those that mostly leave it are dropped.
+
+    Arguments:
+        matrix: matrix of the warp, six numbers or nine
+        input_shape: shape of the image before the warp
+        size: height and width of the result, where they are given to the warp; otherwise those of the image
+        inverse_map: the matrix maps places of the result to places of the image, as the warp takes it
+        bbox_layout: `xyXY` for left, top, right and bottom; `xyWH` for left, top, width and height
+        bbox_normalized: the coordinates are relative to the image; otherwise they are pixels
+        shape_layout: order of the extents in `input_shape`
+        remove_threshold: a box stays if at least this share of its moved area is on the result
+    """
+
+@overload
+def bbox_warp(
+    boxes: Data,
+    labels: DataNode | ArrayLike,
+    /,
+    *,
+    matrix: float | Sequence[float] | DataNode,
+    input_shape: int | Sequence[int] | DataNode,
+    size: float | Sequence[float] | DataNode | None = (),
+    inverse_map: bool | Literal[0, 1] | None = True,
+    bbox_layout: str | None = 'xyXY',
+    bbox_normalized: bool | Literal[0, 1] | None = True,
+    shape_layout: str | None = 'HW',
+    remove_threshold: float | None = 0.1,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> list[Data]:
@@ -179,13 +248,13 @@ def box_encoder(
     /,
     *,
     anchors: float | Sequence[float],
-    criteria: float = 0.5,
-    offset: bool = False,
-    means: float | Sequence[float] = (0.0, 0.0, 0.0, 0.0),
-    stds: float | Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+    criteria: float | None = 0.5,
+    offset: bool | Literal[0, 1] | None = False,
+    means: float | Sequence[float] | None = (0.0, 0.0, 0.0, 0.0),
+    stds: float | Sequence[float] | None = (1.0, 1.0, 1.0, 1.0),
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> list[Data]:
@@ -203,12 +272,12 @@ def brightness(
     image: Data,
     /,
     *,
-    brightness: float | DataNode = 1.0,
-    brightness_shift: float | DataNode = 0.0,
-    dtype: DTypeLike | None = None,
+    brightness: float | DataNode | None = 1.0,
+    brightness_shift: float | DataNode | None = 0.0,
+    dtype: DTypeLike | DALIDataType | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -224,14 +293,14 @@ def brightness_contrast(
     image: Data,
     /,
     *,
-    brightness: float | DataNode = 1.0,
-    brightness_shift: float | DataNode = 0.0,
-    contrast: float | DataNode = 1.0,
+    brightness: float | DataNode | None = 1.0,
+    brightness_shift: float | DataNode | None = 0.0,
+    contrast: float | DataNode | None = 1.0,
     contrast_center: float | DataNode | None = None,
-    dtype: DTypeLike | None = None,
+    dtype: DTypeLike | DALIDataType | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -249,10 +318,10 @@ def cast(
     data: Data,
     /,
     *,
-    dtype: DTypeLike,
+    dtype: DTypeLike | DALIDataType,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -269,22 +338,22 @@ def cast_like(
     *,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
     """Converts to the type of the second input."""
 
 def cat(
-    *inputs: DataNode | ArrayLike,
-    axis: int = 0,
+    *inputs: Data,
+    axis: int | None = 0,
     axis_name: str | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
-) -> Any:
+) -> Data:
     """Joins the inputs along an existing axis.
 
     Arguments:
@@ -299,10 +368,10 @@ def clahe(
     tiles_x: int,
     tiles_y: int,
     clip_limit: float,
-    luma_only: bool = True,
+    luma_only: bool | Literal[0, 1] | None = True,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -323,7 +392,7 @@ def color_space_conversion(
     output_type: int,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -338,15 +407,15 @@ def color_twist(
     image: Data,
     /,
     *,
-    image_type: int = ...,
-    dtype: DTypeLike | None = None,
-    hue: float | DataNode = 0.0,
-    saturation: float | DataNode = 1.0,
-    brightness: float | DataNode = 1.0,
-    contrast: float | DataNode = 1.0,
+    image_type: int | None = ...,
+    dtype: DTypeLike | DALIDataType | None = None,
+    hue: float | DataNode | None = 0.0,
+    saturation: float | DataNode | None = 1.0,
+    brightness: float | DataNode | None = 1.0,
+    contrast: float | DataNode | None = 1.0,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -366,11 +435,11 @@ def constant(
     fdata: float | Sequence[float] | None = None,
     idata: int | Sequence[int] | None = None,
     shape: int | Sequence[int] | None = None,
-    dtype: DTypeLike | None = None,
-    layout: str = '',
+    dtype: DTypeLike | DALIDataType | None = None,
+    layout: str | None = '',
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> DataNode:
@@ -388,12 +457,12 @@ def contrast(
     image: Data,
     /,
     *,
-    contrast: float | DataNode = 1.0,
+    contrast: float | DataNode | None = 1.0,
     contrast_center: float | DataNode | None = None,
-    dtype: DTypeLike | None = None,
+    dtype: DTypeLike | DALIDataType | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -409,16 +478,16 @@ def coord_flip(
     points: Data,
     /,
     *,
-    flip_x: bool | DataNode = True,
-    flip_y: bool | DataNode = False,
-    flip_z: bool | DataNode = False,
-    center_x: float | DataNode = 0.5,
-    center_y: float | DataNode = 0.5,
-    center_z: float | DataNode = 0.5,
-    layout: str = '',
+    flip_x: bool | Literal[0, 1] | DataNode | None = True,
+    flip_y: bool | Literal[0, 1] | DataNode | None = False,
+    flip_z: bool | Literal[0, 1] | DataNode | None = False,
+    center_x: float | DataNode | None = 0.5,
+    center_y: float | DataNode | None = 0.5,
+    center_z: float | DataNode | None = 0.5,
+    layout: str | None = '',
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -441,10 +510,10 @@ def coord_transform(
     M: Any = None,
     T: Any = None,
     MT: Any = None,
-    dtype: DTypeLike = ...,
+    dtype: DTypeLike | DALIDataType | None = ...,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -457,21 +526,52 @@ def coord_transform(
         dtype: type of the result
     """
 
+@overload
 def coord_warp(
     points: Data,
-    labels: DataNode | ArrayLike | None = None,
     /,
     *,
     matrix: float | Sequence[float] | DataNode,
     input_shape: int | Sequence[int] | DataNode,
-    size: float | Sequence[float] | DataNode = (),
-    inverse_map: bool = True,
-    shape_layout: str = 'HW',
-    normalized: bool = True,
-    remove_outside: bool = True,
+    size: float | Sequence[float] | DataNode | None = (),
+    inverse_map: bool | Literal[0, 1] | None = True,
+    shape_layout: str | None = 'HW',
+    normalized: bool | Literal[0, 1] | None = True,
+    remove_outside: bool | Literal[0, 1] | None = True,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Moves points (x, y) as warp_affine or warp_perspective moves their image; those that leave it are dropped.
+
+    Arguments:
+        matrix: matrix of the warp, six numbers or nine
+        input_shape: shape of the image before the warp
+        size: height and width of the result, where they are given to the warp; otherwise those of the image
+        inverse_map: the matrix maps places of the result to places of the image, as the warp takes it
+        shape_layout: order of the extents in `input_shape`
+        normalized: the coordinates are relative to the image; otherwise they are pixels
+        remove_outside: drop the points that are outside the result; otherwise all are kept
+    """
+
+@overload
+def coord_warp(
+    points: Data,
+    labels: DataNode | ArrayLike,
+    /,
+    *,
+    matrix: float | Sequence[float] | DataNode,
+    input_shape: int | Sequence[int] | DataNode,
+    size: float | Sequence[float] | DataNode | None = (),
+    inverse_map: bool | Literal[0, 1] | None = True,
+    shape_layout: str | None = 'HW',
+    normalized: bool | Literal[0, 1] | None = True,
+    remove_outside: bool | Literal[0, 1] | None = True,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> list[Data]:
@@ -493,7 +593,7 @@ def copy(
     *,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -504,19 +604,19 @@ def crop(
     /,
     *,
     crop: float | Sequence[float] | DataNode | None = None,
-    crop_h: float | DataNode = 0.0,
-    crop_w: float | DataNode = 0.0,
-    crop_d: float | DataNode = 0.0,
-    crop_pos_x: float | DataNode = 0.5,
-    crop_pos_y: float | DataNode = 0.5,
-    crop_pos_z: float | DataNode = 0.5,
-    rounding: str = 'round',
-    out_of_bounds_policy: str = 'error',
-    fill_values: float | Sequence[float] = (0.0,),
-    dtype: DTypeLike | None = None,
+    crop_h: float | DataNode | None = 0.0,
+    crop_w: float | DataNode | None = 0.0,
+    crop_d: float | DataNode | None = 0.0,
+    crop_pos_x: float | DataNode | None = 0.5,
+    crop_pos_y: float | DataNode | None = 0.5,
+    crop_pos_z: float | DataNode | None = 0.5,
+    rounding: str | None = 'round',
+    out_of_bounds_policy: str | None = 'error',
+    fill_values: float | Sequence[float] | None = (0.0,),
+    dtype: DTypeLike | DALIDataType | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -541,26 +641,26 @@ def crop_mirror_normalize(
     /,
     *,
     crop: float | Sequence[float] | DataNode | None = None,
-    crop_h: float | DataNode = 0.0,
-    crop_w: float | DataNode = 0.0,
-    crop_d: float | DataNode = 0.0,
-    crop_pos_x: float | DataNode = 0.5,
-    crop_pos_y: float | DataNode = 0.5,
-    crop_pos_z: float | DataNode = 0.5,
-    rounding: str = 'round',
-    out_of_bounds_policy: str = 'error',
-    fill_values: float | Sequence[float] = (0.0,),
-    mirror: bool | DataNode = False,
-    mean: float | Sequence[float] | DataNode = (0.0,),
-    std: float | Sequence[float] | DataNode = (1.0,),
-    scale: float = 1.0,
-    shift: float = 0.0,
-    output_layout: str = 'CHW',
-    pad_output: bool = False,
-    dtype: DTypeLike = ...,
+    crop_h: float | DataNode | None = 0.0,
+    crop_w: float | DataNode | None = 0.0,
+    crop_d: float | DataNode | None = 0.0,
+    crop_pos_x: float | DataNode | None = 0.5,
+    crop_pos_y: float | DataNode | None = 0.5,
+    crop_pos_z: float | DataNode | None = 0.5,
+    rounding: str | None = 'round',
+    out_of_bounds_policy: str | None = 'error',
+    fill_values: float | Sequence[float] | None = (0.0,),
+    mirror: bool | Literal[0, 1] | DataNode | None = False,
+    mean: float | Sequence[float] | DataNode | None = (0.0,),
+    std: float | Sequence[float] | DataNode | None = (1.0,),
+    scale: float | None = 1.0,
+    shift: float | None = 0.0,
+    output_layout: str | None = 'CHW',
+    pad_output: bool | Literal[0, 1] | None = False,
+    dtype: DTypeLike | DALIDataType | None = ...,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -592,10 +692,10 @@ def debayer(
     /,
     *,
     blue_position: int | Sequence[int] | DataNode,
-    algorithm: str = 'bilinear_ocv',
+    algorithm: str | None = 'bilinear_ocv',
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -610,13 +710,13 @@ def dilate(
     image: Data,
     /,
     *,
-    mask_size: int | Sequence[int] | DataNode = (3, 3),
-    anchor: int | Sequence[int] | DataNode = (-1, -1),
-    border_mode: str = 'constant',
-    iterations: int = 1,
+    mask_size: int | Sequence[int] | DataNode | None = (3, 3),
+    anchor: int | Sequence[int] | DataNode | None = (-1, -1),
+    border_mode: str | None = 'constant',
+    iterations: int | None = 1,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -629,18 +729,49 @@ def dilate(
         iterations: how often it is done
     """
 
+@overload
 def dl_tensor_python_function(
+    first: Data,
+    /,
     *inputs: DataNode | ArrayLike,
     function: Callable[..., Any],
-    num_outputs: int = 1,
+    num_outputs: int | None = 1,
     output_layouts: Any = None,
-    batch_processing: bool = False,
-    synchronize_stream: bool = True,
-    parallel: Literal['serial', 'threads', 'processes'] = 'serial',
+    batch_processing: bool | Literal[0, 1] | None = False,
+    synchronize_stream: bool | Literal[0, 1] | None = True,
+    parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
     timeout: float | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Any:
+    """Calls a function with DLPack capsules, for each sample or (``batch_processing``) with lists of them for the batch.
+
+    Arguments:
+        function: function to call with a DLPack capsule for each input
+        num_outputs: number of arrays that the function returns; 0: it returns nothing
+        output_layouts: layout of every output, or a list of layouts
+        batch_processing: call the function once for the batch, with a list of arrays for each input
+        synchronize_stream: let the work on a GPU finish before the call
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
+        timeout: seconds after which a call is an error; default: no limit
+    """
+
+@overload
+def dl_tensor_python_function(
+    *,
+    function: Callable[..., Any],
+    num_outputs: int | None = 1,
+    output_layouts: Any = None,
+    batch_processing: bool | Literal[0, 1] | None = False,
+    synchronize_stream: bool | Literal[0, 1] | None = True,
+    parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
+    timeout: float | None = None,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Any:
@@ -660,11 +791,11 @@ def dump_image(
     image: Data,
     /,
     *,
-    suffix: str = '',
-    input_layout: str = 'HWC',
+    suffix: str | None = '',
+    input_layout: str | None = 'HWC',
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -682,7 +813,7 @@ def element_extract(
     element_map: int | Sequence[int],
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Any:
@@ -698,7 +829,7 @@ def equalize(
     *,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -708,18 +839,18 @@ def erase(
     data: Data,
     /,
     *,
-    anchor: float | Sequence[float] | DataNode = (),
-    shape: float | Sequence[float] | DataNode = (),
+    anchor: float | Sequence[float] | DataNode | None = (),
+    shape: float | Sequence[float] | DataNode | None = (),
     axes: int | Sequence[int] | None = None,
     axis_names: str | None = None,
-    fill_value: float | Sequence[float] | DataNode = (0.0,),
-    normalized: bool = False,
-    normalized_anchor: bool = False,
-    normalized_shape: bool = False,
-    centered_anchor: bool = False,
+    fill_value: float | Sequence[float] | DataNode | None = (0.0,),
+    normalized: bool | Literal[0, 1] | None = False,
+    normalized_anchor: bool | Literal[0, 1] | None = False,
+    normalized_shape: bool | Literal[0, 1] | None = False,
+    centered_anchor: bool | Literal[0, 1] | None = False,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -741,13 +872,13 @@ def erode(
     image: Data,
     /,
     *,
-    mask_size: int | Sequence[int] | DataNode = (3, 3),
-    anchor: int | Sequence[int] | DataNode = (-1, -1),
-    border_mode: str = 'constant',
-    iterations: int = 1,
+    mask_size: int | Sequence[int] | DataNode | None = (3, 3),
+    anchor: int | Sequence[int] | DataNode | None = (-1, -1),
+    border_mode: str | None = 'constant',
+    iterations: int | None = 1,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -765,10 +896,10 @@ def expand_dims(
     /,
     *,
     axes: int | Sequence[int],
-    new_axis_names: str = '',
+    new_axis_names: str | None = '',
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -779,24 +910,107 @@ def expand_dims(
         new_axis_names: letters of the new axes in the layout
     """
 
+@overload
 def external_source(
     source: Any = None,
-    num_outputs: int | None = None,
+    num_outputs: None = None,
     *,
-    batch: bool | None = None,
+    batch: bool | Literal[0, 1] | None = None,
     cycle: Literal['no', 'quiet', 'raise', False, True] | None = None,
     dtype: Any = None,
     ndim: Any = None,
     layout: Any = None,
-    repeat_last: bool = False,
-    batch_info: bool = False,
-    no_copy: bool = False,
-    blocking: bool = False,
-    parallel: bool = False,
-    prefetch_queue_depth: int = 1,
+    repeat_last: bool | Literal[0, 1] | None = False,
+    batch_info: bool | Literal[0, 1] | None = False,
+    no_copy: bool | Literal[0, 1] | None = False,
+    blocking: bool | Literal[0, 1] | None = False,
+    parallel: bool | Literal[0, 1] | None = False,
+    prefetch_queue_depth: int | None = 1,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+    seed: int | None = None,
+) -> DataNode:
+    """Data from outside: a callable, an iterable, a generator function, or (without ``source``) from ``feed_input``.
+
+    Arguments:
+        source: callable, iterable or generator function that gives the data; default: `feed_input` does
+        num_outputs: number of outputs that the source gives, in a list or tuple; default: one, as it is
+        batch: the source gives whole batches; False: single samples
+        cycle: what happens at the end of an iterable: `no` ends the data, `quiet` (or True) starts over, `raise` ends the epoch and starts over in the next
+        dtype: type that each output must have: one, or a list
+        ndim: number of axes that each sample must have: one, or a list
+        layout: layout of each output: one, or a list
+        repeat_last: give the last batch that was fed again when there is no other
+        batch_info: call the source with a BatchInfo, in place of the number of the iteration
+        no_copy: take arrays as they are; they must not be changed afterwards
+        blocking: wait for data to be fed; False: that is an error
+        parallel: call the source in worker processes, ahead of time
+        prefetch_queue_depth: how many batches the worker processes make ahead
+    """
+
+@overload
+def external_source(
+    source: Any = None,
+    *,
+    num_outputs: int,
+    batch: bool | Literal[0, 1] | None = None,
+    cycle: Literal['no', 'quiet', 'raise', False, True] | None = None,
+    dtype: Any = None,
+    ndim: Any = None,
+    layout: Any = None,
+    repeat_last: bool | Literal[0, 1] | None = False,
+    batch_info: bool | Literal[0, 1] | None = False,
+    no_copy: bool | Literal[0, 1] | None = False,
+    blocking: bool | Literal[0, 1] | None = False,
+    parallel: bool | Literal[0, 1] | None = False,
+    prefetch_queue_depth: int | None = 1,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+    seed: int | None = None,
+) -> list[DataNode]:
+    """Data from outside: a callable, an iterable, a generator function, or (without ``source``) from ``feed_input``.
+
+    Arguments:
+        source: callable, iterable or generator function that gives the data; default: `feed_input` does
+        num_outputs: number of outputs that the source gives, in a list or tuple; default: one, as it is
+        batch: the source gives whole batches; False: single samples
+        cycle: what happens at the end of an iterable: `no` ends the data, `quiet` (or True) starts over, `raise` ends the epoch and starts over in the next
+        dtype: type that each output must have: one, or a list
+        ndim: number of axes that each sample must have: one, or a list
+        layout: layout of each output: one, or a list
+        repeat_last: give the last batch that was fed again when there is no other
+        batch_info: call the source with a BatchInfo, in place of the number of the iteration
+        no_copy: take arrays as they are; they must not be changed afterwards
+        blocking: wait for data to be fed; False: that is an error
+        parallel: call the source in worker processes, ahead of time
+        prefetch_queue_depth: how many batches the worker processes make ahead
+    """
+
+@overload
+def external_source(
+    source: Any = None,
+    num_outputs: int | None = None,
+    *,
+    batch: bool | Literal[0, 1] | None = None,
+    cycle: Literal['no', 'quiet', 'raise', False, True] | None = None,
+    dtype: Any = None,
+    ndim: Any = None,
+    layout: Any = None,
+    repeat_last: bool | Literal[0, 1] | None = False,
+    batch_info: bool | Literal[0, 1] | None = False,
+    no_copy: bool | Literal[0, 1] | None = False,
+    blocking: bool | Literal[0, 1] | None = False,
+    parallel: bool | Literal[0, 1] | None = False,
+    prefetch_queue_depth: int | None = 1,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
     seed: int | None = None,
@@ -825,13 +1039,13 @@ def filter(
     fill: DataNode | ArrayLike | None = None,
     /,
     *,
-    anchor: int | Sequence[int] | DataNode = (-1,),
-    border: str = 'reflect_101',
-    mode: str = 'same',
-    dtype: DTypeLike | None = None,
+    anchor: int | Sequence[int] | DataNode | None = (-1,),
+    border: str | None = 'reflect_101',
+    mode: str | None = 'same',
+    dtype: DTypeLike | DALIDataType | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -848,12 +1062,12 @@ def flip(
     image: Data,
     /,
     *,
-    horizontal: bool | DataNode = True,
-    vertical: bool | DataNode = False,
-    depthwise: bool | DataNode = False,
+    horizontal: bool | Literal[0, 1] | DataNode | None = True,
+    vertical: bool | Literal[0, 1] | DataNode | None = False,
+    depthwise: bool | Literal[0, 1] | DataNode | None = False,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -873,7 +1087,7 @@ def full(
     layout: str | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -891,7 +1105,7 @@ def full_like(
     *,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -901,12 +1115,12 @@ def gaussian_blur(
     image: Data,
     /,
     *,
-    sigma: float | Sequence[float] | DataNode = (0.0,),
-    window_size: int | Sequence[int] | DataNode = (0,),
-    dtype: DTypeLike | None = None,
+    sigma: float | Sequence[float] | DataNode | None = (0.0,),
+    window_size: int | Sequence[int] | DataNode | None = (0,),
+    dtype: DTypeLike | DALIDataType | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -925,7 +1139,7 @@ def get_property(
     key: str,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -941,7 +1155,7 @@ def gradients(
     name: str | None = None,
     *,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> list[DataNode]:
@@ -951,14 +1165,14 @@ def grid_mask(
     image: Data,
     /,
     *,
-    tile: int | DataNode = 100,
-    ratio: float | DataNode = 0.5,
-    angle: float | DataNode = 0.0,
-    shift_x: float | DataNode = 0.0,
-    shift_y: float | DataNode = 0.0,
+    tile: int | DataNode | None = 100,
+    ratio: float | DataNode | None = 0.5,
+    angle: float | DataNode | None = 0.0,
+    shift_x: float | DataNode | None = 0.0,
+    shift_y: float | DataNode | None = 0.0,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -976,13 +1190,13 @@ def hsv(
     image: Data,
     /,
     *,
-    dtype: DTypeLike = ...,
-    hue: float | DataNode = 0.0,
-    saturation: float | DataNode = 1.0,
-    value: float | DataNode = 1.0,
+    dtype: DTypeLike | DALIDataType | None = ...,
+    hue: float | DataNode | None = 0.0,
+    saturation: float | DataNode | None = 1.0,
+    value: float | DataNode | None = 1.0,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -999,12 +1213,12 @@ def hue(
     image: Data,
     /,
     *,
-    image_type: int = ...,
-    dtype: DTypeLike | None = None,
-    hue: float | DataNode = 0.0,
+    image_type: int | None = ...,
+    dtype: DTypeLike | DALIDataType | None = None,
+    hue: float | DataNode | None = 0.0,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -1020,13 +1234,13 @@ def jitter(
     image: Data,
     /,
     *,
-    mask: int | DataNode = 1,
-    fill_value: float = 0.0,
-    interp_type: int = ...,
-    nDegree: int | DataNode = 2,
+    mask: int | DataNode | None = 1,
+    fill_value: float | None = 0.0,
+    interp_type: int | None = ...,
+    nDegree: int | DataNode | None = 2,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
     seed: int | None = None,
@@ -1044,10 +1258,10 @@ def jpeg_compression_distortion(
     image: Data,
     /,
     *,
-    quality: int | DataNode = 50,
+    quality: int | DataNode | None = 50,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -1061,14 +1275,14 @@ def laplacian(
     image: Data,
     /,
     *,
-    window_size: int | Sequence[int] | DataNode = (3,),
+    window_size: int | Sequence[int] | DataNode | None = (3,),
     smoothing_size: int | Sequence[int] | DataNode | None = None,
-    scale: float | Sequence[float] | DataNode = (1.0,),
-    normalized_kernel: bool = False,
-    dtype: DTypeLike | None = None,
+    scale: float | Sequence[float] | DataNode | None = (1.0,),
+    normalized_kernel: bool | Literal[0, 1] | None = False,
+    dtype: DTypeLike | DALIDataType | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -1086,13 +1300,13 @@ def lookup_table(
     data: Data,
     /,
     *,
-    keys: int | Sequence[int] = (),
-    values: float | Sequence[float] = (),
-    default_value: float = 0.0,
-    dtype: DTypeLike = ...,
+    keys: int | Sequence[int] | None = (),
+    values: float | Sequence[float] | None = (),
+    default_value: float | None = 0.0,
+    dtype: DTypeLike | DALIDataType | None = ...,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -1109,10 +1323,10 @@ def median_blur(
     image: Data,
     /,
     *,
-    window_size: int | Sequence[int] | DataNode = (3, 3),
+    window_size: int | Sequence[int] | DataNode | None = (3, 3),
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -1126,15 +1340,15 @@ def mel_filter_bank(
     spectrum: Data,
     /,
     *,
-    nfilter: int = 128,
-    sample_rate: float = 44100.0,
-    freq_low: float = 0.0,
-    freq_high: float = 0.0,
-    mel_formula: Literal['slaney', 'htk'] = 'slaney',
-    normalize: bool = True,
+    nfilter: int | None = 128,
+    sample_rate: float | None = 44100.0,
+    freq_low: float | None = 0.0,
+    freq_high: float | None = 0.0,
+    mel_formula: Literal['slaney', 'htk'] | None = 'slaney',
+    normalize: bool | Literal[0, 1] | None = True,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -1153,14 +1367,14 @@ def mfcc(
     spectrum: Data,
     /,
     *,
-    axis: int = 0,
-    dct_type: int = 2,
-    n_mfcc: int = 20,
-    normalize: bool = False,
-    lifter: float = 0.0,
+    axis: int | None = 0,
+    dct_type: int | None = 2,
+    n_mfcc: int | None = 20,
+    normalize: bool | Literal[0, 1] | None = False,
+    lifter: float | None = 0.0,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -1175,7 +1389,7 @@ def mfcc(
     """
 
 def multi_paste(
-    *images: DataNode | ArrayLike,
+    *images: Data,
     in_ids: int | Sequence[int] | DataNode | None = None,
     output_size: int | Sequence[int] | DataNode | None = None,
     in_anchors: int | Sequence[int] | DataNode | None = None,
@@ -1184,13 +1398,13 @@ def multi_paste(
     shapes_rel: float | Sequence[float] | DataNode | None = None,
     out_anchors: int | Sequence[int] | DataNode | None = None,
     out_anchors_rel: float | Sequence[float] | DataNode | None = None,
-    dtype: DTypeLike | None = None,
+    dtype: DTypeLike | DALIDataType | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
-) -> Any:
+) -> Data:
     """Puts parts of images of the batch onto one canvas each: mosaics, cut-mix. What comes later lies on top.
 
     Arguments:
@@ -1209,12 +1423,12 @@ def nonsilent_region(
     signal: Data,
     /,
     *,
-    cutoff_db: float = -60.0,
-    window_length: int = 2048,
-    reference_power: float = 0.0,
+    cutoff_db: float | None = -60.0,
+    window_length: int | None = 2048,
+    reference_power: float | None = 0.0,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> list[Data]:
@@ -1234,15 +1448,15 @@ def normalize(
     stddev: Any = None,
     axes: int | Sequence[int] | None = None,
     axis_names: str | None = None,
-    batch: bool = False,
-    ddof: int = 0,
-    epsilon: float = 0.0,
-    scale: float = 1.0,
-    shift: float = 0.0,
-    dtype: DTypeLike = ...,
+    batch: bool | Literal[0, 1] | None = False,
+    ddof: int | None = 0,
+    epsilon: float | None = 0.0,
+    scale: float | None = 1.0,
+    shift: float | None = 0.0,
+    dtype: DTypeLike | DALIDataType | None = ...,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -1262,19 +1476,19 @@ def normalize(
     """
 
 def numba_function(
-    *inputs: DataNode | ArrayLike,
+    *inputs: Data,
     run_fn: Callable[..., Any],
     out_types: Any,
     in_types: Any,
     outs_ndim: int | Sequence[int],
     ins_ndim: int | Sequence[int],
-    batch_processing: bool = False,
+    batch_processing: bool | Literal[0, 1] | None = False,
     blocks: int | Sequence[int] | None = None,
     threads_per_block: int | Sequence[int] | None = None,
     setup_fn: Callable[..., Any] | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Any:
@@ -1292,17 +1506,68 @@ def numba_function(
         setup_fn: function that writes the shapes of the outputs; default: an output has the shape of the input with its number
     """
 
+@overload
+def numpy_function(
+    func: Callable[..., Any],
+    inp: DataNode | Sequence[DataNode | ArrayLike],
+    Tout: type[Any] | np.dtype[Any] | str | DALIDataType,
+    stateful: bool | Literal[0, 1] | None = True,
+    name: str | None = None,
+    *,
+    parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
+    timeout: float | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> DataNode:
+    """Calls a Python function with the NumPy arrays of each sample; its results have the types ``Tout``.
+
+    Arguments:
+        func: function to call with an array for each input
+        Tout: type of the result, or a list of types; [] for none
+        stateful: the function is not pure; of a pure one equal calls are merged, unused ones dropped, and all may run side by side
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
+        timeout: seconds after which a call is an error; default: no limit
+    """
+
+@overload
+def numpy_function(
+    func: Callable[..., Any],
+    inp: DataNode | Sequence[DataNode | ArrayLike],
+    Tout: list[Any] | tuple[Any, ...],
+    stateful: bool | Literal[0, 1] | None = True,
+    name: str | None = None,
+    *,
+    parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
+    timeout: float | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> list[DataNode]:
+    """Calls a Python function with the NumPy arrays of each sample; its results have the types ``Tout``.
+
+    Arguments:
+        func: function to call with an array for each input
+        Tout: type of the result, or a list of types; [] for none
+        stateful: the function is not pure; of a pure one equal calls are merged, unused ones dropped, and all may run side by side
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
+        timeout: seconds after which a call is an error; default: no limit
+    """
+
+@overload
 def numpy_function(
     func: Callable[..., Any],
     inp: DataNode | Sequence[DataNode | ArrayLike],
     Tout: Any,
-    stateful: bool = True,
+    stateful: bool | Literal[0, 1] | None = True,
     name: str | None = None,
     *,
-    parallel: Literal['serial', 'threads', 'processes'] = 'serial',
+    parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
     timeout: float | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Any:
@@ -1320,15 +1585,15 @@ def one_hot(
     data: Data,
     /,
     *,
-    num_classes: int = 0,
-    axis: int = -1,
+    num_classes: int | None = 0,
+    axis: int | None = -1,
     axis_name: str | None = None,
-    on_value: float = 1.0,
-    off_value: float = 0.0,
-    dtype: DTypeLike = ...,
+    on_value: float | None = 1.0,
+    off_value: float | None = 0.0,
+    dtype: DTypeLike | DALIDataType | None = ...,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -1345,12 +1610,12 @@ def one_hot(
 
 def ones(
     *,
-    shape: int | Sequence[int] | DataNode = (),
-    dtype: DTypeLike = ...,
-    layout: str = '',
+    shape: int | Sequence[int] | DataNode | None = (),
+    dtype: DTypeLike | DALIDataType | None = ...,
+    layout: str | None = '',
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> DataNode:
@@ -1366,10 +1631,10 @@ def ones_like(
     data: Data,
     /,
     *,
-    dtype: DTypeLike | None = None,
+    dtype: DTypeLike | DALIDataType | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -1384,15 +1649,15 @@ def optical_flow(
     hints: DataNode | ArrayLike | None = None,
     /,
     *,
-    preset: float = 0.0,
-    output_grid: int = 4,
-    hint_grid: int = 4,
-    enable_temporal_hints: bool = False,
-    enable_external_hints: bool = False,
-    image_type: int = ...,
+    preset: float | None = 0.0,
+    output_grid: int | None = 4,
+    hint_grid: int | None = 4,
+    enable_temporal_hints: bool | Literal[0, 1] | None = False,
+    enable_external_hints: bool | Literal[0, 1] | None = False,
+    image_type: int | None = ...,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -1411,14 +1676,14 @@ def pad(
     data: Data,
     /,
     *,
-    fill_value: float | DataNode = 0.0,
+    fill_value: float | DataNode | None = 0.0,
     axes: int | Sequence[int] | DataNode | None = None,
     axis_names: str | None = None,
     shape: int | Sequence[int] | DataNode | None = None,
     align: int | Sequence[int] | DataNode | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -1438,12 +1703,12 @@ def paste(
     *,
     fill_value: int | Sequence[int],
     ratio: float | DataNode,
-    paste_x: float | DataNode = 0.5,
-    paste_y: float | DataNode = 0.5,
-    min_canvas_size: float | DataNode = 0.0,
+    paste_x: float | DataNode | None = 0.5,
+    paste_y: float | DataNode | None = 0.5,
+    min_canvas_size: float | DataNode | None = 0.0,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -1461,12 +1726,12 @@ def peek_image_shape(
     data: Data,
     /,
     *,
-    adjust_orientation: bool = True,
-    dtype: DTypeLike = ...,
-    image_type: int = ...,
+    adjust_orientation: bool | Literal[0, 1] | None = True,
+    dtype: DTypeLike | DALIDataType | None = ...,
+    image_type: int | None = ...,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -1482,10 +1747,10 @@ def per_frame(
     data: Data,
     /,
     *,
-    replace: bool = False,
+    replace: bool | Literal[0, 1] | None = False,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -1502,7 +1767,7 @@ def permute_batch(
     indices: int | Sequence[int] | DataNode,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -1516,12 +1781,12 @@ def power_spectrum(
     signal: Data,
     /,
     *,
-    axis: int = -1,
+    axis: int | None = -1,
     nfft: int | None = None,
-    power: int = 2,
+    power: int | None = 2,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -1537,12 +1802,12 @@ def preemphasis_filter(
     signal: Data,
     /,
     *,
-    preemph_coeff: float | DataNode = 0.97,
-    border: Literal['clamp', 'zero', 'reflect'] = 'clamp',
-    dtype: DTypeLike = ...,
+    preemph_coeff: float | DataNode | None = 0.97,
+    border: Literal['clamp', 'zero', 'reflect'] | None = 'clamp',
+    dtype: DTypeLike | DALIDataType | None = ...,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -1554,17 +1819,68 @@ def preemphasis_filter(
         dtype: type of the result
     """
 
+@overload
+def py_func(
+    func: Callable[..., Any],
+    inp: DataNode | Sequence[DataNode | ArrayLike],
+    Tout: type[Any] | np.dtype[Any] | str | DALIDataType,
+    stateful: bool | Literal[0, 1] | None = True,
+    name: str | None = None,
+    *,
+    parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
+    timeout: float | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> DataNode:
+    """Calls a Python function with the NumPy arrays of each sample: the older name of ``fn.numpy_function``.
+
+    Arguments:
+        func: function to call with an array for each input
+        Tout: type of the result, or a list of types; [] for none
+        stateful: the function is not pure; of a pure one equal calls are merged, unused ones dropped, and all may run side by side
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
+        timeout: seconds after which a call is an error; default: no limit
+    """
+
+@overload
+def py_func(
+    func: Callable[..., Any],
+    inp: DataNode | Sequence[DataNode | ArrayLike],
+    Tout: list[Any] | tuple[Any, ...],
+    stateful: bool | Literal[0, 1] | None = True,
+    name: str | None = None,
+    *,
+    parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
+    timeout: float | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> list[DataNode]:
+    """Calls a Python function with the NumPy arrays of each sample: the older name of ``fn.numpy_function``.
+
+    Arguments:
+        func: function to call with an array for each input
+        Tout: type of the result, or a list of types; [] for none
+        stateful: the function is not pure; of a pure one equal calls are merged, unused ones dropped, and all may run side by side
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
+        timeout: seconds after which a call is an error; default: no limit
+    """
+
+@overload
 def py_func(
     func: Callable[..., Any],
     inp: DataNode | Sequence[DataNode | ArrayLike],
     Tout: Any,
-    stateful: bool = True,
+    stateful: bool | Literal[0, 1] | None = True,
     name: str | None = None,
     *,
-    parallel: Literal['serial', 'threads', 'processes'] = 'serial',
+    parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
     timeout: float | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Any:
@@ -1578,18 +1894,73 @@ def py_func(
         timeout: seconds after which a call is an error; default: no limit
     """
 
+@overload
+def py_function(
+    func: Callable[..., Any],
+    inp: DataNode | Sequence[DataNode | ArrayLike],
+    Tout: type[Any] | np.dtype[Any] | str | DALIDataType,
+    name: str | None = None,
+    *,
+    parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
+    timeout: float | None = None,
+    differentiable: bool | Literal[0, 1] | None = False,
+    framework: str | None = 'torch',
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> DataNode:
+    """Calls a Python function with eager tensors of each sample; any Python control flow may be inside.
+
+    Arguments:
+        func: function to call with a tensor for each input
+        Tout: type of the result, or a list of types; [] for none
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
+        timeout: seconds after which a call is an error; default: no limit
+        differentiable: keep the history of gradients, so that loss.backward() reaches the function's parameters
+        framework: library of the tensors: `torch`, `jax` or `numpy`
+    """
+
+@overload
+def py_function(
+    func: Callable[..., Any],
+    inp: DataNode | Sequence[DataNode | ArrayLike],
+    Tout: list[Any] | tuple[Any, ...],
+    name: str | None = None,
+    *,
+    parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
+    timeout: float | None = None,
+    differentiable: bool | Literal[0, 1] | None = False,
+    framework: str | None = 'torch',
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> list[DataNode]:
+    """Calls a Python function with eager tensors of each sample; any Python control flow may be inside.
+
+    Arguments:
+        func: function to call with a tensor for each input
+        Tout: type of the result, or a list of types; [] for none
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
+        timeout: seconds after which a call is an error; default: no limit
+        differentiable: keep the history of gradients, so that loss.backward() reaches the function's parameters
+        framework: library of the tensors: `torch`, `jax` or `numpy`
+    """
+
+@overload
 def py_function(
     func: Callable[..., Any],
     inp: DataNode | Sequence[DataNode | ArrayLike],
     Tout: Any,
     name: str | None = None,
     *,
-    parallel: Literal['serial', 'threads', 'processes'] = 'serial',
+    parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
     timeout: float | None = None,
-    differentiable: bool = False,
-    framework: str = 'torch',
+    differentiable: bool | Literal[0, 1] | None = False,
+    framework: str | None = 'torch',
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Any:
@@ -1604,19 +1975,181 @@ def py_function(
         framework: library of the tensors: `torch`, `jax` or `numpy`
     """
 
+@overload
 def python_function(
+    first: Data,
+    /,
     *inputs: DataNode | ArrayLike,
     function: Callable[..., Any],
-    num_outputs: int = 1,
+    num_outputs: Literal[1] = ...,
     output_layouts: Any = None,
-    batch_processing: bool = False,
-    parallel: Literal['serial', 'threads', 'processes'] = 'serial',
+    batch_processing: bool | Literal[0, 1] | None = False,
+    parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
     timeout: float | None = None,
-    outputs: Any = None,
-    jit: bool = False,
+    outputs: None = None,
+    jit: bool | Literal[0, 1] | None = False,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+    seed: int | None = None,
+) -> Data:
+    """Calls a Python function with NumPy arrays, for each sample or (``batch_processing``) once for the batch.
+
+    Arguments:
+        function: function to call with an array for each input
+        num_outputs: number of arrays that the function returns; 0: it returns nothing
+        output_layouts: layout of every output, or a list of layouts
+        batch_processing: call the function once for the batch, with a list of arrays for each input
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
+        timeout: seconds after which a call is an error; default: no limit
+        outputs: what the function promises to return: a Spec(dtype, shape, layout), or a list or dict of them
+        jit: have Numba compile the function for the types of the first sample
+    """
+
+@overload
+def python_function(
+    first: Data,
+    /,
+    *inputs: DataNode | ArrayLike,
+    function: Callable[..., Any],
+    num_outputs: int,
+    output_layouts: Any = None,
+    batch_processing: bool | Literal[0, 1] | None = False,
+    parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
+    timeout: float | None = None,
+    outputs: None = None,
+    jit: bool | Literal[0, 1] | None = False,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+    seed: int | None = None,
+) -> list[Data]:
+    """Calls a Python function with NumPy arrays, for each sample or (``batch_processing``) once for the batch.
+
+    Arguments:
+        function: function to call with an array for each input
+        num_outputs: number of arrays that the function returns; 0: it returns nothing
+        output_layouts: layout of every output, or a list of layouts
+        batch_processing: call the function once for the batch, with a list of arrays for each input
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
+        timeout: seconds after which a call is an error; default: no limit
+        outputs: what the function promises to return: a Spec(dtype, shape, layout), or a list or dict of them
+        jit: have Numba compile the function for the types of the first sample
+    """
+
+@overload
+def python_function(
+    first: Data,
+    /,
+    *inputs: DataNode | ArrayLike,
+    function: Callable[..., Any],
+    num_outputs: int | None = 1,
+    output_layouts: Any = None,
+    batch_processing: bool | Literal[0, 1] | None = False,
+    parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
+    timeout: float | None = None,
+    outputs: Any = None,
+    jit: bool | Literal[0, 1] | None = False,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+    seed: int | None = None,
+) -> Any:
+    """Calls a Python function with NumPy arrays, for each sample or (``batch_processing``) once for the batch.
+
+    Arguments:
+        function: function to call with an array for each input
+        num_outputs: number of arrays that the function returns; 0: it returns nothing
+        output_layouts: layout of every output, or a list of layouts
+        batch_processing: call the function once for the batch, with a list of arrays for each input
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
+        timeout: seconds after which a call is an error; default: no limit
+        outputs: what the function promises to return: a Spec(dtype, shape, layout), or a list or dict of them
+        jit: have Numba compile the function for the types of the first sample
+    """
+
+@overload
+def python_function(
+    *,
+    function: Callable[..., Any],
+    num_outputs: Literal[1] = ...,
+    output_layouts: Any = None,
+    batch_processing: bool | Literal[0, 1] | None = False,
+    parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
+    timeout: float | None = None,
+    outputs: None = None,
+    jit: bool | Literal[0, 1] | None = False,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+    seed: int | None = None,
+) -> DataNode:
+    """Calls a Python function with NumPy arrays, for each sample or (``batch_processing``) once for the batch.
+
+    Arguments:
+        function: function to call with an array for each input
+        num_outputs: number of arrays that the function returns; 0: it returns nothing
+        output_layouts: layout of every output, or a list of layouts
+        batch_processing: call the function once for the batch, with a list of arrays for each input
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
+        timeout: seconds after which a call is an error; default: no limit
+        outputs: what the function promises to return: a Spec(dtype, shape, layout), or a list or dict of them
+        jit: have Numba compile the function for the types of the first sample
+    """
+
+@overload
+def python_function(
+    *,
+    function: Callable[..., Any],
+    num_outputs: int,
+    output_layouts: Any = None,
+    batch_processing: bool | Literal[0, 1] | None = False,
+    parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
+    timeout: float | None = None,
+    outputs: None = None,
+    jit: bool | Literal[0, 1] | None = False,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+    seed: int | None = None,
+) -> list[DataNode]:
+    """Calls a Python function with NumPy arrays, for each sample or (``batch_processing``) once for the batch.
+
+    Arguments:
+        function: function to call with an array for each input
+        num_outputs: number of arrays that the function returns; 0: it returns nothing
+        output_layouts: layout of every output, or a list of layouts
+        batch_processing: call the function once for the batch, with a list of arrays for each input
+        parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
+        timeout: seconds after which a call is an error; default: no limit
+        outputs: what the function promises to return: a Spec(dtype, shape, layout), or a list or dict of them
+        jit: have Numba compile the function for the types of the first sample
+    """
+
+@overload
+def python_function(
+    *,
+    function: Callable[..., Any],
+    num_outputs: int | None = 1,
+    output_layouts: Any = None,
+    batch_processing: bool | Literal[0, 1] | None = False,
+    parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
+    timeout: float | None = None,
+    outputs: Any = None,
+    jit: bool | Literal[0, 1] | None = False,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
     seed: int | None = None,
@@ -1639,28 +2172,28 @@ def random_bbox_crop(
     labels: DataNode | ArrayLike | None = None,
     /,
     *,
-    thresholds: float | Sequence[float] = (0.0,),
-    threshold_type: str = 'iou',
-    all_boxes_above_threshold: bool = True,
-    scaling: float | Sequence[float] = (1.0, 1.0),
-    aspect_ratio: float | Sequence[float] = (1.0, 1.0),
+    thresholds: float | Sequence[float] | None = (0.0,),
+    threshold_type: str | None = 'iou',
+    all_boxes_above_threshold: bool | Literal[0, 1] | None = True,
+    scaling: float | Sequence[float] | None = (1.0, 1.0),
+    aspect_ratio: float | Sequence[float] | None = (1.0, 1.0),
     crop_shape: int | Sequence[int] | DataNode | None = None,
     input_shape: int | Sequence[int] | DataNode | None = None,
-    shape_layout: str = '',
-    allow_no_crop: bool = True,
-    num_attempts: int = 1,
-    total_num_attempts: int = -1,
-    bbox_layout: str = '',
-    ltrb: bool = True,
+    shape_layout: str | None = '',
+    allow_no_crop: bool | Literal[0, 1] | None = True,
+    num_attempts: int | None = 1,
+    total_num_attempts: int | None = -1,
+    bbox_layout: str | None = '',
+    ltrb: bool | Literal[0, 1] | None = True,
     bbox_prune_threshold: float | None = None,
-    output_bbox_indices: bool = False,
+    output_bbox_indices: bool | Literal[0, 1] | None = False,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
     seed: int | None = None,
-) -> Any:
+) -> list[Data]:
     """Draws a window for a crop that keeps boxes: its start, its extents, the boxes in it and their labels.
 
     Arguments:
@@ -1685,12 +2218,12 @@ def random_crop_generator(
     shape: Data,
     /,
     *,
-    random_area: float | Sequence[float] = (0.08, 1.0),
-    random_aspect_ratio: float | Sequence[float] = (0.75, 1.3333333333333333),
-    num_attempts: int = 10,
+    random_area: float | Sequence[float] | None = (0.08, 1.0),
+    random_aspect_ratio: float | Sequence[float] | None = (0.75, 1.3333333333333333),
+    num_attempts: int | None = 10,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
     seed: int | None = None,
@@ -1708,17 +2241,17 @@ def random_resized_crop(
     /,
     *,
     size: float | Sequence[float] | DataNode,
-    random_area: float | Sequence[float] = (0.08, 1.0),
-    random_aspect_ratio: float | Sequence[float] = (0.75, 1.3333333333333333),
-    num_attempts: int = 10,
-    interp_type: int | DataNode = ...,
+    random_area: float | Sequence[float] | None = (0.08, 1.0),
+    random_aspect_ratio: float | Sequence[float] | None = (0.75, 1.3333333333333333),
+    num_attempts: int | None = 10,
+    interp_type: int | DataNode | None = ...,
     min_filter: int | DataNode | None = None,
     mag_filter: int | DataNode | None = None,
-    antialias: bool = True,
-    dtype: DTypeLike | None = None,
+    antialias: bool | Literal[0, 1] | None = True,
+    dtype: DTypeLike | DALIDataType | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
     seed: int | None = None,
@@ -1746,10 +2279,10 @@ def reinterpret(
     rel_shape: float | Sequence[float] | DataNode | None = None,
     src_dims: int | Sequence[int] | DataNode | None = None,
     layout: str | None = None,
-    dtype: DTypeLike | None = None,
+    dtype: DTypeLike | DALIDataType | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -1769,11 +2302,11 @@ def remap(
     mapy: DataNode | ArrayLike,
     /,
     *,
-    pixel_origin: str = 'corner',
-    interp: int = ...,
+    pixel_origin: str | None = 'corner',
+    interp: int | None = ...,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -1795,7 +2328,7 @@ def reshape(
     layout: str | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -1808,6 +2341,7 @@ def reshape(
         layout: layout of the result
     """
 
+@overload
 def resize(
     image: Data,
     /,
@@ -1818,21 +2352,125 @@ def resize(
     resize_z: float | DataNode | None = None,
     resize_shorter: float | DataNode | None = None,
     resize_longer: float | DataNode | None = None,
-    mode: str = 'default',
+    mode: str | None = 'default',
     max_size: float | Sequence[float] | None = None,
-    subpixel_scale: bool = True,
-    interp_type: int | DataNode = ...,
+    subpixel_scale: bool | Literal[0, 1] | None = True,
+    interp_type: int | DataNode | None = ...,
     min_filter: int | DataNode | None = None,
     mag_filter: int | DataNode | None = None,
-    antialias: bool = True,
+    antialias: bool | Literal[0, 1] | None = True,
     roi_start: float | Sequence[float] | DataNode | None = None,
     roi_end: float | Sequence[float] | DataNode | None = None,
-    roi_relative: bool = False,
-    save_attrs: bool = False,
-    dtype: DTypeLike | None = None,
+    roi_relative: bool | Literal[0, 1] | None = False,
+    save_attrs: Literal[False] = ...,
+    dtype: DTypeLike | DALIDataType | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Resizes images, volumes and sequences of them.
+
+    Arguments:
+        size: extents of the result in the order of the layout; 0 keeps the ratio, negative ones mirror
+        resize_x: width of the result; 0 keeps the ratio, a negative one mirrors
+        resize_y: height of the result; 0 keeps the ratio, a negative one mirrors
+        resize_z: depth of the result; 0 keeps the ratio, a negative one mirrors
+        resize_shorter: extent of the shorter side of the result, with the ratio kept
+        resize_longer: extent of the longer side of the result, with the ratio kept
+        mode: what the extents mean: `default` (those not given follow the ratio), `stretch` (those not given stay as they are), `not_larger` or `not_smaller` (limits, with the ratio kept)
+        max_size: limit of the extents of the result: one number, or one for each axis
+        subpixel_scale: move the region by the fraction that rounding takes off the result, so that the scale is exact
+        interp_type: filter, where min_filter or mag_filter say nothing else
+        min_filter: filter for axes that shrink
+        mag_filter: filter for axes that grow
+        antialias: widen the filter when shrinking, so that every pixel of the input counts
+        roi_start: where the region begins that is resized in place of the whole image
+        roi_end: where that region ends; an end before the start mirrors
+        roi_relative: the region is given in shares of the extents, not in pixels
+        save_attrs: give the extents of the input as a second output
+        dtype: type of the result; default: that of the input
+    """
+
+@overload
+def resize(
+    image: Data,
+    /,
+    *,
+    save_attrs: Literal[True],
+    size: float | Sequence[float] | DataNode | None = None,
+    resize_x: float | DataNode | None = None,
+    resize_y: float | DataNode | None = None,
+    resize_z: float | DataNode | None = None,
+    resize_shorter: float | DataNode | None = None,
+    resize_longer: float | DataNode | None = None,
+    mode: str | None = 'default',
+    max_size: float | Sequence[float] | None = None,
+    subpixel_scale: bool | Literal[0, 1] | None = True,
+    interp_type: int | DataNode | None = ...,
+    min_filter: int | DataNode | None = None,
+    mag_filter: int | DataNode | None = None,
+    antialias: bool | Literal[0, 1] | None = True,
+    roi_start: float | Sequence[float] | DataNode | None = None,
+    roi_end: float | Sequence[float] | DataNode | None = None,
+    roi_relative: bool | Literal[0, 1] | None = False,
+    dtype: DTypeLike | DALIDataType | None = None,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> list[Data]:
+    """Resizes images, volumes and sequences of them.
+
+    Arguments:
+        size: extents of the result in the order of the layout; 0 keeps the ratio, negative ones mirror
+        resize_x: width of the result; 0 keeps the ratio, a negative one mirrors
+        resize_y: height of the result; 0 keeps the ratio, a negative one mirrors
+        resize_z: depth of the result; 0 keeps the ratio, a negative one mirrors
+        resize_shorter: extent of the shorter side of the result, with the ratio kept
+        resize_longer: extent of the longer side of the result, with the ratio kept
+        mode: what the extents mean: `default` (those not given follow the ratio), `stretch` (those not given stay as they are), `not_larger` or `not_smaller` (limits, with the ratio kept)
+        max_size: limit of the extents of the result: one number, or one for each axis
+        subpixel_scale: move the region by the fraction that rounding takes off the result, so that the scale is exact
+        interp_type: filter, where min_filter or mag_filter say nothing else
+        min_filter: filter for axes that shrink
+        mag_filter: filter for axes that grow
+        antialias: widen the filter when shrinking, so that every pixel of the input counts
+        roi_start: where the region begins that is resized in place of the whole image
+        roi_end: where that region ends; an end before the start mirrors
+        roi_relative: the region is given in shares of the extents, not in pixels
+        save_attrs: give the extents of the input as a second output
+        dtype: type of the result; default: that of the input
+    """
+
+@overload
+def resize(
+    image: Data,
+    /,
+    *,
+    size: float | Sequence[float] | DataNode | None = None,
+    resize_x: float | DataNode | None = None,
+    resize_y: float | DataNode | None = None,
+    resize_z: float | DataNode | None = None,
+    resize_shorter: float | DataNode | None = None,
+    resize_longer: float | DataNode | None = None,
+    mode: str | None = 'default',
+    max_size: float | Sequence[float] | None = None,
+    subpixel_scale: bool | Literal[0, 1] | None = True,
+    interp_type: int | DataNode | None = ...,
+    min_filter: int | DataNode | None = None,
+    mag_filter: int | DataNode | None = None,
+    antialias: bool | Literal[0, 1] | None = True,
+    roi_start: float | Sequence[float] | DataNode | None = None,
+    roi_end: float | Sequence[float] | DataNode | None = None,
+    roi_relative: bool | Literal[0, 1] | None = False,
+    save_attrs: bool | Literal[0, 1] | None = False,
+    dtype: DTypeLike | DALIDataType | None = None,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Any:
@@ -1869,29 +2507,29 @@ def resize_crop_mirror(
     resize_z: float | DataNode | None = None,
     resize_shorter: float | DataNode | None = None,
     resize_longer: float | DataNode | None = None,
-    mode: str = 'default',
+    mode: str | None = 'default',
     max_size: float | Sequence[float] | None = None,
-    subpixel_scale: bool = True,
-    interp_type: int | DataNode = ...,
+    subpixel_scale: bool | Literal[0, 1] | None = True,
+    interp_type: int | DataNode | None = ...,
     min_filter: int | DataNode | None = None,
     mag_filter: int | DataNode | None = None,
-    antialias: bool = True,
+    antialias: bool | Literal[0, 1] | None = True,
     roi_start: float | Sequence[float] | DataNode | None = None,
     roi_end: float | Sequence[float] | DataNode | None = None,
-    roi_relative: bool = False,
+    roi_relative: bool | Literal[0, 1] | None = False,
     crop: float | Sequence[float] | DataNode | None = None,
-    crop_h: float | DataNode = 0.0,
-    crop_w: float | DataNode = 0.0,
-    crop_d: float | DataNode = 0.0,
-    crop_pos_x: float | DataNode = 0.5,
-    crop_pos_y: float | DataNode = 0.5,
-    crop_pos_z: float | DataNode = 0.5,
-    rounding: str = 'round',
-    mirror: int | DataNode = 0,
-    dtype: DTypeLike | None = None,
+    crop_h: float | DataNode | None = 0.0,
+    crop_w: float | DataNode | None = 0.0,
+    crop_d: float | DataNode | None = 0.0,
+    crop_pos_x: float | DataNode | None = 0.5,
+    crop_pos_y: float | DataNode | None = 0.5,
+    crop_pos_z: float | DataNode | None = 0.5,
+    rounding: str | None = 'round',
+    mirror: int | DataNode | None = 0,
+    dtype: DTypeLike | DALIDataType | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -1926,8 +2564,9 @@ def resize_crop_mirror(
         dtype: type of the result; default: that of the input
     """
 
+@overload
 def roi_random_crop(
-    data: DataNode | ArrayLike | None = None,
+    data: Data,
     /,
     *,
     crop_shape: int | Sequence[int] | DataNode,
@@ -1937,11 +2576,36 @@ def roi_random_crop(
     in_shape: int | Sequence[int] | DataNode | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
     seed: int | None = None,
-) -> Any:
+) -> Data:
+    """Draws the start of a window that lies in a region, or that holds it where the window is the larger one.
+
+    Arguments:
+        crop_shape: extents of the window
+        roi_start: first element of the region
+        roi_end: first element behind the region
+        roi_shape: extents of the region, in place of its end
+        in_shape: extents of the data, where it is not an input: windows stay inside
+    """
+
+@overload
+def roi_random_crop(
+    *,
+    crop_shape: int | Sequence[int] | DataNode,
+    roi_start: int | Sequence[int] | DataNode,
+    roi_end: int | Sequence[int] | DataNode | None = None,
+    roi_shape: int | Sequence[int] | DataNode | None = None,
+    in_shape: int | Sequence[int] | DataNode | None = None,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+    seed: int | None = None,
+) -> DataNode:
     """Draws the start of a window that lies in a region, or that holds it where the window is the larger one.
 
     Arguments:
@@ -1958,14 +2622,14 @@ def rotate(
     *,
     angle: float | DataNode,
     fill_value: float | None = None,
-    interp_type: int = ...,
-    dtype: DTypeLike | None = None,
+    interp_type: int | None = ...,
+    dtype: DTypeLike | DALIDataType | None = None,
     axis: float | Sequence[float] | DataNode | None = None,
     size: float | Sequence[float] | DataNode | None = None,
-    keep_size: bool = False,
+    keep_size: bool | Literal[0, 1] | None = False,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -1985,12 +2649,12 @@ def saturation(
     image: Data,
     /,
     *,
-    image_type: int = ...,
-    dtype: DTypeLike | None = None,
-    saturation: float | DataNode = 1.0,
+    image_type: int | None = ...,
+    dtype: DTypeLike | DALIDataType | None = None,
+    saturation: float | DataNode | None = 1.0,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -2009,7 +2673,7 @@ def sequence_rearrange(
     new_order: int | Sequence[int] | DataNode,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -2023,10 +2687,10 @@ def shapes(
     data: Data,
     /,
     *,
-    dtype: DTypeLike = ...,
+    dtype: DTypeLike | DALIDataType | None = ...,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -2048,16 +2712,16 @@ def slice(
     rel_end: float | Sequence[float] | DataNode | None = None,
     shape: int | Sequence[int] | DataNode | None = None,
     rel_shape: float | Sequence[float] | DataNode | None = None,
-    axes: int | Sequence[int] | DataNode = (1, 0),
-    axis_names: str = 'WH',
-    normalized_anchor: bool = True,
-    normalized_shape: bool = True,
-    out_of_bounds_policy: str = 'error',
-    fill_values: float | Sequence[float] = (0.0,),
-    dtype: DTypeLike | None = None,
+    axes: int | Sequence[int] | DataNode | None = (1, 0),
+    axis_names: str | None = 'WH',
+    normalized_anchor: bool | Literal[0, 1] | None = True,
+    normalized_shape: bool | Literal[0, 1] | None = True,
+    out_of_bounds_policy: str | None = 'error',
+    fill_values: float | Sequence[float] | None = (0.0,),
+    dtype: DTypeLike | DALIDataType | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -2084,16 +2748,16 @@ def spectrogram(
     /,
     *,
     nfft: int | None = None,
-    window_length: int = 512,
-    window_step: int = 256,
-    window_fn: float | Sequence[float] = (),
-    power: int = 2,
-    center_windows: bool = True,
-    reflect_padding: bool = True,
-    layout: Literal['ft', 'tf'] = 'ft',
+    window_length: int | None = 512,
+    window_step: int | None = 256,
+    window_fn: float | Sequence[float] | None = (),
+    power: int | None = 2,
+    center_windows: bool | Literal[0, 1] | None = True,
+    reflect_padding: bool | Literal[0, 1] | None = True,
+    layout: Literal['ft', 'tf'] | None = 'ft',
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -2114,12 +2778,12 @@ def sphere(
     image: Data,
     /,
     *,
-    mask: int | DataNode = 1,
-    fill_value: float = 0.0,
-    interp_type: int = ...,
+    mask: int | DataNode | None = 1,
+    fill_value: float | None = 0.0,
+    interp_type: int | None = ...,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -2139,7 +2803,7 @@ def squeeze(
     axis_names: str | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -2156,10 +2820,10 @@ def ssd_random_crop(
     labels: DataNode | ArrayLike,
     /,
     *,
-    num_attempts: int = 1,
+    num_attempts: int | None = 1,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
     seed: int | None = None,
@@ -2171,15 +2835,15 @@ def ssd_random_crop(
     """
 
 def stack(
-    *inputs: DataNode | ArrayLike,
-    axis: int = 0,
+    *inputs: Data,
+    axis: int | None = 0,
     axis_name: str | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
-) -> Any:
+) -> Data:
     """Joins the inputs along a new axis.
 
     Arguments:
@@ -2195,22 +2859,22 @@ def tensor_resize(
     scales: float | Sequence[float] | DataNode | None = None,
     axes: int | Sequence[int] | None = None,
     axis_names: str | None = None,
-    mode: str = 'default',
+    mode: str | None = 'default',
     max_size: float | Sequence[float] | None = None,
-    size_rounding: str = 'round',
-    subpixel_scale: bool = True,
-    alignment: float | Sequence[float] | DataNode = (0.5,),
-    interp_type: int | DataNode = ...,
+    size_rounding: str | None = 'round',
+    subpixel_scale: bool | Literal[0, 1] | None = True,
+    alignment: float | Sequence[float] | DataNode | None = (0.5,),
+    interp_type: int | DataNode | None = ...,
     min_filter: int | DataNode | None = None,
     mag_filter: int | DataNode | None = None,
-    antialias: bool = True,
+    antialias: bool | Literal[0, 1] | None = True,
     roi_start: float | Sequence[float] | DataNode | None = None,
     roi_end: float | Sequence[float] | DataNode | None = None,
-    roi_relative: bool = False,
-    dtype: DTypeLike | None = None,
+    roi_relative: bool | Literal[0, 1] | None = False,
+    dtype: DTypeLike | DALIDataType | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -2240,12 +2904,12 @@ def to_decibels(
     magnitude: Data,
     /,
     *,
-    multiplier: float = 10.0,
-    reference: float = 0.0,
-    cutoff_db: float = -200.0,
+    multiplier: float | None = 10.0,
+    reference: float | None = 0.0,
+    cutoff_db: float | None = -200.0,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -2262,11 +2926,11 @@ def transpose(
     /,
     *,
     perm: int | Sequence[int] | None = None,
-    transpose_layout: bool = True,
+    transpose_layout: bool | Literal[0, 1] | None = True,
     output_layout: str | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -2285,13 +2949,13 @@ def warp_affine(
     *,
     size: float | Sequence[float] | DataNode | None = None,
     fill_value: float | None = None,
-    interp_type: int = ...,
-    dtype: DTypeLike | None = None,
-    matrix: float | Sequence[float] | DataNode = (),
-    inverse_map: bool = True,
+    interp_type: int | None = ...,
+    dtype: DTypeLike | DALIDataType | None = None,
+    matrix: float | Sequence[float] | DataNode | None = (),
+    inverse_map: bool | Literal[0, 1] | None = True,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -2311,16 +2975,16 @@ def warp_perspective(
     matrix_input: DataNode | ArrayLike | None = None,
     /,
     *,
-    pixel_origin: str = 'corner',
-    matrix: float | Sequence[float] | DataNode = (),
-    size: float | Sequence[float] | DataNode = (),
-    inverse_map: bool = True,
-    border_mode: str = 'constant',
-    fill_value: float | Sequence[float] = (),
-    interp_type: int = ...,
+    pixel_origin: str | None = 'corner',
+    matrix: float | Sequence[float] | DataNode | None = (),
+    size: float | Sequence[float] | DataNode | None = (),
+    inverse_map: bool | Literal[0, 1] | None = True,
+    border_mode: str | None = 'constant',
+    fill_value: float | Sequence[float] | None = (),
+    interp_type: int | None = ...,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -2340,18 +3004,18 @@ def water(
     image: Data,
     /,
     *,
-    ampl_x: float | DataNode = 10.0,
-    ampl_y: float | DataNode = 10.0,
-    freq_x: float | DataNode = 0.04908738521234052,
-    freq_y: float | DataNode = 0.04908738521234052,
-    phase_x: float | DataNode = 0.0,
-    phase_y: float | DataNode = 0.0,
-    mask: int | DataNode = 1,
-    fill_value: float = 0.0,
-    interp_type: int = ...,
+    ampl_x: float | DataNode | None = 10.0,
+    ampl_y: float | DataNode | None = 10.0,
+    freq_x: float | DataNode | None = 0.04908738521234052,
+    freq_y: float | DataNode | None = 0.04908738521234052,
+    phase_x: float | DataNode | None = 0.0,
+    phase_y: float | DataNode | None = 0.0,
+    mask: int | DataNode | None = 1,
+    fill_value: float | None = 0.0,
+    interp_type: int | None = ...,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -2371,12 +3035,12 @@ def water(
 
 def zeros(
     *,
-    shape: int | Sequence[int] | DataNode = (),
-    dtype: DTypeLike = ...,
-    layout: str = '',
+    shape: int | Sequence[int] | DataNode | None = (),
+    dtype: DTypeLike | DALIDataType | None = ...,
+    layout: str | None = '',
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> DataNode:
@@ -2392,10 +3056,10 @@ def zeros_like(
     data: Data,
     /,
     *,
-    dtype: DTypeLike | None = None,
+    dtype: DTypeLike | DALIDataType | None = None,
     name: str | None = None,
     device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-    preserve: bool = False,
+    preserve: bool | Literal[0, 1] | None = False,
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
@@ -2411,15 +3075,15 @@ class decoders:
         encoded: Data,
         /,
         *,
-        quality: float = 50.0,
-        antialias: bool = True,
-        sample_rate: float | DataNode = 0.0,
-        downmix: bool = False,
-        dtype: DTypeLike = ...,
+        quality: float | None = 50.0,
+        antialias: bool | Literal[0, 1] | None = True,
+        sample_rate: float | DataNode | None = 0.0,
+        downmix: bool | Literal[0, 1] | None = False,
+        dtype: DTypeLike | DALIDataType | None = ...,
         max_bytes: int | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> list[Data]:
@@ -2439,16 +3103,16 @@ class decoders:
         data: Data,
         /,
         *,
-        output_type: int = ...,
-        dtype: DTypeLike = ...,
-        adjust_orientation: bool = True,
-        use_fast_idct: bool = False,
+        output_type: int | None = ...,
+        dtype: DTypeLike | DALIDataType | None = ...,
+        adjust_orientation: bool | Literal[0, 1] | None = True,
+        use_fast_idct: bool | Literal[0, 1] | None = False,
         max_pixels: int | None = None,
         max_bytes: int | None = None,
-        on_damage: Literal['error', 'accept'] = 'error',
+        on_damage: Literal['error', 'accept'] | None = 'error',
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
@@ -2470,21 +3134,21 @@ class decoders:
         /,
         *,
         crop: float | Sequence[float] | DataNode | None = None,
-        crop_h: float | DataNode = 0.0,
-        crop_w: float | DataNode = 0.0,
-        crop_pos_x: float | DataNode = 0.5,
-        crop_pos_y: float | DataNode = 0.5,
-        rounding: str = 'round',
-        output_type: int = ...,
-        dtype: DTypeLike = ...,
-        adjust_orientation: bool = True,
-        use_fast_idct: bool = False,
+        crop_h: float | DataNode | None = 0.0,
+        crop_w: float | DataNode | None = 0.0,
+        crop_pos_x: float | DataNode | None = 0.5,
+        crop_pos_y: float | DataNode | None = 0.5,
+        rounding: str | None = 'round',
+        output_type: int | None = ...,
+        dtype: DTypeLike | DALIDataType | None = ...,
+        adjust_orientation: bool | Literal[0, 1] | None = True,
+        use_fast_idct: bool | Literal[0, 1] | None = False,
         max_pixels: int | None = None,
         max_bytes: int | None = None,
-        on_damage: Literal['error', 'accept'] = 'error',
+        on_damage: Literal['error', 'accept'] | None = 'error',
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
@@ -2511,19 +3175,19 @@ class decoders:
         data: Data,
         /,
         *,
-        random_area: float | Sequence[float] = (0.08, 1.0),
-        random_aspect_ratio: float | Sequence[float] = (0.75, 1.3333333333333333),
-        num_attempts: int = 10,
-        output_type: int = ...,
-        dtype: DTypeLike = ...,
-        adjust_orientation: bool = True,
-        use_fast_idct: bool = False,
+        random_area: float | Sequence[float] | None = (0.08, 1.0),
+        random_aspect_ratio: float | Sequence[float] | None = (0.75, 1.3333333333333333),
+        num_attempts: int | None = 10,
+        output_type: int | None = ...,
+        dtype: DTypeLike | DALIDataType | None = ...,
+        adjust_orientation: bool | Literal[0, 1] | None = True,
+        use_fast_idct: bool | Literal[0, 1] | None = False,
         max_pixels: int | None = None,
         max_bytes: int | None = None,
-        on_damage: Literal['error', 'accept'] = 'error',
+        on_damage: Literal['error', 'accept'] | None = 'error',
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
@@ -2556,20 +3220,20 @@ class decoders:
         rel_end: float | Sequence[float] | DataNode | None = None,
         shape: int | Sequence[int] | DataNode | None = None,
         rel_shape: float | Sequence[float] | DataNode | None = None,
-        axes: int | Sequence[int] | DataNode = (1, 0),
-        axis_names: str = 'WH',
-        normalized_anchor: bool = True,
-        normalized_shape: bool = True,
-        output_type: int = ...,
-        dtype: DTypeLike = ...,
-        adjust_orientation: bool = True,
-        use_fast_idct: bool = False,
+        axes: int | Sequence[int] | DataNode | None = (1, 0),
+        axis_names: str | None = 'WH',
+        normalized_anchor: bool | Literal[0, 1] | None = True,
+        normalized_shape: bool | Literal[0, 1] | None = True,
+        output_type: int | None = ...,
+        dtype: DTypeLike | DALIDataType | None = ...,
+        adjust_orientation: bool | Literal[0, 1] | None = True,
+        use_fast_idct: bool | Literal[0, 1] | None = False,
         max_pixels: int | None = None,
         max_bytes: int | None = None,
-        on_damage: Literal['error', 'accept'] = 'error',
+        on_damage: Literal['error', 'accept'] | None = 'error',
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
@@ -2601,15 +3265,15 @@ class decoders:
         /,
         *,
         shape: int | Sequence[int] | DataNode,
-        dtype: DTypeLike = ...,
-        algorithm: str = 'LZ4',
+        dtype: DTypeLike | DALIDataType | None = ...,
+        algorithm: str | None = 'LZ4',
         chunk_offsets: int | Sequence[int] | DataNode | None = None,
         chunk_sizes: int | Sequence[int] | DataNode | None = None,
-        layout: str = '',
-        sequence_axis_name: str = 'F',
+        layout: str | None = '',
+        sequence_axis_name: str | None = 'F',
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
@@ -2630,10 +3294,10 @@ class decoders:
         data: Data,
         /,
         *,
-        dtype: DTypeLike | None = None,
+        dtype: DTypeLike | DALIDataType | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
@@ -2653,12 +3317,12 @@ class experimental:
         in_rate: float | DataNode | None = None,
         out_rate: float | DataNode | None = None,
         out_length: int | DataNode | None = None,
-        quality: float = 50.0,
-        antialias: bool = True,
-        dtype: DTypeLike | None = None,
+        quality: float | None = 50.0,
+        antialias: bool | Literal[0, 1] | None = True,
+        dtype: DTypeLike | DALIDataType | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
@@ -2679,13 +3343,13 @@ class experimental:
         image: Data,
         /,
         *,
-        mask_size: int | Sequence[int] | DataNode = (3, 3),
-        anchor: int | Sequence[int] | DataNode = (-1, -1),
-        border_mode: str = 'constant',
-        iterations: int = 1,
+        mask_size: int | Sequence[int] | DataNode | None = (3, 3),
+        anchor: int | Sequence[int] | DataNode | None = (-1, -1),
+        border_mode: str | None = 'constant',
+        iterations: int | None = 1,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
@@ -2703,13 +3367,13 @@ class experimental:
         image: Data,
         /,
         *,
-        mask_size: int | Sequence[int] | DataNode = (3, 3),
-        anchor: int | Sequence[int] | DataNode = (-1, -1),
-        border_mode: str = 'constant',
-        iterations: int = 1,
+        mask_size: int | Sequence[int] | DataNode | None = (3, 3),
+        anchor: int | Sequence[int] | DataNode | None = (-1, -1),
+        border_mode: str | None = 'constant',
+        iterations: int | None = 1,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
@@ -2727,10 +3391,10 @@ class experimental:
         image: Data,
         /,
         *,
-        window_size: int | Sequence[int] | DataNode = (3, 3),
+        window_size: int | Sequence[int] | DataNode | None = (3, 3),
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
@@ -2742,19 +3406,19 @@ class experimental:
 
     @staticmethod
     def numba_function(
-        *inputs: DataNode | ArrayLike,
+        *inputs: Data,
         run_fn: Callable[..., Any],
         out_types: Any,
         in_types: Any,
         outs_ndim: int | Sequence[int],
         ins_ndim: int | Sequence[int],
-        batch_processing: bool = False,
+        batch_processing: bool | Literal[0, 1] | None = False,
         blocks: int | Sequence[int] | None = None,
         threads_per_block: int | Sequence[int] | None = None,
         setup_fn: Callable[..., Any] | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Any:
@@ -2779,11 +3443,11 @@ class experimental:
         mapy: DataNode | ArrayLike,
         /,
         *,
-        pixel_origin: str = 'corner',
-        interp: int = ...,
+        pixel_origin: str | None = 'corner',
+        interp: int | None = ...,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
@@ -2794,6 +3458,7 @@ class experimental:
             interp: interpolation: INTERP_NN, INTERP_LINEAR or INTERP_CUBIC
         """
 
+    @overload
     @staticmethod
     def resize(
         image: Data,
@@ -2805,21 +3470,127 @@ class experimental:
         resize_z: float | DataNode | None = None,
         resize_shorter: float | DataNode | None = None,
         resize_longer: float | DataNode | None = None,
-        mode: str = 'default',
+        mode: str | None = 'default',
         max_size: float | Sequence[float] | None = None,
-        subpixel_scale: bool = True,
-        interp_type: int | DataNode = ...,
+        subpixel_scale: bool | Literal[0, 1] | None = True,
+        interp_type: int | DataNode | None = ...,
         min_filter: int | DataNode | None = None,
         mag_filter: int | DataNode | None = None,
-        antialias: bool = True,
+        antialias: bool | Literal[0, 1] | None = True,
         roi_start: float | Sequence[float] | DataNode | None = None,
         roi_end: float | Sequence[float] | DataNode | None = None,
-        roi_relative: bool = False,
-        save_attrs: bool = False,
-        dtype: DTypeLike | None = None,
+        roi_relative: bool | Literal[0, 1] | None = False,
+        save_attrs: Literal[False] = ...,
+        dtype: DTypeLike | DALIDataType | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> Data:
+        """Resizes images, volumes and sequences of them.
+
+        Arguments:
+            size: extents of the result in the order of the layout; 0 keeps the ratio, negative ones mirror
+            resize_x: width of the result; 0 keeps the ratio, a negative one mirrors
+            resize_y: height of the result; 0 keeps the ratio, a negative one mirrors
+            resize_z: depth of the result; 0 keeps the ratio, a negative one mirrors
+            resize_shorter: extent of the shorter side of the result, with the ratio kept
+            resize_longer: extent of the longer side of the result, with the ratio kept
+            mode: what the extents mean: `default` (those not given follow the ratio), `stretch` (those not given stay as they are), `not_larger` or `not_smaller` (limits, with the ratio kept)
+            max_size: limit of the extents of the result: one number, or one for each axis
+            subpixel_scale: move the region by the fraction that rounding takes off the result, so that the scale is exact
+            interp_type: filter, where min_filter or mag_filter say nothing else
+            min_filter: filter for axes that shrink
+            mag_filter: filter for axes that grow
+            antialias: widen the filter when shrinking, so that every pixel of the input counts
+            roi_start: where the region begins that is resized in place of the whole image
+            roi_end: where that region ends; an end before the start mirrors
+            roi_relative: the region is given in shares of the extents, not in pixels
+            save_attrs: give the extents of the input as a second output
+            dtype: type of the result; default: that of the input
+        """
+
+    @overload
+    @staticmethod
+    def resize(
+        image: Data,
+        /,
+        *,
+        save_attrs: Literal[True],
+        size: float | Sequence[float] | DataNode | None = None,
+        resize_x: float | DataNode | None = None,
+        resize_y: float | DataNode | None = None,
+        resize_z: float | DataNode | None = None,
+        resize_shorter: float | DataNode | None = None,
+        resize_longer: float | DataNode | None = None,
+        mode: str | None = 'default',
+        max_size: float | Sequence[float] | None = None,
+        subpixel_scale: bool | Literal[0, 1] | None = True,
+        interp_type: int | DataNode | None = ...,
+        min_filter: int | DataNode | None = None,
+        mag_filter: int | DataNode | None = None,
+        antialias: bool | Literal[0, 1] | None = True,
+        roi_start: float | Sequence[float] | DataNode | None = None,
+        roi_end: float | Sequence[float] | DataNode | None = None,
+        roi_relative: bool | Literal[0, 1] | None = False,
+        dtype: DTypeLike | DALIDataType | None = None,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> list[Data]:
+        """Resizes images, volumes and sequences of them.
+
+        Arguments:
+            size: extents of the result in the order of the layout; 0 keeps the ratio, negative ones mirror
+            resize_x: width of the result; 0 keeps the ratio, a negative one mirrors
+            resize_y: height of the result; 0 keeps the ratio, a negative one mirrors
+            resize_z: depth of the result; 0 keeps the ratio, a negative one mirrors
+            resize_shorter: extent of the shorter side of the result, with the ratio kept
+            resize_longer: extent of the longer side of the result, with the ratio kept
+            mode: what the extents mean: `default` (those not given follow the ratio), `stretch` (those not given stay as they are), `not_larger` or `not_smaller` (limits, with the ratio kept)
+            max_size: limit of the extents of the result: one number, or one for each axis
+            subpixel_scale: move the region by the fraction that rounding takes off the result, so that the scale is exact
+            interp_type: filter, where min_filter or mag_filter say nothing else
+            min_filter: filter for axes that shrink
+            mag_filter: filter for axes that grow
+            antialias: widen the filter when shrinking, so that every pixel of the input counts
+            roi_start: where the region begins that is resized in place of the whole image
+            roi_end: where that region ends; an end before the start mirrors
+            roi_relative: the region is given in shares of the extents, not in pixels
+            save_attrs: give the extents of the input as a second output
+            dtype: type of the result; default: that of the input
+        """
+
+    @overload
+    @staticmethod
+    def resize(
+        image: Data,
+        /,
+        *,
+        size: float | Sequence[float] | DataNode | None = None,
+        resize_x: float | DataNode | None = None,
+        resize_y: float | DataNode | None = None,
+        resize_z: float | DataNode | None = None,
+        resize_shorter: float | DataNode | None = None,
+        resize_longer: float | DataNode | None = None,
+        mode: str | None = 'default',
+        max_size: float | Sequence[float] | None = None,
+        subpixel_scale: bool | Literal[0, 1] | None = True,
+        interp_type: int | DataNode | None = ...,
+        min_filter: int | DataNode | None = None,
+        mag_filter: int | DataNode | None = None,
+        antialias: bool | Literal[0, 1] | None = True,
+        roi_start: float | Sequence[float] | DataNode | None = None,
+        roi_end: float | Sequence[float] | DataNode | None = None,
+        roi_relative: bool | Literal[0, 1] | None = False,
+        save_attrs: bool | Literal[0, 1] | None = False,
+        dtype: DTypeLike | DALIDataType | None = None,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Any:
@@ -2852,16 +3623,16 @@ class experimental:
         matrix_input: DataNode | ArrayLike | None = None,
         /,
         *,
-        pixel_origin: str = 'corner',
-        matrix: float | Sequence[float] | DataNode = (),
-        size: float | Sequence[float] | DataNode = (),
-        inverse_map: bool = True,
-        border_mode: str = 'constant',
-        fill_value: float | Sequence[float] = (),
-        interp_type: int = ...,
+        pixel_origin: str | None = 'corner',
+        matrix: float | Sequence[float] | DataNode | None = (),
+        size: float | Sequence[float] | DataNode | None = (),
+        inverse_map: bool | Literal[0, 1] | None = True,
+        border_mode: str | None = 'constant',
+        fill_value: float | Sequence[float] | None = (),
+        interp_type: int | None = ...,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
@@ -2886,7 +3657,7 @@ class io:
             *,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> Data:
@@ -2898,11 +3669,11 @@ class noise:
         data: Data,
         /,
         *,
-        mean: float | DataNode = 0.0,
-        stddev: float | DataNode = 1.0,
+        mean: float | DataNode | None = 0.0,
+        stddev: float | DataNode | None = 1.0,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
@@ -2919,14 +3690,14 @@ class noise:
         data: Data,
         /,
         *,
-        prob: float | DataNode = 0.05,
-        salt_vs_pepper: float | DataNode = 0.5,
+        prob: float | DataNode | None = 0.05,
+        salt_vs_pepper: float | DataNode | None = 0.5,
         salt_val: float | DataNode | None = None,
         pepper_val: float | DataNode | None = None,
-        per_channel: bool = False,
+        per_channel: bool | Literal[0, 1] | None = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
@@ -2946,10 +3717,10 @@ class noise:
         data: Data,
         /,
         *,
-        factor: float | DataNode = 12.0,
+        factor: float | DataNode | None = 12.0,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
@@ -2961,22 +3732,47 @@ class noise:
         """
 
 class random:
+    @overload
     @staticmethod
     def beta(
-        shape_like: DataNode | ArrayLike | None = None,
+        shape_like: Data,
         /,
         *,
-        dtype: DTypeLike | None = None,
+        dtype: DTypeLike | DALIDataType | None = None,
         shape: int | Sequence[int] | DataNode | None = None,
-        alpha: float | DataNode = 1.0,
-        beta: float | DataNode = 1.0,
+        alpha: float | DataNode | None = 1.0,
+        beta: float | DataNode | None = 1.0,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
-    ) -> Any:
+    ) -> Data:
+        """Numbers in [0, 1] of the beta distribution.
+
+        Arguments:
+            dtype: type of the numbers; default: FLOAT
+            shape: shape of a sample; default: that of the input, or a single number
+            alpha: first parameter of the distribution, above 0
+            beta: second parameter of the distribution, above 0
+        """
+
+    @overload
+    @staticmethod
+    def beta(
+        *,
+        dtype: DTypeLike | DALIDataType | None = None,
+        shape: int | Sequence[int] | DataNode | None = None,
+        alpha: float | DataNode | None = 1.0,
+        beta: float | DataNode | None = 1.0,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> DataNode:
         """Numbers in [0, 1] of the beta distribution.
 
         Arguments:
@@ -2996,7 +3792,7 @@ class random:
         p: float | Sequence[float] | DataNode | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
@@ -3008,21 +3804,22 @@ class random:
             p: probability of each element; default: all alike
         """
 
+    @overload
     @staticmethod
     def coin_flip(
-        shape_like: DataNode | ArrayLike | None = None,
+        shape_like: Data,
         /,
         *,
-        dtype: DTypeLike | None = None,
+        dtype: DTypeLike | DALIDataType | None = None,
         shape: int | Sequence[int] | DataNode | None = None,
-        probability: float | DataNode = 0.5,
+        probability: float | DataNode | None = 0.5,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
-    ) -> Any:
+    ) -> Data:
         """1 with the given probability, else 0.
 
         Arguments:
@@ -3031,22 +3828,45 @@ class random:
             probability: probability of a 1
         """
 
+    @overload
     @staticmethod
-    def normal(
-        shape_like: DataNode | ArrayLike | None = None,
-        /,
+    def coin_flip(
         *,
-        dtype: DTypeLike | None = None,
+        dtype: DTypeLike | DALIDataType | None = None,
         shape: int | Sequence[int] | DataNode | None = None,
-        mean: float | DataNode = 0.0,
-        stddev: float | DataNode = 1.0,
+        probability: float | DataNode | None = 0.5,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
-    ) -> Any:
+    ) -> DataNode:
+        """1 with the given probability, else 0.
+
+        Arguments:
+            dtype: type of the numbers; default: INT32
+            shape: shape of a sample; default: that of the input, or a single number
+            probability: probability of a 1
+        """
+
+    @overload
+    @staticmethod
+    def normal(
+        shape_like: Data,
+        /,
+        *,
+        dtype: DTypeLike | DALIDataType | None = None,
+        shape: int | Sequence[int] | DataNode | None = None,
+        mean: float | DataNode | None = 0.0,
+        stddev: float | DataNode | None = 1.0,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> Data:
         """Normally distributed numbers; integer types are rounded and limited to their range.
 
         Arguments:
@@ -3056,22 +3876,71 @@ class random:
             stddev: standard deviation of the distribution
         """
 
+    @overload
     @staticmethod
-    def uniform(
-        shape_like: DataNode | ArrayLike | None = None,
-        /,
+    def normal(
         *,
-        dtype: DTypeLike | None = None,
+        dtype: DTypeLike | DALIDataType | None = None,
         shape: int | Sequence[int] | DataNode | None = None,
-        range: float | Sequence[float] | DataNode = (-1.0, 1.0),
-        values: float | Sequence[float] | DataNode | None = None,
+        mean: float | DataNode | None = 0.0,
+        stddev: float | DataNode | None = 1.0,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
-    ) -> Any:
+    ) -> DataNode:
+        """Normally distributed numbers; integer types are rounded and limited to their range.
+
+        Arguments:
+            dtype: type of the numbers; default: FLOAT
+            shape: shape of a sample; default: that of the input, or a single number
+            mean: mean of the distribution
+            stddev: standard deviation of the distribution
+        """
+
+    @overload
+    @staticmethod
+    def uniform(
+        shape_like: Data,
+        /,
+        *,
+        dtype: DTypeLike | DALIDataType | None = None,
+        shape: int | Sequence[int] | DataNode | None = None,
+        range: float | Sequence[float] | DataNode | None = (-1.0, 1.0),
+        values: float | Sequence[float] | DataNode | None = None,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> Data:
+        """Uniformly distributed numbers in ``[low, high)``, or one of ``values``; integer types are rounded.
+
+        Arguments:
+            dtype: type of the numbers; default: FLOAT
+            shape: shape of a sample; default: that of the input, or a single number
+            range: the lower end, which is possible, and the upper one, which is not
+            values: numbers to choose from, in place of a range
+        """
+
+    @overload
+    @staticmethod
+    def uniform(
+        *,
+        dtype: DTypeLike | DALIDataType | None = None,
+        shape: int | Sequence[int] | DataNode | None = None,
+        range: float | Sequence[float] | DataNode | None = (-1.0, 1.0),
+        values: float | Sequence[float] | DataNode | None = None,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> DataNode:
         """Uniformly distributed numbers in ``[low, high)``, or one of ``values``; integer types are rounded.
 
         Arguments:
@@ -3087,33 +3956,33 @@ class readers:
         *,
         annotations_file: str,
         file_root: Any = None,
-        ltrb: bool = False,
-        ratio: bool = False,
-        polygon_masks: bool = False,
-        masks: bool = False,
-        pixelwise_masks: bool = False,
-        image_ids: bool = False,
-        skip_empty: bool = False,
-        size_threshold: float = 0.1,
-        include_iscrowd: bool = True,
-        avoid_class_remapping: bool = False,
+        ltrb: bool | Literal[0, 1] | None = False,
+        ratio: bool | Literal[0, 1] | None = False,
+        polygon_masks: bool | Literal[0, 1] | None = False,
+        masks: bool | Literal[0, 1] | None = False,
+        pixelwise_masks: bool | Literal[0, 1] | None = False,
+        image_ids: bool | Literal[0, 1] | None = False,
+        skip_empty: bool | Literal[0, 1] | None = False,
+        size_threshold: float | None = 0.1,
+        include_iscrowd: bool | Literal[0, 1] | None = True,
+        avoid_class_remapping: bool | Literal[0, 1] | None = False,
         images: Any = None,
-        max_pixels: int = 134217728,
-        shard_id: int = 0,
-        num_shards: int = 1,
-        random_shuffle: bool = False,
-        shuffle_after_epoch: bool = False,
+        max_pixels: int | None = 134217728,
+        shard_id: int | None = 0,
+        num_shards: int | None = 1,
+        random_shuffle: bool | Literal[0, 1] | None = False,
+        shuffle_after_epoch: bool | Literal[0, 1] | None = False,
         shuffle_after_epoch_seed: int | None = None,
-        stick_to_shard: bool = False,
-        pad_last_batch: bool = False,
-        lazy_init: bool = False,
+        stick_to_shard: bool | Literal[0, 1] | None = False,
+        pad_last_batch: bool | Literal[0, 1] | None = False,
+        lazy_init: bool | Literal[0, 1] | None = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
-    ) -> Any:
+    ) -> list[DataNode]:
         """Reads encoded images with the boxes and the labels of their objects.
 
         Arguments:
@@ -3141,23 +4010,100 @@ class readers:
             lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
         """
 
+    @overload
     @staticmethod
     def dataset(
         *,
         dataset: Any,
-        num_outputs: int = 1,
-        keys: Any = None,
-        shard_id: int = 0,
-        num_shards: int = 1,
-        random_shuffle: bool = False,
-        shuffle_after_epoch: bool = False,
+        num_outputs: Literal[1] = ...,
+        keys: None = None,
+        shard_id: int | None = 0,
+        num_shards: int | None = 1,
+        random_shuffle: bool | Literal[0, 1] | None = False,
+        shuffle_after_epoch: bool | Literal[0, 1] | None = False,
         shuffle_after_epoch_seed: int | None = None,
-        stick_to_shard: bool = False,
-        pad_last_batch: bool = False,
-        lazy_init: bool = False,
+        stick_to_shard: bool | Literal[0, 1] | None = False,
+        pad_last_batch: bool | Literal[0, 1] | None = False,
+        lazy_init: bool | Literal[0, 1] | None = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> DataNode:
+        """Reads `dataset[i]`, in the pipeline's threads: arrays, tensors, images and numbers become arrays, text stays text.
+
+        Arguments:
+            dataset: object with a length and an index
+            num_outputs: number of values in an item that is a tuple
+            keys: names of the values that are taken from an item that is a dictionary, in this order
+            shard_id: number of the shard that this reader gives, from 0
+            num_shards: into how many shards the data is divided, one for each of as many readers
+            random_shuffle: give the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
+            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            pad_last_batch: fill the last batch of an epoch with copies of its last sample
+            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+        """
+
+    @overload
+    @staticmethod
+    def dataset(
+        *,
+        dataset: Any,
+        num_outputs: int,
+        keys: None = None,
+        shard_id: int | None = 0,
+        num_shards: int | None = 1,
+        random_shuffle: bool | Literal[0, 1] | None = False,
+        shuffle_after_epoch: bool | Literal[0, 1] | None = False,
+        shuffle_after_epoch_seed: int | None = None,
+        stick_to_shard: bool | Literal[0, 1] | None = False,
+        pad_last_batch: bool | Literal[0, 1] | None = False,
+        lazy_init: bool | Literal[0, 1] | None = False,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> list[DataNode]:
+        """Reads `dataset[i]`, in the pipeline's threads: arrays, tensors, images and numbers become arrays, text stays text.
+
+        Arguments:
+            dataset: object with a length and an index
+            num_outputs: number of values in an item that is a tuple
+            keys: names of the values that are taken from an item that is a dictionary, in this order
+            shard_id: number of the shard that this reader gives, from 0
+            num_shards: into how many shards the data is divided, one for each of as many readers
+            random_shuffle: give the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
+            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            pad_last_batch: fill the last batch of an epoch with copies of its last sample
+            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+        """
+
+    @overload
+    @staticmethod
+    def dataset(
+        *,
+        dataset: Any,
+        num_outputs: int | None = 1,
+        keys: Any = None,
+        shard_id: int | None = 0,
+        num_shards: int | None = 1,
+        random_shuffle: bool | Literal[0, 1] | None = False,
+        shuffle_after_epoch: bool | Literal[0, 1] | None = False,
+        shuffle_after_epoch_seed: int | None = None,
+        stick_to_shard: bool | Literal[0, 1] | None = False,
+        pad_last_batch: bool | Literal[0, 1] | None = False,
+        lazy_init: bool | Literal[0, 1] | None = False,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
@@ -3187,18 +4133,18 @@ class readers:
         file_list: str | None = None,
         file_filters: Any = ('*.jpg', '*.jpeg', '*.png', '*.bmp', '*.tif', '*.tiff', '*.pnm', '*.ppm', '*.pgm', '*.pbm', '*.jp2', '*.webp', '*.flac', '*.ogg', '*.wav'),
         dir_filters: Any = None,
-        case_sensitive_filter: bool = False,
-        shard_id: int = 0,
-        num_shards: int = 1,
-        random_shuffle: bool = False,
-        shuffle_after_epoch: bool = False,
+        case_sensitive_filter: bool | Literal[0, 1] | None = False,
+        shard_id: int | None = 0,
+        num_shards: int | None = 1,
+        random_shuffle: bool | Literal[0, 1] | None = False,
+        shuffle_after_epoch: bool | Literal[0, 1] | None = False,
         shuffle_after_epoch_seed: int | None = None,
-        stick_to_shard: bool = False,
-        pad_last_batch: bool = False,
-        lazy_init: bool = False,
+        stick_to_shard: bool | Literal[0, 1] | None = False,
+        pad_last_batch: bool | Literal[0, 1] | None = False,
+        lazy_init: bool | Literal[0, 1] | None = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
@@ -3228,17 +4174,17 @@ class readers:
         *,
         path: Any,
         index_path: Any,
-        shard_id: int = 0,
-        num_shards: int = 1,
-        random_shuffle: bool = False,
-        shuffle_after_epoch: bool = False,
+        shard_id: int | None = 0,
+        num_shards: int | None = 1,
+        random_shuffle: bool | Literal[0, 1] | None = False,
+        shuffle_after_epoch: bool | Literal[0, 1] | None = False,
         shuffle_after_epoch_seed: int | None = None,
-        stick_to_shard: bool = False,
-        pad_last_batch: bool = False,
-        lazy_init: bool = False,
+        stick_to_shard: bool | Literal[0, 1] | None = False,
+        pad_last_batch: bool | Literal[0, 1] | None = False,
+        lazy_init: bool | Literal[0, 1] | None = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
@@ -3262,31 +4208,31 @@ class readers:
     def nemo_asr(
         *,
         manifest_filepaths: Any,
-        read_sample_rate: bool = True,
-        read_text: bool = True,
-        read_idxs: bool = False,
-        sample_rate: float = -1.0,
-        quality: float = 50.0,
-        downmix: bool = True,
-        dtype: DTypeLike = ...,
-        min_duration: float = 0.0,
-        max_duration: float = 0.0,
+        read_sample_rate: bool | Literal[0, 1] | None = True,
+        read_text: bool | Literal[0, 1] | None = True,
+        read_idxs: bool | Literal[0, 1] | None = False,
+        sample_rate: float | None = -1.0,
+        quality: float | None = 50.0,
+        downmix: bool | Literal[0, 1] | None = True,
+        dtype: DTypeLike | DALIDataType | None = ...,
+        min_duration: float | None = 0.0,
+        max_duration: float | None = 0.0,
         max_bytes: int | None = None,
-        shard_id: int = 0,
-        num_shards: int = 1,
-        random_shuffle: bool = False,
-        shuffle_after_epoch: bool = False,
+        shard_id: int | None = 0,
+        num_shards: int | None = 1,
+        random_shuffle: bool | Literal[0, 1] | None = False,
+        shuffle_after_epoch: bool | Literal[0, 1] | None = False,
         shuffle_after_epoch_seed: int | None = None,
-        stick_to_shard: bool = False,
-        pad_last_batch: bool = False,
-        lazy_init: bool = False,
+        stick_to_shard: bool | Literal[0, 1] | None = False,
+        pad_last_batch: bool | Literal[0, 1] | None = False,
+        lazy_init: bool | Literal[0, 1] | None = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
-    ) -> Any:
+    ) -> list[DataNode]:
         """Reads recordings: samples; and as asked the sampling rate, the transcript (bytes of UTF-8) and the entry's number.
 
         Arguments:
@@ -3317,28 +4263,28 @@ class readers:
         file_root: str | None = None,
         files: Any = None,
         file_list: str | None = None,
-        file_filter: str = '*.npy',
+        file_filter: str | None = '*.npy',
         roi_start: int | Sequence[int] | None = None,
         roi_end: int | Sequence[int] | None = None,
         roi_shape: int | Sequence[int] | None = None,
         rel_roi_start: float | Sequence[float] | None = None,
         rel_roi_end: float | Sequence[float] | None = None,
         rel_roi_shape: float | Sequence[float] | None = None,
-        roi_axes: int | Sequence[int] = (),
-        out_of_bounds_policy: Literal['error', 'pad', 'trim_to_shape'] = 'error',
-        fill_value: float = 0.0,
-        dont_use_mmap: bool = False,
-        shard_id: int = 0,
-        num_shards: int = 1,
-        random_shuffle: bool = False,
-        shuffle_after_epoch: bool = False,
+        roi_axes: int | Sequence[int] | None = (),
+        out_of_bounds_policy: Literal['error', 'pad', 'trim_to_shape'] | None = 'error',
+        fill_value: float | None = 0.0,
+        dont_use_mmap: bool | Literal[0, 1] | None = False,
+        shard_id: int | None = 0,
+        num_shards: int | None = 1,
+        random_shuffle: bool | Literal[0, 1] | None = False,
+        shuffle_after_epoch: bool | Literal[0, 1] | None = False,
         shuffle_after_epoch_seed: int | None = None,
-        stick_to_shard: bool = False,
-        pad_last_batch: bool = False,
-        lazy_init: bool = False,
+        stick_to_shard: bool | Literal[0, 1] | None = False,
+        pad_last_batch: bool | Literal[0, 1] | None = False,
+        lazy_init: bool | Literal[0, 1] | None = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
@@ -3376,21 +4322,21 @@ class readers:
         path: Any,
         features: Any,
         index_path: Any = None,
-        shard_id: int = 0,
-        num_shards: int = 1,
-        random_shuffle: bool = False,
-        shuffle_after_epoch: bool = False,
+        shard_id: int | None = 0,
+        num_shards: int | None = 1,
+        random_shuffle: bool | Literal[0, 1] | None = False,
+        shuffle_after_epoch: bool | Literal[0, 1] | None = False,
         shuffle_after_epoch_seed: int | None = None,
-        stick_to_shard: bool = False,
-        pad_last_batch: bool = False,
-        lazy_init: bool = False,
+        stick_to_shard: bool | Literal[0, 1] | None = False,
+        pad_last_batch: bool | Literal[0, 1] | None = False,
+        lazy_init: bool | Literal[0, 1] | None = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
-    ) -> Any:
+    ) -> dict[str, DataNode]:
         """Reads the named `features` of each record: a dictionary of outputs under the features' names.
 
         Arguments:
@@ -3413,20 +4359,20 @@ class readers:
         paths: Any,
         ext: Any,
         index_paths: Any = None,
-        missing_component_behavior: str = '',
+        missing_component_behavior: str | None = '',
         dtypes: Any = None,
-        case_sensitive_extensions: bool = True,
-        shard_id: int = 0,
-        num_shards: int = 1,
-        random_shuffle: bool = False,
-        shuffle_after_epoch: bool = False,
+        case_sensitive_extensions: bool | Literal[0, 1] | None = True,
+        shard_id: int | None = 0,
+        num_shards: int | None = 1,
+        random_shuffle: bool | Literal[0, 1] | None = False,
+        shuffle_after_epoch: bool | Literal[0, 1] | None = False,
         shuffle_after_epoch_seed: int | None = None,
-        stick_to_shard: bool = False,
-        pad_last_batch: bool = False,
-        lazy_init: bool = False,
+        stick_to_shard: bool | Literal[0, 1] | None = False,
+        pad_last_batch: bool | Literal[0, 1] | None = False,
+        lazy_init: bool | Literal[0, 1] | None = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
@@ -3458,10 +4404,10 @@ class reductions:
         *,
         axes: int | Sequence[int] | None = None,
         axis_names: str | None = None,
-        keep_dims: bool = False,
+        keep_dims: bool | Literal[0, 1] | None = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
@@ -3480,11 +4426,11 @@ class reductions:
         *,
         axes: int | Sequence[int] | None = None,
         axis_names: str | None = None,
-        keep_dims: bool = False,
-        dtype: DTypeLike | None = None,
+        keep_dims: bool | Literal[0, 1] | None = False,
+        dtype: DTypeLike | DALIDataType | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
@@ -3504,11 +4450,11 @@ class reductions:
         *,
         axes: int | Sequence[int] | None = None,
         axis_names: str | None = None,
-        keep_dims: bool = False,
-        dtype: DTypeLike | None = None,
+        keep_dims: bool | Literal[0, 1] | None = False,
+        dtype: DTypeLike | DALIDataType | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
@@ -3528,10 +4474,10 @@ class reductions:
         *,
         axes: int | Sequence[int] | None = None,
         axis_names: str | None = None,
-        keep_dims: bool = False,
+        keep_dims: bool | Literal[0, 1] | None = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
@@ -3550,11 +4496,11 @@ class reductions:
         *,
         axes: int | Sequence[int] | None = None,
         axis_names: str | None = None,
-        keep_dims: bool = False,
-        dtype: DTypeLike | None = None,
+        keep_dims: bool | Literal[0, 1] | None = False,
+        dtype: DTypeLike | DALIDataType | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
@@ -3575,11 +4521,11 @@ class reductions:
         *,
         axes: int | Sequence[int] | None = None,
         axis_names: str | None = None,
-        keep_dims: bool = False,
-        ddof: int = 0,
+        keep_dims: bool | Literal[0, 1] | None = False,
+        ddof: int | None = 0,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
@@ -3599,11 +4545,11 @@ class reductions:
         *,
         axes: int | Sequence[int] | None = None,
         axis_names: str | None = None,
-        keep_dims: bool = False,
-        dtype: DTypeLike | None = None,
+        keep_dims: bool | Literal[0, 1] | None = False,
+        dtype: DTypeLike | DALIDataType | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
@@ -3624,11 +4570,11 @@ class reductions:
         *,
         axes: int | Sequence[int] | None = None,
         axis_names: str | None = None,
-        keep_dims: bool = False,
-        ddof: int = 0,
+        keep_dims: bool | Literal[0, 1] | None = False,
+        ddof: int | None = 0,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
@@ -3647,12 +4593,12 @@ class segmentation:
         mask: Data,
         /,
         *,
-        foreground: bool | DataNode = False,
+        foreground: bool | Literal[0, 1] | DataNode | None = False,
         value: int | DataNode | None = None,
-        threshold: float | DataNode = 0.0,
+        threshold: float | DataNode | None = 0.0,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
@@ -3670,22 +4616,22 @@ class segmentation:
         mask: Data,
         /,
         *,
-        foreground_prob: float | DataNode = 1.0,
-        background: int | DataNode = 0,
+        foreground_prob: float | DataNode | None = 1.0,
+        background: int | DataNode | None = 0,
         classes: int | Sequence[int] | DataNode | None = None,
         class_weights: float | Sequence[float] | DataNode | None = None,
         k_largest: int | None = None,
         threshold: int | Sequence[int] | DataNode | None = None,
-        ignore_class: bool = False,
-        output_class: bool = False,
-        format: str = 'anchor_shape',
+        ignore_class: bool | Literal[0, 1] | None = False,
+        output_class: bool | Literal[0, 1] | None = False,
+        format: str | None = 'anchor_shape',
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
-    ) -> Any:
+    ) -> list[Data]:
         """Gives the box around an object of the mask, chosen at random; an object is what is connected by faces.
 
         Arguments:
@@ -3707,10 +4653,10 @@ class segmentation:
         vertices: DataNode | ArrayLike,
         /,
         *,
-        reindex_masks: bool = False,
+        reindex_masks: bool | Literal[0, 1] | None = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> list[Data]:
@@ -3723,37 +4669,38 @@ class segmentation:
 class transforms:
     @staticmethod
     def combine(
-        *matrices: DataNode | ArrayLike,
-        reverse_order: bool = False,
+        *matrices: Data,
+        reverse_order: bool | Literal[0, 1] | None = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
-    ) -> Any:
+    ) -> Data:
         """Combines transforms into one: the first is applied first, or last with ``reverse_order``.
 
         Arguments:
             reverse_order: apply the first transform last
         """
 
+    @overload
     @staticmethod
     def crop(
-        matrix: DataNode | ArrayLike | None = None,
+        matrix: Data,
         /,
         *,
-        reverse_order: bool = False,
-        from_start: float | Sequence[float] | DataNode = (0.0,),
-        from_end: float | Sequence[float] | DataNode = (1.0,),
-        to_start: float | Sequence[float] | DataNode = (0.0,),
-        to_end: float | Sequence[float] | DataNode = (1.0,),
-        absolute: bool = False,
+        reverse_order: bool | Literal[0, 1] | None = False,
+        from_start: float | Sequence[float] | DataNode | None = (0.0,),
+        from_end: float | Sequence[float] | DataNode | None = (1.0,),
+        to_start: float | Sequence[float] | DataNode | None = (0.0,),
+        to_end: float | Sequence[float] | DataNode | None = (1.0,),
+        absolute: bool | Literal[0, 1] | None = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
-    ) -> Any:
+    ) -> Data:
         """Maps the box from ``from_start`` to ``from_end`` onto the box from ``to_start`` to ``to_end``.
 
         Arguments:
@@ -3765,21 +4712,49 @@ class transforms:
             absolute: exchange bounds that are given in the wrong order, in place of mirroring
         """
 
+    @overload
+    @staticmethod
+    def crop(
+        *,
+        reverse_order: bool | Literal[0, 1] | None = False,
+        from_start: float | Sequence[float] | DataNode | None = (0.0,),
+        from_end: float | Sequence[float] | DataNode | None = (1.0,),
+        to_start: float | Sequence[float] | DataNode | None = (0.0,),
+        to_end: float | Sequence[float] | DataNode | None = (1.0,),
+        absolute: bool | Literal[0, 1] | None = False,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> DataNode:
+        """Maps the box from ``from_start`` to ``from_end`` onto the box from ``to_start`` to ``to_end``.
+
+        Arguments:
+            reverse_order: apply the new transform before the given one, not after it
+            from_start: one corner of the box that is mapped
+            from_end: the opposite corner of that box
+            to_start: where the first corner goes
+            to_end: where the opposite corner goes
+            absolute: exchange bounds that are given in the wrong order, in place of mirroring
+        """
+
+    @overload
     @staticmethod
     def rotation(
-        matrix: DataNode | ArrayLike | None = None,
+        matrix: Data,
         /,
         *,
         angle: float | DataNode,
         center: float | Sequence[float] | DataNode | None = None,
-        reverse_order: bool = False,
+        reverse_order: bool | Literal[0, 1] | None = False,
         axis: float | Sequence[float] | DataNode | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
-    ) -> Any:
+    ) -> Data:
         """Turns by an angle in degrees: in the plane, or in space around ``axis``.
 
         Arguments:
@@ -3789,21 +4764,45 @@ class transforms:
             axis: axis (x, y, z) to turn around, in space; default: in the plane
         """
 
+    @overload
+    @staticmethod
+    def rotation(
+        *,
+        angle: float | DataNode,
+        center: float | Sequence[float] | DataNode | None = None,
+        reverse_order: bool | Literal[0, 1] | None = False,
+        axis: float | Sequence[float] | DataNode | None = None,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> DataNode:
+        """Turns by an angle in degrees: in the plane, or in space around ``axis``.
+
+        Arguments:
+            angle: angle in degrees, counter-clockwise
+            center: point that stays where it is; default: the origin
+            reverse_order: apply the new transform before the given one, not after it
+            axis: axis (x, y, z) to turn around, in space; default: in the plane
+        """
+
+    @overload
     @staticmethod
     def scale(
-        matrix: DataNode | ArrayLike | None = None,
+        matrix: Data,
         /,
         *,
         scale: float | Sequence[float] | DataNode,
         center: float | Sequence[float] | DataNode | None = None,
-        reverse_order: bool = False,
+        reverse_order: bool | Literal[0, 1] | None = False,
         ndim: int | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
-    ) -> Any:
+    ) -> Data:
         """Scales along each dimension, about the origin or ``center``.
 
         Arguments:
@@ -3813,21 +4812,45 @@ class transforms:
             ndim: number of dimensions, where one number of scale is for all of them
         """
 
+    @overload
+    @staticmethod
+    def scale(
+        *,
+        scale: float | Sequence[float] | DataNode,
+        center: float | Sequence[float] | DataNode | None = None,
+        reverse_order: bool | Literal[0, 1] | None = False,
+        ndim: int | None = None,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> DataNode:
+        """Scales along each dimension, about the origin or ``center``.
+
+        Arguments:
+            scale: factor of each dimension; one number: alike
+            center: point that stays where it is; default: the origin
+            reverse_order: apply the new transform before the given one, not after it
+            ndim: number of dimensions, where one number of scale is for all of them
+        """
+
+    @overload
     @staticmethod
     def shear(
-        matrix: DataNode | ArrayLike | None = None,
+        matrix: Data,
         /,
         *,
         center: float | Sequence[float] | DataNode | None = None,
-        reverse_order: bool = False,
+        reverse_order: bool | Literal[0, 1] | None = False,
         shear: float | Sequence[float] | DataNode | None = None,
         angles: float | Sequence[float] | DataNode | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
-    ) -> Any:
+    ) -> Data:
         """Shears by factors or by angles in degrees: (xy, yx), or in space (xy, xz, yx, yz, zx, zy).
 
         Arguments:
@@ -3837,19 +4860,62 @@ class transforms:
             angles: angles in degrees, in place of the factors and in their order
         """
 
+    @overload
+    @staticmethod
+    def shear(
+        *,
+        center: float | Sequence[float] | DataNode | None = None,
+        reverse_order: bool | Literal[0, 1] | None = False,
+        shear: float | Sequence[float] | DataNode | None = None,
+        angles: float | Sequence[float] | DataNode | None = None,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> DataNode:
+        """Shears by factors or by angles in degrees: (xy, yx), or in space (xy, xz, yx, yz, zx, zy).
+
+        Arguments:
+            center: point that stays where it is; default: the origin
+            reverse_order: apply the new transform before the given one, not after it
+            shear: factors: (xy, yx), or in space (xy, xz, yx, yz, zx, zy)
+            angles: angles in degrees, in place of the factors and in their order
+        """
+
+    @overload
     @staticmethod
     def translation(
-        matrix: DataNode | ArrayLike | None = None,
+        matrix: Data,
         /,
         *,
         offset: float | Sequence[float] | DataNode,
-        reverse_order: bool = False,
+        reverse_order: bool | Literal[0, 1] | None = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
-    ) -> Any:
+    ) -> Data:
+        """Moves by an offset.
+
+        Arguments:
+            offset: how far along each dimension; one number: alike
+            reverse_order: apply the new transform before the given one, not after it
+        """
+
+    @overload
+    @staticmethod
+    def translation(
+        *,
+        offset: float | Sequence[float] | DataNode,
+        reverse_order: bool | Literal[0, 1] | None = False,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> DataNode:
         """Moves by an offset.
 
         Arguments:

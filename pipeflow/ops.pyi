@@ -3,12 +3,17 @@
 """The class API: arguments at construction, data and per-sample arguments at the call."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
+import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from pipeflow.declare import OpDef
 from pipeflow.record.recorder import DataNode
+from pipeflow.tensors import TensorListCPU
+from pipeflow.types import DALIDataType
+
+Data = TypeVar("Data", DataNode, TensorListCPU, np.ndarray, list[Any])
 
 class Operator:
     op: OpDef
@@ -33,16 +38,16 @@ class AudioResample(Operator):
         in_rate: float | DataNode | None = None,
         out_rate: float | DataNode | None = None,
         out_length: int | DataNode | None = None,
-        quality: float = 50.0,
-        antialias: bool = True,
-        dtype: DTypeLike | None = None,
+        quality: float | None = 50.0,
+        antialias: bool | Literal[0, 1] | None = True,
+        dtype: DTypeLike | DALIDataType | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, signal: Data, /, **arguments: Any) -> Data: ...
 
 class BatchPermutation(Operator):
     """The numbers of the samples of the batch, or of the branch it stands in, in a random order; one number a sample.
@@ -55,16 +60,16 @@ class BatchPermutation(Operator):
     def __init__(
         self,
         *,
-        allow_repetitions: bool = False,
-        no_fixed_points: bool = False,
+        allow_repetitions: bool | Literal[0, 1] | None = False,
+        no_fixed_points: bool | Literal[0, 1] | None = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
     ) -> None: ...
-    def __call__(self, **arguments: Any) -> Any: ...
+    def __call__(self, **arguments: Any) -> DataNode: ...
 
 class BbFlip(Operator):
     """Mirrors boxes in relative coordinates, as flip mirrors their image.
@@ -78,16 +83,16 @@ class BbFlip(Operator):
     def __init__(
         self,
         *,
-        ltrb: bool = False,
-        horizontal: bool | DataNode = True,
-        vertical: bool | DataNode = False,
+        ltrb: bool | Literal[0, 1] | None = False,
+        horizontal: bool | Literal[0, 1] | DataNode | None = True,
+        vertical: bool | Literal[0, 1] | DataNode | None = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, boxes: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, boxes: Data, /, **arguments: Any) -> Data: ...
 
 class BboxPaste(Operator):
     """Moves boxes in relative coordinates onto a larger canvas, as paste moves their image.
@@ -103,16 +108,16 @@ class BboxPaste(Operator):
         self,
         *,
         ratio: float | DataNode,
-        ltrb: bool = False,
-        paste_x: float | DataNode = 0.5,
-        paste_y: float | DataNode = 0.5,
+        ltrb: bool | Literal[0, 1] | None = False,
+        paste_x: float | DataNode | None = 0.5,
+        paste_y: float | DataNode | None = 0.5,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, boxes: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, boxes: Data, /, **arguments: Any) -> Data: ...
 
 class BboxRotate(Operator):
     """Turns boxes as rotate turns their image; those that mostly leave it are dropped, with their labels.
@@ -134,20 +139,20 @@ class BboxRotate(Operator):
         *,
         angle: float | DataNode,
         input_shape: int | Sequence[int] | DataNode,
-        bbox_layout: str = 'xyXY',
-        bbox_normalized: bool = True,
-        shape_layout: str = 'HW',
-        keep_size: bool = False,
-        size: float | Sequence[float] | DataNode = (),
-        mode: str = 'expand',
-        remove_threshold: float = 0.1,
+        bbox_layout: str | None = 'xyXY',
+        bbox_normalized: bool | Literal[0, 1] | None = True,
+        shape_layout: str | None = 'HW',
+        keep_size: bool | Literal[0, 1] | None = False,
+        size: float | Sequence[float] | DataNode | None = (),
+        mode: str | None = 'expand',
+        remove_threshold: float | None = 0.1,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, boxes: DataNode | ArrayLike, labels: DataNode | ArrayLike | None = None, /, **arguments: Any) -> list[Any]: ...
+    def __call__(self, boxes: Data, labels: DataNode | ArrayLike | None = None, /, **arguments: Any) -> list[Data]: ...
 
 class BboxWarp(Operator):
     """Moves boxes as warp_affine or warp_perspective moves their image; those that mostly leave it are dropped.
@@ -168,19 +173,19 @@ class BboxWarp(Operator):
         *,
         matrix: float | Sequence[float] | DataNode,
         input_shape: int | Sequence[int] | DataNode,
-        size: float | Sequence[float] | DataNode = (),
-        inverse_map: bool = True,
-        bbox_layout: str = 'xyXY',
-        bbox_normalized: bool = True,
-        shape_layout: str = 'HW',
-        remove_threshold: float = 0.1,
+        size: float | Sequence[float] | DataNode | None = (),
+        inverse_map: bool | Literal[0, 1] | None = True,
+        bbox_layout: str | None = 'xyXY',
+        bbox_normalized: bool | Literal[0, 1] | None = True,
+        shape_layout: str | None = 'HW',
+        remove_threshold: float | None = 0.1,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, boxes: DataNode | ArrayLike, labels: DataNode | ArrayLike | None = None, /, **arguments: Any) -> list[Any]: ...
+    def __call__(self, boxes: Data, labels: DataNode | ArrayLike | None = None, /, **arguments: Any) -> list[Data]: ...
 
 class BoxEncoder(Operator):
     """Gives every anchor of a detector the box and the class that it is to learn; class 0 is the background.
@@ -197,17 +202,17 @@ class BoxEncoder(Operator):
         self,
         *,
         anchors: float | Sequence[float],
-        criteria: float = 0.5,
-        offset: bool = False,
-        means: float | Sequence[float] = (0.0, 0.0, 0.0, 0.0),
-        stds: float | Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+        criteria: float | None = 0.5,
+        offset: bool | Literal[0, 1] | None = False,
+        means: float | Sequence[float] | None = (0.0, 0.0, 0.0, 0.0),
+        stds: float | Sequence[float] | None = (1.0, 1.0, 1.0, 1.0),
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, boxes: DataNode | ArrayLike, labels: DataNode | ArrayLike, /, **arguments: Any) -> list[Any]: ...
+    def __call__(self, boxes: Data, labels: DataNode | ArrayLike, /, **arguments: Any) -> list[Data]: ...
 
 class Brightness(Operator):
     """Changes brightness: ``shift * range + brightness * image``, where range is the output type's maximum (1 for floats).
@@ -221,16 +226,16 @@ class Brightness(Operator):
     def __init__(
         self,
         *,
-        brightness: float | DataNode = 1.0,
-        brightness_shift: float | DataNode = 0.0,
-        dtype: DTypeLike | None = None,
+        brightness: float | DataNode | None = 1.0,
+        brightness_shift: float | DataNode | None = 0.0,
+        dtype: DTypeLike | DALIDataType | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class BrightnessContrast(Operator):
     """Changes brightness and contrast: ``shift * range + brightness * (center + contrast * (image - center))``.
@@ -246,18 +251,18 @@ class BrightnessContrast(Operator):
     def __init__(
         self,
         *,
-        brightness: float | DataNode = 1.0,
-        brightness_shift: float | DataNode = 0.0,
-        contrast: float | DataNode = 1.0,
+        brightness: float | DataNode | None = 1.0,
+        brightness_shift: float | DataNode | None = 0.0,
+        contrast: float | DataNode | None = 1.0,
         contrast_center: float | DataNode | None = None,
-        dtype: DTypeLike | None = None,
+        dtype: DTypeLike | DALIDataType | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class Cast(Operator):
     """Converts to another type: rounded half away from zero and limited to its range; to BOOL, what is not 0 is true.
@@ -269,14 +274,14 @@ class Cast(Operator):
     def __init__(
         self,
         *,
-        dtype: DTypeLike,
+        dtype: DTypeLike | DALIDataType,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class CastLike(Operator):
     """Converts to the type of the second input."""
@@ -286,11 +291,11 @@ class CastLike(Operator):
         *,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, like: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, like: DataNode | ArrayLike, /, **arguments: Any) -> Data: ...
 
 class Cat(Operator):
     """Joins the inputs along an existing axis.
@@ -303,15 +308,15 @@ class Cat(Operator):
     def __init__(
         self,
         *,
-        axis: int = 0,
+        axis: int | None = 0,
         axis_name: str | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
+    def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> DataNode: ...
 
 class Clahe(Operator):
     """Spreads the values tile by tile, with limited contrast, and blends between the tiles (CLAHE), as OpenCV does.
@@ -329,14 +334,14 @@ class Clahe(Operator):
         tiles_x: int,
         tiles_y: int,
         clip_limit: float,
-        luma_only: bool = True,
+        luma_only: bool | Literal[0, 1] | None = True,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class ColorSpaceConversion(Operator):
     """Converts between RGB, BGR, YCbCr (studio range) and GRAY.
@@ -353,11 +358,11 @@ class ColorSpaceConversion(Operator):
         output_type: int,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class ColorTwist(Operator):
     """Changes hue (degrees), saturation, brightness and contrast in one pass.
@@ -374,19 +379,19 @@ class ColorTwist(Operator):
     def __init__(
         self,
         *,
-        image_type: int = ...,
-        dtype: DTypeLike | None = None,
-        hue: float | DataNode = 0.0,
-        saturation: float | DataNode = 1.0,
-        brightness: float | DataNode = 1.0,
-        contrast: float | DataNode = 1.0,
+        image_type: int | None = ...,
+        dtype: DTypeLike | DALIDataType | None = None,
+        hue: float | DataNode | None = 0.0,
+        saturation: float | DataNode | None = 1.0,
+        brightness: float | DataNode | None = 1.0,
+        contrast: float | DataNode | None = 1.0,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class Constant(Operator):
     """The same numbers for every sample.
@@ -405,15 +410,15 @@ class Constant(Operator):
         fdata: float | Sequence[float] | None = None,
         idata: int | Sequence[int] | None = None,
         shape: int | Sequence[int] | None = None,
-        dtype: DTypeLike | None = None,
-        layout: str = '',
+        dtype: DTypeLike | DALIDataType | None = None,
+        layout: str | None = '',
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, **arguments: Any) -> Any: ...
+    def __call__(self, **arguments: Any) -> DataNode: ...
 
 class Contrast(Operator):
     """Changes contrast around ``contrast_center``, by default the middle of the input type's range (0.5 for floats).
@@ -427,16 +432,16 @@ class Contrast(Operator):
     def __init__(
         self,
         *,
-        contrast: float | DataNode = 1.0,
+        contrast: float | DataNode | None = 1.0,
         contrast_center: float | DataNode | None = None,
-        dtype: DTypeLike | None = None,
+        dtype: DTypeLike | DALIDataType | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class CoordFlip(Operator):
     """Mirrors points about a centre, coordinate by coordinate.
@@ -454,20 +459,20 @@ class CoordFlip(Operator):
     def __init__(
         self,
         *,
-        flip_x: bool | DataNode = True,
-        flip_y: bool | DataNode = False,
-        flip_z: bool | DataNode = False,
-        center_x: float | DataNode = 0.5,
-        center_y: float | DataNode = 0.5,
-        center_z: float | DataNode = 0.5,
-        layout: str = '',
+        flip_x: bool | Literal[0, 1] | DataNode | None = True,
+        flip_y: bool | Literal[0, 1] | DataNode | None = False,
+        flip_z: bool | Literal[0, 1] | DataNode | None = False,
+        center_x: float | DataNode | None = 0.5,
+        center_y: float | DataNode | None = 0.5,
+        center_z: float | DataNode | None = 0.5,
+        layout: str | None = '',
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, points: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, points: Data, /, **arguments: Any) -> Data: ...
 
 class CoordTransform(Operator):
     """Applies a matrix and a translation to points: the last axis holds the coordinates.
@@ -485,14 +490,14 @@ class CoordTransform(Operator):
         M: Any = None,
         T: Any = None,
         MT: Any = None,
-        dtype: DTypeLike = ...,
+        dtype: DTypeLike | DALIDataType | None = ...,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, points: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, points: Data, /, **arguments: Any) -> Data: ...
 
 class CoordWarp(Operator):
     """Moves points (x, y) as warp_affine or warp_perspective moves their image; those that leave it are dropped.
@@ -512,18 +517,18 @@ class CoordWarp(Operator):
         *,
         matrix: float | Sequence[float] | DataNode,
         input_shape: int | Sequence[int] | DataNode,
-        size: float | Sequence[float] | DataNode = (),
-        inverse_map: bool = True,
-        shape_layout: str = 'HW',
-        normalized: bool = True,
-        remove_outside: bool = True,
+        size: float | Sequence[float] | DataNode | None = (),
+        inverse_map: bool | Literal[0, 1] | None = True,
+        shape_layout: str | None = 'HW',
+        normalized: bool | Literal[0, 1] | None = True,
+        remove_outside: bool | Literal[0, 1] | None = True,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, points: DataNode | ArrayLike, labels: DataNode | ArrayLike | None = None, /, **arguments: Any) -> list[Any]: ...
+    def __call__(self, points: Data, labels: DataNode | ArrayLike | None = None, /, **arguments: Any) -> list[Data]: ...
 
 class Copy(Operator):
     """Copies the data; with ``device="gpu"`` to the GPU."""
@@ -533,11 +538,11 @@ class Copy(Operator):
         *,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class Crop(Operator):
     """Cuts a window out of the image, by default at its centre.
@@ -560,23 +565,23 @@ class Crop(Operator):
         self,
         *,
         crop: float | Sequence[float] | DataNode | None = None,
-        crop_h: float | DataNode = 0.0,
-        crop_w: float | DataNode = 0.0,
-        crop_d: float | DataNode = 0.0,
-        crop_pos_x: float | DataNode = 0.5,
-        crop_pos_y: float | DataNode = 0.5,
-        crop_pos_z: float | DataNode = 0.5,
-        rounding: str = 'round',
-        out_of_bounds_policy: str = 'error',
-        fill_values: float | Sequence[float] = (0.0,),
-        dtype: DTypeLike | None = None,
+        crop_h: float | DataNode | None = 0.0,
+        crop_w: float | DataNode | None = 0.0,
+        crop_d: float | DataNode | None = 0.0,
+        crop_pos_x: float | DataNode | None = 0.5,
+        crop_pos_y: float | DataNode | None = 0.5,
+        crop_pos_z: float | DataNode | None = 0.5,
+        rounding: str | None = 'round',
+        out_of_bounds_policy: str | None = 'error',
+        fill_values: float | Sequence[float] | None = (0.0,),
+        dtype: DTypeLike | DALIDataType | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class CropMirrorNormalize(Operator):
     """Cuts a window out, mirrors it left to right where asked, and normalises: ``scale * (x - mean) / std + shift``.
@@ -606,30 +611,30 @@ class CropMirrorNormalize(Operator):
         self,
         *,
         crop: float | Sequence[float] | DataNode | None = None,
-        crop_h: float | DataNode = 0.0,
-        crop_w: float | DataNode = 0.0,
-        crop_d: float | DataNode = 0.0,
-        crop_pos_x: float | DataNode = 0.5,
-        crop_pos_y: float | DataNode = 0.5,
-        crop_pos_z: float | DataNode = 0.5,
-        rounding: str = 'round',
-        out_of_bounds_policy: str = 'error',
-        fill_values: float | Sequence[float] = (0.0,),
-        mirror: bool | DataNode = False,
-        mean: float | Sequence[float] | DataNode = (0.0,),
-        std: float | Sequence[float] | DataNode = (1.0,),
-        scale: float = 1.0,
-        shift: float = 0.0,
-        output_layout: str = 'CHW',
-        pad_output: bool = False,
-        dtype: DTypeLike = ...,
+        crop_h: float | DataNode | None = 0.0,
+        crop_w: float | DataNode | None = 0.0,
+        crop_d: float | DataNode | None = 0.0,
+        crop_pos_x: float | DataNode | None = 0.5,
+        crop_pos_y: float | DataNode | None = 0.5,
+        crop_pos_z: float | DataNode | None = 0.5,
+        rounding: str | None = 'round',
+        out_of_bounds_policy: str | None = 'error',
+        fill_values: float | Sequence[float] | None = (0.0,),
+        mirror: bool | Literal[0, 1] | DataNode | None = False,
+        mean: float | Sequence[float] | DataNode | None = (0.0,),
+        std: float | Sequence[float] | DataNode | None = (1.0,),
+        scale: float | None = 1.0,
+        shift: float | None = 0.0,
+        output_layout: str | None = 'CHW',
+        pad_output: bool | Literal[0, 1] | None = False,
+        dtype: DTypeLike | DALIDataType | None = ...,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class Debayer(Operator):
     """Makes RGB, or grey, of the data of a sensor whose pixels have one colour each, as OpenCV does.
@@ -643,14 +648,14 @@ class Debayer(Operator):
         self,
         *,
         blue_position: int | Sequence[int] | DataNode,
-        algorithm: str = 'bilinear_ocv',
+        algorithm: str | None = 'bilinear_ocv',
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class Dilate(Operator):
     """Gives every pixel the largest value in a window around it, channel by channel: bright areas grow.
@@ -665,17 +670,17 @@ class Dilate(Operator):
     def __init__(
         self,
         *,
-        mask_size: int | Sequence[int] | DataNode = (3, 3),
-        anchor: int | Sequence[int] | DataNode = (-1, -1),
-        border_mode: str = 'constant',
-        iterations: int = 1,
+        mask_size: int | Sequence[int] | DataNode | None = (3, 3),
+        anchor: int | Sequence[int] | DataNode | None = (-1, -1),
+        border_mode: str | None = 'constant',
+        iterations: int | None = 1,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class DLTensorPythonFunction(Operator):
     """Calls a function with DLPack capsules, for each sample or (``batch_processing``) with lists of them for the batch.
@@ -694,15 +699,15 @@ class DLTensorPythonFunction(Operator):
         self,
         *,
         function: Callable[..., Any],
-        num_outputs: int = 1,
+        num_outputs: int | None = 1,
         output_layouts: Any = None,
-        batch_processing: bool = False,
-        synchronize_stream: bool = True,
-        parallel: Literal['serial', 'threads', 'processes'] = 'serial',
+        batch_processing: bool | Literal[0, 1] | None = False,
+        synchronize_stream: bool | Literal[0, 1] | None = True,
+        parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
         timeout: float | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
@@ -719,15 +724,15 @@ class DumpImage(Operator):
     def __init__(
         self,
         *,
-        suffix: str = '',
-        input_layout: str = 'HWC',
+        suffix: str | None = '',
+        input_layout: str | None = 'HWC',
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class ElementExtract(Operator):
     """Takes single elements out of a sequence, one output for each index.
@@ -742,11 +747,11 @@ class ElementExtract(Operator):
         element_map: int | Sequence[int],
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, /, **arguments: Any) -> Any: ...
 
 class Equalize(Operator):
     """Spreads the values of every channel so that each part of the range has as many pixels as another."""
@@ -756,11 +761,11 @@ class Equalize(Operator):
         *,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class Erase(Operator):
     """Overwrites rectangles with a value, or one value for each channel.
@@ -780,22 +785,22 @@ class Erase(Operator):
     def __init__(
         self,
         *,
-        anchor: float | Sequence[float] | DataNode = (),
-        shape: float | Sequence[float] | DataNode = (),
+        anchor: float | Sequence[float] | DataNode | None = (),
+        shape: float | Sequence[float] | DataNode | None = (),
         axes: int | Sequence[int] | None = None,
         axis_names: str | None = None,
-        fill_value: float | Sequence[float] | DataNode = (0.0,),
-        normalized: bool = False,
-        normalized_anchor: bool = False,
-        normalized_shape: bool = False,
-        centered_anchor: bool = False,
+        fill_value: float | Sequence[float] | DataNode | None = (0.0,),
+        normalized: bool | Literal[0, 1] | None = False,
+        normalized_anchor: bool | Literal[0, 1] | None = False,
+        normalized_shape: bool | Literal[0, 1] | None = False,
+        centered_anchor: bool | Literal[0, 1] | None = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class Erode(Operator):
     """Gives every pixel the smallest value in a window around it, channel by channel: bright areas shrink.
@@ -810,17 +815,17 @@ class Erode(Operator):
     def __init__(
         self,
         *,
-        mask_size: int | Sequence[int] | DataNode = (3, 3),
-        anchor: int | Sequence[int] | DataNode = (-1, -1),
-        border_mode: str = 'constant',
-        iterations: int = 1,
+        mask_size: int | Sequence[int] | DataNode | None = (3, 3),
+        anchor: int | Sequence[int] | DataNode | None = (-1, -1),
+        border_mode: str | None = 'constant',
+        iterations: int | None = 1,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class ExpandDims(Operator):
     """Inserts axes of extent 1; ``axes`` are their places in the result.
@@ -834,14 +839,14 @@ class ExpandDims(Operator):
         self,
         *,
         axes: int | Sequence[int],
-        new_axis_names: str = '',
+        new_axis_names: str | None = '',
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class ExternalSource(Operator):
     """Data from outside: a callable, an iterable, a generator function, or (without ``source``) from ``feed_input``.
@@ -867,20 +872,20 @@ class ExternalSource(Operator):
         source: Any = None,
         num_outputs: int | None = None,
         *,
-        batch: bool | None = None,
+        batch: bool | Literal[0, 1] | None = None,
         cycle: Literal['no', 'quiet', 'raise', False, True] | None = None,
         dtype: Any = None,
         ndim: Any = None,
         layout: Any = None,
-        repeat_last: bool = False,
-        batch_info: bool = False,
-        no_copy: bool = False,
-        blocking: bool = False,
-        parallel: bool = False,
-        prefetch_queue_depth: int = 1,
+        repeat_last: bool | Literal[0, 1] | None = False,
+        batch_info: bool | Literal[0, 1] | None = False,
+        no_copy: bool | Literal[0, 1] | None = False,
+        blocking: bool | Literal[0, 1] | None = False,
+        parallel: bool | Literal[0, 1] | None = False,
+        prefetch_queue_depth: int | None = 1,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
@@ -900,17 +905,17 @@ class Filter(Operator):
     def __init__(
         self,
         *,
-        anchor: int | Sequence[int] | DataNode = (-1,),
-        border: str = 'reflect_101',
-        mode: str = 'same',
-        dtype: DTypeLike | None = None,
+        anchor: int | Sequence[int] | DataNode | None = (-1,),
+        border: str | None = 'reflect_101',
+        mode: str | None = 'same',
+        dtype: DTypeLike | DALIDataType | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, kernel: DataNode | ArrayLike, fill: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, kernel: DataNode | ArrayLike, fill: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Data: ...
 
 class Flip(Operator):
     """Mirrors the image left to right, and where asked top to bottom or front to back.
@@ -924,16 +929,16 @@ class Flip(Operator):
     def __init__(
         self,
         *,
-        horizontal: bool | DataNode = True,
-        vertical: bool | DataNode = False,
-        depthwise: bool | DataNode = False,
+        horizontal: bool | Literal[0, 1] | DataNode | None = True,
+        vertical: bool | Literal[0, 1] | DataNode | None = False,
+        depthwise: bool | Literal[0, 1] | DataNode | None = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class Full(Operator):
     """The input repeated, by NumPy's broadcasting, to the given shape.
@@ -950,11 +955,11 @@ class Full(Operator):
         layout: str | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, fill: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, fill: Data, /, **arguments: Any) -> Data: ...
 
 class FullLike(Operator):
     """The second input repeated to the shape of the first, in the type of the first."""
@@ -964,11 +969,11 @@ class FullLike(Operator):
         *,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, fill: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, fill: DataNode | ArrayLike, /, **arguments: Any) -> Data: ...
 
 class GaussianBlur(Operator):
     """Blurs with a Gaussian window along every spatial axis; borders are mirrored without repeating the border pixel.
@@ -982,16 +987,16 @@ class GaussianBlur(Operator):
     def __init__(
         self,
         *,
-        sigma: float | Sequence[float] | DataNode = (0.0,),
-        window_size: int | Sequence[int] | DataNode = (0,),
-        dtype: DTypeLike | None = None,
+        sigma: float | Sequence[float] | DataNode | None = (0.0,),
+        window_size: int | Sequence[int] | DataNode | None = (0,),
+        dtype: DTypeLike | DALIDataType | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class GetProperty(Operator):
     """A property of each sample, "layout" or "source_info", as the bytes of its text.
@@ -1006,11 +1011,11 @@ class GetProperty(Operator):
         key: str,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class GridMask(Operator):
     """Sets a grid of squares to 0.
@@ -1026,18 +1031,18 @@ class GridMask(Operator):
     def __init__(
         self,
         *,
-        tile: int | DataNode = 100,
-        ratio: float | DataNode = 0.5,
-        angle: float | DataNode = 0.0,
-        shift_x: float | DataNode = 0.0,
-        shift_y: float | DataNode = 0.0,
+        tile: int | DataNode | None = 100,
+        ratio: float | DataNode | None = 0.5,
+        angle: float | DataNode | None = 0.0,
+        shift_x: float | DataNode | None = 0.0,
+        shift_y: float | DataNode | None = 0.0,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class Hsv(Operator):
     """Turns the hue by an angle in degrees, scales saturation and value; the result is UINT8 unless ``dtype`` says otherwise.
@@ -1052,17 +1057,17 @@ class Hsv(Operator):
     def __init__(
         self,
         *,
-        dtype: DTypeLike = ...,
-        hue: float | DataNode = 0.0,
-        saturation: float | DataNode = 1.0,
-        value: float | DataNode = 1.0,
+        dtype: DTypeLike | DALIDataType | None = ...,
+        hue: float | DataNode | None = 0.0,
+        saturation: float | DataNode | None = 1.0,
+        value: float | DataNode | None = 1.0,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class Hue(Operator):
     """Turns the hue by an angle in degrees.
@@ -1076,16 +1081,16 @@ class Hue(Operator):
     def __init__(
         self,
         *,
-        image_type: int = ...,
-        dtype: DTypeLike | None = None,
-        hue: float | DataNode = 0.0,
+        image_type: int | None = ...,
+        dtype: DTypeLike | DALIDataType | None = None,
+        hue: float | DataNode | None = 0.0,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class Jitter(Operator):
     """Takes every pixel from a random place near by.
@@ -1100,18 +1105,18 @@ class Jitter(Operator):
     def __init__(
         self,
         *,
-        mask: int | DataNode = 1,
-        fill_value: float = 0.0,
-        interp_type: int = ...,
-        nDegree: int | DataNode = 2,
+        mask: int | DataNode | None = 1,
+        fill_value: float | None = 0.0,
+        interp_type: int | None = ...,
+        nDegree: int | DataNode | None = 2,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class JpegCompressionDistortion(Operator):
     """Compresses the image as JPEG (4:2:0) with the given quality, 1 to 100, and decodes it again.
@@ -1123,14 +1128,14 @@ class JpegCompressionDistortion(Operator):
     def __init__(
         self,
         *,
-        quality: int | DataNode = 50,
+        quality: int | DataNode | None = 50,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class Laplacian(Operator):
     """Adds up the second derivatives along all spatial axes, each smoothed along the other ones.
@@ -1146,18 +1151,18 @@ class Laplacian(Operator):
     def __init__(
         self,
         *,
-        window_size: int | Sequence[int] | DataNode = (3,),
+        window_size: int | Sequence[int] | DataNode | None = (3,),
         smoothing_size: int | Sequence[int] | DataNode | None = None,
-        scale: float | Sequence[float] | DataNode = (1.0,),
-        normalized_kernel: bool = False,
-        dtype: DTypeLike | None = None,
+        scale: float | Sequence[float] | DataNode | None = (1.0,),
+        normalized_kernel: bool | Literal[0, 1] | None = False,
+        dtype: DTypeLike | DALIDataType | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class LookupTable(Operator):
     """Replaces each key by its value and everything else by ``default_value``; keys lie between 0 and 65535.
@@ -1172,17 +1177,17 @@ class LookupTable(Operator):
     def __init__(
         self,
         *,
-        keys: int | Sequence[int] = (),
-        values: float | Sequence[float] = (),
-        default_value: float = 0.0,
-        dtype: DTypeLike = ...,
+        keys: int | Sequence[int] | None = (),
+        values: float | Sequence[float] | None = (),
+        default_value: float | None = 0.0,
+        dtype: DTypeLike | DALIDataType | None = ...,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class MedianBlur(Operator):
     """Gives every pixel the middle value of a window around it, channel by channel; the border pixel goes on outside.
@@ -1194,14 +1199,14 @@ class MedianBlur(Operator):
     def __init__(
         self,
         *,
-        window_size: int | Sequence[int] | DataNode = (3, 3),
+        window_size: int | Sequence[int] | DataNode | None = (3, 3),
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class MelFilterBank(Operator):
     """Weights the frequencies of a spectrogram into ``nfilter`` triangular bands, evenly spaced on the mel scale.
@@ -1218,19 +1223,19 @@ class MelFilterBank(Operator):
     def __init__(
         self,
         *,
-        nfilter: int = 128,
-        sample_rate: float = 44100.0,
-        freq_low: float = 0.0,
-        freq_high: float = 0.0,
-        mel_formula: Literal['slaney', 'htk'] = 'slaney',
-        normalize: bool = True,
+        nfilter: int | None = 128,
+        sample_rate: float | None = 44100.0,
+        freq_low: float | None = 0.0,
+        freq_high: float | None = 0.0,
+        mel_formula: Literal['slaney', 'htk'] | None = 'slaney',
+        normalize: bool | Literal[0, 1] | None = True,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, spectrum: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, spectrum: Data, /, **arguments: Any) -> Data: ...
 
 class Mfcc(Operator):
     """The first ``n_mfcc`` coefficients of the discrete cosine transform of types 1 to 4 along ``axis``.
@@ -1246,18 +1251,18 @@ class Mfcc(Operator):
     def __init__(
         self,
         *,
-        axis: int = 0,
-        dct_type: int = 2,
-        n_mfcc: int = 20,
-        normalize: bool = False,
-        lifter: float = 0.0,
+        axis: int | None = 0,
+        dct_type: int | None = 2,
+        n_mfcc: int | None = 20,
+        normalize: bool | Literal[0, 1] | None = False,
+        lifter: float | None = 0.0,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, spectrum: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, spectrum: Data, /, **arguments: Any) -> Data: ...
 
 class MultiPaste(Operator):
     """Puts parts of images of the batch onto one canvas each: mosaics, cut-mix. What comes later lies on top.
@@ -1285,14 +1290,14 @@ class MultiPaste(Operator):
         shapes_rel: float | Sequence[float] | DataNode | None = None,
         out_anchors: int | Sequence[int] | DataNode | None = None,
         out_anchors_rel: float | Sequence[float] | DataNode | None = None,
-        dtype: DTypeLike | None = None,
+        dtype: DTypeLike | DALIDataType | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, *images: DataNode | ArrayLike, **arguments: Any) -> Any: ...
+    def __call__(self, *images: DataNode | ArrayLike, **arguments: Any) -> DataNode: ...
 
 class NonsilentRegion(Operator):
     """Finds where a one-dimensional signal is not silent: (begin, length), both INT32; length 0 if nowhere.
@@ -1306,16 +1311,16 @@ class NonsilentRegion(Operator):
     def __init__(
         self,
         *,
-        cutoff_db: float = -60.0,
-        window_length: int = 2048,
-        reference_power: float = 0.0,
+        cutoff_db: float | None = -60.0,
+        window_length: int | None = 2048,
+        reference_power: float | None = 0.0,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> list[Any]: ...
+    def __call__(self, signal: Data, /, **arguments: Any) -> list[Data]: ...
 
 class Normalize(Operator):
     """Normalises the data: ``scale * (x - mean) / stddev + shift``, with the mean and deviation of the data itself by default.
@@ -1340,19 +1345,19 @@ class Normalize(Operator):
         stddev: Any = None,
         axes: int | Sequence[int] | None = None,
         axis_names: str | None = None,
-        batch: bool = False,
-        ddof: int = 0,
-        epsilon: float = 0.0,
-        scale: float = 1.0,
-        shift: float = 0.0,
-        dtype: DTypeLike = ...,
+        batch: bool | Literal[0, 1] | None = False,
+        ddof: int | None = 0,
+        epsilon: float | None = 0.0,
+        scale: float | None = 1.0,
+        shift: float | None = 0.0,
+        dtype: DTypeLike | DALIDataType | None = ...,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class NumbaFunction(Operator):
     """Calls a function compiled by Numba that fills its outputs: ``run_fn(*outputs, *inputs)``.
@@ -1377,13 +1382,13 @@ class NumbaFunction(Operator):
         in_types: Any,
         outs_ndim: int | Sequence[int],
         ins_ndim: int | Sequence[int],
-        batch_processing: bool = False,
+        batch_processing: bool | Literal[0, 1] | None = False,
         blocks: int | Sequence[int] | None = None,
         threads_per_block: int | Sequence[int] | None = None,
         setup_fn: Callable[..., Any] | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
@@ -1405,13 +1410,13 @@ class NumpyFunction(Operator):
         func: Callable[..., Any],
         inp: DataNode | Sequence[DataNode | ArrayLike],
         Tout: Any,
-        stateful: bool = True,
+        stateful: bool | Literal[0, 1] | None = True,
         name: str | None = None,
         *,
-        parallel: Literal['serial', 'threads', 'processes'] = 'serial',
+        parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
         timeout: float | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
@@ -1432,19 +1437,19 @@ class OneHot(Operator):
     def __init__(
         self,
         *,
-        num_classes: int = 0,
-        axis: int = -1,
+        num_classes: int | None = 0,
+        axis: int | None = -1,
         axis_name: str | None = None,
-        on_value: float = 1.0,
-        off_value: float = 0.0,
-        dtype: DTypeLike = ...,
+        on_value: float | None = 1.0,
+        off_value: float | None = 0.0,
+        dtype: DTypeLike | DALIDataType | None = ...,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class Ones(Operator):
     """Ones of the given shape.
@@ -1458,16 +1463,16 @@ class Ones(Operator):
     def __init__(
         self,
         *,
-        shape: int | Sequence[int] | DataNode = (),
-        dtype: DTypeLike = ...,
-        layout: str = '',
+        shape: int | Sequence[int] | DataNode | None = (),
+        dtype: DTypeLike | DALIDataType | None = ...,
+        layout: str | None = '',
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, **arguments: Any) -> Any: ...
+    def __call__(self, **arguments: Any) -> DataNode: ...
 
 class OnesLike(Operator):
     """Ones of the input's shape, in its type unless ``dtype`` is given.
@@ -1479,14 +1484,14 @@ class OnesLike(Operator):
     def __init__(
         self,
         *,
-        dtype: DTypeLike | None = None,
+        dtype: DTypeLike | DALIDataType | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class OpticalFlow(Operator):
     """Gives the movement (x, y) of every square of pixels from each frame of a sequence to the next.
@@ -1503,19 +1508,19 @@ class OpticalFlow(Operator):
     def __init__(
         self,
         *,
-        preset: float = 0.0,
-        output_grid: int = 4,
-        hint_grid: int = 4,
-        enable_temporal_hints: bool = False,
-        enable_external_hints: bool = False,
-        image_type: int = ...,
+        preset: float | None = 0.0,
+        output_grid: int | None = 4,
+        hint_grid: int | None = 4,
+        enable_temporal_hints: bool | Literal[0, 1] | None = False,
+        enable_external_hints: bool | Literal[0, 1] | None = False,
+        image_type: int | None = ...,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, clip: DataNode | ArrayLike, hints: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+    def __call__(self, clip: Data, hints: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Data: ...
 
 class Pad(Operator):
     """Pads the data at its end up to ``shape`` and to multiples of ``align`` along the chosen axes.
@@ -1531,18 +1536,18 @@ class Pad(Operator):
     def __init__(
         self,
         *,
-        fill_value: float | DataNode = 0.0,
+        fill_value: float | DataNode | None = 0.0,
         axes: int | Sequence[int] | DataNode | None = None,
         axis_names: str | None = None,
         shape: int | Sequence[int] | DataNode | None = None,
         align: int | Sequence[int] | DataNode | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class Paste(Operator):
     """Puts the image on a larger canvas.
@@ -1560,16 +1565,16 @@ class Paste(Operator):
         *,
         fill_value: int | Sequence[int],
         ratio: float | DataNode,
-        paste_x: float | DataNode = 0.5,
-        paste_y: float | DataNode = 0.5,
-        min_canvas_size: float | DataNode = 0.0,
+        paste_x: float | DataNode | None = 0.5,
+        paste_y: float | DataNode | None = 0.5,
+        min_canvas_size: float | DataNode | None = 0.0,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class PeekImageShape(Operator):
     """The shape that ``fn.decoders.image`` would give (height, width, channels), read from the header alone.
@@ -1583,16 +1588,16 @@ class PeekImageShape(Operator):
     def __init__(
         self,
         *,
-        adjust_orientation: bool = True,
-        dtype: DTypeLike = ...,
-        image_type: int = ...,
+        adjust_orientation: bool | Literal[0, 1] | None = True,
+        dtype: DTypeLike | DALIDataType | None = ...,
+        image_type: int | None = ...,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class PerFrame(Operator):
     """Marks the first axis as frames, so that an argument made of it changes from frame to frame of a sequence.
@@ -1604,14 +1609,14 @@ class PerFrame(Operator):
     def __init__(
         self,
         *,
-        replace: bool = False,
+        replace: bool | Literal[0, 1] | None = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class PermuteBatch(Operator):
     """Output sample i is the input sample ``indices[i]`` of the same batch; samples may be repeated or left out.
@@ -1626,11 +1631,11 @@ class PermuteBatch(Operator):
         indices: int | Sequence[int] | DataNode,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class PowerSpectrum(Operator):
     """The power of each frequency of the signal along ``axis``, nfft // 2 + 1 of them; with ``power=1`` the magnitude.
@@ -1644,16 +1649,16 @@ class PowerSpectrum(Operator):
     def __init__(
         self,
         *,
-        axis: int = -1,
+        axis: int | None = -1,
         nfft: int | None = None,
-        power: int = 2,
+        power: int | None = 2,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, signal: Data, /, **arguments: Any) -> Data: ...
 
 class PreemphasisFilter(Operator):
     """y[t] = x[t] - preemph_coeff * x[t - 1], each channel on its own; time is the first axis.
@@ -1667,16 +1672,16 @@ class PreemphasisFilter(Operator):
     def __init__(
         self,
         *,
-        preemph_coeff: float | DataNode = 0.97,
-        border: Literal['clamp', 'zero', 'reflect'] = 'clamp',
-        dtype: DTypeLike = ...,
+        preemph_coeff: float | DataNode | None = 0.97,
+        border: Literal['clamp', 'zero', 'reflect'] | None = 'clamp',
+        dtype: DTypeLike | DALIDataType | None = ...,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, signal: Data, /, **arguments: Any) -> Data: ...
 
 class PyFunc(Operator):
     """Calls a Python function with the NumPy arrays of each sample: the older name of ``fn.numpy_function``.
@@ -1694,13 +1699,13 @@ class PyFunc(Operator):
         func: Callable[..., Any],
         inp: DataNode | Sequence[DataNode | ArrayLike],
         Tout: Any,
-        stateful: bool = True,
+        stateful: bool | Literal[0, 1] | None = True,
         name: str | None = None,
         *,
-        parallel: Literal['serial', 'threads', 'processes'] = 'serial',
+        parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
         timeout: float | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
@@ -1725,12 +1730,12 @@ class PyFunction(Operator):
         Tout: Any,
         name: str | None = None,
         *,
-        parallel: Literal['serial', 'threads', 'processes'] = 'serial',
+        parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
         timeout: float | None = None,
-        differentiable: bool = False,
-        framework: str = 'torch',
+        differentiable: bool | Literal[0, 1] | None = False,
+        framework: str | None = 'torch',
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
@@ -1754,16 +1759,16 @@ class PythonFunction(Operator):
         self,
         *,
         function: Callable[..., Any],
-        num_outputs: int = 1,
+        num_outputs: int | None = 1,
         output_layouts: Any = None,
-        batch_processing: bool = False,
-        parallel: Literal['serial', 'threads', 'processes'] = 'serial',
+        batch_processing: bool | Literal[0, 1] | None = False,
+        parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
         timeout: float | None = None,
         outputs: Any = None,
-        jit: bool = False,
+        jit: bool | Literal[0, 1] | None = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
@@ -1794,29 +1799,29 @@ class RandomBBoxCrop(Operator):
     def __init__(
         self,
         *,
-        thresholds: float | Sequence[float] = (0.0,),
-        threshold_type: str = 'iou',
-        all_boxes_above_threshold: bool = True,
-        scaling: float | Sequence[float] = (1.0, 1.0),
-        aspect_ratio: float | Sequence[float] = (1.0, 1.0),
+        thresholds: float | Sequence[float] | None = (0.0,),
+        threshold_type: str | None = 'iou',
+        all_boxes_above_threshold: bool | Literal[0, 1] | None = True,
+        scaling: float | Sequence[float] | None = (1.0, 1.0),
+        aspect_ratio: float | Sequence[float] | None = (1.0, 1.0),
         crop_shape: int | Sequence[int] | DataNode | None = None,
         input_shape: int | Sequence[int] | DataNode | None = None,
-        shape_layout: str = '',
-        allow_no_crop: bool = True,
-        num_attempts: int = 1,
-        total_num_attempts: int = -1,
-        bbox_layout: str = '',
-        ltrb: bool = True,
+        shape_layout: str | None = '',
+        allow_no_crop: bool | Literal[0, 1] | None = True,
+        num_attempts: int | None = 1,
+        total_num_attempts: int | None = -1,
+        bbox_layout: str | None = '',
+        ltrb: bool | Literal[0, 1] | None = True,
         bbox_prune_threshold: float | None = None,
-        output_bbox_indices: bool = False,
+        output_bbox_indices: bool | Literal[0, 1] | None = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
     ) -> None: ...
-    def __call__(self, boxes: DataNode | ArrayLike, labels: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+    def __call__(self, boxes: Data, labels: DataNode | ArrayLike | None = None, /, **arguments: Any) -> list[Data]: ...
 
 class RandomCropGenerator(Operator):
     """Draws a window as random_resized_crop does: its start and its extents, height before width.
@@ -1830,17 +1835,17 @@ class RandomCropGenerator(Operator):
     def __init__(
         self,
         *,
-        random_area: float | Sequence[float] = (0.08, 1.0),
-        random_aspect_ratio: float | Sequence[float] = (0.75, 1.3333333333333333),
-        num_attempts: int = 10,
+        random_area: float | Sequence[float] | None = (0.08, 1.0),
+        random_aspect_ratio: float | Sequence[float] | None = (0.75, 1.3333333333333333),
+        num_attempts: int | None = 10,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
     ) -> None: ...
-    def __call__(self, shape: DataNode | ArrayLike, /, **arguments: Any) -> list[Any]: ...
+    def __call__(self, shape: Data, /, **arguments: Any) -> list[Data]: ...
 
 class RandomResizedCrop(Operator):
     """Crops a random window, by area and aspect ratio, and resizes it to ``size``.
@@ -1861,22 +1866,22 @@ class RandomResizedCrop(Operator):
         self,
         *,
         size: float | Sequence[float] | DataNode,
-        random_area: float | Sequence[float] = (0.08, 1.0),
-        random_aspect_ratio: float | Sequence[float] = (0.75, 1.3333333333333333),
-        num_attempts: int = 10,
-        interp_type: int | DataNode = ...,
+        random_area: float | Sequence[float] | None = (0.08, 1.0),
+        random_aspect_ratio: float | Sequence[float] | None = (0.75, 1.3333333333333333),
+        num_attempts: int | None = 10,
+        interp_type: int | DataNode | None = ...,
         min_filter: int | DataNode | None = None,
         mag_filter: int | DataNode | None = None,
-        antialias: bool = True,
-        dtype: DTypeLike | None = None,
+        antialias: bool | Literal[0, 1] | None = True,
+        dtype: DTypeLike | DALIDataType | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class Reinterpret(Operator):
     """Reads the same bytes as another type and shape; a wider type shortens the last axis.
@@ -1896,14 +1901,14 @@ class Reinterpret(Operator):
         rel_shape: float | Sequence[float] | DataNode | None = None,
         src_dims: int | Sequence[int] | DataNode | None = None,
         layout: str | None = None,
-        dtype: DTypeLike | None = None,
+        dtype: DTypeLike | DALIDataType | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Data: ...
 
 class Remap(Operator):
     """Takes each pixel of the output from the place that two maps name; the output is as large as they are.
@@ -1916,15 +1921,15 @@ class Remap(Operator):
     def __init__(
         self,
         *,
-        pixel_origin: str = 'corner',
-        interp: int = ...,
+        pixel_origin: str | None = 'corner',
+        interp: int | None = ...,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, mapx: DataNode | ArrayLike, mapy: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, mapx: DataNode | ArrayLike, mapy: DataNode | ArrayLike, /, **arguments: Any) -> Data: ...
 
 class Reshape(Operator):
     """Gives the data another shape, layout or order of axes' extents, without touching the elements.
@@ -1945,11 +1950,11 @@ class Reshape(Operator):
         layout: str | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Data: ...
 
 class Resize(Operator):
     """Resizes images, volumes and sequences of them.
@@ -1984,25 +1989,25 @@ class Resize(Operator):
         resize_z: float | DataNode | None = None,
         resize_shorter: float | DataNode | None = None,
         resize_longer: float | DataNode | None = None,
-        mode: str = 'default',
+        mode: str | None = 'default',
         max_size: float | Sequence[float] | None = None,
-        subpixel_scale: bool = True,
-        interp_type: int | DataNode = ...,
+        subpixel_scale: bool | Literal[0, 1] | None = True,
+        interp_type: int | DataNode | None = ...,
         min_filter: int | DataNode | None = None,
         mag_filter: int | DataNode | None = None,
-        antialias: bool = True,
+        antialias: bool | Literal[0, 1] | None = True,
         roi_start: float | Sequence[float] | DataNode | None = None,
         roi_end: float | Sequence[float] | DataNode | None = None,
-        roi_relative: bool = False,
-        save_attrs: bool = False,
-        dtype: DTypeLike | None = None,
+        roi_relative: bool | Literal[0, 1] | None = False,
+        save_attrs: bool | Literal[0, 1] | None = False,
+        dtype: DTypeLike | DALIDataType | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Any: ...
 
 class ResizeCropMirror(Operator):
     """Resizes, crops the result and mirrors it in one pass over the input; only the kept window is computed.
@@ -2045,33 +2050,33 @@ class ResizeCropMirror(Operator):
         resize_z: float | DataNode | None = None,
         resize_shorter: float | DataNode | None = None,
         resize_longer: float | DataNode | None = None,
-        mode: str = 'default',
+        mode: str | None = 'default',
         max_size: float | Sequence[float] | None = None,
-        subpixel_scale: bool = True,
-        interp_type: int | DataNode = ...,
+        subpixel_scale: bool | Literal[0, 1] | None = True,
+        interp_type: int | DataNode | None = ...,
         min_filter: int | DataNode | None = None,
         mag_filter: int | DataNode | None = None,
-        antialias: bool = True,
+        antialias: bool | Literal[0, 1] | None = True,
         roi_start: float | Sequence[float] | DataNode | None = None,
         roi_end: float | Sequence[float] | DataNode | None = None,
-        roi_relative: bool = False,
+        roi_relative: bool | Literal[0, 1] | None = False,
         crop: float | Sequence[float] | DataNode | None = None,
-        crop_h: float | DataNode = 0.0,
-        crop_w: float | DataNode = 0.0,
-        crop_d: float | DataNode = 0.0,
-        crop_pos_x: float | DataNode = 0.5,
-        crop_pos_y: float | DataNode = 0.5,
-        crop_pos_z: float | DataNode = 0.5,
-        rounding: str = 'round',
-        mirror: int | DataNode = 0,
-        dtype: DTypeLike | None = None,
+        crop_h: float | DataNode | None = 0.0,
+        crop_w: float | DataNode | None = 0.0,
+        crop_d: float | DataNode | None = 0.0,
+        crop_pos_x: float | DataNode | None = 0.5,
+        crop_pos_y: float | DataNode | None = 0.5,
+        crop_pos_z: float | DataNode | None = 0.5,
+        rounding: str | None = 'round',
+        mirror: int | DataNode | None = 0,
+        dtype: DTypeLike | DALIDataType | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class ROIRandomCrop(Operator):
     """Draws the start of a window that lies in a region, or that holds it where the window is the larger one.
@@ -2094,12 +2099,12 @@ class ROIRandomCrop(Operator):
         in_shape: int | Sequence[int] | DataNode | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: DataNode | ArrayLike | None = None, /, **arguments: Any) -> DataNode: ...
 
 class Rotate(Operator):
     """Turns the image counter-clockwise by an angle in degrees; volumes around ``axis`` (x, y, z).
@@ -2119,18 +2124,18 @@ class Rotate(Operator):
         *,
         angle: float | DataNode,
         fill_value: float | None = None,
-        interp_type: int = ...,
-        dtype: DTypeLike | None = None,
+        interp_type: int | None = ...,
+        dtype: DTypeLike | DALIDataType | None = None,
         axis: float | Sequence[float] | DataNode | None = None,
         size: float | Sequence[float] | DataNode | None = None,
-        keep_size: bool = False,
+        keep_size: bool | Literal[0, 1] | None = False,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class Saturation(Operator):
     """Scales the saturation; 0 gives grey.
@@ -2144,16 +2149,16 @@ class Saturation(Operator):
     def __init__(
         self,
         *,
-        image_type: int = ...,
-        dtype: DTypeLike | None = None,
-        saturation: float | DataNode = 1.0,
+        image_type: int | None = ...,
+        dtype: DTypeLike | DALIDataType | None = None,
+        saturation: float | DataNode | None = 1.0,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class SequenceRearrange(Operator):
     """Takes the frames of a sequence in another order; frames may be repeated or left out.
@@ -2168,11 +2173,11 @@ class SequenceRearrange(Operator):
         new_order: int | Sequence[int] | DataNode,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class Shapes(Operator):
     """The extents of each sample.
@@ -2184,14 +2189,14 @@ class Shapes(Operator):
     def __init__(
         self,
         *,
-        dtype: DTypeLike = ...,
+        dtype: DTypeLike | DALIDataType | None = ...,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class Slice(Operator):
     """Cuts a part out of the data by start and end, or start and shape, in elements or relative to the extent.
@@ -2221,20 +2226,20 @@ class Slice(Operator):
         rel_end: float | Sequence[float] | DataNode | None = None,
         shape: int | Sequence[int] | DataNode | None = None,
         rel_shape: float | Sequence[float] | DataNode | None = None,
-        axes: int | Sequence[int] | DataNode = (1, 0),
-        axis_names: str = 'WH',
-        normalized_anchor: bool = True,
-        normalized_shape: bool = True,
-        out_of_bounds_policy: str = 'error',
-        fill_values: float | Sequence[float] = (0.0,),
-        dtype: DTypeLike | None = None,
+        axes: int | Sequence[int] | DataNode | None = (1, 0),
+        axis_names: str | None = 'WH',
+        normalized_anchor: bool | Literal[0, 1] | None = True,
+        normalized_shape: bool | Literal[0, 1] | None = True,
+        out_of_bounds_policy: str | None = 'error',
+        fill_values: float | Sequence[float] | None = (0.0,),
+        dtype: DTypeLike | DALIDataType | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, anchor: DataNode | ArrayLike | None = None, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, anchor: DataNode | ArrayLike | None = None, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Data: ...
 
 class Spectrogram(Operator):
     """The short-time power spectrum of a one-dimensional signal: nfft // 2 + 1 frequencies by frames.
@@ -2254,20 +2259,20 @@ class Spectrogram(Operator):
         self,
         *,
         nfft: int | None = None,
-        window_length: int = 512,
-        window_step: int = 256,
-        window_fn: float | Sequence[float] = (),
-        power: int = 2,
-        center_windows: bool = True,
-        reflect_padding: bool = True,
-        layout: Literal['ft', 'tf'] = 'ft',
+        window_length: int | None = 512,
+        window_step: int | None = 256,
+        window_fn: float | Sequence[float] | None = (),
+        power: int | None = 2,
+        center_windows: bool | Literal[0, 1] | None = True,
+        reflect_padding: bool | Literal[0, 1] | None = True,
+        layout: Literal['ft', 'tf'] | None = 'ft',
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, signal: Data, /, **arguments: Any) -> Data: ...
 
 class Sphere(Operator):
     """Shows the image as in a magnifying sphere.
@@ -2281,16 +2286,16 @@ class Sphere(Operator):
     def __init__(
         self,
         *,
-        mask: int | DataNode = 1,
-        fill_value: float = 0.0,
-        interp_type: int = ...,
+        mask: int | DataNode | None = 1,
+        fill_value: float | None = 0.0,
+        interp_type: int | None = ...,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class Squeeze(Operator):
     """Removes axes of extent 1.
@@ -2307,11 +2312,11 @@ class Squeeze(Operator):
         axis_names: str | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class SSDRandomCrop(Operator):
     """Crops image, boxes and labels as the training of SSD does; random_bbox_crop and slice do the same with a choice.
@@ -2323,15 +2328,15 @@ class SSDRandomCrop(Operator):
     def __init__(
         self,
         *,
-        num_attempts: int = 1,
+        num_attempts: int | None = 1,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
         seed: int | None = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, boxes: DataNode | ArrayLike, labels: DataNode | ArrayLike, /, **arguments: Any) -> list[Any]: ...
+    def __call__(self, image: Data, boxes: DataNode | ArrayLike, labels: DataNode | ArrayLike, /, **arguments: Any) -> list[Data]: ...
 
 class Stack(Operator):
     """Joins the inputs along a new axis.
@@ -2344,15 +2349,15 @@ class Stack(Operator):
     def __init__(
         self,
         *,
-        axis: int = 0,
+        axis: int | None = 0,
         axis_name: str | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
+    def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> DataNode: ...
 
 class TensorResize(Operator):
     """Resizes data along any of its axes, whatever they mean.
@@ -2384,26 +2389,26 @@ class TensorResize(Operator):
         scales: float | Sequence[float] | DataNode | None = None,
         axes: int | Sequence[int] | None = None,
         axis_names: str | None = None,
-        mode: str = 'default',
+        mode: str | None = 'default',
         max_size: float | Sequence[float] | None = None,
-        size_rounding: str = 'round',
-        subpixel_scale: bool = True,
-        alignment: float | Sequence[float] | DataNode = (0.5,),
-        interp_type: int | DataNode = ...,
+        size_rounding: str | None = 'round',
+        subpixel_scale: bool | Literal[0, 1] | None = True,
+        alignment: float | Sequence[float] | DataNode | None = (0.5,),
+        interp_type: int | DataNode | None = ...,
         min_filter: int | DataNode | None = None,
         mag_filter: int | DataNode | None = None,
-        antialias: bool = True,
+        antialias: bool | Literal[0, 1] | None = True,
         roi_start: float | Sequence[float] | DataNode | None = None,
         roi_end: float | Sequence[float] | DataNode | None = None,
-        roi_relative: bool = False,
-        dtype: DTypeLike | None = None,
+        roi_relative: bool | Literal[0, 1] | None = False,
+        dtype: DTypeLike | DALIDataType | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class ToDecibels(Operator):
     """multiplier * log10(x / reference), and at least ``cutoff_db``.
@@ -2417,16 +2422,16 @@ class ToDecibels(Operator):
     def __init__(
         self,
         *,
-        multiplier: float = 10.0,
-        reference: float = 0.0,
-        cutoff_db: float = -200.0,
+        multiplier: float | None = 10.0,
+        reference: float | None = 0.0,
+        cutoff_db: float | None = -200.0,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, magnitude: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, magnitude: Data, /, **arguments: Any) -> Data: ...
 
 class Transpose(Operator):
     """Changes the order of the axes; the default reverses them.
@@ -2441,15 +2446,15 @@ class Transpose(Operator):
         self,
         *,
         perm: int | Sequence[int] | None = None,
-        transpose_layout: bool = True,
+        transpose_layout: bool | Literal[0, 1] | None = True,
         output_layout: str | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class WarpAffine(Operator):
     """Warps the image by an affine matrix, given row by row or as the second input.
@@ -2468,17 +2473,17 @@ class WarpAffine(Operator):
         *,
         size: float | Sequence[float] | DataNode | None = None,
         fill_value: float | None = None,
-        interp_type: int = ...,
-        dtype: DTypeLike | None = None,
-        matrix: float | Sequence[float] | DataNode = (),
-        inverse_map: bool = True,
+        interp_type: int | None = ...,
+        dtype: DTypeLike | DALIDataType | None = None,
+        matrix: float | Sequence[float] | DataNode | None = (),
+        inverse_map: bool | Literal[0, 1] | None = True,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, matrix_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, matrix_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Data: ...
 
 class WarpPerspective(Operator):
     """Warps the image by a projective matrix of 3 x 3 numbers, given as an argument or as the second input.
@@ -2496,20 +2501,20 @@ class WarpPerspective(Operator):
     def __init__(
         self,
         *,
-        pixel_origin: str = 'corner',
-        matrix: float | Sequence[float] | DataNode = (),
-        size: float | Sequence[float] | DataNode = (),
-        inverse_map: bool = True,
-        border_mode: str = 'constant',
-        fill_value: float | Sequence[float] = (),
-        interp_type: int = ...,
+        pixel_origin: str | None = 'corner',
+        matrix: float | Sequence[float] | DataNode | None = (),
+        size: float | Sequence[float] | DataNode | None = (),
+        inverse_map: bool | Literal[0, 1] | None = True,
+        border_mode: str | None = 'constant',
+        fill_value: float | Sequence[float] | None = (),
+        interp_type: int | None = ...,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, matrix_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, matrix_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Data: ...
 
 class Water(Operator):
     """Bends the image in waves: ``x + ampl_x * sin(freq_x * y + phase_x)`` and ``y + ampl_y * cos(freq_y * x + phase_y)``.
@@ -2529,22 +2534,22 @@ class Water(Operator):
     def __init__(
         self,
         *,
-        ampl_x: float | DataNode = 10.0,
-        ampl_y: float | DataNode = 10.0,
-        freq_x: float | DataNode = 0.04908738521234052,
-        freq_y: float | DataNode = 0.04908738521234052,
-        phase_x: float | DataNode = 0.0,
-        phase_y: float | DataNode = 0.0,
-        mask: int | DataNode = 1,
-        fill_value: float = 0.0,
-        interp_type: int = ...,
+        ampl_x: float | DataNode | None = 10.0,
+        ampl_y: float | DataNode | None = 10.0,
+        freq_x: float | DataNode | None = 0.04908738521234052,
+        freq_y: float | DataNode | None = 0.04908738521234052,
+        phase_x: float | DataNode | None = 0.0,
+        phase_y: float | DataNode | None = 0.0,
+        mask: int | DataNode | None = 1,
+        fill_value: float | None = 0.0,
+        interp_type: int | None = ...,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class Zeros(Operator):
     """Zeros of the given shape.
@@ -2558,16 +2563,16 @@ class Zeros(Operator):
     def __init__(
         self,
         *,
-        shape: int | Sequence[int] | DataNode = (),
-        dtype: DTypeLike = ...,
-        layout: str = '',
+        shape: int | Sequence[int] | DataNode | None = (),
+        dtype: DTypeLike | DALIDataType | None = ...,
+        layout: str | None = '',
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, **arguments: Any) -> Any: ...
+    def __call__(self, **arguments: Any) -> DataNode: ...
 
 class ZerosLike(Operator):
     """Zeros of the input's shape, in its type unless ``dtype`` is given.
@@ -2579,14 +2584,14 @@ class ZerosLike(Operator):
     def __init__(
         self,
         *,
-        dtype: DTypeLike | None = None,
+        dtype: DTypeLike | DALIDataType | None = None,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-        preserve: bool = False,
+        preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> None: ...
-    def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+    def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class decoders:
     class Audio(Operator):
@@ -2604,19 +2609,19 @@ class decoders:
         def __init__(
             self,
             *,
-            quality: float = 50.0,
-            antialias: bool = True,
-            sample_rate: float | DataNode = 0.0,
-            downmix: bool = False,
-            dtype: DTypeLike = ...,
+            quality: float | None = 50.0,
+            antialias: bool | Literal[0, 1] | None = True,
+            sample_rate: float | DataNode | None = 0.0,
+            downmix: bool | Literal[0, 1] | None = False,
+            dtype: DTypeLike | DALIDataType | None = ...,
             max_bytes: int | None = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, encoded: DataNode | ArrayLike, /, **arguments: Any) -> list[Any]: ...
+        def __call__(self, encoded: Data, /, **arguments: Any) -> list[Data]: ...
 
     class Image(Operator):
         """Decodes images; the output has the layout HWC.
@@ -2634,20 +2639,20 @@ class decoders:
         def __init__(
             self,
             *,
-            output_type: int = ...,
-            dtype: DTypeLike = ...,
-            adjust_orientation: bool = True,
-            use_fast_idct: bool = False,
+            output_type: int | None = ...,
+            dtype: DTypeLike | DALIDataType | None = ...,
+            adjust_orientation: bool | Literal[0, 1] | None = True,
+            use_fast_idct: bool | Literal[0, 1] | None = False,
             max_pixels: int | None = None,
             max_bytes: int | None = None,
-            on_damage: Literal['error', 'accept'] = 'error',
+            on_damage: Literal['error', 'accept'] | None = 'error',
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+        def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
     class ImageCrop(Operator):
         """Decodes a window of each image, given as in ``fn.crop``; it must lie inside the image.
@@ -2672,25 +2677,25 @@ class decoders:
             self,
             *,
             crop: float | Sequence[float] | DataNode | None = None,
-            crop_h: float | DataNode = 0.0,
-            crop_w: float | DataNode = 0.0,
-            crop_pos_x: float | DataNode = 0.5,
-            crop_pos_y: float | DataNode = 0.5,
-            rounding: str = 'round',
-            output_type: int = ...,
-            dtype: DTypeLike = ...,
-            adjust_orientation: bool = True,
-            use_fast_idct: bool = False,
+            crop_h: float | DataNode | None = 0.0,
+            crop_w: float | DataNode | None = 0.0,
+            crop_pos_x: float | DataNode | None = 0.5,
+            crop_pos_y: float | DataNode | None = 0.5,
+            rounding: str | None = 'round',
+            output_type: int | None = ...,
+            dtype: DTypeLike | DALIDataType | None = ...,
+            adjust_orientation: bool | Literal[0, 1] | None = True,
+            use_fast_idct: bool | Literal[0, 1] | None = False,
             max_pixels: int | None = None,
             max_bytes: int | None = None,
-            on_damage: Literal['error', 'accept'] = 'error',
+            on_damage: Literal['error', 'accept'] | None = 'error',
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+        def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
     class ImageRandomCrop(Operator):
         """Decodes a random window of each image, chosen by its share of the area and its aspect ratio.
@@ -2711,24 +2716,24 @@ class decoders:
         def __init__(
             self,
             *,
-            random_area: float | Sequence[float] = (0.08, 1.0),
-            random_aspect_ratio: float | Sequence[float] = (0.75, 1.3333333333333333),
-            num_attempts: int = 10,
-            output_type: int = ...,
-            dtype: DTypeLike = ...,
-            adjust_orientation: bool = True,
-            use_fast_idct: bool = False,
+            random_area: float | Sequence[float] | None = (0.08, 1.0),
+            random_aspect_ratio: float | Sequence[float] | None = (0.75, 1.3333333333333333),
+            num_attempts: int | None = 10,
+            output_type: int | None = ...,
+            dtype: DTypeLike | DALIDataType | None = ...,
+            adjust_orientation: bool | Literal[0, 1] | None = True,
+            use_fast_idct: bool | Literal[0, 1] | None = False,
             max_pixels: int | None = None,
             max_bytes: int | None = None,
-            on_damage: Literal['error', 'accept'] = 'error',
+            on_damage: Literal['error', 'accept'] | None = 'error',
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
-        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+        def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
     class ImageSlice(Operator):
         """Decodes a part of each image, given as in ``fn.slice``; it must lie inside the image.
@@ -2762,24 +2767,24 @@ class decoders:
             rel_end: float | Sequence[float] | DataNode | None = None,
             shape: int | Sequence[int] | DataNode | None = None,
             rel_shape: float | Sequence[float] | DataNode | None = None,
-            axes: int | Sequence[int] | DataNode = (1, 0),
-            axis_names: str = 'WH',
-            normalized_anchor: bool = True,
-            normalized_shape: bool = True,
-            output_type: int = ...,
-            dtype: DTypeLike = ...,
-            adjust_orientation: bool = True,
-            use_fast_idct: bool = False,
+            axes: int | Sequence[int] | DataNode | None = (1, 0),
+            axis_names: str | None = 'WH',
+            normalized_anchor: bool | Literal[0, 1] | None = True,
+            normalized_shape: bool | Literal[0, 1] | None = True,
+            output_type: int | None = ...,
+            dtype: DTypeLike | DALIDataType | None = ...,
+            adjust_orientation: bool | Literal[0, 1] | None = True,
+            use_fast_idct: bool | Literal[0, 1] | None = False,
             max_pixels: int | None = None,
             max_bytes: int | None = None,
-            on_damage: Literal['error', 'accept'] = 'error',
+            on_damage: Literal['error', 'accept'] | None = 'error',
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, data: DataNode | ArrayLike, anchor: DataNode | ArrayLike | None = None, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+        def __call__(self, data: Data, anchor: DataNode | ArrayLike | None = None, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Data: ...
 
     class Inflate(Operator):
         """Decompresses data. Of several chunks the results are stacked along a new first axis.
@@ -2798,19 +2803,19 @@ class decoders:
             self,
             *,
             shape: int | Sequence[int] | DataNode,
-            dtype: DTypeLike = ...,
-            algorithm: str = 'LZ4',
+            dtype: DTypeLike | DALIDataType | None = ...,
+            algorithm: str | None = 'LZ4',
             chunk_offsets: int | Sequence[int] | DataNode | None = None,
             chunk_sizes: int | Sequence[int] | DataNode | None = None,
-            layout: str = '',
-            sequence_axis_name: str = 'F',
+            layout: str | None = '',
+            sequence_axis_name: str | None = 'F',
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+        def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
     class Numpy(Operator):
         """Decodes the bytes of a .npy file; ``dtype`` converts the elements. Nothing is ever unpickled.
@@ -2822,14 +2827,14 @@ class decoders:
         def __init__(
             self,
             *,
-            dtype: DTypeLike | None = None,
+            dtype: DTypeLike | DALIDataType | None = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+        def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class experimental:
     class AudioResample(Operator):
@@ -2852,16 +2857,16 @@ class experimental:
             in_rate: float | DataNode | None = None,
             out_rate: float | DataNode | None = None,
             out_length: int | DataNode | None = None,
-            quality: float = 50.0,
-            antialias: bool = True,
-            dtype: DTypeLike | None = None,
+            quality: float | None = 50.0,
+            antialias: bool | Literal[0, 1] | None = True,
+            dtype: DTypeLike | DALIDataType | None = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, signal: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+        def __call__(self, signal: Data, /, **arguments: Any) -> Data: ...
 
     class Dilate(Operator):
         """Gives every pixel the largest value in a window around it, channel by channel: bright areas grow.
@@ -2876,17 +2881,17 @@ class experimental:
         def __init__(
             self,
             *,
-            mask_size: int | Sequence[int] | DataNode = (3, 3),
-            anchor: int | Sequence[int] | DataNode = (-1, -1),
-            border_mode: str = 'constant',
-            iterations: int = 1,
+            mask_size: int | Sequence[int] | DataNode | None = (3, 3),
+            anchor: int | Sequence[int] | DataNode | None = (-1, -1),
+            border_mode: str | None = 'constant',
+            iterations: int | None = 1,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+        def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
     class Erode(Operator):
         """Gives every pixel the smallest value in a window around it, channel by channel: bright areas shrink.
@@ -2901,17 +2906,17 @@ class experimental:
         def __init__(
             self,
             *,
-            mask_size: int | Sequence[int] | DataNode = (3, 3),
-            anchor: int | Sequence[int] | DataNode = (-1, -1),
-            border_mode: str = 'constant',
-            iterations: int = 1,
+            mask_size: int | Sequence[int] | DataNode | None = (3, 3),
+            anchor: int | Sequence[int] | DataNode | None = (-1, -1),
+            border_mode: str | None = 'constant',
+            iterations: int | None = 1,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+        def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
     class MedianBlur(Operator):
         """Gives every pixel the middle value of a window around it, channel by channel; the border pixel goes on outside.
@@ -2923,14 +2928,14 @@ class experimental:
         def __init__(
             self,
             *,
-            window_size: int | Sequence[int] | DataNode = (3, 3),
+            window_size: int | Sequence[int] | DataNode | None = (3, 3),
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+        def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
     class NumbaFunction(Operator):
         """Calls a function compiled by Numba that fills its outputs: ``run_fn(*outputs, *inputs)``.
@@ -2955,13 +2960,13 @@ class experimental:
             in_types: Any,
             outs_ndim: int | Sequence[int],
             ins_ndim: int | Sequence[int],
-            batch_processing: bool = False,
+            batch_processing: bool | Literal[0, 1] | None = False,
             blocks: int | Sequence[int] | None = None,
             threads_per_block: int | Sequence[int] | None = None,
             setup_fn: Callable[..., Any] | None = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
@@ -2978,15 +2983,15 @@ class experimental:
         def __init__(
             self,
             *,
-            pixel_origin: str = 'corner',
-            interp: int = ...,
+            pixel_origin: str | None = 'corner',
+            interp: int | None = ...,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, image: DataNode | ArrayLike, mapx: DataNode | ArrayLike, mapy: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+        def __call__(self, image: Data, mapx: DataNode | ArrayLike, mapy: DataNode | ArrayLike, /, **arguments: Any) -> Data: ...
 
     class Resize(Operator):
         """Resizes images, volumes and sequences of them.
@@ -3021,25 +3026,25 @@ class experimental:
             resize_z: float | DataNode | None = None,
             resize_shorter: float | DataNode | None = None,
             resize_longer: float | DataNode | None = None,
-            mode: str = 'default',
+            mode: str | None = 'default',
             max_size: float | Sequence[float] | None = None,
-            subpixel_scale: bool = True,
-            interp_type: int | DataNode = ...,
+            subpixel_scale: bool | Literal[0, 1] | None = True,
+            interp_type: int | DataNode | None = ...,
             min_filter: int | DataNode | None = None,
             mag_filter: int | DataNode | None = None,
-            antialias: bool = True,
+            antialias: bool | Literal[0, 1] | None = True,
             roi_start: float | Sequence[float] | DataNode | None = None,
             roi_end: float | Sequence[float] | DataNode | None = None,
-            roi_relative: bool = False,
-            save_attrs: bool = False,
-            dtype: DTypeLike | None = None,
+            roi_relative: bool | Literal[0, 1] | None = False,
+            save_attrs: bool | Literal[0, 1] | None = False,
+            dtype: DTypeLike | DALIDataType | None = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, image: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+        def __call__(self, image: Data, /, **arguments: Any) -> Any: ...
 
     class WarpPerspective(Operator):
         """Warps the image by a projective matrix of 3 x 3 numbers, given as an argument or as the second input.
@@ -3057,20 +3062,20 @@ class experimental:
         def __init__(
             self,
             *,
-            pixel_origin: str = 'corner',
-            matrix: float | Sequence[float] | DataNode = (),
-            size: float | Sequence[float] | DataNode = (),
-            inverse_map: bool = True,
-            border_mode: str = 'constant',
-            fill_value: float | Sequence[float] = (),
-            interp_type: int = ...,
+            pixel_origin: str | None = 'corner',
+            matrix: float | Sequence[float] | DataNode | None = (),
+            size: float | Sequence[float] | DataNode | None = (),
+            inverse_map: bool | Literal[0, 1] | None = True,
+            border_mode: str | None = 'constant',
+            fill_value: float | Sequence[float] | None = (),
+            interp_type: int | None = ...,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, image: DataNode | ArrayLike, matrix_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+        def __call__(self, image: Data, matrix_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Data: ...
 
 class io:
     class file:
@@ -3082,11 +3087,11 @@ class io:
                 *,
                 name: str | None = None,
                 device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-                preserve: bool = False,
+                preserve: bool | Literal[0, 1] | None = False,
                 bytes_per_sample_hint: int | Sequence[int] | None = None,
                 on_error: Any = None,
             ) -> None: ...
-            def __call__(self, filepath: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+            def __call__(self, filepath: Data, /, **arguments: Any) -> Data: ...
 
 class noise:
     class Gaussian(Operator):
@@ -3100,16 +3105,16 @@ class noise:
         def __init__(
             self,
             *,
-            mean: float | DataNode = 0.0,
-            stddev: float | DataNode = 1.0,
+            mean: float | DataNode | None = 0.0,
+            stddev: float | DataNode | None = 1.0,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
-        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+        def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
     class SaltAndPepper(Operator):
         """Sets some elements to the largest value and some to the smallest one.
@@ -3125,19 +3130,19 @@ class noise:
         def __init__(
             self,
             *,
-            prob: float | DataNode = 0.05,
-            salt_vs_pepper: float | DataNode = 0.5,
+            prob: float | DataNode | None = 0.05,
+            salt_vs_pepper: float | DataNode | None = 0.5,
             salt_val: float | DataNode | None = None,
             pepper_val: float | DataNode | None = None,
-            per_channel: bool = False,
+            per_channel: bool | Literal[0, 1] | None = False,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
-        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+        def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
     class Shot(Operator):
         """Counts the light anew: each value becomes a Poisson number with that mean, in units of ``factor``.
@@ -3149,15 +3154,15 @@ class noise:
         def __init__(
             self,
             *,
-            factor: float | DataNode = 12.0,
+            factor: float | DataNode | None = 12.0,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
-        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+        def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class random:
     class Beta(Operator):
@@ -3173,18 +3178,18 @@ class random:
         def __init__(
             self,
             *,
-            dtype: DTypeLike | None = None,
+            dtype: DTypeLike | DALIDataType | None = None,
             shape: int | Sequence[int] | DataNode | None = None,
-            alpha: float | DataNode = 1.0,
-            beta: float | DataNode = 1.0,
+            alpha: float | DataNode | None = 1.0,
+            beta: float | DataNode | None = 1.0,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
-        def __call__(self, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+        def __call__(self, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> DataNode: ...
 
     class Choice(Operator):
         """One of the elements along the first axis of ``a``, or of ``range(a)`` when ``a`` is one integer.
@@ -3201,12 +3206,12 @@ class random:
             p: float | Sequence[float] | DataNode | None = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
-        def __call__(self, a: DataNode | ArrayLike, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+        def __call__(self, a: Data, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Data: ...
 
     class CoinFlip(Operator):
         """1 with the given probability, else 0.
@@ -3220,17 +3225,17 @@ class random:
         def __init__(
             self,
             *,
-            dtype: DTypeLike | None = None,
+            dtype: DTypeLike | DALIDataType | None = None,
             shape: int | Sequence[int] | DataNode | None = None,
-            probability: float | DataNode = 0.5,
+            probability: float | DataNode | None = 0.5,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
-        def __call__(self, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+        def __call__(self, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> DataNode: ...
 
     class Normal(Operator):
         """Normally distributed numbers; integer types are rounded and limited to their range.
@@ -3245,18 +3250,18 @@ class random:
         def __init__(
             self,
             *,
-            dtype: DTypeLike | None = None,
+            dtype: DTypeLike | DALIDataType | None = None,
             shape: int | Sequence[int] | DataNode | None = None,
-            mean: float | DataNode = 0.0,
-            stddev: float | DataNode = 1.0,
+            mean: float | DataNode | None = 0.0,
+            stddev: float | DataNode | None = 1.0,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
-        def __call__(self, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+        def __call__(self, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> DataNode: ...
 
     class Uniform(Operator):
         """Uniformly distributed numbers in ``[low, high)``, or one of ``values``; integer types are rounded.
@@ -3271,18 +3276,18 @@ class random:
         def __init__(
             self,
             *,
-            dtype: DTypeLike | None = None,
+            dtype: DTypeLike | DALIDataType | None = None,
             shape: int | Sequence[int] | DataNode | None = None,
-            range: float | Sequence[float] | DataNode = (-1.0, 1.0),
+            range: float | Sequence[float] | DataNode | None = (-1.0, 1.0),
             values: float | Sequence[float] | DataNode | None = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
-        def __call__(self, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+        def __call__(self, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> DataNode: ...
 
 class readers:
     class COCOReader(Operator):
@@ -3318,34 +3323,34 @@ class readers:
             *,
             annotations_file: str,
             file_root: Any = None,
-            ltrb: bool = False,
-            ratio: bool = False,
-            polygon_masks: bool = False,
-            masks: bool = False,
-            pixelwise_masks: bool = False,
-            image_ids: bool = False,
-            skip_empty: bool = False,
-            size_threshold: float = 0.1,
-            include_iscrowd: bool = True,
-            avoid_class_remapping: bool = False,
+            ltrb: bool | Literal[0, 1] | None = False,
+            ratio: bool | Literal[0, 1] | None = False,
+            polygon_masks: bool | Literal[0, 1] | None = False,
+            masks: bool | Literal[0, 1] | None = False,
+            pixelwise_masks: bool | Literal[0, 1] | None = False,
+            image_ids: bool | Literal[0, 1] | None = False,
+            skip_empty: bool | Literal[0, 1] | None = False,
+            size_threshold: float | None = 0.1,
+            include_iscrowd: bool | Literal[0, 1] | None = True,
+            avoid_class_remapping: bool | Literal[0, 1] | None = False,
             images: Any = None,
-            max_pixels: int = 134217728,
-            shard_id: int = 0,
-            num_shards: int = 1,
-            random_shuffle: bool = False,
-            shuffle_after_epoch: bool = False,
+            max_pixels: int | None = 134217728,
+            shard_id: int | None = 0,
+            num_shards: int | None = 1,
+            random_shuffle: bool | Literal[0, 1] | None = False,
+            shuffle_after_epoch: bool | Literal[0, 1] | None = False,
             shuffle_after_epoch_seed: int | None = None,
-            stick_to_shard: bool = False,
-            pad_last_batch: bool = False,
-            lazy_init: bool = False,
+            stick_to_shard: bool | Literal[0, 1] | None = False,
+            pad_last_batch: bool | Literal[0, 1] | None = False,
+            lazy_init: bool | Literal[0, 1] | None = False,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
-        def __call__(self, **arguments: Any) -> Any: ...
+        def __call__(self, **arguments: Any) -> list[DataNode]: ...
 
     class Dataset(Operator):
         """Reads `dataset[i]`, in the pipeline's threads: arrays, tensors, images and numbers become arrays, text stays text.
@@ -3368,19 +3373,19 @@ class readers:
             self,
             *,
             dataset: Any,
-            num_outputs: int = 1,
+            num_outputs: int | None = 1,
             keys: Any = None,
-            shard_id: int = 0,
-            num_shards: int = 1,
-            random_shuffle: bool = False,
-            shuffle_after_epoch: bool = False,
+            shard_id: int | None = 0,
+            num_shards: int | None = 1,
+            random_shuffle: bool | Literal[0, 1] | None = False,
+            shuffle_after_epoch: bool | Literal[0, 1] | None = False,
             shuffle_after_epoch_seed: int | None = None,
-            stick_to_shard: bool = False,
-            pad_last_batch: bool = False,
-            lazy_init: bool = False,
+            stick_to_shard: bool | Literal[0, 1] | None = False,
+            pad_last_batch: bool | Literal[0, 1] | None = False,
+            lazy_init: bool | Literal[0, 1] | None = False,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
             seed: int | None = None,
@@ -3417,23 +3422,23 @@ class readers:
             file_list: str | None = None,
             file_filters: Any = ('*.jpg', '*.jpeg', '*.png', '*.bmp', '*.tif', '*.tiff', '*.pnm', '*.ppm', '*.pgm', '*.pbm', '*.jp2', '*.webp', '*.flac', '*.ogg', '*.wav'),
             dir_filters: Any = None,
-            case_sensitive_filter: bool = False,
-            shard_id: int = 0,
-            num_shards: int = 1,
-            random_shuffle: bool = False,
-            shuffle_after_epoch: bool = False,
+            case_sensitive_filter: bool | Literal[0, 1] | None = False,
+            shard_id: int | None = 0,
+            num_shards: int | None = 1,
+            random_shuffle: bool | Literal[0, 1] | None = False,
+            shuffle_after_epoch: bool | Literal[0, 1] | None = False,
             shuffle_after_epoch_seed: int | None = None,
-            stick_to_shard: bool = False,
-            pad_last_batch: bool = False,
-            lazy_init: bool = False,
+            stick_to_shard: bool | Literal[0, 1] | None = False,
+            pad_last_batch: bool | Literal[0, 1] | None = False,
+            lazy_init: bool | Literal[0, 1] | None = False,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
-        def __call__(self, **arguments: Any) -> list[Any]: ...
+        def __call__(self, **arguments: Any) -> list[DataNode]: ...
 
     class MXNetReader(Operator):
         """Reads the encoded image and the labels of each record: bytes and float32, one label or as many as there are.
@@ -3456,22 +3461,22 @@ class readers:
             *,
             path: Any,
             index_path: Any,
-            shard_id: int = 0,
-            num_shards: int = 1,
-            random_shuffle: bool = False,
-            shuffle_after_epoch: bool = False,
+            shard_id: int | None = 0,
+            num_shards: int | None = 1,
+            random_shuffle: bool | Literal[0, 1] | None = False,
+            shuffle_after_epoch: bool | Literal[0, 1] | None = False,
             shuffle_after_epoch_seed: int | None = None,
-            stick_to_shard: bool = False,
-            pad_last_batch: bool = False,
-            lazy_init: bool = False,
+            stick_to_shard: bool | Literal[0, 1] | None = False,
+            pad_last_batch: bool | Literal[0, 1] | None = False,
+            lazy_init: bool | Literal[0, 1] | None = False,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
-        def __call__(self, **arguments: Any) -> list[Any]: ...
+        def __call__(self, **arguments: Any) -> list[DataNode]: ...
 
     class NemoAsr(Operator):
         """Reads recordings: samples; and as asked the sampling rate, the transcript (bytes of UTF-8) and the entry's number.
@@ -3502,32 +3507,32 @@ class readers:
             self,
             *,
             manifest_filepaths: Any,
-            read_sample_rate: bool = True,
-            read_text: bool = True,
-            read_idxs: bool = False,
-            sample_rate: float = -1.0,
-            quality: float = 50.0,
-            downmix: bool = True,
-            dtype: DTypeLike = ...,
-            min_duration: float = 0.0,
-            max_duration: float = 0.0,
+            read_sample_rate: bool | Literal[0, 1] | None = True,
+            read_text: bool | Literal[0, 1] | None = True,
+            read_idxs: bool | Literal[0, 1] | None = False,
+            sample_rate: float | None = -1.0,
+            quality: float | None = 50.0,
+            downmix: bool | Literal[0, 1] | None = True,
+            dtype: DTypeLike | DALIDataType | None = ...,
+            min_duration: float | None = 0.0,
+            max_duration: float | None = 0.0,
             max_bytes: int | None = None,
-            shard_id: int = 0,
-            num_shards: int = 1,
-            random_shuffle: bool = False,
-            shuffle_after_epoch: bool = False,
+            shard_id: int | None = 0,
+            num_shards: int | None = 1,
+            random_shuffle: bool | Literal[0, 1] | None = False,
+            shuffle_after_epoch: bool | Literal[0, 1] | None = False,
             shuffle_after_epoch_seed: int | None = None,
-            stick_to_shard: bool = False,
-            pad_last_batch: bool = False,
-            lazy_init: bool = False,
+            stick_to_shard: bool | Literal[0, 1] | None = False,
+            pad_last_batch: bool | Literal[0, 1] | None = False,
+            lazy_init: bool | Literal[0, 1] | None = False,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
-        def __call__(self, **arguments: Any) -> Any: ...
+        def __call__(self, **arguments: Any) -> list[DataNode]: ...
 
     class Numpy(Operator):
         """Reads arrays from .npy files: all of each file, or the region that the roi arguments cut out.
@@ -3563,33 +3568,33 @@ class readers:
             file_root: str | None = None,
             files: Any = None,
             file_list: str | None = None,
-            file_filter: str = '*.npy',
+            file_filter: str | None = '*.npy',
             roi_start: int | Sequence[int] | None = None,
             roi_end: int | Sequence[int] | None = None,
             roi_shape: int | Sequence[int] | None = None,
             rel_roi_start: float | Sequence[float] | None = None,
             rel_roi_end: float | Sequence[float] | None = None,
             rel_roi_shape: float | Sequence[float] | None = None,
-            roi_axes: int | Sequence[int] = (),
-            out_of_bounds_policy: Literal['error', 'pad', 'trim_to_shape'] = 'error',
-            fill_value: float = 0.0,
-            dont_use_mmap: bool = False,
-            shard_id: int = 0,
-            num_shards: int = 1,
-            random_shuffle: bool = False,
-            shuffle_after_epoch: bool = False,
+            roi_axes: int | Sequence[int] | None = (),
+            out_of_bounds_policy: Literal['error', 'pad', 'trim_to_shape'] | None = 'error',
+            fill_value: float | None = 0.0,
+            dont_use_mmap: bool | Literal[0, 1] | None = False,
+            shard_id: int | None = 0,
+            num_shards: int | None = 1,
+            random_shuffle: bool | Literal[0, 1] | None = False,
+            shuffle_after_epoch: bool | Literal[0, 1] | None = False,
             shuffle_after_epoch_seed: int | None = None,
-            stick_to_shard: bool = False,
-            pad_last_batch: bool = False,
-            lazy_init: bool = False,
+            stick_to_shard: bool | Literal[0, 1] | None = False,
+            pad_last_batch: bool | Literal[0, 1] | None = False,
+            lazy_init: bool | Literal[0, 1] | None = False,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
-        def __call__(self, **arguments: Any) -> Any: ...
+        def __call__(self, **arguments: Any) -> DataNode: ...
 
     class TFRecord(Operator):
         """Reads the named `features` of each record: a dictionary of outputs under the features' names.
@@ -3614,22 +3619,22 @@ class readers:
             path: Any,
             features: Any,
             index_path: Any = None,
-            shard_id: int = 0,
-            num_shards: int = 1,
-            random_shuffle: bool = False,
-            shuffle_after_epoch: bool = False,
+            shard_id: int | None = 0,
+            num_shards: int | None = 1,
+            random_shuffle: bool | Literal[0, 1] | None = False,
+            shuffle_after_epoch: bool | Literal[0, 1] | None = False,
             shuffle_after_epoch_seed: int | None = None,
-            stick_to_shard: bool = False,
-            pad_last_batch: bool = False,
-            lazy_init: bool = False,
+            stick_to_shard: bool | Literal[0, 1] | None = False,
+            pad_last_batch: bool | Literal[0, 1] | None = False,
+            lazy_init: bool | Literal[0, 1] | None = False,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
-        def __call__(self, **arguments: Any) -> Any: ...
+        def __call__(self, **arguments: Any) -> dict[str, DataNode]: ...
 
     class Webdataset(Operator):
         """Reads samples from tar files: for each element of `ext`, the bytes of the file with that extension.
@@ -3657,20 +3662,20 @@ class readers:
             paths: Any,
             ext: Any,
             index_paths: Any = None,
-            missing_component_behavior: str = '',
+            missing_component_behavior: str | None = '',
             dtypes: Any = None,
-            case_sensitive_extensions: bool = True,
-            shard_id: int = 0,
-            num_shards: int = 1,
-            random_shuffle: bool = False,
-            shuffle_after_epoch: bool = False,
+            case_sensitive_extensions: bool | Literal[0, 1] | None = True,
+            shard_id: int | None = 0,
+            num_shards: int | None = 1,
+            random_shuffle: bool | Literal[0, 1] | None = False,
+            shuffle_after_epoch: bool | Literal[0, 1] | None = False,
             shuffle_after_epoch_seed: int | None = None,
-            stick_to_shard: bool = False,
-            pad_last_batch: bool = False,
-            lazy_init: bool = False,
+            stick_to_shard: bool | Literal[0, 1] | None = False,
+            pad_last_batch: bool | Literal[0, 1] | None = False,
+            lazy_init: bool | Literal[0, 1] | None = False,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
             seed: int | None = None,
@@ -3692,14 +3697,14 @@ class reductions:
             *,
             axes: int | Sequence[int] | None = None,
             axis_names: str | None = None,
-            keep_dims: bool = False,
+            keep_dims: bool | Literal[0, 1] | None = False,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+        def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
     class Mean(Operator):
         """The mean over some or all axes.
@@ -3716,15 +3721,15 @@ class reductions:
             *,
             axes: int | Sequence[int] | None = None,
             axis_names: str | None = None,
-            keep_dims: bool = False,
-            dtype: DTypeLike | None = None,
+            keep_dims: bool | Literal[0, 1] | None = False,
+            dtype: DTypeLike | DALIDataType | None = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+        def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
     class MeanSquare(Operator):
         """The mean of the squares over some or all axes.
@@ -3741,15 +3746,15 @@ class reductions:
             *,
             axes: int | Sequence[int] | None = None,
             axis_names: str | None = None,
-            keep_dims: bool = False,
-            dtype: DTypeLike | None = None,
+            keep_dims: bool | Literal[0, 1] | None = False,
+            dtype: DTypeLike | DALIDataType | None = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+        def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
     class Min(Operator):
         """The smallest element over some or all axes.
@@ -3765,14 +3770,14 @@ class reductions:
             *,
             axes: int | Sequence[int] | None = None,
             axis_names: str | None = None,
-            keep_dims: bool = False,
+            keep_dims: bool | Literal[0, 1] | None = False,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+        def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
     class Rms(Operator):
         """The root of the mean of the squares.
@@ -3789,15 +3794,15 @@ class reductions:
             *,
             axes: int | Sequence[int] | None = None,
             axis_names: str | None = None,
-            keep_dims: bool = False,
-            dtype: DTypeLike | None = None,
+            keep_dims: bool | Literal[0, 1] | None = False,
+            dtype: DTypeLike | DALIDataType | None = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+        def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
     class StdDev(Operator):
         """The standard deviation over some or all axes, from the data and its mean; ``ddof`` is taken off the count.
@@ -3814,15 +3819,15 @@ class reductions:
             *,
             axes: int | Sequence[int] | None = None,
             axis_names: str | None = None,
-            keep_dims: bool = False,
-            ddof: int = 0,
+            keep_dims: bool | Literal[0, 1] | None = False,
+            ddof: int | None = 0,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, data: DataNode | ArrayLike, mean: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+        def __call__(self, data: Data, mean: DataNode | ArrayLike, /, **arguments: Any) -> Data: ...
 
     class Sum(Operator):
         """The sum over some or all axes; that of integers has 64 bits unless ``dtype`` says otherwise.
@@ -3839,15 +3844,15 @@ class reductions:
             *,
             axes: int | Sequence[int] | None = None,
             axis_names: str | None = None,
-            keep_dims: bool = False,
-            dtype: DTypeLike | None = None,
+            keep_dims: bool | Literal[0, 1] | None = False,
+            dtype: DTypeLike | DALIDataType | None = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, data: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+        def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
     class Variance(Operator):
         """The variance over some or all axes, from the data and its mean; ``ddof`` is taken off the count.
@@ -3864,15 +3869,15 @@ class reductions:
             *,
             axes: int | Sequence[int] | None = None,
             axis_names: str | None = None,
-            keep_dims: bool = False,
-            ddof: int = 0,
+            keep_dims: bool | Literal[0, 1] | None = False,
+            ddof: int | None = 0,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, data: DataNode | ArrayLike, mean: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+        def __call__(self, data: Data, mean: DataNode | ArrayLike, /, **arguments: Any) -> Data: ...
 
 class segmentation:
     class RandomMaskPixel(Operator):
@@ -3887,17 +3892,17 @@ class segmentation:
         def __init__(
             self,
             *,
-            foreground: bool | DataNode = False,
+            foreground: bool | Literal[0, 1] | DataNode | None = False,
             value: int | DataNode | None = None,
-            threshold: float | DataNode = 0.0,
+            threshold: float | DataNode | None = 0.0,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
-        def __call__(self, mask: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+        def __call__(self, mask: Data, /, **arguments: Any) -> Data: ...
 
     class RandomObjectBBox(Operator):
         """Gives the box around an object of the mask, chosen at random; an object is what is connected by faces.
@@ -3917,23 +3922,23 @@ class segmentation:
         def __init__(
             self,
             *,
-            foreground_prob: float | DataNode = 1.0,
-            background: int | DataNode = 0,
+            foreground_prob: float | DataNode | None = 1.0,
+            background: int | DataNode | None = 0,
             classes: int | Sequence[int] | DataNode | None = None,
             class_weights: float | Sequence[float] | DataNode | None = None,
             k_largest: int | None = None,
             threshold: int | Sequence[int] | DataNode | None = None,
-            ignore_class: bool = False,
-            output_class: bool = False,
-            format: str = 'anchor_shape',
+            ignore_class: bool | Literal[0, 1] | None = False,
+            output_class: bool | Literal[0, 1] | None = False,
+            format: str | None = 'anchor_shape',
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
             seed: int | None = None,
         ) -> None: ...
-        def __call__(self, mask: DataNode | ArrayLike, /, **arguments: Any) -> Any: ...
+        def __call__(self, mask: Data, /, **arguments: Any) -> list[Data]: ...
 
     class SelectMasks(Operator):
         """Keeps the polygons of some masks, in the order of their ids, with the vertices they have.
@@ -3945,14 +3950,14 @@ class segmentation:
         def __init__(
             self,
             *,
-            reindex_masks: bool = False,
+            reindex_masks: bool | Literal[0, 1] | None = False,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, mask_ids: DataNode | ArrayLike, polygons: DataNode | ArrayLike, vertices: DataNode | ArrayLike, /, **arguments: Any) -> list[Any]: ...
+        def __call__(self, mask_ids: Data, polygons: DataNode | ArrayLike, vertices: DataNode | ArrayLike, /, **arguments: Any) -> list[Data]: ...
 
 class transforms:
     class Combine(Operator):
@@ -3965,14 +3970,14 @@ class transforms:
         def __init__(
             self,
             *,
-            reverse_order: bool = False,
+            reverse_order: bool | Literal[0, 1] | None = False,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, *matrices: DataNode | ArrayLike, **arguments: Any) -> Any: ...
+        def __call__(self, *matrices: DataNode | ArrayLike, **arguments: Any) -> DataNode: ...
 
     class Crop(Operator):
         """Maps the box from ``from_start`` to ``from_end`` onto the box from ``to_start`` to ``to_end``.
@@ -3989,19 +3994,19 @@ class transforms:
         def __init__(
             self,
             *,
-            reverse_order: bool = False,
-            from_start: float | Sequence[float] | DataNode = (0.0,),
-            from_end: float | Sequence[float] | DataNode = (1.0,),
-            to_start: float | Sequence[float] | DataNode = (0.0,),
-            to_end: float | Sequence[float] | DataNode = (1.0,),
-            absolute: bool = False,
+            reverse_order: bool | Literal[0, 1] | None = False,
+            from_start: float | Sequence[float] | DataNode | None = (0.0,),
+            from_end: float | Sequence[float] | DataNode | None = (1.0,),
+            to_start: float | Sequence[float] | DataNode | None = (0.0,),
+            to_end: float | Sequence[float] | DataNode | None = (1.0,),
+            absolute: bool | Literal[0, 1] | None = False,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+        def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> DataNode: ...
 
     class Rotation(Operator):
         """Turns by an angle in degrees: in the plane, or in space around ``axis``.
@@ -4018,15 +4023,15 @@ class transforms:
             *,
             angle: float | DataNode,
             center: float | Sequence[float] | DataNode | None = None,
-            reverse_order: bool = False,
+            reverse_order: bool | Literal[0, 1] | None = False,
             axis: float | Sequence[float] | DataNode | None = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+        def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> DataNode: ...
 
     class Scale(Operator):
         """Scales along each dimension, about the origin or ``center``.
@@ -4043,15 +4048,15 @@ class transforms:
             *,
             scale: float | Sequence[float] | DataNode,
             center: float | Sequence[float] | DataNode | None = None,
-            reverse_order: bool = False,
+            reverse_order: bool | Literal[0, 1] | None = False,
             ndim: int | None = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+        def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> DataNode: ...
 
     class Shear(Operator):
         """Shears by factors or by angles in degrees: (xy, yx), or in space (xy, xz, yx, yz, zx, zy).
@@ -4067,16 +4072,16 @@ class transforms:
             self,
             *,
             center: float | Sequence[float] | DataNode | None = None,
-            reverse_order: bool = False,
+            reverse_order: bool | Literal[0, 1] | None = False,
             shear: float | Sequence[float] | DataNode | None = None,
             angles: float | Sequence[float] | DataNode | None = None,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+        def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> DataNode: ...
 
     class Translation(Operator):
         """Moves by an offset.
@@ -4090,11 +4095,11 @@ class transforms:
             self,
             *,
             offset: float | Sequence[float] | DataNode,
-            reverse_order: bool = False,
+            reverse_order: bool | Literal[0, 1] | None = False,
             name: str | None = None,
             device: Literal['cpu', 'gpu', 'mixed'] | None = None,
-            preserve: bool = False,
+            preserve: bool | Literal[0, 1] | None = False,
             bytes_per_sample_hint: int | Sequence[int] | None = None,
             on_error: Any = None,
         ) -> None: ...
-        def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Any: ...
+        def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> DataNode: ...

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -826,6 +826,12 @@ class _DebugDefinition:
         return self.function()
 
 
+@overload
+def pipeline_def(fn: Callable[..., Any], *, debug: bool = False, **pipeline_kwargs: Any) -> Callable[..., Pipeline]: ...
+@overload
+def pipeline_def(
+    fn: None = None, *, debug: bool = False, **pipeline_kwargs: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Pipeline]]: ...
 def pipeline_def(fn: Callable[..., Any] | None = None, *, debug: bool = False, **pipeline_kwargs: Any) -> Any:
     """Turns a function that returns DataNodes into one that returns a Pipeline.
 

@@ -8,7 +8,7 @@ import os
 import warnings
 from collections import namedtuple
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Generic, Literal, Self, TypeVar
 
 import numpy as np
 
@@ -46,7 +46,10 @@ def _dense(join: Callable[[], Any], batch: Any, name: str) -> Any:
         ) from None
 
 
-class BaseIterator:
+Batch = TypeVar("Batch")  # what an iterator gives
+
+
+class BaseIterator(Generic[Batch]):
     """What every adapter's iterator does; a subclass says how one output of a batch is converted."""
 
     def __init__(
@@ -113,12 +116,12 @@ class BaseIterator:
         """The batches of all pipelines as ``next`` returns them."""
         return batches
 
-    def __iter__(self) -> "BaseIterator":
+    def __iter__(self) -> Self:
         if self.loop.step or self.loop.over:
             self.loop.start()
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> Batch:
         try:
             delivered = self.loop.next()
         except StopIteration:
@@ -135,7 +138,7 @@ class BaseIterator:
                 batches.append(self._make(values))
         return self.combine(batches)
 
-    def next(self) -> Any:
+    def next(self) -> Batch:
         """The next batch."""
         return self.__next__()
 

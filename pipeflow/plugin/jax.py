@@ -23,7 +23,7 @@ from pipeflow.plugin.base import BaseIterator, dense_array, dense_tensor
 # Iterators
 
 
-class GenericIterator(BaseIterator):
+class GenericIterator(BaseIterator[dict[str, jax.Array]]):
     """Gives a dictionary of JAX arrays for every batch.
 
     With ``sharding`` the arrays are global: every process contributes the batches of its pipelines, in the order of its

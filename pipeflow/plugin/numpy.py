@@ -1,32 +1,32 @@
 """Batches as NumPy arrays, with the epochs of every other adapter."""
 
-from typing import Any
-
 import numpy as np
 
 from pipeflow.epochs import LastBatchPolicy
-from pipeflow.plugin.base import BaseIterator, dense_array
+from pipeflow.plugin.base import BaseIterator, Batch, dense_array
 from pipeflow.tensors import TensorListCPU
 
 __all__ = ["DALIGenericIterator", "GenericIterator", "LastBatchPolicy", "RaggedIterator"]
 
 
-class GenericIterator(BaseIterator):
+class _ArrayIterator(BaseIterator[Batch]):
+    def convert_mask(self, valid: np.ndarray) -> np.ndarray:
+        """The mask as it is."""
+        return valid
+
+
+class GenericIterator(_ArrayIterator[list[dict[str, np.ndarray]]]):
     """Gives, for every batch, a list with one dictionary of arrays per pipeline. The arrays are yours to keep."""
 
     def convert(self, batch: TensorListCPU, name: str) -> np.ndarray:
         """The batch as one array, without a copy where it lies in one block."""
         return dense_array(batch, name)
 
-    def convert_mask(self, valid: np.ndarray) -> np.ndarray:
-        """The mask as it is."""
-        return valid
 
-
-class RaggedIterator(GenericIterator):
+class RaggedIterator(_ArrayIterator[list[dict[str, list[np.ndarray]]]]):
     """Like GenericIterator, with a list of arrays for every output, whatever their shapes."""
 
-    def convert(self, batch: TensorListCPU, name: str) -> Any:
+    def convert(self, batch: TensorListCPU, name: str) -> list[np.ndarray]:
         """The samples as a list of arrays."""
         return batch.as_cpu().samples()
 

@@ -41,7 +41,7 @@ def as_tensor(data: "np.ndarray | TensorCPU | TensorGPU | TensorListCPU | Tensor
     return to_tensor(array)
 
 
-class GenericIterator(BaseIterator):
+class GenericIterator(BaseIterator[list[dict[str, torch.Tensor]]]):
     """Gives, for every batch, a list with one dictionary of tensors per pipeline.
 
     The tensors lie on the pipeline's memory, without a copy, and are yours to keep. ``pin_memory=True`` copies them to

@@ -35,6 +35,8 @@ _SIGNS = {
 }  # fmt: skip
 _UNARY = {"neg": "minus", "pos": "plus", "invert": "bitnot", "abs": "abs"}
 
+Arithmetic = Callable[..., "DataNode"]
+
 
 class DataNode(OneValue, declare.Node):
     """A batch that will exist when the pipeline runs: an output of an operator, to be used like an array."""
@@ -45,6 +47,42 @@ class DataNode(OneValue, declare.Node):
     __array_ufunc__ = None
 
     _recorder: Any  # None outside of any pipeline
+
+    # The operators of Python, which _install_operators gives it.
+    __add__: Arithmetic
+    __radd__: Arithmetic
+    __sub__: Arithmetic
+    __rsub__: Arithmetic
+    __mul__: Arithmetic
+    __rmul__: Arithmetic
+    __truediv__: Arithmetic
+    __rtruediv__: Arithmetic
+    __floordiv__: Arithmetic
+    __rfloordiv__: Arithmetic
+    __mod__: Arithmetic
+    __rmod__: Arithmetic
+    __pow__: Arithmetic
+    __rpow__: Arithmetic
+    __and__: Arithmetic
+    __rand__: Arithmetic
+    __or__: Arithmetic
+    __ror__: Arithmetic
+    __xor__: Arithmetic
+    __rxor__: Arithmetic
+    __lshift__: Arithmetic
+    __rlshift__: Arithmetic
+    __rshift__: Arithmetic
+    __rrshift__: Arithmetic
+    __lt__: Arithmetic
+    __le__: Arithmetic
+    __gt__: Arithmetic
+    __ge__: Arithmetic
+    __eq__: Arithmetic  # type: ignore[assignment]
+    __ne__: Arithmetic  # type: ignore[assignment]
+    __neg__: Arithmetic
+    __pos__: Arithmetic
+    __invert__: Arithmetic
+    __abs__: Arithmetic
 
     def __init__(self, recorder: "Recorder | None", node: GraphNode, index: int) -> None:
         self._recorder = recorder
