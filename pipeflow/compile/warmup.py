@@ -93,6 +93,7 @@ def everyday() -> int:
 def _everyday() -> None:
     show_large()
     kernels.jpeg.load()
+    kernels.jpeg_forward.load()
     image = np.zeros((48, 64, 3), np.uint8)
     norm = {"mean": (1.0, 2.0, 3.0), "std": (4.0, 5.0, 6.0), "mirror": True}
     one = {f"{name}_1": value for name, value in norm.items()}

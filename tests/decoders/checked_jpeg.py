@@ -9,10 +9,10 @@ import numba
 from decoders import plain_simd
 
 from pipeflow.kernels import cpu
-from pipeflow.kernels.cpu import jit, jpeg, jpeg_entropy, jpeg_headers, jpeg_pixels, jpeg_simd
+from pipeflow.kernels.cpu import jit, jpeg, jpeg_entropy, jpeg_forward, jpeg_headers, jpeg_pixels, jpeg_simd
 
 # In the order of their imports.
-KERNELS = (jpeg_headers, jpeg_entropy, jpeg_pixels, jpeg)
+KERNELS = (jpeg_headers, jpeg_entropy, jpeg_pixels, jpeg, jpeg_forward)
 
 
 def checked_kernel(function=None, **options):
@@ -21,8 +21,8 @@ def checked_kernel(function=None, **options):
     return numba.njit(**settings) if function is None else numba.njit(**settings)(function)
 
 
-def build():
-    """A copy of the module `jpeg` that was made with the checked twins."""
+def build(wanted=jpeg):
+    """A copy of the module that was made with the checked twins."""
     names = [module.__name__.rpartition(".")[2] for module in KERNELS]
     originals = {name: getattr(cpu, name) for name in ["jit", "jpeg_simd", *names]}
     fake_jit = ModuleType(jit.__name__)
@@ -36,7 +36,7 @@ def build():
             module = importlib.util.module_from_spec(spec)
             install(name, module)
             spec.loader.exec_module(module)
-        return module
+        return sys.modules[wanted.__name__]
     finally:
         for name, original in originals.items():
             install(name, original)

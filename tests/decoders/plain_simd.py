@@ -162,3 +162,67 @@ def repeat_gray(luma, luma_at, count, out, out_at):
     for i in range(count):
         for c in range(3):
             out[at(out_at + 3 * i + c)] = luma[at(luma_at + i)]
+
+
+@checked
+def split_colors(source, source_at, count, luma, luma_at, blue, blue_at, red, red_at):
+    for i in range(count):
+        place = at(source_at + 3 * i)
+        r, g, b = np.int64(source[place]), np.int64(source[place + 1]), np.int64(source[place + 2])
+        luma[at(luma_at + i)] = (19595 * r + 38470 * g + 7471 * b + 32768) >> 16
+        blue[at(blue_at + i)] = (-11059 * r - 21709 * g + 32768 * b + (128 << 16) + 32767) >> 16
+        red[at(red_at + i)] = (32768 * r - 27439 * g - 5329 * b + (128 << 16) + 32767) >> 16
+
+
+@checked
+def halve_rows(plane, near, far, count, out, out_at):
+    for i in range(count):
+        total = 1 + i % 2
+        for row in (near, far):
+            total += np.int64(plane[at(row + 2 * i)]) + np.int64(plane[at(row + 2 * i + 1)])
+        out[at(out_at + i)] = total >> 2
+
+
+@checked
+def forward_line(v, first):
+    """The eight values of one line, in the steps of jfdctint.c."""
+    t0, t1, t2, t3 = v[0] + v[7], v[1] + v[6], v[2] + v[5], v[3] + v[4]
+    t7, t6, t5, t4 = v[0] - v[7], v[1] - v[6], v[2] - v[5], v[3] - v[4]
+    a, b, c, d = t0 + t3, t1 + t2, t1 - t2, t0 - t3
+    shift = 11 if first else 15
+    result = np.zeros(8, np.int64)
+    result[0] = (a + b) * 4 if first else (a + b + 2) >> 2
+    result[4] = (a - b) * 4 if first else (a - b + 2) >> 2
+    result[2] = rounded((c + d) * 4433 + d * 6270, shift)
+    result[6] = rounded((c + d) * 4433 - c * 15137, shift)
+    z1, z2, z3, z4 = (t4 + t7) * -7373, (t5 + t6) * -20995, t4 + t6, t5 + t7
+    z5 = (z3 + z4) * 9633
+    z3, z4 = z3 * -16069 + z5, z4 * -3196 + z5
+    result[7] = rounded(t4 * 2446 + z1 + z3, shift)
+    result[5] = rounded(t5 * 16819 + z2 + z4, shift)
+    result[3] = rounded(t6 * 25172 + z2 + z3, shift)
+    result[1] = rounded(t7 * 12299 + z1 + z4, shift)
+    return result
+
+
+@checked
+def forward_block(planes, source, stride, divisors, divisors_at, blocks, start):
+    table = np.zeros((8, 8), np.int64)
+    for y in range(8):
+        for x in range(8):
+            table[y, x] = np.int64(planes[at(source + y * stride + x)]) - 128
+        table[y] = forward_line(table[y], True)
+    for x in range(8):
+        table[:, x] = forward_line(table[:, x], False)
+    for i in range(64):
+        half = np.int64(divisors[at(divisors_at + i)]) & 0xFFFF
+        reciprocal = np.int64(divisors[at(divisors_at + 64 + i)]) & 0xFFFF
+        power = np.int64(divisors[at(divisors_at + 128 + i)]) & 0xFFFF
+        size = (((abs(table[i // 8, i % 8]) + half) * reciprocal >> 16) * power) >> 16
+        blocks[at(start + i)] = size if table[i // 8, i % 8] >= 0 else -size
+
+
+@checked
+def forward_cosines(planes, source_a, source_b, stride, divisors, divisors_at, blocks, start):
+    forward_block(planes, source_a, stride, divisors, divisors_at, blocks, start)
+    forward_block(planes, source_b, stride, divisors, divisors_at, blocks, start + 64)

@@ -7,7 +7,7 @@ import simplejpeg
 from decoders import plain_simd
 from decoders.jpeg_files import SAMPLINGS, encoded, photograph, random_coefficients, write
 
-from pipeflow.kernels.cpu import jpeg, jpeg_simd
+from pipeflow.kernels.cpu import jpeg, jpeg_forward, jpeg_simd
 
 pytestmark = pytest.mark.timeout(600)  # the first test compiles the decoder
 
@@ -175,12 +175,21 @@ def vector_cases(rng):
             yield "color_row", (array(rng, 90), 3, array(rng, 90), 7, array(rng, 90), 1, backwards, count, out, offset)
             biases = (np.int16(8), np.int16(7)) if backwards else (np.int16(4), np.int16(8))
             yield "color_doubled_row", (array(rng, 200), 3, sums, 5, 120, *biases, backwards, count, out.copy(), offset)
+        colors = array(rng, 300) if rng.random() < 0.5 else (rng.random(300) < 0.5).astype(np.uint8) * np.uint8(255)
+        rows = [np.zeros(90, np.uint8) for _ in range(3)]
+        yield "split_colors", (colors, 4, count, rows[0], 3, rows[1], 2, rows[2], 5)
+        yield "halve_rows", (array(rng, 500), 3, 190, count - count % 2, np.zeros(100, np.uint8), offset)
+        square = array(rng, 500) if rng.random() < 0.5 else (rng.random(500) < 0.5).astype(np.uint8) * np.uint8(255)
+        tables = jpeg_forward.quantisation(int(rng.integers(1, 101)))
+        yield "forward_cosines", (square, 7, 150, stride, tables, 64, np.zeros(140, np.int16), offset)
         yield "copy_row", (array(rng, 90), 3, count, np.zeros(90, np.uint8), offset)
         yield "repeat_gray", (array(rng, 90), 3, count, np.zeros(300, np.uint8), offset)
 
 
-VECTOR_FUNCTIONS = ("load_big_endian", "move_plain_bytes", "inverse_cosines", "fill_square", "blend_rows", "quarter_sums",
-                    "color_row", "color_doubled_row", "copy_row", "repeat_gray")  # fmt: skip
+VECTOR_FUNCTIONS = (
+    "load_big_endian", "move_plain_bytes", "inverse_cosines", "fill_square", "blend_rows", "quarter_sums", "color_row",
+    "color_doubled_row", "copy_row", "repeat_gray", "split_colors", "halve_rows", "forward_cosines",
+)  # fmt: skip
 
 
 def calling(name):

@@ -23,6 +23,10 @@ pytestmark = pytest.mark.timeout(600)  # the first test compiles the decoder
 PACKAGE = Path(jpeg_switch.__file__).parents[3]
 
 
+def new_switch():
+    return jpeg_switch.Switch("JPEG files are decoded", "jpeg", jpeg_switch.decoders_agree)
+
+
 @pytest.fixture(scope="module")
 def loaded():
     """Compiles the decoder, once."""
@@ -32,9 +36,9 @@ def loaded():
 @pytest.fixture
 def turn(monkeypatch, loaded):
     """A function that turns the compiled decoder on or off."""
-    switch = jpeg_switch.Switch()
+    switch = new_switch()
     switch._off = True
-    monkeypatch.setattr(jpeg_switch, "switch", switch)
+    monkeypatch.setattr(jpeg_switch, "decoding", switch)
 
     def turn(on):
         switch.on = on
@@ -161,7 +165,7 @@ def cold(monkeypatch, tmp_path, loaded):
     """A switch in a process that finds nothing compiled; the list of the processes it has started."""
     started = []
 
-    def start():
+    def start(_module):
         started.append(FakeProcess())
         return started[-1]
 
@@ -170,7 +174,7 @@ def cold(monkeypatch, tmp_path, loaded):
     monkeypatch.setattr(jpeg, "kept", lambda: False)
     monkeypatch.setattr(jpeg_switch.kernels.jit, "cache_folder", lambda: tmp_path)
     monkeypatch.delenv("PIPEFLOW_JPEG")
-    switch = jpeg_switch.Switch()
+    switch = new_switch()
 
     def ask():
         return [switch.ready() for _ in range(2)][-1]
@@ -184,11 +188,11 @@ def test_nobody_waits_for_the_compiler(cold, monkeypatch, caplog):
     ask, started, _ = cold
     assert [ask() for _ in range(5)] == [False] * 5
     assert len(started) == 1
-    assert "until their decoder is compiled" in caplog.text
+    assert "until the kernel for it is compiled" in caplog.text
     started[0].returncode = 0
     monkeypatch.setattr(jpeg, "kept", lambda: True)
     assert ask()
-    assert "decoded by the compiled decoder from now on" in caplog.text
+    assert "decoded by a compiled kernel from now on" in caplog.text
 
 
 def test_a_compiler_that_fails_is_told_once(cold, caplog):
@@ -204,7 +208,7 @@ def test_a_compiler_that_fails_is_told_once(cold, caplog):
 def test_one_process_compiles_for_all(cold, tmp_path):
     """While somebody holds the lock nobody starts a second compiler; if that one fails another may try."""
     ask, started, _ = cold
-    with jpeg_switch.compiling_alone() as alone:
+    with jpeg_switch.compiling_alone("jpeg") as alone:
         assert alone
         ask()
         assert started == []
@@ -220,18 +224,17 @@ def test_a_decoder_that_differs_is_not_used(cold, monkeypatch, caplog):
     """The two are compared before the change: on a machine where they differ the library decodes on."""
     ask, _, switch = cold
     monkeypatch.setattr(jpeg, "kept", lambda: True)
-    monkeypatch.setattr(jpeg_switch, "agrees_with_library", lambda: False)
+    switch.agrees = lambda: False
     assert not ask()
     assert "other pixels" in caplog.text
-    assert jpeg_switch.agrees_with_library is not None
     assert not switch.ready()
 
 
 def test_the_comparison_notices_one_pixel(loaded, monkeypatch):
     """What is compared are all pixels of all ways of sampling."""
-    jpeg_switch.agrees_with_library.cache_clear()
-    assert jpeg_switch.agrees_with_library()
-    jpeg_switch.agrees_with_library.cache_clear()
+    jpeg_switch.decoders_agree.cache_clear()
+    assert jpeg_switch.decoders_agree()
+    jpeg_switch.decoders_agree.cache_clear()
     decode = jpeg.decode
 
     def wrong(*arguments):
@@ -241,14 +244,14 @@ def test_the_comparison_notices_one_pixel(loaded, monkeypatch):
         return done
 
     monkeypatch.setattr(jpeg, "decode", wrong)
-    assert not jpeg_switch.agrees_with_library()
-    jpeg_switch.agrees_with_library.cache_clear()
+    assert not jpeg_switch.decoders_agree()
+    jpeg_switch.decoders_agree.cache_clear()
 
 
 def test_the_library_alone(monkeypatch):
     """PIPEFLOW_JPEG=library turns the compiled decoder off for good."""
     monkeypatch.setenv("PIPEFLOW_JPEG", "library")
-    switch = jpeg_switch.Switch()
+    switch = new_switch()
     assert not any(switch.ready() for _ in range(100))
 
 
@@ -264,7 +267,7 @@ def test_without_a_folder_nothing_is_compiled(cold, monkeypatch, caplog):
 
 def test_the_compiling_process_compiles(loaded):
     """It ends well, which takes no time where the decoder is there already."""
-    process = jpeg_switch.compile_elsewhere()
+    process = jpeg_switch.compile_elsewhere("jpeg")
     assert process.wait(50) == 0
     process.stdin.close()
 
@@ -273,7 +276,7 @@ def test_the_compiling_process_ends_with_its_parent(tmp_path):
     """When its input ends, so does it, in the middle of its work."""
     environment = {**os.environ, "PIPEFLOW_CACHE_DIR": str(tmp_path)}
     program = f"import sys; sys.path[:0] = [{str(PACKAGE)!r}]; from pipeflow.kernels.cpu import jpeg_switch; " + (
-        "jpeg_switch.kernels.jpeg.load = lambda: __import__('threading').Event().wait(); jpeg_switch.compile_here()"
+        "jpeg_switch.kernels.jpeg.load = lambda: __import__('threading').Event().wait(); jpeg_switch.compile_here('jpeg')"
     )
     process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, env=environment)
     assert process.poll() is None

@@ -254,6 +254,14 @@ COLORS = {"RGB": RGB, "BGR": BGR, "GRAY": GRAY}
 KEPT = 1 << 25  # bytes of a thread's memory that stay for the next image
 
 
+def thread_workspace() -> Workspace:
+    """That of the calling thread."""
+    space = getattr(_threads, "space", None)
+    if space is None:
+        space = _threads.space = Workspace()
+    return space
+
+
 def decode(
     data: np.ndarray, size: tuple[int, int, int], color: str, window: tuple[int, int, int, int], checked: int,
     out: np.ndarray, space: Workspace | None = None,
@@ -264,10 +272,7 @@ def decode(
     """
     if color not in COLORS:
         return False
-    if space is None:
-        space = getattr(_threads, "space", None)
-        if space is None:
-            space = _threads.space = Workspace()
+    space = space or thread_workspace()
     checked = max(checked, window[0] + window[2] + 1)
     whole_rows = 0
     while True:

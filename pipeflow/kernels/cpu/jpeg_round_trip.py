@@ -4,11 +4,24 @@ import cv2
 import numpy as np
 import simplejpeg
 
+from pipeflow.kernels import cpu as kernels
+from pipeflow.kernels.cpu import jpeg_switch
+
 _QUALITY, _SAMPLING = cv2.IMWRITE_JPEG_QUALITY, cv2.IMWRITE_JPEG_SAMPLING_FACTOR
 
 
 def distort(image: np.ndarray, quality: int, out: np.ndarray) -> np.ndarray:
-    """An RGB image through JPEG with 4:2:0 chroma.
+    """An RGB image through JPEG with 4:2:0 chroma: by the compiled kernel, or by libraries with the same result."""
+    target = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
+    if not jpeg_switch.distorting.ready() or not kernels.jpeg_forward.distort(image, quality, target):
+        by_library(image, quality, target)
+    if target is not out:
+        out[...] = target
+    return out
+
+
+def by_library(image: np.ndarray, quality: int, out: np.ndarray) -> None:
+    """The same, encoded and decoded, into contiguous memory.
 
     OpenCV encodes, because simplejpeg always transforms fast and less exactly there; simplejpeg decodes, to the same
     pixels, straight into `out` and a fifth faster.
@@ -17,8 +30,4 @@ def distort(image: np.ndarray, quality: int, out: np.ndarray) -> np.ndarray:
     done, data = cv2.imencode(".jpg", cv2.cvtColor(np.ascontiguousarray(image), cv2.COLOR_RGB2BGR), options)
     if not done:
         raise RuntimeError(f"an image of shape {image.shape} cannot be encoded as JPEG")
-    target = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
-    simplejpeg.decode_jpeg(data, "RGB", fastdct=False, fastupsample=False, buffer=target.reshape(-1))
-    if target is not out:
-        out[...] = target
-    return out
+    simplejpeg.decode_jpeg(data, "RGB", fastdct=False, fastupsample=False, buffer=out.reshape(-1))

@@ -191,7 +191,12 @@ class Words:
     def rounded(self, value: tuple[Any, Any], bits: int) -> Any:
         """Divided by a power of two, halves rounded up, saturated to 16 bits."""
         builder, kind = self.builder, value[0].type
-        low, high = (builder.ashr(builder.add(one, number(1 << (bits - 1), kind)), number(bits, kind)) for one in value)
+        half = number(1 << (bits - 1), kind)
+        return self.packed(*(builder.ashr(builder.add(one, half), number(bits, kind)) for one in value))
+
+    def packed(self, low: Any, high: Any) -> Any:
+        """Numbers of 32 bits, saturated to 16."""
+        builder, kind = self.builder, low.type
         result = ir.VectorType(INT16, 2 * kind.count)
         if self.extensions:
             return self._call(("packssdw", "packssdw.128"), result, low, high)
@@ -601,6 +606,180 @@ def repeat_gray(_typing, luma, luma_at, count, out, out_at):
             store(builder, builder.shuffle_vector(values, ir.Constant(narrow, ir.Undefined), order), place, 1)
 
         over(builder, count, body)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def widened(builder: Any, pointer: Any, kind: Any) -> Any:
+    """Bytes from memory as 16-bit numbers."""
+    narrow = ir.VectorType(INT8, kind.count) if isinstance(kind, ir.VectorType) else INT8
+    return builder.zext(load(builder, pointer, narrow, 1), kind)
+
+
+@intrinsic
+def split_colors(_typing, source, source_at, count, luma, luma_at, blue, blue_at, red, red_at):
+    """Interleaved pixels of red, green and blue to a row of luma and two of chroma samples."""
+    i64 = types.int64
+    signature = types.void(source, i64, i64, luma, i64, blue, i64, red, i64)
+
+    def generate(context, builder, signature, arguments):
+        source = builder.gep(data(context, builder, signature, arguments, 0), [arguments[1]])
+        rows = [builder.gep(data(context, builder, signature, arguments, i), [arguments[i + 1]]) for i in (3, 5, 7)]
+        words = Words(context, builder)
+        # Factors of red, green and blue in 16 bits behind the point, and what is added to a chroma sample.
+        factors = [(19595, 38470, 7471), (-11059, -21709, 32768), (32768, -27439, -5329)]
+        offsets = [1 << 15, (128 << 16) + 32767, (128 << 16) + 32767]
+
+        def single(first: Any, pixel: Any) -> None:
+            colors = [builder.zext(builder.load(builder.gep(pixel, [INT64(c)])), INT32) for c in range(3)]
+            for row, own, offset in zip(rows, factors, offsets, strict=True):
+                total = INT32(offset)
+                for color, factor in zip(colors, own, strict=True):
+                    total = builder.add(total, builder.mul(color, INT32(factor)))
+                builder.store(builder.trunc(builder.lshr(total, INT32(16)), INT8), builder.gep(row, [first]))
+
+        def body(first: Any, lanes: int) -> None:
+            pixel = builder.gep(source, [builder.mul(first, INT64(3))])
+            if lanes == 1:
+                single(first, pixel)
+                return
+            loaded, index = load(builder, pixel, ir.VectorType(INT8, 3 * lanes), 1), ir.VectorType(INT32, lanes)
+            red, green, blue = (
+                builder.zext(
+                    builder.shuffle_vector(loaded, loaded, ir.Constant(index, [3 * i + c for i in range(lanes)])),
+                    ir.VectorType(INT16, lanes),
+                )
+                for c in range(3)
+            )
+            # Factors of 16 bits: green's of luma is taken in two parts, and a half is a shift.
+            pairs = [
+                (words.products(red, green, (19595, 22086))[0], words.products(blue, green, (7471, 16384))[0]),
+                (words.products(red, green, (-11059, -21709))[0], words.shifted(blue, 15)),
+                (words.shifted(red, 15), words.products(blue, green, (-5329, -27439))[0]),
+            ]
+            for row, pair, offset in zip(rows, pairs, offsets, strict=True):
+                low, high = (builder.add(one, number(offset, one.type)) for one in words.add(*pair))
+                low, high = (builder.lshr(one, number(16, one.type)) for one in (low, high))
+                samples = builder.trunc(words.packed(low, high), ir.VectorType(INT8, lanes))
+                store(builder, samples, builder.gep(row, [first]), 1)
+
+        over(builder, arguments[2], body)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def halve_rows(_typing, plane, near, far, count, out, out_at):
+    """Means of squares of four samples of two rows, halves rounded down and up in turn: libjpeg's way to halve chroma."""
+    i64 = types.int64
+    signature = types.void(plane, i64, i64, i64, out, i64)
+
+    def generate(context, builder, signature, arguments):
+        _, near, far, count, _, out_at = arguments
+        plane = data(context, builder, signature, arguments, 0)
+        near, far = builder.gep(plane, [near]), builder.gep(plane, [far])
+        out = builder.gep(data(context, builder, signature, arguments, 4), [out_at])
+
+        def body(first: Any, lanes: int) -> None:
+            twice = builder.shl(first, INT64(1))
+            if lanes == 1:
+                total = builder.add(INT16(1), builder.trunc(builder.and_(first, INT64(1)), INT16))
+                for row in (near, far):
+                    for i in (0, 1):
+                        sample = builder.load(builder.gep(row, [builder.add(twice, INT64(i))]))
+                        total = builder.add(total, builder.zext(sample, INT16))
+                total = builder.lshr(total, INT16(2))
+                builder.store(builder.trunc(total, INT8), builder.gep(out, [first]))
+                return
+            words = ir.VectorType(INT16, lanes)
+            # A vector begins at an even place, also the last one: there are whole blocks.
+            total = ir.Constant(words, [1, 2] * (lanes // 2))
+            for row in (near, far):
+                for half in split(builder, builder.gep(row, [twice]), 2 * lanes):
+                    total = builder.add(total, half)
+            total = builder.lshr(total, number(2, words))
+            store(builder, builder.trunc(total, ir.VectorType(INT8, lanes)), builder.gep(out, [first]), 1)
+
+        over(builder, count, body)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _forward(words: Words, v: list[Any], first: bool) -> list[Any]:
+    """The cosine transform of eight values a lane, the factorisation of `_cosines` run backwards: the accurate integer
+    method of libjpeg. The first pass keeps two bits more, which the second one rounds away."""
+    builder = words.builder
+    add, sub, kind = builder.add, builder.sub, v[0].type
+    sums = [add(v[i], v[7 - i]) for i in range(4)]
+    gaps = [sub(v[i], v[7 - i]) for i in range(4)]  # 7, 6, 5, 4 of libjpeg's names
+    even = [add(sums[0], sums[3]), add(sums[1], sums[2]), sub(sums[1], sums[2]), sub(sums[0], sums[3])]
+    result: list[Any] = [None] * 8
+    for place, value in ((0, add(even[0], even[1])), (4, sub(even[0], even[1]))):
+        if first:
+            result[place] = builder.shl(value, number(2, kind))
+        else:
+            result[place] = builder.ashr(builder.add(value, number(2, kind)), number(2, kind))
+    bits = 11 if first else 15
+    turned = words.products(even[3], even[2], (10703, 4433), (4433, -10704))
+    result[2], result[6] = (words.rounded(one, bits) for one in turned)
+    seven, six, five, four = gaps
+    z3, z4 = add(four, six), add(five, seven)
+    mixed = words.products(z3, z4, (-6436, 9633), (9633, 6437))
+    outer = words.products(four, seven, (-4927, -7373), (-7373, 4926))
+    inner = words.products(five, six, (-4176, -20995), (-20995, 4177))
+    for place, pair, mix in (
+        (7, outer[0], mixed[0]),
+        (5, inner[0], mixed[1]),
+        (3, inner[1], mixed[0]),
+        (1, outer[1], mixed[1]),
+    ):
+        result[place] = words.rounded(words.add(pair, mix), bits)
+    return result
+
+
+@intrinsic
+def forward_cosines(_typing, planes, source_a, source_b, stride, divisors, divisors_at, blocks, at):
+    """Two squares of 8 x 8 samples to blocks of quantised coefficients.
+
+    `divisors` holds for each coefficient, in this order: half of the divisor, its reciprocal, and a power of two, so that
+    (|x| + half) * reciprocal * power / 2 ** 32 rounds as division does.
+    """
+    i64 = types.int64
+    signature = types.void(planes, i64, i64, i64, divisors, i64, blocks, i64)
+
+    def generate(context, builder, signature, arguments):
+        planes = data(context, builder, signature, arguments, 0)
+        divisors = builder.gep(data(context, builder, signature, arguments, 4), [arguments[5]])
+        blocks = builder.gep(data(context, builder, signature, arguments, 6), [arguments[7]])
+        half, words = ir.VectorType(INT16, SIDE), Words(context, builder)
+        wide = ir.VectorType(INT32, PAIR)
+        rows = []
+        for i in range(SIDE):
+            shift = builder.mul(arguments[3], INT64(i))
+            two = [widened(builder, builder.gep(planes, [builder.add(at, shift)]), half) for at in arguments[1:3]]
+            rows.append(builder.sub(joined(builder, *two), number(128, WORDS)))
+        columns = _transposed(builder, _forward(words, _transposed(builder, rows), True))
+        rows = _forward(words, columns, False)
+
+        def high_product(first: Any, second: Any) -> Any:
+            product = builder.mul(builder.zext(first, wide), builder.zext(second, wide))
+            return builder.trunc(builder.lshr(product, number(16, wide)), WORDS)
+
+        for i, row in enumerate(rows):
+            tables = []
+            for table in range(3):
+                one = load(builder, builder.gep(divisors, [INT64(64 * table + SIDE * i)]), half, 2)
+                tables.append(joined(builder, one, one))
+            sign = builder.ashr(row, number(15, WORDS))
+            size = builder.sub(builder.xor(row, sign), sign)
+            size = high_product(high_product(builder.add(size, tables[0]), tables[1]), tables[2])
+            value = builder.sub(builder.xor(size, sign), sign)
+            for k in (0, 1):
+                place = builder.gep(blocks, [INT64(64 * k + SIDE * i)])
+                store(builder, part(builder, value, SIDE * k, SIDE), place, 2)
         return context.get_dummy_value()
 
     return signature, generate

@@ -1,8 +1,8 @@
-"""Which decoder a JPEG file goes to: the compiled one of `jpeg`, once it is there, or libjpeg-turbo.
+"""Who works on JPEG: the compiled kernels of `jpeg` and `jpeg_forward`, once they are there, or libjpeg-turbo.
 
-Compiling takes many seconds, so nobody waits for it: where no process of this user has compiled the decoder before, a
-process of low priority does it now, and until it is done libjpeg-turbo decodes. The pixels are the same, bit by bit, so
-that the moment of the change cannot be seen in them; before it, the two decoders are compared on a few pictures. What the
+Compiling takes many seconds, so nobody waits for it: where no process of this user has compiled a kernel before, a
+process of low priority does it now, and until it is done libjpeg-turbo works. The pixels are the same, bit by bit, so
+that the moment of the change cannot be seen in them; before it, the two are compared on a few pictures. What the
 compiled decoder does not know, and everything suspicious, goes to libjpeg-turbo always.
 
 PIPEFLOW_JPEG=library leaves every file to libjpeg-turbo.
@@ -41,9 +41,10 @@ Region = tuple[int, int, int, int]
 
 
 class Switch:
-    """Off, waiting for another process to compile, or on; one for the process."""
+    """Off, waiting for another process to compile, or on; one for a kernel and process."""
 
-    def __init__(self) -> None:
+    def __init__(self, work: str, module: str, agrees: Callable[[], bool]) -> None:
+        self.work, self.module, self.agrees = work, module, agrees
         self.on = False
         self._off = os.environ.get("PIPEFLOW_JPEG", "") == "library"
         self._lock = threading.Lock()
@@ -52,7 +53,7 @@ class Switch:
         self._since = 0.0
 
     def ready(self) -> bool:
-        """Whether the compiled decoder can be used; starts to compile it where nobody has."""
+        """Whether the compiled kernel can be used; starts to compile it where nobody has."""
         if self.on or self._off:
             return self.on
         self._asked += 1
@@ -68,49 +69,48 @@ class Switch:
         if self.on or self._off:
             return
         if kernels.jit.cache_folder() is None:
-            log.info("JPEG files are decoded by libjpeg-turbo: there is no folder to keep compiled kernels in")
+            log.info("%s by libjpeg-turbo: there is no folder to keep compiled kernels in", self.work)
             self._off = True
-        elif kernels.jpeg.kept():
+        elif getattr(kernels, self.module).kept():
             self._turn_on()
         elif self._compiling is None:
-            with compiling_alone() as nobody:
+            with compiling_alone(self.module) as nobody:
                 if not nobody:
                     return
-            self._compiling = compile_elsewhere()
+            self._compiling = compile_elsewhere(self.module)
             self._since = timing.wall()
-            log.info("JPEG files are decoded by libjpeg-turbo until their decoder is compiled, in a process of its own")
+            log.info("%s by libjpeg-turbo until the kernel for it is compiled, in a process of its own", self.work)
         elif self._compiling.poll() == COMPILED_ELSEWHERE:
             self._compiling = None
         elif self._compiling.returncode is not None:
             log.warning(
-                "JPEG files are decoded by libjpeg-turbo: compiling their decoder ended with code %d; "
-                "python -m pipeflow warmup shows why",
+                "%s by libjpeg-turbo: compiling the kernel for it ended with code %d; python -m pipeflow warmup shows why",
+                self.work,
                 self._compiling.returncode,
             )
             self._off = True
 
     def _turn_on(self) -> None:
-        kernels.jpeg.load()
-        if not agrees_with_library():
-            log.warning(
-                "JPEG files are decoded by libjpeg-turbo: the compiled decoder gives other pixels on this machine"
-            )
+        getattr(kernels, self.module).load()
+        if not self.agrees():
+            log.warning("%s by libjpeg-turbo: the compiled kernel gives other pixels on this machine", self.work)
             self._off = True
             return
         waited = f" after {timing.wall() - self._since:.1f} s" if self._since else ""
-        log.info("JPEG files are decoded by the compiled decoder from now on%s", waited)
+        log.info("%s by a compiled kernel from now on%s", self.work, waited)
         self.on = True
 
-
-switch = Switch()
 
 # How the compiling process ends when it finds another one at work.
 COMPILED_ELSEWHERE = 3
 
 
-def compile_elsewhere() -> subprocess.Popen[bytes]:
-    """A process that compiles the decoder and keeps it on disk. It ends when this one does, at the latest."""
-    program = f"import sys; sys.path[:] = {sys.path!r}; from pipeflow.kernels.cpu import jpeg_switch; jpeg_switch.compile_here()"
+def compile_elsewhere(module: str) -> subprocess.Popen[bytes]:
+    """A process that compiles the kernel of a module and keeps it on disk. It ends when this one does, at the latest."""
+    program = (
+        f"import sys; sys.path[:] = {sys.path!r}; from pipeflow.kernels.cpu import jpeg_switch; "
+        f"jpeg_switch.compile_here({module!r})"
+    )
     process = subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -124,21 +124,21 @@ def _end(process: subprocess.Popen[bytes], owner: int) -> None:
         process.wait()
 
 
-def compile_here() -> None:
+def compile_here(module: str) -> None:
     """What the process does: compiles unless another one is at it, and ends when its input does, with its parent."""
     threading.Thread(target=_end_with_input, daemon=True).start()
     os.nice(10)
-    with compiling_alone() as alone:
+    with compiling_alone(module) as alone:
         if not alone:
             sys.exit(COMPILED_ELSEWHERE)
-        kernels.jpeg.load()
+        getattr(kernels, module).load()
 
 
 @contextmanager
-def compiling_alone() -> Iterator[bool]:
-    """Holds the lock of the folder of kernels; False where another process holds it."""
+def compiling_alone(module: str) -> Iterator[bool]:
+    """Holds the lock of a module in the folder of kernels; False where another process holds it."""
     folder = kernels.jit.cache_folder()
-    with open(folder / "jpeg.lock", "ab") as file:
+    with open(folder / f"{module}.lock", "ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -153,14 +153,10 @@ def _end_with_input() -> None:
 
 
 @cache
-def agrees_with_library() -> bool:
+def decoders_agree() -> bool:
     """Whether both decoders make the same of a few pictures."""
-    rng = np.random.default_rng(0)
-    picture = np.clip(
-        np.add.outer(np.arange(41) * 5, np.arange(51) * 4)[..., None] + rng.normal(0, 60, (41, 51, 3)), 0, 255
-    )
+    source = _picture()
     for sampling in ("444", "422", "420", "440", "411", "Gray"):
-        source = picture.astype(np.uint8)
         if sampling == "Gray":
             file = simplejpeg.encode_jpeg(np.ascontiguousarray(source[..., :1]), 85, "GRAY", "Gray")
         else:
@@ -170,6 +166,30 @@ def agrees_with_library() -> bool:
         if not done or not np.array_equal(out, simplejpeg.decode_jpeg(file)):
             return False
     return True
+
+
+@cache
+def distortions_agree() -> bool:
+    """Whether a picture is the same after compression by both."""
+    source = _picture()
+    for quality in (10, 50, 85, 100):
+        results = np.zeros_like(source), np.zeros_like(source)
+        kernels.jpeg_forward.distort(source, quality, results[0])
+        kernels.jpeg_round_trip.by_library(source, quality, results[1])
+        if not np.array_equal(*results):
+            return False
+    return True
+
+
+def _picture() -> np.ndarray:
+    """Two slopes and noise, with values that reach both ends."""
+    rng = np.random.default_rng(0)
+    slopes = np.add.outer(np.arange(41) * 5, np.arange(51) * 4)[..., None]
+    return np.clip(slopes + rng.normal(0, 60, (41, 51, 3)), 0, 255).astype(np.uint8)
+
+
+decoding = Switch("JPEG files are decoded", "jpeg", decoders_agree)
+distorting = Switch("Pictures are compressed as by JPEG", "jpeg_forward", distortions_agree)
 
 
 def stored_window(window: Region, height: int, width: int, orientation: int) -> Region:
@@ -193,7 +213,7 @@ def decode(
     """
     if header.format != "JPEG":
         return None
-    image = _decode(data, header, wanted, window, turn, out) if switch.ready() else None
+    image = _decode(data, header, wanted, window, turn, out) if decoding.ready() else None
     counts.count(LIBRARY if image is None else COMPILED)
     return image
 
