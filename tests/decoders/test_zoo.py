@@ -26,7 +26,7 @@ ALONE = {
 
 
 def decode(data, **arguments):
-    return fn.decoders.image(bytes_of(data), **arguments)
+    return fn.decoders.image(data if isinstance(data, np.ndarray) else bytes_of(data), **arguments)
 
 
 def stored_as(made):
@@ -43,6 +43,17 @@ def test_the_stored_pixels_come_out(name):
         np.testing.assert_array_equal(got, made.pixels)
     peeked = fn.peek_image_shape(bytes_of(made.data), image_type=types.ANY_DATA)
     assert peeked.tolist() == list(made.pixels.shape)
+
+
+@every_file
+def test_the_result_is_memory_of_its_own(name):
+    """Writing into it changes neither the file's bytes nor another result."""
+    made = ZOO[name]
+    data = np.array(bytes_of(made.data))
+    got = decode(data, **stored_as(made))
+    assert not np.may_share_memory(got, data)
+    got[...] = 0
+    assert data.tobytes() == made.data
 
 
 @every_file

@@ -305,8 +305,7 @@ def _unpack_packbits(data, out):
         place += 1
         if count >= 0:
             size = min(count + 1, out.size - done, data.size - place)
-            for i in range(size):
-                out[done + i] = data[place + i]
+            out[done : done + size] = data[place : place + size]
             done += size
             place += count + 1
         elif count != -128:

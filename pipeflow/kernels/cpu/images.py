@@ -199,7 +199,7 @@ def decode_region(
         image = _decode_top(data, header, wanted, window[0] + window[2])
     if image is None:
         image = _decode_stored(data, header, wanted, out if whole else _scratch_array, source, damaged)
-    if whole and image.dtype == _UINT8 and image.flags.c_contiguous:
+    if whole and image.dtype == _UINT8 and image.flags.c_contiguous and not np.may_share_memory(image, data):
         return image
     image = oriented(image, turn)
     if window is not None:

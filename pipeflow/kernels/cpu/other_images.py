@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import cv2
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, Jpeg2KImagePlugin, JpegImagePlugin, TiffImagePlugin, WebPImagePlugin
 
 from pipeflow.kernels.cpu import image_bmp, image_pnm, image_tiff
 from pipeflow.kernels.cpu.image_base import BadImage, Header
@@ -74,6 +74,8 @@ def _of_own(rgb: np.ndarray, color: str) -> np.ndarray:
 def bmp(data: np.ndarray, header: Header, color: str) -> np.ndarray:
     """Palettes, run lengths and colours under masks."""
     image = image_bmp.decode(data)
+    if image.strides[2] < 0:  # blue, green, red: turned round by OpenCV, three times as fast as by NumPy
+        image = cv2.cvtColor(np.ascontiguousarray(image[..., ::-1]), cv2.COLOR_BGR2RGB)
     return image if color == "ANY_DATA" else _of_own(_as_rgb(image), color)
 
 
@@ -120,10 +122,8 @@ def _opencv_as_stored(data: np.ndarray, header: Header) -> np.ndarray | None:
 
 def pillow(data: np.ndarray, header: Header, color: str) -> np.ndarray:
     """The same by Pillow."""
-    try:
-        picture: Image.Image = Image.open(io.BytesIO(data.tobytes()))
-    except UnidentifiedImageError:
-        raise ValueError("does not know such a file") from None
+    # Not by Image.open, which has limits of its own, and would take the file for one of another format.
+    picture: Image.Image = _PLUGINS[header.format](io.BytesIO(data.tobytes()))
     turned = header.format == "TIFF"  # Pillow orients TIFF files, and only those
     if picture.size != (header.oriented_size[::-1] if turned else (header.width, header.height)):
         raise ValueError(f"reads a size of {picture.size[0]} x {picture.size[1]}")
@@ -138,6 +138,14 @@ def pillow(data: np.ndarray, header: Header, color: str) -> np.ndarray:
     if turned and header.orientation != 1:
         image = oriented(image, {6: 8, 8: 6}.get(header.orientation, header.orientation))  # the way back
     return image if color == "ANY_DATA" else recolored(_as_rgb(image), color)
+
+
+_PLUGINS: dict[str, Callable[[io.BytesIO], Image.Image]] = {
+    "JPEG": JpegImagePlugin.JpegImageFile,
+    "JPEG 2000": Jpeg2KImagePlugin.Jpeg2KImageFile,
+    "TIFF": TiffImagePlugin.TiffImageFile,
+    "WebP": WebPImagePlugin.WebPImageFile,
+}
 
 
 def recolored(rgb: np.ndarray, color: str) -> np.ndarray:
