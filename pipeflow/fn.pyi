@@ -46,6 +46,18 @@ def audio_resample(
         dtype: type of the result; default: that of the input
     """
 
+def autocontrast(
+    image: Data,
+    /,
+    *,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Stretches every channel so that its least value becomes 0 and its largest 255; a channel of one value stays."""
+
 def batch_permutation(
     *,
     allow_repetitions: bool | Literal[0, 1] | None = False,
@@ -472,6 +484,23 @@ def contrast(
         contrast: factor of the distance from the centre
         contrast_center: value of the input that contrast leaves alone; default: the middle of its type's range (0.5 for floats)
         dtype: type of the result; default: that of the input
+    """
+
+def contrast_about_mean(
+    image: Data,
+    /,
+    *,
+    contrast: float | DataNode | None = 1.0,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Changes contrast around the mean grey of the image, as Pillow and torchvision do.
+
+    Arguments:
+        contrast: factor of the distance from the mean
     """
 
 def coord_flip(
@@ -1230,6 +1259,18 @@ def hue(
         hue: turn of the colours, in degrees
     """
 
+def invert(
+    image: Data,
+    /,
+    *,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Replaces every value by 255 minus it."""
+
 def jitter(
     image: Data,
     /,
@@ -1775,6 +1816,23 @@ def permute_batch(
 
     Arguments:
         indices: number of the input sample for each output sample
+    """
+
+def posterize(
+    image: Data,
+    /,
+    *,
+    bits: int | DataNode | None = 4,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Keeps the high bits of every value and clears the others.
+
+    Arguments:
+        bits: how many of the high bits of a value stay, from 0 to 8
     """
 
 def power_spectrum(
@@ -2741,6 +2799,42 @@ def slice(
         out_of_bounds_policy: what is done with a window that leaves the data: `error`, `pad` it with fill_values, or `trim_to_shape` of the data
         fill_values: what `pad` fills with: one number, or one for each channel
         dtype: type of the result; default: that of the input
+    """
+
+def solarize(
+    image: Data,
+    /,
+    *,
+    threshold: float | DataNode | None = 128.0,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Inverts the values that are not below a threshold.
+
+    Arguments:
+        threshold: values from here on are inverted
+    """
+
+def solarize_add(
+    image: Data,
+    /,
+    *,
+    shift: int | DataNode | None = 50,
+    threshold: float | DataNode | None = 128.0,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Adds a number to the values below a threshold, as far as 0 and 255.
+
+    Arguments:
+        shift: what is added
+        threshold: values from here on stay
     """
 
 def spectrogram(

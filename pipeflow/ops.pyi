@@ -49,6 +49,20 @@ class AudioResample(Operator):
     ) -> None: ...
     def __call__(self, signal: Data, /, **arguments: Any) -> Data: ...
 
+class Autocontrast(Operator):
+    """Stretches every channel so that its least value becomes 0 and its largest 255; a channel of one value stays."""
+
+    def __init__(
+        self,
+        *,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
+
 class BatchPermutation(Operator):
     """The numbers of the samples of the batch, or of the branch it stands in, in a random order; one number a sample.
 
@@ -435,6 +449,25 @@ class Contrast(Operator):
         contrast: float | DataNode | None = 1.0,
         contrast_center: float | DataNode | None = None,
         dtype: DTypeLike | DALIDataType | None = None,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
+
+class ContrastAboutMean(Operator):
+    """Changes contrast around the mean grey of the image, as Pillow and torchvision do.
+
+    Arguments:
+        contrast: factor of the distance from the mean
+    """
+
+    def __init__(
+        self,
+        *,
+        contrast: float | DataNode | None = 1.0,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool | Literal[0, 1] | None = False,
@@ -1092,6 +1125,20 @@ class Hue(Operator):
     ) -> None: ...
     def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
+class Invert(Operator):
+    """Replaces every value by 255 minus it."""
+
+    def __init__(
+        self,
+        *,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
+
 class Jitter(Operator):
     """Takes every pixel from a random place near by.
 
@@ -1636,6 +1683,25 @@ class PermuteBatch(Operator):
         on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
+
+class Posterize(Operator):
+    """Keeps the high bits of every value and clears the others.
+
+    Arguments:
+        bits: how many of the high bits of a value stay, from 0 to 8
+    """
+
+    def __init__(
+        self,
+        *,
+        bits: int | DataNode | None = 4,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class PowerSpectrum(Operator):
     """The power of each frequency of the signal along ``axis``, nfft // 2 + 1 of them; with ``power=1`` the magnitude.
@@ -2240,6 +2306,46 @@ class Slice(Operator):
         on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: Data, anchor: DataNode | ArrayLike | None = None, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Data: ...
+
+class Solarize(Operator):
+    """Inverts the values that are not below a threshold.
+
+    Arguments:
+        threshold: values from here on are inverted
+    """
+
+    def __init__(
+        self,
+        *,
+        threshold: float | DataNode | None = 128.0,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
+
+class SolarizeAdd(Operator):
+    """Adds a number to the values below a threshold, as far as 0 and 255.
+
+    Arguments:
+        shift: what is added
+        threshold: values from here on stay
+    """
+
+    def __init__(
+        self,
+        *,
+        shift: int | DataNode | None = 50,
+        threshold: float | DataNode | None = 128.0,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class Spectrogram(Operator):
     """The short-time power spectrum of a one-dimensional signal: nfft // 2 + 1 frequencies by frames.

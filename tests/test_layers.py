@@ -42,6 +42,7 @@ FLOORS = {
     "pipeflow/epochs.py": 4,
     "pipeflow/plugin/base.py": 5,
     "pipeflow/plugin/__init__.py": 5,
+    "pipeflow/auto_aug/": 6,
     "pipeflow/debug.py": 6,
     "pipeflow/pipeline.py": 7,
     "pipeflow/plugin/": 8,

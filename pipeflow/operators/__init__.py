@@ -35,6 +35,7 @@ from pipeflow.operators import (
     tensor_functions,
     tensor_resize,
     tensorflow_functions,
+    tones,
     transforms,
 )
 
@@ -73,5 +74,6 @@ __all__ = [
     "tensor_functions",
     "tensor_resize",
     "tensorflow_functions",
+    "tones",
     "transforms",
 ]

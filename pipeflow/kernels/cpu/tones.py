@@ -1,0 +1,121 @@
+"""Values of bytes replaced by others: inverted, cut to a few bits, stretched, by lines that differ from channel to channel."""
+
+import numpy as np
+
+from pipeflow.kernels.cpu.jit import kernel, plain
+
+LANES = 64  # pixels whose values are compared or computed at once
+
+
+@kernel
+def solarize_bytes(source, limit, out):
+    """Values from a limit on are inverted."""
+    for i in range(source.size):
+        value = source[i]
+        out[i] = np.uint8(255) - value if value >= limit else value
+
+
+@kernel
+def raise_bytes(source, limit, shift, out):
+    """A number is added to the values below a limit, as far as bytes reach."""
+    for i in range(source.size):
+        value = np.int32(source[i])
+        raised = min(max(value + shift, np.int32(0)), np.int32(255))
+        out[i] = np.uint8(raised if value < limit else value)
+
+
+@kernel
+def extremes(source, channels, low, high):
+    """The least and the largest value of each channel of interleaved bytes."""
+    width = channels * LANES
+    least, most = np.full(width, np.uint8(255)), np.zeros(width, np.uint8)
+    whole = source.size // width * width
+    for begin in range(0, whole, width):
+        for j in range(width):
+            value = source[begin + j]
+            least[j] = min(least[j], value)
+            most[j] = max(most[j], value)
+    for i in range(whole, source.size):
+        least[i - whole] = min(least[i - whole], source[i])
+        most[i - whole] = max(most[i - whole], source[i])
+    for j in range(width):
+        k = j % channels
+        low[k] = min(low[k], least[j])
+        high[k] = max(high[k], most[j])
+
+
+@kernel
+def totals(source, channels, sums):
+    """The sum of each channel of interleaved bytes."""
+    width = channels * LANES
+    part = np.zeros(width, np.uint32)
+    block = width << 16  # as many as a sum of 32 bits holds
+    for start in range(0, source.size, block):
+        end = min(start + block, source.size)
+        whole = start + (end - start) // width * width
+        part[:] = 0
+        for begin in range(start, whole, width):
+            for j in range(width):
+                part[j] += np.uint32(source[begin + j])
+        for j in range(width):
+            sums[j % channels] += np.int64(part[j])
+        for i in range(whole, end):
+            sums[(i - whole) % channels] += np.int64(source[i])
+
+
+@kernel(fastmath=False)
+def stretch_lines(source, center, factor, offset, out):
+    """(value - center) * factor + offset, each step rounded to float32, by numbers that repeat along the values."""
+    width = center.size
+    for begin in range(0, source.size, width):
+        for j in range(min(width, source.size - begin)):
+            value = (np.float32(source[begin + j]) - center[j]) * factor[j] + offset[j]
+            out[begin + j] = np.uint8(np.int32(np.rint(min(max(value, np.float32(0)), np.float32(255)))))
+
+
+def stretch(
+    source: np.ndarray, center: np.ndarray, factor: np.ndarray, offset: np.ndarray, out: np.ndarray
+) -> np.ndarray:
+    """A line for each channel, or one for all, over bytes whose last axis is that of the channels."""
+    rows = [np.resize(line.astype(np.float32), len(line) * LANES) for line in (center, factor, offset)]
+    stretch_lines(plain(source).reshape(-1), *rows, out.reshape(-1))
+    return out
+
+
+def solarize(source: np.ndarray, limit: float, out: np.ndarray) -> np.ndarray:
+    """Inverts the values that are not below a limit."""
+    if not limit <= 255:
+        out[...] = source
+    else:
+        solarize_bytes(plain(source).reshape(-1), np.uint8(max(np.ceil(limit), 0)), out.reshape(-1))
+    return out
+
+
+def raised(source: np.ndarray, limit: float, shift: int, out: np.ndarray) -> np.ndarray:
+    """Adds to the values below a limit."""
+    first = np.int32(np.ceil(min(max(limit, 0), 256)))
+    raise_bytes(plain(source).reshape(-1), first, np.int32(min(max(shift, -255), 255)), out.reshape(-1))
+    return out
+
+
+def autocontrast(source: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Each channel from 0 to 255; a channel of one value stays."""
+    channels = source.shape[-1]
+    low, high = np.full(channels, 255, np.uint8), np.zeros(channels, np.uint8)
+    extremes(plain(source).reshape(-1), channels, low, high)
+    flat = low == high
+    extent = np.where(flat, 255, high.astype(np.float32) - low)
+    return stretch(source, np.where(flat, 0, low), np.float32(255) / extent.astype(np.float32), np.zeros(channels), out)
+
+
+GREY = np.array([0.299, 0.587, 0.114], np.float32)
+
+
+def contrast_about_mean(source: np.ndarray, factor: float, out: np.ndarray) -> np.ndarray:
+    """Distances from the mean grey of an image multiplied; three channels are weighted, any other number counts alike."""
+    channels = source.shape[-1]
+    sums = np.zeros(channels, np.int64)
+    totals(plain(source).reshape(-1), channels, sums)
+    means = (sums / max(source.size // channels, 1)).astype(np.float32)
+    center = (means * GREY).sum(dtype=np.float32) if channels == 3 else means.mean(dtype=np.float32)
+    return stretch(source, np.array([center]), np.array([factor]), np.array([center]), out)

@@ -1,0 +1,81 @@
+"""Tones: invert, posterize, solarize, solarize_add, autocontrast, contrast_about_mean."""
+
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import Arg, Out, Sample, default, operator
+from pipeflow.kernels import cpu as kernels
+
+PAGE = """Values of images replaced by others: inverted, cut to fewer levels, stretched over their range. These are the
+transformations that automatic augmentation uses, as Pillow and torchvision define them.
+"""
+
+ANY_LAYOUT = "HWC HW CHW FHWC FHW FCHW"
+
+
+@operator("invert", infer="like image", layouts=ANY_LAYOUT, sequences=True, dtypes="uint8")
+def invert(image: Sample, /, *, out: Out) -> Sample:
+    """Replaces every value by 255 minus it."""
+    np.invert(image, out=out)
+    return out
+
+
+@operator(
+    "posterize",
+    infer="like image",
+    layouts=ANY_LAYOUT,
+    sequences=True,
+    dtypes="uint8",
+    examples=["fn.posterize(image, bits=3)"],
+)
+def posterize(
+    image: Sample, /, *, bits: Arg[int] = default(4, "how many of the high bits of a value stay, from 0 to 8"), out: Out
+) -> Sample:
+    """Keeps the high bits of every value and clears the others."""
+    if not 0 <= bits <= 8:
+        raise ValueError(f"bits must be from 0 to 8, got {bits}")
+    np.bitwise_and(image, np.uint8(0xFF00 >> bits & 0xFF), out=out)
+    return out
+
+
+@operator("solarize", infer="like image", layouts=ANY_LAYOUT, sequences=True, dtypes="uint8")
+def solarize(
+    image: Sample, /, *, threshold: Arg[float] = default(128.0, "values from here on are inverted"), out: Out
+) -> Sample:
+    """Inverts the values that are not below a threshold."""
+    return kernels.tones.solarize(image, threshold, out)
+
+
+@operator("solarize_add", infer="like image", layouts=ANY_LAYOUT, sequences=True, dtypes="uint8")
+def solarize_add(
+    image: Sample,
+    /,
+    *,
+    shift: Arg[int] = default(50, "what is added"),
+    threshold: Arg[float] = default(128.0, "values from here on stay"),
+    out: Out,
+) -> Sample:
+    """Adds a number to the values below a threshold, as far as 0 and 255."""
+    return kernels.tones.raised(image, threshold, shift, out)
+
+
+@operator("autocontrast", infer="like image", layouts=ANY_LAYOUT, sequences=True, dtypes="uint8")
+def autocontrast(image: Sample, /, *, out: Out, layouts: Any) -> Sample:
+    """Stretches every channel so that its least value becomes 0 and its largest 255; a channel of one value stays."""
+    if layouts[0] == "CHW":
+        for plane, result in zip(image, out, strict=True):
+            kernels.tones.autocontrast(plane[..., None], result[..., None])
+        return out
+    if layouts[0] == "HW":
+        kernels.tones.autocontrast(image[..., None], out[..., None])
+        return out
+    return kernels.tones.autocontrast(image, out) if image.size else out
+
+
+@operator("contrast_about_mean", infer="like image", layouts="HWC FHWC", sequences=True, dtypes="uint8")
+def contrast_about_mean(
+    image: Sample, /, *, contrast: Arg[float] = default(1.0, "factor of the distance from the mean"), out: Out
+) -> Sample:
+    """Changes contrast around the mean grey of the image, as Pillow and torchvision do."""
+    return kernels.tones.contrast_about_mean(image, contrast, out) if image.size else out
