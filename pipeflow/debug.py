@@ -16,9 +16,9 @@ from pipeflow.compile.plan import External, Plan, Slot, Stage, Step
 from pipeflow.declare import Call, Ending, Request, Spec
 from pipeflow.errors import user_origin
 from pipeflow.executor import Delivered, Settings
-from pipeflow.executor.batch import BatchRun, put, value_at
+from pipeflow.executor.batch import BatchRun, Handing, put, value_at
 from pipeflow.executor.course import Course
-from pipeflow.executor.failures import Failures
+from pipeflow.executor.failures import Failure, Failures
 from pipeflow.executor.runners.base import StageRunner
 from pipeflow.executor.runners.source import SourceStep
 from pipeflow.executor.runners.table import runner_of
@@ -55,7 +55,7 @@ class DebugRecorder(Recorder):
     def __init__(self, run: "DebugRun") -> None:
         super().__init__()
         self.run = run
-        self.batch = BatchRun(run.course.iteration, 0)
+        self.batch = BatchRun(run._made, 0)
         run.course.begin(self.batch)
         self.slots: dict[Any, int] = {}
         self.plan = Plan((), (Stage("source", ()),), (), ())
@@ -275,9 +275,9 @@ class DebugRun:
         self.course.ending = "partial"  # as loops over epochs mostly want it; run() asks for "fill"
         self.course.failures = self.failures.state
         self._waiting: dict[str, list[tuple[Any, str | None]]] = {}
-        self._held: Delivered | StopIteration | None = None
-        self._made = BatchRun(0, 0)
-        self._ran = False
+        self._ready: _Ready | None = None  # a batch that was made and is no caller's yet
+        self._broken = False  # the making of a batch was interrupted
+        self._made = 0
         self._outputs = 0
 
     def source_step(self, name: str, make: Callable[[], SourceStep]) -> SourceStep:
@@ -324,63 +324,80 @@ class DebugRun:
         """Not known."""
         return ""
 
-    def go_to(self, state: dict[str, Any], ending: Ending) -> None:
+    def state(self) -> dict[str, Any]:
+        """Where the run is after the last batch that was taken."""
+        self._settle()
+        return self.course.state()
+
+    def log(self) -> list[Failure]:
+        """The failures of the batches that were taken."""
+        self._settle()
+        return list(self.failures.log)
+
+    def _settle(self) -> None:
+        """Counts the batch that the caller has; goes back where the making of one was interrupted."""
+        ready = self._ready
+        if ready is not None and ready.handing is not None and ready.handing.done:
+            self.failures.account(ready.batch)
+            self.course.taken(ready.batch)
+            self._ready = None
+        if self._broken:
+            self.course.go_to(self.course.state())
+            self._broken = False
+
+    def go_to(self, state: dict[str, Any], ending: Ending | None = None) -> None:
         """Goes back to a state; ``ending`` says how readers end their epochs from now on."""
-        self.course.ending = ending
-        if self._held is not None and not self.readers:
-            return  # the batch that is kept would be the same
-        self._held = None
+        self._ready, self._broken = None, False
         self.course.go_to(state, ending)
 
-    def next_epoch(self) -> None:
-        """Leaves an epoch that has begun for the next one."""
+    def end_epochs(self, ending: Ending) -> None:
+        """Says how readers end their epochs from now on; a batch that was made to look at is made again."""
+        self._settle()
+        if self.course.ending == ending:
+            return
+        self.course.ending = ending
+        if self._ready is None or self.readers:  # else it would be the same
+            self.go_to(self.state(), ending)
+
+    def next_epoch(self, state: dict[str, Any]) -> None:
+        """Leaves the epoch of a state for the next one."""
         self._look()
-        self._held = None
-        self.course.next_epoch()
+        self._ready, self._broken = None, False
+        self.course.next_epoch(state)
 
-    def reset(self, rewind: bool = False) -> None:
-        """Starts the next epoch; ``rewind`` restarts sources that were not told to cycle."""
-        self._held = None
-        self.course.reset(rewind)
+    def reset(self, rewind: bool = False, state: dict[str, Any] | None = None) -> None:
+        """Starts the epoch after ``state``; ``rewind`` restarts sources that were not told to cycle."""
+        state = state or self.state()
+        self._ready, self._broken = None, False
+        self.course.reset(state, rewind)
 
-    def take(self) -> Delivered:
+    def take(self, handing: Handing) -> Delivered:
         """The next batch, or StopIteration at the end of the epoch."""
-        delivered, self._held = self._held, None
-        if delivered is None:
+        self._settle()
+        if self._ready is None:
             if self.course.ended:
                 raise StopIteration
-            try:
-                delivered = self._run()
-            finally:
-                self.course.mark()
-        else:
-            self.course.mark()
-        if isinstance(delivered, StopIteration):
-            raise delivered
-        error = self.failures.account(self._made)
-        if error is not None:
-            raise error
-        return delivered
+            self._make()
+        assert self._ready is not None
+        if self._ready.delivered is None:
+            self._ready = None
+            raise StopIteration
+        self._ready.handing = handing
+        return self._ready.delivered
 
     def _look(self) -> None:
         """Makes the first batch, where none has been made, to learn which sources and outputs there are."""
-        if self._ran:
-            return
-        try:
-            self._held = self._run()
-        except StopIteration as end:
-            self._held = end
-        except Exception:
-            self.course.mark()
-            raise
+        if not self._made:
+            self._settle()
+            self._make()
 
-    def _count(self, batch: BatchRun) -> None:
-        self.course.passed(batch)
-        self.course.ends = frozenset(batch.ends)
-
-    def _run(self) -> Delivered:
+    def _make(self) -> None:
+        """Runs the definition for one batch. An interrupt leaves the sources to be taken back."""
+        self._broken = True
         recorder = DebugRecorder(self)
         batch = recorder.batch
+        outputs: list[TensorListCPU] = []
+        error: Exception | None = None
         try:
             with recording(recorder):
                 recorder.session.enabled = self.settings.enable_conditionals
@@ -388,20 +405,34 @@ class DebugRun:
                 edges = collect_outputs(recorder, returned)
             nodes = [DataNode(recorder, recorder.graph.nodes[edge.node], edge.index) for edge in edges]
             outputs = recorder.end(nodes)
+            self._outputs = len(edges)
         except StopIteration:
-            self._ran = self.course.ended = True
-            raise
-        except Exception:  # a batch that fails is consumed whole, as elsewhere
+            self.course.ended = True
+            self.course.mark()
+            self._made, self._broken = self._made + 1, False
+            self._ready = _Ready(batch, None)
+            return
+        except Exception as failure:  # a batch that fails is consumed whole, as elsewhere
             recorder.skip_unread()
-            self._count(batch)
-            raise
-        self._count(batch)
-        self._ran, self._outputs = True, len(edges)
-        self._made = batch
+            error = batch.error = failure
+        error = error or self.failures.judge(batch)
         copies = [
             TensorListCPU([_copied(sample) for sample in values.samples()], values.layout()) for values in outputs
         ]
-        return Delivered.of(batch, tuple(copies))
+        delivered = Delivered.of(batch, tuple(copies), error)
+        batch.states = {item.step.name: item.state(False) for item in self.course.sources}
+        self.course.passed(batch)
+        self._ready = _Ready(batch, delivered)
+        self._made, self._broken = self._made + 1, False
+
+
+class _Ready:
+    """A batch that was made, what the caller gets of it (None: the end of the epoch), and how it was handed over."""
+
+    def __init__(self, batch: BatchRun, delivered: Delivered | None) -> None:
+        self.batch = batch
+        self.delivered = delivered
+        self.handing: Handing | None = None
 
 
 def _copied(sample: np.ndarray) -> np.ndarray:

@@ -10,18 +10,37 @@ import math
 import os
 import warnings
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum, unique
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from pipeflow import timing
 from pipeflow.device.tensors import TensorListGPU
 from pipeflow.errors import InvalidState, count_of, optional
+from pipeflow.executor.batch import Handing, Held
 from pipeflow.resume import RunJournal
 from pipeflow.tensors import TensorListCPU, traced
+
+
+class Place(NamedTuple):
+    """How far a loop has come."""
+
+    epoch: int = 0  # how many epochs have been finished
+    step: int = 0  # how many batches of this one have been given
+    ended: bool = False  # the last batch of this epoch has been given
+    over: bool = False  # and its end has been announced
+    carry: int = 0  # samples of this epoch that the last one has given already (``size`` and FILL)
+
+
+class Past(NamedTuple):
+    """Passes over epochs that were finished before the program was started again; they give nothing."""
+
+    passes: int  # that are still to come, with the present one
+    over: bool  # the end of the present one has been announced
 
 
 @unique
@@ -67,17 +86,15 @@ class Loop:
         self.batch_size = sizes.pop()
         self.reader = self._find_reader(reader_name, any_reader)
         self.ending: Any = _ENDINGS[policy] if self.reader else "fill"
-        self.epoch = 0  # how many epochs have been finished
-        self.step = 0  # how many batches of this one have been given
-        self.ended = False  # the last batch of this epoch has been given
-        self.over = False  # and its end has been announced
-        self.carry = 0  # samples of this epoch that the last one has given already (``size`` and FILL)
-        self._repeated = False
+        self._at = Held(Place())
+        self._leaving: list[Callable[[], None]] = []  # what takes each pipeline to the next epoch, until all are there
+        self._skipped: Handing | None = None  # a batch that was passed over at the end of this epoch
         self.walker: weakref.ref[Epoch] | None = None  # whose pass over this loop is under way
         self._take_up()
         self.journal = RunJournal(journal) if isinstance(journal, (str, os.PathLike)) else journal
-        self._out = False  # a batch is with the loop that is not recorded as done
-        self._past = 0  # passes of this program that gave epochs which were finished before it was started again
+        self._out: Handing | None = None  # of the batch that is with the loop and not recorded as done
+        self._repeated = Held(False)
+        self._past = Past(0, False)
         if self.journal is not None:
             self._resume(self.journal)
 
@@ -87,17 +104,27 @@ class Loop:
         shard, shards = (metas[0]["shard_id"], metas[0]["number_of_shards"]) if metas else (0, 1)
         journal.take_up(self.pipelines, shard, shards)
         self.take_up()
-        self._past = self.finished
+        self._past = Past(self.finished, False)
 
     @property
     def finished(self) -> int:
         """How many epochs are behind."""
-        return self.epoch + self.over
+        return self.at.epoch + self.at.over
 
     @property
     def again(self) -> bool:
         """Whether the batch that was given last had been handed out before the program was started again."""
-        return self._repeated
+        return self._repeated.get()
+
+    @property
+    def begun(self) -> bool:
+        """Whether the present pass has given something, or its end."""
+        return bool(self.at.step or self.at.over or self._past.over)
+
+    @property
+    def at(self) -> Place:
+        """How far the loop has come, with the batch that the caller got last."""
+        return self._at.get()
 
     # What an epoch is.
 
@@ -159,26 +186,27 @@ class Loop:
 
     def length(self) -> int:
         """The number of batches in the present epoch; a TypeError says why where it cannot be known."""
-        if self.over:
-            return self._total(self._next_carry()) if self.size > 0 else self._left()
-        return self.step if self.ended else self.step + self._left()
+        at = self.at
+        if at.over:
+            return self._total(self._next_carry(at)) if self.size > 0 else self._left()
+        return at.step if at.ended else at.step + self._left()
 
     def _left(self) -> int:
         if self.size > 0:
-            return self._total() - self.step
+            return self._total(self.at.carry) - self.at.step
         lengths = [pipeline_left(pipeline, self.reader, self.ending) for pipeline in self.pipelines]
         return min(lengths)
 
-    def _total(self, carry: int | None = None) -> int:
+    def _total(self, carry: int) -> int:
         """Batches of an epoch that is counted by ``size``."""
         each = self.batch_size * len(self.pipelines)
-        wanted = self.size - (self.carry if carry is None else carry)
+        wanted = self.size - carry
         return wanted // each if self.policy is LastBatchPolicy.DROP else -(-wanted // each)
 
-    def _next_carry(self) -> int:
+    def _next_carry(self, at: Place) -> int:
         """How many samples of the next epoch this one has given, where its last batch was filled from there."""
-        given = self.step * self.batch_size * len(self.pipelines) + self.carry
-        fills = self.policy is LastBatchPolicy.FILL and not self.padded and self.ended
+        given = at.step * self.batch_size * len(self.pipelines) + at.carry
+        fills = self.policy is LastBatchPolicy.FILL and not self.padded and at.ended
         return (given - self.size) % self.size if fills else 0
 
     # Walking.
@@ -190,14 +218,33 @@ class Loop:
             pipeline._prefetch()
         self.release()
 
-    def next(self) -> list[Any]:
-        """What each pipeline delivers next; StopIteration at the end of the epoch, until ``start``."""
-        if self._past:
-            self._past -= 1
+    def next(self, convert: Callable[[list[Any], list[int]], Any]) -> Any:
+        """The next batch: ``convert(what each pipeline delivers, how many of its samples belong to the epoch)``.
+
+        StopIteration at the end of the epoch, until ``start``. The batch is the caller's when all of it is done, so an interrupt
+        on the way loses none: the next call gives the same one.
+        """
+        handing, delivered, at, error = self._ask()
+        if error is None:
+            try:
+                result = convert(delivered, self._rows(delivered, at))
+            except Exception as unfit:
+                error = unfit
+        if error is not None:
+            raise handing.given() or error
+        return handing.given() or result
+
+    def _ask(self) -> tuple[Handing, list[Any], Place, BaseException | None]:
+        """What the pipelines deliver, how far the loop has come with it, and the first error."""
+        self._go_on()
+        if self._past.passes:
+            self._past = self._past._replace(over=True)
             self.release()
             raise StopIteration
         self._acknowledge()
-        if self.over or self.ended or (self.size > 0 and self.step >= self._total()):
+        handing = Handing()
+        at = self.at
+        if at.over or at.ended or (self.size > 0 and at.step >= self._total(at.carry)):
             self._finish()
         for pipeline in self.pipelines:
             pipeline._begin(self, self.ending)
@@ -206,40 +253,43 @@ class Loop:
         delivered, failures = [], []
         for pipeline in self.pipelines:
             try:
-                delivered.append(pipeline._deliver())
-            except Exception as error:
-                failures.append(error)
-        if any(isinstance(error, StopIteration) for error in failures):
+                delivered.append(pipeline._deliver(handing))
+            except Exception as failure:
+                failures.append(failure)
+        failures += [item.error for item in delivered if item.error is not None]
+        if any(isinstance(failure, StopIteration) for failure in failures):
+            handing.given()
             self._finish()
         if self._dropped(delivered):
-            return self.next()
-        self.step += 1
+            handing.given()
+            return self._ask()
+        at = at._replace(step=at.step + 1)
         if self.reader is not None:
-            self.ended = self._reader_ended(self.reader)
+            at = at._replace(ended=self._reader_ended(self.reader, delivered))
         elif self.size > 0:
-            self.ended = self.step >= self._total()
-        self._note()
+            at = at._replace(ended=at.step >= self._total(at.carry))
+        self._at.change(handing, at)
+        for pipeline in self.pipelines:
+            pipeline._place.change(handing, at._asdict())
         if self.journal is not None:
-            self._repeated, self._out = self.journal.again, True
+            self._repeated.change(handing, self.journal.again)
+            self._out = handing
             self.journal.handed_out()
-        if failures:
-            raise failures[0]
-        if self.size > 0:
-            self._check_full(delivered)
-        return delivered
+        error = failures[0] if failures else self._not_full(delivered) if self.size > 0 else None
+        return handing, delivered, at, error
 
     def _acknowledge(self) -> None:
         """The loop asks for another batch: the one before is done."""
-        if self.journal is not None and self._out:
-            self._out = False
+        if self.journal is not None and self._out is not None and self._out.done:
             self.journal.done(self.pipelines)
+            self._out = None
 
     def _dropped(self, delivered: Sequence[Any]) -> bool:
         short = any(item.size < self.batch_size for item in delivered)
         return short and self.policy is LastBatchPolicy.DROP and self.reader is None and self.size < 0
 
-    def _reader_ended(self, reader: str) -> bool:
-        ends = [reader in pipeline._built().course.ends for pipeline in self.pipelines]
+    def _reader_ended(self, reader: str, delivered: Sequence[Any]) -> bool:
+        ends = [reader in item.ends for item in delivered]
         if len(set(ends)) > 1:
             raise InvalidState(
                 f"the pipelines are out of step: the epoch of {reader!r} ends in {ends.count(True)} of {len(ends)}; "
@@ -247,17 +297,18 @@ class Loop:
             )
         return ends[0]
 
-    def _check_full(self, delivered: Sequence[Any]) -> None:
+    def _not_full(self, delivered: Sequence[Any]) -> RuntimeError | None:
         for item in delivered:
             if item.size != self.batch_size:
-                raise RuntimeError(
+                return RuntimeError(
                     f"with size={self.size} batches are counted and must be full: one has {count_of(item.size, 'sample')}, "
                     f"batch_size is {self.batch_size}; leave size out, and the source's StopIteration ends the epoch"
                 )
 
+        return None
+
     def _finish(self) -> None:
-        self.over = self.ended = True
-        self._note()
+        self._set(self.at._replace(over=True, ended=True))
         if self.journal is not None:
             self.journal.done(self.pipelines)
         self.release()
@@ -265,40 +316,60 @@ class Loop:
 
     def start(self) -> None:
         """Begins the next epoch, wherever this one stands; does nothing where it has just begun."""
+        if self._past.over:
+            self._past = Past(self._past.passes - 1, False)
+        at = self.at
         consumed = any(pipeline._consumed for pipeline in self.pipelines)
-        if not (self.over or (self.step and consumed)):
+        if not self._leaving and not (at.over or (at.step and consumed)):
             return
-        executors = [pipeline._built() for pipeline in self.pipelines]
-        if self.size > 0:
-            self._skip_rest()
-            self.carry = self._next_carry()
-        for executor in executors:
-            if executor.course.ended or (self.reader is None and self.size < 0):
-                executor.reset(rewind=True)
-            elif not self.ended and self.size < 0:
-                executor.next_epoch()
-        self.epoch += 1
-        self.step = 0
-        self.ended = self.over = False
-        for pipeline in self.pipelines:
-            pipeline._consumed = False
-        self._note()
+        if not self._leaving:
+            if self.size > 0:
+                self._skip_rest(at)
+            self._leaving = [self._way_out(pipeline._built(), at) for pipeline in self.pipelines]
+        self._go_on()
 
-    def _skip_rest(self) -> None:
+    def _way_out(self, executor: Any, at: Place) -> Callable[[], None]:
+        """What takes a pipeline to its next epoch, however often it is called."""
+        state = executor.state()
+        if executor.course.ended or (self.reader is None and self.size < 0):
+            return partial(executor.reset, True, state)
+        if not at.ended and self.size < 0:
+            return partial(executor.next_epoch, state)
+        return lambda: None
+
+    def _go_on(self) -> None:
+        """Begins the epoch that ``start`` wants, from the beginning where an interrupt has broken that off."""
+        if not self._leaving:
+            return
+        at = self.at
+        for pipeline, leave in zip(self.pipelines, self._leaving):
+            leave()
+            pipeline._consumed = False
+        if at.step or at.over:  # else it is done already, but for what follows
+            self._set(Place(at.epoch + 1, carry=self._next_carry(at) if self.size > 0 else at.carry))
+        self._skipped = None
+        self._leaving = []
+
+    def _skip_rest(self, at: Place) -> None:
         """Passes over the samples that DROP leaves of an epoch that is counted by ``size``: they are no part of the next one."""
-        if self.policy is LastBatchPolicy.DROP and self.ended and self.size % (self.batch_size * len(self.pipelines)):
+        rest = self.size % (self.batch_size * len(self.pipelines))
+        if self.policy is not LastBatchPolicy.DROP or not at.ended or not rest:
+            return
+        if self._skipped is None or not self._skipped.done:
+            self._skipped = Handing()
             for pipeline in self.pipelines:
                 pipeline._begin(self, self.ending)
                 pipeline._prefetch()
-                with suppress(Exception):  # nobody asked for this batch
-                    pipeline._deliver()
+                with suppress(Exception):  # no caller wants this batch
+                    pipeline._deliver(self._skipped)
+            self._skipped.given()
 
-    def rows(self, delivered: Sequence[Any]) -> list[int]:
+    def _rows(self, delivered: Sequence[Any], at: Place) -> list[int]:
         """How many samples of each pipeline's batch belong to the epoch."""
         counts = [item.size for item in delivered]
         if self.size > 0 and self.policy is LastBatchPolicy.PARTIAL:
             each = self.batch_size * len(self.pipelines)
-            rest = self.size - (self.step - 1) * each
+            rest = self.size - (at.step - 1) * each
             counts = [min(count, max(0, rest - number * self.batch_size)) for number, count in enumerate(counts)]
         return counts
 
@@ -307,12 +378,12 @@ class Loop:
         for pipeline in self.pipelines:
             pipeline._release(self)
 
-    # Where it stands, for checkpoints: every pipeline carries it.
+    # Where it is, for checkpoints: every pipeline carries it.
 
-    def _note(self) -> None:
-        place = {"epoch": self.epoch, "step": self.step, "ended": self.ended, "over": self.over, "carry": self.carry}
+    def _set(self, at: Place) -> None:
+        self._at.set(at)
         for pipeline in self.pipelines:
-            pipeline._place = place
+            pipeline._place.set(at._asdict())
 
     def take_up(self) -> None:
         """Goes on where a state that was loaded into the pipelines stands."""
@@ -320,15 +391,14 @@ class Loop:
         self._take_up()
 
     def _take_up(self) -> None:
-        places = [pipeline._place for pipeline in self.pipelines]
+        places = [pipeline._place.get() for pipeline in self.pipelines]
         if any(place != places[0] for place in places):
             raise ValueError(
                 f"the pipelines stand at different batches ({places}): restore all of them from checkpoints() of one moment"
             )
+        self._leaving, self._skipped = [], None
         if places[0]:
-            place = places[0]
-            self.epoch, self.step, self.carry = place["epoch"], place["step"], place["carry"]
-            self.ended, self.over = place["ended"], place["over"]
+            self._at.set(Place(**{name: places[0][name] for name in Place._fields}))
 
 
 def _checked_size(size: int, reader_name: str | None, padded: bool, pipelines: int) -> int:
@@ -348,7 +418,7 @@ def _checked_size(size: int, reader_name: str | None, padded: bool, pipelines: i
 def pipeline_left(pipeline: Any, reader: str | None, ending: Any) -> int:
     """The batches that the present epoch of a pipeline still has, after the last one that was delivered."""
     executor = pipeline._built()
-    states = executor.course.state()["states"]
+    states = executor.state()["states"]
     size = pipeline.max_batch_size
     if reader is not None:
         return executor.course.source(reader).batches_left(states[reader], size, ending)
@@ -384,10 +454,13 @@ def part(batch: Any, rows: int) -> Any:
 class Epoch:
     """One pass over a pipeline: what ``for batch in pipe.epoch()`` walks. It begins with its first batch."""
 
+    _state: Literal["new", "running", "done"] = "done"  # of one whose making was interrupted
+    _meter: Any = None
+
     def __init__(self, loop: Loop, meter: Any = None) -> None:
         self._loop = loop
         self._meter = meter
-        self._state: Literal["new", "running", "done"] = "new"
+        self._state = "new"
 
     def __iter__(self) -> "Epoch":
         return self
@@ -397,16 +470,19 @@ class Epoch:
             raise StopIteration
         if self._state == "new":
             walker = self._loop.walker and self._loop.walker()
-            if walker is not None:
+            if walker is not None and walker is not self:
                 raise InvalidState(ONE_AT_A_TIME)
             self._loop.start()
             self._loop.walker = weakref.ref(self)
             self._state = "running"
         try:
-            delivered = self._loop.next()
+            return self._loop.next(self._outputs)
         except StopIteration:
             self.close()
             raise
+
+    def _outputs(self, delivered: Sequence[Any], rows: Sequence[int]) -> tuple[TensorListCPU, ...]:
+        del rows  # the policies of this loop keep batches whole
         if self._meter is not None:
             self._meter(delivered[0])
         return delivered[0].outputs
@@ -450,7 +526,7 @@ class Meter:
         self._samples = 0
         self._waited = self._pipeline._waited
         self._started = timing.wall()
-        self._bar = bar and bar(total=self._known(loop), initial=loop.step if not loop.over else 0, unit="batch")
+        self._bar = bar and bar(total=self._known(loop), initial=loop.at.step if not loop.at.over else 0, unit="batch")
 
     @staticmethod
     def _known(loop: Loop) -> int | None:

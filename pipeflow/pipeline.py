@@ -4,6 +4,7 @@ import functools
 import inspect
 import os
 import sys
+import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -28,6 +29,7 @@ from pipeflow.epochs import ONE_AT_A_TIME, Epoch, LastBatchPolicy, Loop, Meter
 from pipeflow.errors import InvalidState, NoGpu, UnknownInput, add_notes, count_of, function_name, nearest, user_origin
 from pipeflow.executor import Delivered, Executor, Settings
 from pipeflow.executor import checkpoint as saved_state
+from pipeflow.executor.batch import Handing, Held
 from pipeflow.executor.failures import Failure
 from pipeflow.executor.figures import Statistics
 from pipeflow.record import outside  # noqa: F401  (takes the calls outside of any pipeline)
@@ -122,10 +124,11 @@ class Pipeline:
         self._define: Callable[[], Any] | None = None
         self._api = types.PipelineAPIType.BASIC
         self._check_api = True
+        self._turn = threading.RLock()  # of the callers, so that a batch and what was fed for it go to one of them
         self._shared: list[Any] = []
-        self._last: Any = None
+        self._last: Held[Delivered | None] = Held(None)
         self._loop: Any = None
-        self._place: dict[str, Any] = {}  # where its iteration by epochs stands
+        self._place: Held[dict[str, Any]] = Held({})  # where its iteration by epochs stands
         self._consumed = False  # whether batches were delivered since the epoch began or a state was loaded
         self._waited = 0.0  # seconds that loops have waited for batches
         self._iterated_by: weakref.ref[Any] | None = None
@@ -202,6 +205,11 @@ class Pipeline:
         """Records the graph, compiles it and gets everything ready to run. Done by the first run() if left out."""
         if self._executor is not None or self._debug is not None:
             return
+        with self._turn:
+            if self._executor is None and self._debug is None:
+                self._build()
+
+    def _build(self) -> None:
         settings = self._settings
         if settings.batch_size is None:
             raise ValueError("batch_size is not set: give it to the pipeline's constructor or call")
@@ -223,12 +231,13 @@ class Pipeline:
         self._check_declared(graph)
         self._one_at_a_time()
         warmup.prepare(self._plan)
-        self._executor = Executor(self._plan, self._settings, self._runtime())
-        self._finalizer = weakref.finalize(self, self._executor.crew.let_go)
+        executor = Executor(self._plan, self._settings, self._runtime())
+        self._finalizer = weakref.finalize(self, executor.crew.let_go)
         if settings.enable_checkpointing:
-            saved_state.check_saveable(self._plan, self._executor)
+            saved_state.check_saveable(self._plan, executor)
         if settings.checkpoint is not None:
-            self._go_to(saved_state.from_json(settings.checkpoint))
+            self._go_to(saved_state.from_json(settings.checkpoint), executor)
+        self._executor = executor
 
     def _without_gpu(self, graph: Graph) -> Graph:
         """The graph on the CPU, where there is work for a GPU and the pipeline has none; a warning says so."""
@@ -311,52 +320,64 @@ class Pipeline:
     def run(self, cuda_stream: Any = None, /, **pipeline_inputs: Any) -> tuple[TensorListCPU, ...]:
         """The next batch, as a tuple of batches: one an output. Keywords feed external sources by their names."""
         del cuda_stream  # the GPU backend hands over by event
+        handing = Handing()
+        with self._turn:
+            delivered = self._run(handing, pipeline_inputs)
+        return delivered.to(handing)
+
+    def _run(self, handing: Handing, inputs: Mapping[str, Any]) -> Delivered:
         self._use(types.PipelineAPIType.BASIC)
-        if pipeline_inputs:
+        if inputs:
             if self._executor is not None and self._executor.in_flight:
                 raise InvalidState(
                     "named inputs belong to the batch that this run() returns, and earlier inputs are still in flight"
                 )
-            for name, data in pipeline_inputs.items():
+            for name, data in inputs.items():
                 self.feed_input(name, data)
         self.build()
         self.iter_setup()
-        self._built().fill(1 if pipeline_inputs else self._settings.depth)
-        return self._take()
+        self._built().fill(1 if inputs else self._settings.depth)
+        return self._take(handing)
 
-    def _take(self) -> tuple[TensorListCPU, ...]:
+    def _take(self, handing: Handing) -> Delivered:
         executor = self._built()
-        delivered = executor.take()
+        delivered = self._checked(executor.take(handing))
         if not self._settings.synchronous and self._api is types.PipelineAPIType.BASIC:
             executor.fill(self._settings.depth - 1, needed=0)
-        self._last = delivered
-        return self._checked(delivered.outputs)
+        self._last.change(handing, delivered)
+        return delivered
 
     def schedule_run(self) -> None:
         """Starts one more batch without waiting for it."""
-        self._use(types.PipelineAPIType.SCHEDULED)
-        self.build()
-        self.iter_setup()
-        self._compiled().schedule()
+        with self._turn:
+            self._use(types.PipelineAPIType.SCHEDULED)
+            self.build()
+            self.iter_setup()
+            self._compiled().schedule()
 
     def share_outputs(self) -> tuple[TensorListCPU, ...]:
         """The oldest scheduled batch; call release_outputs() when done with it."""
-        self._use(types.PipelineAPIType.SCHEDULED)
-        outputs = self._take()
-        self._shared.append(outputs)
-        return outputs
+        handing = Handing()
+        with self._turn:
+            self._use(types.PipelineAPIType.SCHEDULED)
+            delivered = self._take(handing)
+            if delivered.error is None:
+                self._shared.append((handing, delivered))
+        return delivered.to(handing)
 
     def release_outputs(self) -> None:
         """Gives back what share_outputs() returned. The batch stays valid as long as anything refers to it."""
         self._use(types.PipelineAPIType.SCHEDULED)
-        if self._shared:
-            self._shared.pop(0)
+        self._shared = [(handing, outputs) for handing, outputs in self._shared if handing.done][1:]
 
     def outputs(self) -> tuple[TensorListCPU, ...]:
         """The oldest scheduled batch; what share_outputs() gave before is released."""
-        self._use(types.PipelineAPIType.SCHEDULED)
-        self._shared.clear()
-        return self._take()
+        handing = Handing()
+        with self._turn:
+            self._use(types.PipelineAPIType.SCHEDULED)
+            self._shared.clear()
+            delivered = self._take(handing)
+        return delivered.to(handing)
 
     def enable_api_check(self, enable: bool) -> None:
         """Whether mixing run() with schedule_run()/outputs() is refused."""
@@ -364,15 +385,15 @@ class Pipeline:
 
     def _use(self, api: types.PipelineAPIType) -> None:
         executor = self._executor or self._debug
-        used = executor is not None and (executor.in_flight or self._last is not None)
+        used = executor is not None and (executor.in_flight or self._last.get() is not None)
         if self._check_api and used and api is not self._api:
             raise RuntimeError(
                 "Mixing pipeline API type. Currently used: "
                 f"{self._api.name}, but trying to use: {api.name}; call reset() in between"
             )
         self._api = api
-        if executor is not None and api is not types.PipelineAPIType.ITERATOR and executor.course.ending != "fill":
-            executor.go_to(executor.course.state(), "fill")  # run() never ends: readers run on
+        if executor is not None and api is not types.PipelineAPIType.ITERATOR:
+            executor.end_epochs("fill")  # run() never ends: readers run on
 
     def reset(self) -> None:
         """Starts the next epoch: drops batches that were not delivered and rewinds the sources that can be."""
@@ -380,8 +401,7 @@ class Pipeline:
             self._executor.reset()
         if self._debug is not None:
             self._debug.reset()
-        self._last = None
-        self._loop, self._place, self._consumed = None, {}, False
+        self._begin_at({})
         self._shared.clear()
 
     # Epoch by epoch.
@@ -428,10 +448,10 @@ class Pipeline:
     @property
     def valid(self) -> np.ndarray:
         """Which samples of the last batch are not there only to fill it: a mask of bools."""
-        if self._last is None:
+        last = self._last.get()
+        if last is None:
             raise InvalidState("no batch has been delivered yet")
-        padding = self._last.padding
-        return np.ones(self._last.size, bool) if padding is None else ~padding
+        return np.ones(last.size, bool) if last.padding is None else ~last.padding
 
     def _begin(self, loop: Loop, ending: Any) -> None:
         """Lets one loop iterate over this pipeline, alone; ``ending`` says how its readers end their epochs."""
@@ -440,11 +460,10 @@ class Pipeline:
             raise InvalidState(ONE_AT_A_TIME)
         executor = self._built()
         if self._api is not types.PipelineAPIType.ITERATOR and not executor.in_flight:
-            self._last = None
+            self._last.set(None)
         self._use(types.PipelineAPIType.ITERATOR)
         self._iterated_by = weakref.ref(loop)
-        if executor.course.ending != ending:
-            executor.go_to(executor.course.state(), ending)
+        executor.end_epochs(ending)
 
     def _release(self, loop: Loop) -> None:
         if self._iterated_by is not None and self._iterated_by() is loop:
@@ -454,16 +473,15 @@ class Pipeline:
         self.iter_setup()
         self._built().fill(self._settings.depth)
 
-    def _deliver(self) -> Delivered:
+    def _deliver(self, handing: Handing) -> Delivered:
         executor = self._built()
         self._consumed = True
         begun = timing.wall()
-        delivered = executor.take()
+        delivered = self._checked(executor.take(handing))
         self._waited += timing.wall() - begun
         if not self._settings.synchronous:
             executor.fill(self._settings.depth, needed=0)
-        self._last = delivered
-        self._checked(delivered.outputs)
+        self._last.change(handing, delivered)
         return delivered
 
     def iter_setup(self) -> None:
@@ -508,11 +526,11 @@ class Pipeline:
             return 1
         if executor.course.source(self._name_of(input_name)) is None:
             raise UnknownInput(f'Could not find an input operator with name "{input_name}" in this pipeline')
-        return 1 if self._last is not None or executor.in_flight else self._settings.depth
+        return 1 if self._last.get() is not None or executor.in_flight else self._settings.depth
 
-    def _checked(self, outputs: tuple[TensorListCPU, ...]) -> tuple[TensorListCPU, ...]:
-        """The outputs, compared with what output_dtype, output_ndim and output_layout promise."""
-        for index, batch in enumerate(outputs):
+    def _checked(self, delivered: Delivered) -> Delivered:
+        """The batch, compared with what output_dtype, output_ndim and output_layout promise."""
+        for index, batch in enumerate(delivered.outputs):
             for name, actual in (("dtype", batch.dtype), ("ndim", batch.ndim), ("layout", batch.layout())):
                 expected = self._expected(name)
                 expected = expected[index] if isinstance(expected, (list, tuple)) else expected
@@ -520,8 +538,9 @@ class Pipeline:
                     continue
                 wanted = types.to_dali_type(expected) if name == "dtype" else expected
                 if wanted != actual:
-                    raise RuntimeError(f"Output {index} was declared with {name} {wanted!r} and has {actual!r}")
-        return outputs
+                    error = RuntimeError(f"Output {index} was declared with {name} {wanted!r} and has {actual!r}")
+                    return replace(delivered, error=error)
+        return delivered
 
     # Questions.
 
@@ -603,7 +622,7 @@ class Pipeline:
     def failures(self) -> list[Failure]:
         """The samples that failed and were skipped, replaced or given a value, in the order of delivery (the last 10000)."""
         runs = self._executor or self._debug
-        return [] if runs is None else list(runs.failures.log)
+        return [] if runs is None else runs.log()
 
     def external_source_shm_statistics(self) -> dict[str, Any]:
         """The sizes of the shared memory that worker processes put results in, in bytes: whole, and per sample of a chunk."""
@@ -642,14 +661,14 @@ class Pipeline:
         if not self._settings.enable_checkpointing:
             raise RuntimeError("checkpointing is off: give the pipeline enable_checkpointing=True")
         executor = self._compiled()
-        text = saved_state.to_json(self.plan, executor, self._place)
+        text = saved_state.to_json(self.plan, executor, self._place.get())
         if filename is not None:
             saved_state.write(filename, text)
         return text
 
     def state_dict(self) -> dict[str, Any]:
         """The same as plain data, also without ``enable_checkpointing`` where no object of the user keeps a state."""
-        return saved_state.take(self.plan, self._compiled(), self._place)
+        return saved_state.take(self.plan, self._compiled(), self._place.get())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on after the batch at which ``state_dict()`` or ``checkpoint()`` was taken, whatever was run since."""
@@ -658,8 +677,7 @@ class Pipeline:
         state = saved_state.checked(state)
         if not self._seed_given and state["seed"] != self._settings.seed:
             self._take_seed(state["seed"])
-        self._compiled()
-        self._go_to(state)
+        self._go_to(state, self._compiled())
 
     def _take_seed(self, seed: int) -> None:
         """Takes over the seed of a state; what was compiled with a drawn one is compiled again."""
@@ -668,11 +686,16 @@ class Pipeline:
             self._executor.close()
         self._executor = self._plan = None
 
-    def _go_to(self, state: dict[str, Any]) -> None:
-        assert self._executor is not None
-        saved_state.load(state, self.plan, self._executor)
-        self._loop, self._place, self._consumed = None, dict(state.get("loop", {})), False
-        self._last = None
+    def _go_to(self, state: dict[str, Any], executor: Executor) -> None:
+        assert self._plan is not None
+        saved_state.load(state, self._plan, executor)
+        self._begin_at(dict(state.get("loop", {})))
+
+    def _begin_at(self, place: dict[str, Any]) -> None:
+        """The next loop goes on there; no batch has been delivered yet."""
+        self._loop, self._consumed = None, False
+        self._place.set(place)
+        self._last.set(None)
 
     def seek(self, step: int, epoch: int = 0) -> None:
         """Goes to batch ``step`` of ``epoch`` without making the batches before it.
@@ -686,8 +709,7 @@ class Pipeline:
         saved_state.check_seekable(self.plan)
         executor.seek(int(step), int(epoch))
         place = {"epoch": int(epoch), "step": int(step), "ended": False, "over": False, "carry": 0}
-        self._loop, self._place, self._consumed = None, place, False
-        self._last = None
+        self._begin_at(place)
 
     def serialize(
         self, define_graph: Callable[[], Any] | None = None, filename: str | None = None, *, allow_pickle: bool = False

@@ -125,7 +125,7 @@ class RunJournal:
         """Records that the last batch that was handed out is done."""
         assert self._file is not None
         self.again = False
-        self._file.done([{**pipeline._built().course.state(), "loop": dict(pipeline._place)} for pipeline in pipelines])
+        self._file.done([{**pipeline._built().state(), "loop": dict(pipeline._place.get())} for pipeline in pipelines])
 
     def handed_out(self) -> None:
         """Marks that a batch is with the loop."""
@@ -146,7 +146,7 @@ def _without_shard(states: Any) -> Any:
 
 
 def _state(pipeline: Any) -> dict[str, Any]:
-    return checkpoint.take(pipeline.plan, pipeline._built(), pipeline._place)
+    return checkpoint.take(pipeline.plan, pipeline._built(), pipeline._place.get())
 
 
 def _changing(states: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

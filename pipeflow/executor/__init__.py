@@ -15,11 +15,14 @@ The contract. A difference between it and the code is a bug.
 6.  *Reset* waits for the work in flight, drops what was not delivered, and starts the next epoch at position 0.
 7.  *A consumer that stops early* may just drop the executor: ``close`` (also called when the pipeline is collected and at
     interpreter exit) lets running steps finish, starts no new ones and ends the threads.
-8.  *SIGINT* interrupts the caller's wait in ``take``; nothing is lost, a later ``take`` returns the same batch.
-9.  *After fork* the child has no threads: every call there is refused with InvalidState. The parent is not affected.
-10. *On a device* work is queued and not waited for: a batch is delivered when all its work is queued, and whoever reads it
+8.  *SIGINT* may interrupt a caller at any instant. A batch is the caller's only when the call returns (``Handing``); until
+    then the next ``take`` gives the same one. What a reset or the like has begun, the next call finishes. Where callers make
+    the batches themselves, one that was interrupted is made again from what its sources gave, or with them.
+9.  *Several callers* take turns; each batch goes to one of them.
+10. *After fork* the child has no threads: every call there is refused with InvalidState. The parent is not affected.
+11. *On a device* work is queued and not waited for: a batch is delivered when all its work is queued, and whoever reads it
     waits on the device. An error of the device surfaces in the batch whose work meets it first.
-11. *A step that calls back* into its own executor is refused with InvalidState, because it would wait for itself.
+12. *A step that calls back* into its own executor is refused with InvalidState, because it would wait for itself.
 """
 
 from pipeflow.executor.batch import Delivered

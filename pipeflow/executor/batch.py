@@ -1,7 +1,8 @@
 """One batch on its way through the stages."""
 
+import threading
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -11,10 +12,69 @@ from pipeflow.device.tensors import TensorListGPU
 from pipeflow.errors import add_notes, count_of
 from pipeflow.tensors import TensorListCPU
 
+T = TypeVar("T")
+
+
+class Mark(NamedTuple):
+    """The place of a batch in the course of a run: epoch, number in the epoch, and position of its first sample."""
+
+    epoch: int
+    iteration: int
+    position: int
+
+
+class Handing:
+    """One batch, or one of each of several pipelines, on its way to a caller.
+
+    Until ``given`` was called nothing has happened: whoever comes next in the same thread gets the same batch. So an interrupt
+    (Ctrl-C) loses no batch, provided that nothing but the return follows: ``return handing.given() or batch``.
+    """
+
+    __slots__ = ("done", "thread")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.thread = threading.current_thread()
+
+    def given(self) -> Any:
+        """The caller has it."""
+        self.done = True
+
+    def is_for(self, thread: threading.Thread) -> bool:
+        """Whether a thread may take over what has not been given: its own, or that of a thread that is gone."""
+        return not self.done and (self.thread is thread or not self.thread.is_alive())
+
+
+class Held(Generic[T]):
+    """A value that changes at the moment at which a batch is given to the caller, not before and not after."""
+
+    __slots__ = ("_next", "_value")
+
+    def __init__(self, value: T) -> None:
+        self._value = value
+        self._next: tuple[Handing, T] | None = None
+
+    def get(self) -> T:
+        """The value."""
+        if self._next is not None and self._next[0].done:
+            self._value = self._next[1]
+            self._next = None
+        return self._value
+
+    def set(self, value: T) -> None:
+        """Changes it now."""
+        self._next = None
+        self._value = value
+
+    def change(self, handing: Handing, value: T) -> None:
+        """Changes it when that batch is given."""
+        self.get()
+        self._next = (handing, value)
+
 
 @dataclass
 class Delivered:
-    """One batch as handed to the user."""
+    """One batch as handed to the user; with an error in place of outputs where it has failed."""
 
     outputs: tuple[Any, ...]  # of TensorListCPU or TensorListGPU
     index: int
@@ -23,15 +83,24 @@ class Delivered:
     size: int
     positions: np.ndarray
     padding: np.ndarray | None  # samples that are there only to fill the batch
+    ends: frozenset[str]  # the readers whose epoch ends with it
+    error: BaseException | None = None
+
+    def to(self, handing: Handing) -> tuple[Any, ...]:
+        """The outputs, or the error; the caller has the batch with this."""
+        if self.error is not None:
+            raise handing.given() or self.error
+        return handing.given() or self.outputs
 
     @classmethod
-    def of(cls, batch: "BatchRun", outputs: tuple[Any, ...]) -> "Delivered":
+    def of(cls, batch: "BatchRun", outputs: tuple[Any, ...], error: BaseException | None = None) -> "Delivered":
         """These outputs of a batch, without the rows that were left out."""
         rows: Any = batch.rows()
         rows = slice(None) if rows is None else rows
         positions = batch.positions[rows]
         padding = None if batch.padding is None else batch.padding[rows]
-        return cls(outputs, batch.index, batch.epoch, batch.iteration, len(positions), positions, padding)
+        place = batch.index, batch.epoch, batch.iteration
+        return cls(outputs, *place, len(positions), positions, padding, frozenset(batch.ends), error)
 
 
 class BatchRun:
@@ -39,6 +108,8 @@ class BatchRun:
 
     __slots__ = (
         "absent",
+        "after",
+        "begun",
         "claimed",
         "columns",
         "cursor",
@@ -51,6 +122,7 @@ class BatchRun:
         "failed_sources",
         "failures",
         "given",
+        "handing",
         "incidents",
         "index",
         "iteration",
@@ -60,8 +132,8 @@ class BatchRun:
         "origins",
         "padding",
         "pending",
-        "position_after",
         "positions",
+        "read",
         "region",
         "sent",
         "size",
@@ -77,7 +149,10 @@ class BatchRun:
         self.size = 0
         self.positions = np.empty(0, np.int64)
         self.epochs: Any = 0
-        self.position_after = 0
+        self.after: Mark | None = None  # the place of the next batch, once this one has been read
+        self.begun = False  # a caller has begun to make it (where no threads do)
+        self.read: Any = None  # what the sources gave, to make it again after an interrupt (where no threads make it)
+        self.handing: Handing | None = None
         self.values: list[Any] = [None] * slots
         self.layouts: list[str | None] = [None] * slots
         self.masks: dict[tuple[tuple[int, bool], ...], list[bool]] = {}  # by guard, of guards that were asked
@@ -101,6 +176,31 @@ class BatchRun:
         self.given: dict[int, tuple[np.ndarray, ...]] = {}  # rows whose outputs stand in for what failed
         self.incidents: list[Any] = []  # what happened to rows that failed, counted at delivery
         self.failed_sources: dict[int, str] = {}
+
+    def keep_reading(self) -> None:
+        """Notes what the sources gave, so that the batch can be made again from there."""
+        values = [list(x) if type(x) is list else x for x in self.values]
+        kept = list(self.layouts), dict(self.origins), dict(self.failures), self.error, dict(self.states)
+        self.read = (values, *kept)
+
+    def make_again(self) -> None:
+        """Goes back to where the sources had given their samples."""
+        values, layouts, origins, failures, error, states = self.read
+        self.values[:] = [list(x) if type(x) is list else x for x in values]
+        self.layouts[:] = layouts
+        self.origins, self.failures, self.error, self.states = dict(origins), dict(failures), error, dict(states)
+        for known in (
+            self.masks,
+            self.columns,
+            self.keys,
+            self.absent,
+            self.given,
+            self.incidents,
+            self.failed_sources,
+        ):
+            known.clear()
+        self.stage = self.cursor = self.pending = 0
+        self.claimed, self.sent = True, None
 
     def fail(self, error: BaseException, step: Step | None, sample: int = -1) -> None:
         """Keeps an error for the batch's turn; of several samples the first one counts."""

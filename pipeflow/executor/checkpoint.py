@@ -46,7 +46,7 @@ def take(plan: Plan, executor: Executor, place: Mapping[str, Any]) -> dict[str, 
         "cpu": cpu_features(),
         "seed": plan.seed,
         "operators": _operators(plan),
-        **executor.course.state(),
+        **executor.state(),
         "loop": dict(place),
     }
 
@@ -171,7 +171,7 @@ def _is_count(value: Any) -> bool:
 def load(state: Mapping[str, Any], plan: Plan, executor: Executor) -> None:
     """Takes an executor to a state, or says what does not fit and leaves it where it was."""
     check_fits(state, plan, executor)
-    before = executor.course.state()
+    before = executor.state()
     try:
         executor.go_to({name: value for name, value in state.items() if name in before})
     except Exception:

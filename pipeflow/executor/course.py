@@ -1,16 +1,17 @@
 """Where a run is: which batch is read next, and the state of the pipeline after the batch that was taken last.
 
-Sources run ahead of the loop. So there are two places: ``epoch``, ``iteration`` and ``position`` are those of the next batch
-to read, and ``state()`` is what a checkpoint holds, which moves when a batch is taken.
+Sources run ahead of the loop. So there are two places: ``at`` is that of the next batch to read, and ``state()`` is what a
+checkpoint holds, which moves when a batch is taken. Every change is made by one assignment, and what leads to it can be done
+again: an interrupt leaves it either as it was or as it shall be.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from pipeflow.declare import Ending, Request
-from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.batch import BatchRun, Mark
 from pipeflow.executor.keeper import Keeper
 from pipeflow.executor.runners.source import SourceStep
 
@@ -23,10 +24,9 @@ class Course:
         self.checkpointing = checkpointing  # objects of the user are asked for their state after every batch
         self.sources: list[SourceStep] = []
         self.keepers: list[Keeper] = []
-        self.epoch = self.iteration = self.position = 0
+        self.at = Mark(0, 0, 0)
         self.ending: Ending = "fill"  # how readers end their epochs
         self.ended = False  # a source has ended the epoch with StopIteration
-        self.ends: frozenset[str] = frozenset()  # the readers whose epoch ended with the batch that was taken last
         self.failures: Callable[[], list[int]] = lambda: [0, 0]  # the counts of failures, for the state
         self._after: dict[str, Any] = {}
         self.mark()
@@ -49,23 +49,37 @@ class Course:
 
     def begin(self, batch: BatchRun) -> None:
         """Gives a batch that is about to be read its place."""
-        batch.epoch, batch.iteration, batch.epochs = self.epoch, self.iteration, self.epoch
+        batch.epoch, batch.iteration, batch.epochs = self.at.epoch, self.at.iteration, self.at.epoch
 
     def request(self, item: SourceStep, wanted: int) -> Request:
         """What a source is asked for."""
-        return Request(wanted, self.epoch, self.iteration, self.position, item.step.key or 0, self.ending)
+        return Request(wanted, *self.at, item.step.key or 0, self.ending)
 
     def place(self, batch: BatchRun, size: int) -> None:
         """Gives the samples of a batch their positions, where no reader has done so."""
         batch.size = size
         if len(batch.positions) != size:
-            batch.positions = np.arange(self.position, self.position + size)
+            batch.positions = np.arange(self.at.position, self.at.position + size)
 
     def passed(self, batch: BatchRun) -> None:
         """The batch has been read; the next one follows it."""
-        self.iteration += 1
-        self.position += batch.size
-        batch.position_after = self.position
+        batch.after = Mark(self.at.epoch, self.at.iteration + 1, self.at.position + batch.size)
+        self.at = batch.after
+
+    def states_after(self, read: Iterable[BatchRun]) -> dict[str, Any]:
+        """The states of sources and objects of the user after batches that have not been taken."""
+        states = dict(self._after["states"])
+        for batch in read:
+            states.update(batch.states)
+        return states
+
+    def go_back(self, read: Iterable[BatchRun]) -> None:
+        """Takes the sources and the objects of the user back to where they were after the batches that have been read."""
+        states = self.states_after(read)
+        for item in self.sources:
+            item.restore(states[item.step.name])
+        for keeper in self.keepers:
+            keeper.restore(states)
 
     # The state after the batch that was taken last.
 
@@ -74,12 +88,10 @@ class Course:
         return dict(self._after)
 
     def taken(self, batch: BatchRun) -> None:
-        """A batch goes to the caller: its state is the pipeline's now."""
-        self.ends = frozenset(batch.ends)
+        """A batch has gone to the caller: its state is the pipeline's now."""
+        assert batch.after is not None
         self._after = {
-            "epoch": batch.epoch,
-            "iteration": batch.iteration + 1,
-            "position": batch.position_after,
+            **batch.after._asdict(),
             "states": {**self._after["states"], **batch.states},
             "failures": self.failures(),
         }
@@ -94,29 +106,22 @@ class Course:
         states = {item.step.name: item.state(self.checkpointing) for item in self.sources}
         for keeper in self.keepers:
             states[keeper.name] = keeper.snapshot()
-        self._after = {
-            "epoch": self.epoch,
-            "iteration": self.iteration,
-            "position": self.position,
-            "states": states,
-            "failures": self.failures(),
-        }
+        self._after = {**self.at._asdict(), "states": states, "failures": self.failures()}
 
-    # Going elsewhere. What has run ahead has been dropped before.
+    # Going elsewhere. What has run ahead has been dropped before, and ``state`` is the one from which it starts.
 
-    def reset(self, rewind: bool) -> None:
-        """Begins the next epoch; ``rewind`` restarts sources that were not told how to cycle."""
+    def reset(self, state: dict[str, Any], rewind: bool) -> None:
+        """Begins the epoch after the last one begun; ``rewind`` restarts sources that were not told how to cycle."""
         for item in self.sources:
             if item.op.fetches:  # a reader goes back to the samples of the batches that are dropped
-                item.source.restore(self._after["states"][item.step.name])
+                item.source.restore(state["states"][item.step.name])
             item.source.reset()
             if rewind:
                 item.source.rewind()
         for keeper in self.keepers:
-            keeper.restore(self._after["states"])
+            keeper.restore(state["states"])
         self.ended = False
-        self.epoch += 1
-        self.iteration = self.position = 0
+        self.at = Mark(state["epoch"] + 1, 0, 0)
         self.mark()
 
     def go_to(self, state: dict[str, Any], ending: Ending | None = None) -> None:
@@ -126,16 +131,16 @@ class Course:
         for keeper in self.keepers:
             keeper.restore(state["states"])
         self.ended = False
-        self.epoch, self.iteration, self.position = state["epoch"], state["iteration"], state["position"]
+        self.at = Mark(state["epoch"], state["iteration"], state["position"])
         self.ending = self.ending if ending is None else ending
         self._after = {**state, "states": dict(state["states"])}
 
-    def next_epoch(self) -> None:
+    def next_epoch(self, state: dict[str, Any]) -> None:
         """Leaves an epoch that has begun for the next one, which readers alone can do without a reset."""
         if not self.readers:
-            self.reset(rewind=True)
+            self.reset(state, rewind=True)
             return
-        self.go_to(self._after)
+        self.go_to(state)
         for item in self.readers:
             item.source.next_epoch()
         self.mark()
@@ -145,5 +150,5 @@ class Course:
         for item in self.sources:
             item.source.seek(step, epoch, self.batch_size, item.step.key or 0)
         self.ended = False
-        self.epoch, self.iteration, self.position = (0 if self.readers else epoch), step, step * self.batch_size
+        self.at = Mark(0 if self.readers else epoch, step, step * self.batch_size)
         self.mark()

@@ -1,10 +1,13 @@
 """The threads of an executor."""
 
+import _thread
 import atexit
+import logging
 import os
 import threading
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pipeflow.backends.cpu import Arena
@@ -13,6 +16,7 @@ from pipeflow.executor.clocks import Lap
 if TYPE_CHECKING:
     from pipeflow.executor.workers.pool import WorkerPool
 
+log = logging.getLogger("pipeflow")
 CLOSE_SECONDS = 5.0  # how long close() waits for a step that is running
 
 
@@ -26,6 +30,52 @@ class Work(Protocol):
         """Does it."""
 
 
+class Gate:
+    """Where one thread waits until another opens it; opened before the wait, the wait is over at once.
+
+    A condition variable would not do: its ``wait`` is Python code, and an interrupt (Ctrl-C) in the middle of it leaves its lock
+    in the wrong state. Here the waiting is one call of a lock, which an interrupt ends without a trace.
+    """
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    @property
+    def closed(self) -> bool:
+        """Whether a thread that waits here waits on."""
+        return self._lock.locked()
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Returns when the gate has been opened, or after so many seconds, and closes it again."""
+        self._lock.acquire(timeout=-1 if seconds is None else seconds)
+
+    def open(self) -> None:
+        """Lets the thread go on; one opens it at a time."""
+        if self._lock.locked():
+            self._lock.release()
+
+
+def undisturbed(work: Callable[[], None]) -> None:
+    """Does something in a thread of its own, where no interrupt reaches it, and raises what it raises."""
+    over = Gate()
+    errors: list[Exception] = []
+
+    def do() -> None:
+        try:
+            work()
+        except Exception as error:
+            errors.append(error)
+        over.open()
+
+    _thread.start_new_thread(do, ())  # Thread.start() is Python code, and may be interrupted half-way
+    over.wait()
+    if errors:
+        raise errors[0]
+
+
 class Crew:
     """The threads and what they wait for.
 
@@ -37,11 +87,12 @@ class Crew:
         self.size = size
         self.affinity = affinity
         self.lock = threading.Lock()
-        self.work = threading.Condition(self.lock)
-        self.finished = threading.Condition(self.lock)
-        self.threads: list[threading.Thread] = []
-        self.idle = 0
+        self._starting = threading.Lock()
+        self.threads: list[threading.Thread] = []  # each puts itself in when it begins
+        self.idle: list[Gate] = []  # of threads without work
+        self.callers: list[Gate] = []  # of callers who wait for a batch, or until nothing runs
         self.closing = False
+        self.alone = False  # no thread can be started: callers do the work
         self.wakers: list[weakref.WeakMethod[Callable[[], None]]] = []
         self.inside = threading.local()
         self.process = os.getpid()
@@ -50,24 +101,43 @@ class Crew:
         _OPEN.add(self)
 
     def start(self, executor: Work) -> None:
-        """Starts the worker processes, where the plan needs any, and then the threads."""
-        if self.workers is not None:
-            self.workers.start()
-        for number in range(self.size):
-            self._start_thread(executor, number)
+        """Starts the threads that are missing. It may be interrupted anywhere and called again."""
+        if len(self.threads) >= self.size or self.closing or self.alone:
+            return
+        if self.workers is not None and self.workers.start_method == "fork" and not self.threads:
+            self.workers.start()  # first: a process that is forked should have one thread only
+        try:
+            undisturbed(partial(self._start, weakref.ref(executor)))
+        except RuntimeError as error:  # at the end of the interpreter, or beyond the system's limit
+            if not self.threads:
+                log.warning("the thread that asks for a batch makes it, because no other can be started: %s", error)
+                self.alone = True
 
-    def replace(self, executor: Work, identity: int) -> None:
-        """Leaves a thread that hangs to itself and starts another in its place; called under the lock."""
+    def _start(self, reference: "weakref.ref[Work]") -> None:
+        with self._starting:
+            while len(self.threads) < self.size and not self.closing:
+                born = Gate()
+                name = f"pipeflow-{len(self.threads)}"
+                threading.Thread(target=self._serve, args=(reference, born), name=name, daemon=True).start()
+                born.wait()
+
+    def wake(self) -> None:
+        """Lets one idle thread look for work; called under the lock."""
+        for gate in self.idle:
+            if gate.closed:
+                gate.open()
+                return
+
+    def finished(self) -> None:
+        """Lets all callers look whether what they wait for has come; called under the lock."""
+        for gate in self.callers:
+            gate.open()
+        self.callers.clear()
+
+    def leave(self, identity: int) -> None:
+        """Leaves a thread that hangs to itself; ``start`` starts another in its place. Called under the lock."""
         self.hanging.add(identity)
-        gone = [thread for thread in self.threads if thread.ident == identity]
-        self.threads = [thread for thread in self.threads if thread not in gone]
-        self._start_thread(executor, len(self.threads))
-
-    def _start_thread(self, executor: Work, number: int) -> None:
-        arguments = (weakref.ref(executor), number)
-        thread = threading.Thread(target=self._serve, args=arguments, name=f"pipeflow-{number}", daemon=True)
-        self.threads.append(thread)
-        thread.start()
+        self.threads = [thread for thread in self.threads if thread.ident != identity]
 
     def close(self) -> None:
         """Ends the threads: what is running is finished first, nothing new is started."""
@@ -97,35 +167,43 @@ class Crew:
             if wake is not None:
                 wake()  # a source that waits for data must not keep its thread
         with self.lock:
-            self.work.notify_all()
-            self.finished.notify_all()
+            self._let_all_go()
         if self.workers is not None:
             self.workers.let_go()
 
-    def _serve(self, reference: "weakref.ref[Work]", number: int) -> None:
+    def _let_all_go(self) -> None:
+        for gate in self.idle:
+            gate.open()
+        self.finished()
+
+    def _serve(self, reference: "weakref.ref[Work]", born: Gate) -> None:
+        with self.lock:
+            number = len(self.threads)
+            self.threads.append(threading.current_thread())
+            born.open()
         self.inside.active = True
         if self.affinity and hasattr(os, "sched_setaffinity"):
             allowed = sorted(os.sched_getaffinity(0))
             os.sched_setaffinity(0, {allowed[number % len(allowed)]})
-        arena, lap = Arena(), Lap()
+        gate, arena, lap = Gate(), Arena(), Lap()
         while True:
             with self.lock:
-                while True:
-                    executor = reference()
-                    if self.closing or executor is None:
-                        break
-                    task = executor.claim()
-                    if task is not None:
-                        break
-                    del executor
-                    self.idle += 1
-                    self.work.wait()
-                    self.idle -= 1
-                    lap.start()
-            if self.closing or executor is None:
+                executor = reference()
+                over = self.closing or executor is None
+                task = None if over else executor.claim()  # type: ignore[union-attr]
+                if over:
+                    self._let_all_go()
+                    return
+                if task is None:
+                    self.idle.append(gate)
+            if task is None:
+                del executor
+                gate.wait()
                 with self.lock:
-                    self.work.notify_all()
-                return
+                    self.idle.remove(gate)
+                lap.start()
+                continue
+            assert executor is not None
             executor.perform(task, arena, lap)
             del task, executor
             if threading.get_ident() in self.hanging:  # the function came back after all

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -61,6 +61,14 @@ class Rule:
     row: bool = False
 
 
+class Counts(NamedTuple):
+    """What has been counted up to a batch."""
+
+    batch: int
+    failed: int
+    seen: int
+
+
 class Failures:
     """Applies the rules of a plan, and counts."""
 
@@ -68,8 +76,7 @@ class Failures:
         self.plan = plan
         self.stages = stages
         self.limit = limit
-        self.count = 0
-        self.seen = 0
+        self.counts = Counts(-1, 0, 0)
         self.log: deque[Failure] = deque(maxlen=KEPT)
         self.rules = {step.name: self.rule_of(step) for step in plan.steps()}
         self.active = any(rule.action != "raise" for rule in self.rules.values())
@@ -210,33 +217,41 @@ class Failures:
 
     # When a batch is delivered.
 
-    def account(self, batch: BatchRun) -> TooManyFailures | None:
-        """Counts the failures of a delivered batch; the error when they are more than allowed."""
-        self.seen += batch.size
-        if not batch.incidents:
+    def judge(self, batch: BatchRun) -> TooManyFailures | None:
+        """The error when with this batch more samples have failed than are allowed."""
+        if not batch.incidents or self.limit is None:
             return None
-        found = sorted(batch.incidents, key=lambda failure: failure.sample)
-        self.count += len(found)
-        self.log.extend(found)
-        if self.limit is None:
+        count, seen = self.counts.failed + len(batch.incidents), self.counts.seen + batch.size
+        scale = 1 if isinstance(self.limit, int) else max(seen, JUDGED)
+        if count <= Fraction(self.limit) * scale:
             return None
-        scale = 1 if isinstance(self.limit, int) else max(self.seen, JUDGED)
-        if self.count <= Fraction(self.limit) * scale:
-            return None
+        last = max(batch.incidents, key=lambda failure: failure.sample)
         error = TooManyFailures(
-            f"{count_of(self.count, 'sample')} of {self.seen} failed, more than max_failures={self.limit} allows; "
-            f"the last one: {found[-1]}. All of them: pipe.failures()"
+            f"{count_of(count, 'sample')} of {seen} failed, more than max_failures={self.limit} allows; "
+            f"the last one: {last}. All of them: pipe.failures()"
         )
-        error.__cause__ = found[-1].exception
+        error.__cause__ = last.exception
         return error
+
+    def account(self, batch: BatchRun) -> None:
+        """Counts the failures of a batch that was delivered; to do it again changes nothing."""
+        if batch.index <= self.counts.batch:
+            return
+        if batch.failure() is not None:
+            self.counts = self.counts._replace(batch=batch.index)
+            return
+        found = sorted(batch.incidents, key=lambda failure: failure.sample)
+        if found and not (self.log and self.log[-1] is found[-1]):
+            self.log.extend(found)
+        self.counts = Counts(batch.index, self.counts.failed + len(found), self.counts.seen + batch.size)
 
     def state(self) -> list[int]:
         """The counts, for a checkpoint."""
-        return [self.count, self.seen]
+        return [self.counts.failed, self.counts.seen]
 
     def restore(self, state: "Sequence[int] | None") -> None:
         """Goes on counting from a checkpoint."""
-        self.count, self.seen = state or (0, 0)
+        self.counts = Counts(self.counts.batch, *(state or (0, 0)))
 
 
 def _values(value: Any, failure: Failure, dtypes: Sequence[Any]) -> tuple[np.ndarray, ...]:

@@ -61,8 +61,7 @@ class JournalFile:
         self._descriptor = -1
         self._fixed: dict[str, Any] = {}
         self._start = self._place = 0  # where the first place begins, and the bytes of each
-        self._number = 0  # of the newest record
-        self._mark = 0  # where the byte behind it is
+        self._newest = 0, 0  # the number of the newest record, and where the byte behind it is
 
     def open(self) -> Contents | None:
         """What the file says, and from now on it is this pipeline's; None where there is nothing yet."""
@@ -82,8 +81,7 @@ class JournalFile:
     def begin(self, fixed: Mapping[str, Any], changing: list[dict[str, Any]]) -> None:
         """Writes a new file: what stays as it is for the whole run, and the state now."""
         self._fixed = dict(fixed)
-        self._number = 0
-        record = _record(self._number, changing)
+        record = _record(0, changing)
         place = int(len(record) * _ROOM) + _PLACE_OF_LOOP * len(changing)
         head = _line({"kind": KIND, "format": FORMAT, "place": place, **self._fixed})
         empty = b" " * (place - 1) + b"\n"
@@ -99,25 +97,27 @@ class JournalFile:
             os.close(descriptor)
             partial.unlink(missing_ok=True)
             raise
-        self.close()
-        self._descriptor, self._start, self._place = descriptor, len(head), place
-        self._mark = self._start + len(record)
+        before, self._descriptor = self._descriptor, descriptor
+        self._start, self._place = len(head), place
+        self._newest = 0, self._start + len(record)
+        if before >= 0:
+            os.close(before)
 
     def done(self, changing: list[dict[str, Any]]) -> None:
-        """Records the state after a batch that is done."""
-        record = _record(self._number + 1, changing)
+        """Records the state after a batch that is done; interrupted, it may be called again."""
+        number = self._newest[0] + 1
+        record = _record(number, changing)
         if len(record) + len(_BACK) + 1 > self._place:
             self.begin(self._fixed, changing)
             return
-        self._number += 1
-        begin = self._start + self._number % 2 * self._place
+        begin = self._start + number % 2 * self._place
         # One write, so that a killed process has written all of it or nothing; spaces cover an older, longer record.
         self._write(record + _BACK + b" " * (self._place - len(record) - 2), begin)
-        self._mark = begin + len(record)
+        self._newest = number, begin + len(record)
 
     def handed_out(self) -> None:
         """Marks that the batch after the last one that is done is with the loop."""
-        self._write(_OUT, self._mark)
+        self._write(_OUT, self._newest[1])
 
     def _write(self, content: bytes, place: int) -> None:
         os.pwrite(self._descriptor, content, place)

@@ -1,11 +1,13 @@
 """The ring of batches in flight, and what threads do with them. The contract stands in this package's docstring."""
 
 import os
+import sys
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pipeflow import timing
@@ -14,12 +16,12 @@ from pipeflow.compile.plan import Plan
 from pipeflow.declare import Ending
 from pipeflow.device.runtime import Runtime
 from pipeflow.errors import InvalidState, add_notes
-from pipeflow.executor.batch import BatchRun, Delivered
+from pipeflow.executor.batch import BatchRun, Delivered, Handing
 from pipeflow.executor.clocks import Lap, Measures, Rival
 from pipeflow.executor.course import Course
-from pipeflow.executor.crew import Crew
+from pipeflow.executor.crew import Crew, Gate, undisturbed
 from pipeflow.executor.device.device import Device
-from pipeflow.executor.failures import Failures
+from pipeflow.executor.failures import Failure, Failures
 from pipeflow.executor.figures import Statistics
 from pipeflow.executor.runners.base import BoundStep, StageRunner
 from pipeflow.executor.runners.column import ColumnStep
@@ -40,7 +42,11 @@ class _Task:
 
 
 class Executor:
-    """Runs one Plan. ``schedule`` and ``take`` are for one thread at a time."""
+    """Runs one Plan.
+
+    Callers take turns (``turn``). What a call does can be broken off anywhere by an interrupt: nothing is undone then, but
+    the next call finishes it. So every step is one assignment, or one that can be made again.
+    """
 
     def __init__(self, plan: Plan, settings: Settings, runtime: Runtime | None = None) -> None:
         assert settings.batch_size is not None
@@ -71,17 +77,16 @@ class Executor:
         self.course.failures = self.failures.state
         self.course.mark()
         self.crew.wakers = [weakref.WeakMethod(item.source.close) for item in self.sources]
+        self.turn = threading.RLock()  # a caller has it while it schedules batches and waits for one
         self._lock = self.crew.lock
-        self._work = self.crew.work
-        self._finished = self.crew.finished
+        self._moving: Callable[[], None] | None = None  # what a reset or the like has still to do
         self._ring: deque[BatchRun] = deque()
-        self._tasks: dict[int, _Task] = {}  # what the threads work on, by thread
+        self._tasks: dict[int, _Task] = {}  # what runs, by thread
         self._arena, self._lap = Arena(), Lap()
+        self._at_work = 0  # the thread that makes a batch for itself
         self.measures = Measures(plan)
         self._warm = False  # the first batch has been delivered; what it cost is not counted
         self._one_at_a_time = bool(plan.differentiable())
-        self._running = 0
-        self._draining = False  # whether a caller waits until nothing runs
         self._scheduled = 0
         self._sizes: dict[str, dict[str, Any]] = {}
         self._more_ahead = max(runner.more_ahead for runner in self.stages)
@@ -101,71 +106,127 @@ class Executor:
     @property
     def in_flight(self) -> int:
         """How many scheduled batches have not been taken."""
-        return len(self._ring)
+        return len([batch for batch in list(self._ring) if batch.handing is None])
+
+    @property
+    def synchronous(self) -> bool:
+        """Whether callers make the batches."""
+        return self.settings.synchronous or self.crew.alone
 
     def fill(self, ahead: int, needed: int = 1) -> None:
         """Schedules batches until ``ahead`` are in flight; beyond the ``needed`` only what the sources can give at once."""
-        self._check_usable()
-        if ahead > 1 and not self.settings.synchronous:
-            ahead += self._more_ahead
-        with self._lock:
-            while len(self._ring) < ahead and not self.course.ended:
-                if len(self._ring) >= needed and self._available() < 1:
-                    return
-                self._schedule()
+        with self.turn:
+            self._go_on()
+            self._start()
+            if ahead > 1 and not self.synchronous:
+                ahead += self._more_ahead
+            with self._lock:
+                while (flying := self.in_flight) < ahead and not self.course.ended:
+                    if flying >= needed and self._available() < 1:
+                        return
+                    self._schedule()
 
     def schedule(self) -> None:
         """Schedules one more batch."""
-        self._check_usable()
-        if self._one_at_a_time and self._ring:
-            raise InvalidState(
-                "a differentiable pipeline has one batch at a time, and one is scheduled already: take it with outputs() or "
-                "share_outputs() first. Two would be made with the same parameters, and the optimizer step between them would "
-                "make the gradients of the second one wrong"
-            )
-        with self._lock:
-            if not self.course.ended:
-                self._schedule()
-
-    def take(self) -> Delivered:
-        """The oldest batch: waits for it, or raises its error, or StopIteration at the end of the epoch."""
-        self._check_usable()
-        if not self._ring:
-            if self.course.ended:
-                raise StopIteration
-            raise InvalidState("there is no scheduled batch to take")
-        if self.device is not None:
-            self.device.collect()
-        batch = self._ring[0]
-        asked = timing.wall()
-        ready = len([1 for item in list(self._ring) if item.done]) if batch.done else 0
-        if self.settings.synchronous:
-            self._work_off(batch)
-        else:
+        with self.turn:
+            self._go_on()
+            if self._one_at_a_time and self.in_flight:
+                raise InvalidState(
+                    "a differentiable pipeline has one batch at a time, and one is scheduled already: take it with outputs() "
+                    "or share_outputs() first. Two would be made with the same parameters, and the optimizer step between "
+                    "them would make the gradients of the second one wrong"
+                )
+            self._start()
             with self._lock:
-                while not batch.done:
-                    self._wait()
-        if batch.ended:
-            self.course.at_end()
-            raise StopIteration
-        with self._lock:
-            self._ring.popleft()
-            if self._warm:
-                self.measures.delivered(asked, ready, batch.size)
-            else:
-                self._warm = True
-                self._begin_measuring()
-        error = batch.failure() or self.failures.account(batch)
-        self.course.taken(batch)
-        if error is not None:
-            raise error
-        if self.settings.enable_memory_stats:
-            self._measure(batch)
-        return Delivered.of(batch, batch.outputs(self.plan, self.device))
+                if not self.course.ended:
+                    self._schedule()
 
-    def reset(self, rewind: bool = False) -> None:
-        """Drops what was not delivered and starts the next epoch; ``rewind`` restarts sources that were not told to cycle."""
-        self._elsewhere(lambda: self.course.reset(rewind))
+    def take(self, handing: Handing) -> Delivered:
+        """The oldest batch: waits for it; StopIteration at the end of the epoch. It is the caller's with ``handing.given()``."""
+        with self.turn:
+            self._go_on()
+            self._start()
+            if self.device is not None:
+                self.device.collect()
+            batch = self._next()
+            asked = timing.wall()
+            ready = len([item for item in list(self._ring) if item.done]) if batch.done else 0
+            if self.synchronous:
+                self._work_off(batch)
+            else:
+                self._wait(lambda: batch.done)
+            if batch.ended:
+                self.course.at_end()
+                raise StopIteration
+            with self._lock:
+                if self._warm:
+                    self.measures.delivered(asked, ready, batch.size)
+                else:
+                    self._begin_measuring()
+                    self._warm = True
+            error = batch.failure() or self.failures.judge(batch)
+            if error is None and self.settings.enable_memory_stats:
+                self._measure(batch)
+            outputs: tuple[Any, ...] = ()
+            if error is None:
+                try:
+                    outputs = batch.outputs(self.plan, self.device)
+                except Exception as unfit:
+                    error = unfit
+            delivered = Delivered.of(batch, outputs, error)
+            batch.handing = handing
+            return delivered
+
+    def _next(self) -> BatchRun:
+        """The oldest batch that is no other caller's."""
+        caller = threading.current_thread()
+        for batch in self._ring:
+            if batch.handing is None or batch.handing.is_for(caller):
+                return batch
+        if self.course.ended:
+            raise StopIteration
+        raise InvalidState("there is no scheduled batch to take")
+
+    def state(self) -> dict[str, Any]:
+        """Where the pipeline is after the last batch that was taken, whatever has run ahead."""
+        with self._lock:
+            self._settle()
+        return self.course.state()
+
+    def log(self) -> list[Failure]:
+        """The failures of the batches that were taken, the last ones."""
+        with self._lock:
+            self._settle()
+        return list(self.failures.log)
+
+    def _settle(self) -> None:
+        """Counts the batches that callers have; under the lock."""
+        while self._ring and (handing := self._ring[0].handing) is not None and handing.done:
+            self.failures.account(self._ring[0])
+            self.course.taken(self._ring[0])
+            self._ring.popleft()
+
+    def _go_on(self) -> None:
+        """Finishes what an interrupted call has begun."""
+        self._check_usable()
+        if self._moving is not None:
+            self._move()
+        with self._lock:
+            self._settle()
+
+    def _start(self) -> None:
+        """Makes sure that there are threads, where threads make the batches."""
+        if not self.synchronous:
+            self.crew.start(self)
+
+    # Going elsewhere.
+
+    def reset(self, rewind: bool = False, state: dict[str, Any] | None = None) -> None:
+        """Drops what was not delivered and starts the epoch after ``state``, which is by default that of the last batch taken.
+
+        ``rewind`` restarts sources that were not told to cycle.
+        """
+        self._elsewhere(lambda: partial(self.course.reset, state or self.state(), rewind))
 
     def go_to(self, state: dict[str, Any], ending: Ending | None = None) -> None:
         """Drops what was not delivered and goes to a saved state; ``ending`` says how readers end their epochs from now on."""
@@ -174,21 +235,46 @@ class Executor:
             self.course.go_to(state, ending)
             self.failures.restore(state.get("failures"))
 
-        self._elsewhere(go)
+        self._elsewhere(lambda: go)
 
-    def next_epoch(self) -> None:
-        """Leaves an epoch that has begun for the next one, which readers alone can do without a reset."""
-        self._elsewhere(self.course.next_epoch)
+    def end_epochs(self, ending: Ending) -> None:
+        """Says how readers end their epochs from now on; what has been made ahead is made again."""
+        if self.course.ending != ending:
+            self._elsewhere(lambda: partial(self.course.go_to, self.state(), ending))
+
+    def next_epoch(self, state: dict[str, Any]) -> None:
+        """Leaves the epoch of a state for the next one, which readers alone can do without a reset."""
+        self._elsewhere(lambda: partial(self.course.next_epoch, state))
 
     def seek(self, step: int, epoch: int) -> None:
         """Goes to batch ``step`` of ``epoch``; every source can be asked for it and nothing keeps a state of its own."""
-        self._elsewhere(lambda: self.course.seek(step, epoch))
+        self._elsewhere(lambda: partial(self.course.seek, step, epoch))
 
-    def _elsewhere(self, go: Callable[[], None]) -> None:
-        self._check_usable()
-        with self._lock:
+    def _elsewhere(self, destination: Callable[[], Callable[[], None]]) -> None:
+        with self.turn:
+            self._go_on()
+            self._moving = destination()
+            self._move()
+
+    def _move(self) -> None:
+        """Goes where ``_moving`` says, from the beginning where an interrupt has broken that off."""
+        go = self._moving
+        assert go is not None
+        try:
             self._drop()
             go()
+        except Exception:
+            self._moving = None
+            raise
+        self._moving = None
+
+    def _drop(self) -> None:
+        """Empties the ring; waits for what is running, so that no source is used by two."""
+        self._ring.clear()
+        if self.synchronous:
+            self._tasks.clear()
+        else:
+            self._wait(lambda: not self._tasks)
 
     def close(self) -> None:
         """Ends the threads; what is running is finished first, nothing new is started."""
@@ -196,8 +282,11 @@ class Executor:
 
     def start_workers(self) -> None:
         """Starts the worker processes if the plan needs any; the first batch does it too."""
-        if self.crew.workers is not None:
-            self.crew.workers.start()
+        pool = self.crew.workers
+        if pool is not None and pool.start_method == "fork":
+            pool.start()  # here: the child should be a copy of a process with one thread
+        elif pool is not None:
+            undisturbed(pool.start)
 
     def shared_memory(self) -> list[int]:
         """The sizes of the blocks of shared memory in which worker processes have put their results."""
@@ -298,14 +387,10 @@ class Executor:
     # Scheduling; all of it under the lock.
 
     def _schedule(self) -> None:
-        batch = BatchRun(self._scheduled, len(self.plan.slots))
-        self._scheduled += 1
-        self._ring.append(batch)
-        if self.settings.synchronous:
-            return
-        if not self.crew.threads:
-            self.crew.start(self)
-        self._work.notify()
+        index = self._scheduled
+        self._scheduled = index + 1
+        self._ring.append(BatchRun(index, len(self.plan.slots)))
+        self.crew.wake()
 
     def _available(self) -> float:
         """How many batches the sources can give beyond those that are scheduled and not yet read."""
@@ -324,13 +409,13 @@ class Executor:
             batch.cursor = end = min(begin + runner.chunk(batch.size - begin, self.crew.size), batch.size)
         else:
             batch.claimed = True
-        self._running += 1
-        if self._running > self.measures.peak:
-            self.measures.peak = self._running
+        task = self._tasks[threading.get_ident()] = _Task(batch, begin, end)
+        if len(self._tasks) > self.measures.peak:
+            self.measures.peak = len(self._tasks)
         # More than one thread can do: each that takes something wakes the next. To look costs a tenth of waking for nothing.
         if self.crew.idle and self._unclaimed() is not None:
-            self._work.notify()
-        return _Task(batch, begin, end)
+            self.crew.wake()
+        return task
 
     def _unclaimed(self) -> BatchRun | None:
         """The batch with the oldest work that no thread has."""
@@ -350,40 +435,60 @@ class Executor:
             passed = min(passed, batch.stage)
         return waiting
 
-    def _drop(self) -> None:
-        """Empties the ring; waits for what is running, so that no source is used by two."""
-        self._ring.clear()
-        self._draining = True
-        while self._running:
-            self._wait()
-        self._draining = False
-
     # The work.
 
     def _work_off(self, batch: BatchRun) -> None:
-        """Runs the ring in the caller's thread until a batch is done."""
-        self.crew.inside.active = True
+        """Makes a batch in the caller's thread."""
+        self._at_work = threading.get_ident()
         self._lap.start()
+        if batch.begun and not batch.done:
+            self._make_again(batch)
+        batch.begun = True
+        while not batch.done:
+            with self._lock:
+                task = self.claim()
+            assert task is not None, "a batch that is not done has work"
+            self.perform(task, self._arena, self._lap)
+        self._at_work = 0
+
+    def _works_off(self) -> bool:
+        """Whether the caller is a function that this thread runs for a batch; after an interrupt only its stack tells."""
+        if self._at_work != threading.get_ident():
+            return False
+        frame = sys._getframe()
+        while frame is not None:
+            if frame.f_code is Executor._work_off.__code__ and frame.f_locals["self"] is self:
+                return True
+            frame = frame.f_back  # type: ignore[assignment]
+        return False
+
+    def _make_again(self, batch: BatchRun) -> None:
+        """Begins again with a batch whose making was interrupted: from what the sources gave, or with the sources."""
+        self._tasks.clear()
         try:
-            while not batch.done:
-                with self._lock:
-                    task = self.claim()
-                assert task is not None, "a batch that is not done has work"
-                self.perform(task, self._arena, self._lap)
-        finally:
-            self.crew.inside.active = False
+            earlier = [item for item in self._ring if item.index < batch.index]
+            if batch.after is not None:
+                self.course.at = batch.after
+                for keeper in self.course.keepers:
+                    keeper.restore(self.course.states_after(earlier))
+                batch.make_again()
+                self._advance(batch)
+            else:
+                self.course.go_back(earlier)
+                batch.claimed = False
+        except InvalidState as error:
+            add_notes(error, ["a batch was interrupted while it was made; reset() starts the epoch over"])
+            raise
 
     def perform(self, task: _Task, arena: Arena, lap: Lap) -> None:
         """One task, on the thread whose arena and marks these are."""
         batch = task.batch
-        interrupted = None
         waits = False  # the batch is with the worker processes and comes back by itself
         stage = batch.stage
         runner = self.stages[stage]
         clock = self.measures.stages[stage]
         lap.enter(clock)
         thread = threading.get_ident()
-        self._tasks[thread] = task
         self.watch.begin(thread)
         try:
             waits = runner.run(batch, task.begin, task.end, arena)
@@ -392,9 +497,9 @@ class Executor:
         except Exception as error:
             batch.fail(error, runner.blamed)
         except BaseException as error:
-            # an interrupt in synchronous mode, or SystemExit out of user code: the batch is lost, the ring is not
+            if self.synchronous:
+                raise  # an interrupt, or SystemExit out of user code: the next call makes the batch again
             batch.fail(error, None)
-            interrupted = error if self.settings.synchronous else None
         with self._lock:
             task.over = True
             batch.pending -= task.end - task.begin
@@ -402,47 +507,55 @@ class Executor:
         if finished:
             self._advance(batch)
         with self._lock:
-            del self._tasks[thread]
-            if thread in self.crew.hanging:
+            if self._tasks.pop(thread, None) is not task:  # given up: another thread has its place
                 return
             lap.leave(clock)
-            self._running -= 1
-            if batch.done or self._draining:
-                self._finished.notify_all()
+            if self.crew.callers and (batch.done or not self._tasks):
+                self.crew.finished()
             # No thread is woken for what has become claimable: this one asks for work now, and wakes others if there is more.
-        if interrupted is not None:
-            raise interrupted
 
     def _resume(self, batch: BatchRun) -> None:
         """Called when the worker processes are done with a batch."""
-        if not self.settings.synchronous:
+        if not self.synchronous:
             with self._lock:
                 batch.claimed = False
-                self._work.notify()
+                self.crew.wake()
 
-    def _wait(self) -> None:
-        """Waits until something is finished, and gives up the calls that take longer than they may; called under the lock."""
-        self._finished.wait(self.watch.patience())
-        for call in self.watch.overdue():
-            self._give_up(call)
+    def _wait(self, over: Callable[[], bool]) -> None:
+        """Waits until something is so, which is looked at under the lock, and gives up calls that take longer than they may."""
+        while True:
+            gate = Gate()
+            with self._lock:
+                if over():
+                    return
+                if self.crew.closing:
+                    raise InvalidState("the pipeline is closed")
+                if self.crew.idle and self._unclaimed() is not None:
+                    self.crew.wake()  # an interrupted call has not
+                self.crew.callers.append(gate)
+            gate.wait(self.watch.patience())
+            for call in self.watch.overdue():
+                with self._lock:
+                    self._give_up(call)
+                self.crew.start(self)
 
     def _give_up(self, call: Running) -> None:
-        """Fails the batch of a call that is overdue, and puts another thread into the place of the one that hangs."""
+        """Fails the batch of a call that is overdue, and leaves its thread to itself; an interrupted one is done again."""
         task = self._tasks.get(call.thread)
-        if task is None or call.thread in self.crew.hanging:
-            return
-        batch = task.batch
-        for runner in self.stages:  # of an earlier stage, perhaps: where a row is made again
-            found = [item for item in runner.steps if item.calls(call.function)]
-            if found:
-                batch.fail(call.error(), found[0].step, -1 if task.over else runner.sample_of(batch, call))
-                runner.let_go()
-                break
-        else:  # on a device, whose steps are not run one by one
-            batch.fail(call.error(), None)
-        self._end(batch)
-        self._running -= 1
-        self.crew.replace(self, call.thread)
+        if task is not None:
+            batch = task.batch
+            for runner in self.stages:  # of an earlier stage, perhaps: where a row is made again
+                found = [item for item in runner.steps if item.calls(call.function)]
+                if found:
+                    batch.fail(call.error(), found[0].step, -1 if task.over else runner.sample_of(batch, call))
+                    runner.let_go()
+                    break
+            else:  # on a device, whose steps are not run one by one
+                batch.fail(call.error(), None)
+            self._end(batch)
+            self.crew.leave(call.thread)
+            self._tasks.pop(call.thread)
+        self.watch.forget(call)
 
     def _end(self, batch: BatchRun) -> None:
         """Marks a batch as over."""
@@ -512,7 +625,7 @@ class Executor:
             )
         if self.crew.closing:
             raise InvalidState("the pipeline is closed")
-        if getattr(self.crew.inside, "active", False):
+        if getattr(self.crew.inside, "active", False) or self._works_off():
             error = InvalidState("a function of a pipeline cannot run that same pipeline: it would wait for itself")
             add_notes(error, ["give the function what it needs as another input"])
             raise error

@@ -98,8 +98,10 @@ class Watch:
         return max(0.001, min([self._shortest, *(call.left() for call in list(self.calls.values()))]))
 
     def overdue(self) -> list[Running]:
-        """The calls whose time is over; each is told once."""
-        found = [call for call in list(self.calls.values()) if call.left() <= 0]
-        for call in found:
+        """The calls whose time is over and which are not forgotten."""
+        return [call for call in list(self.calls.values()) if call.left() <= 0]
+
+    def forget(self, call: Running) -> None:
+        """The call has been given up."""
+        if self.calls.get(call.thread) is call:
             self.calls.pop(call.thread, None)
-        return found

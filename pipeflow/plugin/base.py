@@ -117,19 +117,22 @@ class BaseIterator(Generic[Batch]):
         return batches
 
     def __iter__(self) -> Self:
-        if self.loop.step or self.loop.over:
+        if self.loop.begun:
             self.loop.start()
         return self
 
     def __next__(self) -> Batch:
         try:
-            delivered = self.loop.next()
+            return self.loop.next(self._converted)
         except StopIteration:
             if self._auto_reset:
                 self.loop.start()
             raise
+
+    def _converted(self, delivered: Sequence[Any], counts: Sequence[int]) -> Any:
+        """What ``next`` returns for these batches, of each of which so many samples belong to the epoch."""
         batches = []
-        for item, rows in zip(delivered, self.loop.rows(delivered)):
+        for item, rows in zip(delivered, counts):
             if rows:
                 values = [self.convert(part(batch, rows), name) for name, batch in zip(self.output_map, item.outputs)]
                 if self._mask:

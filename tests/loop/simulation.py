@@ -23,8 +23,12 @@ class Simulation:
         self._computed = Counter()  # by thread
         self._holder, self._wanting = None, deque()  # of the interpreter
         self._held, self._since = 0.0, 0.0
-        names = {**vars(threading), "Condition": self._condition(), "Thread": self._thread()}
+        names = {**vars(threading), "Thread": self._thread()}
         monkeypatch.setattr(crew, "threading", SimpleNamespace(**names))
+        gate = self._gate()
+        for module in (crew, ring):
+            monkeypatch.setattr(module, "Gate", gate)
+        monkeypatch.setattr(crew, "undisturbed", lambda work: work())
         monkeypatch.setattr(ring, "Rival", lambda: Witness(self))
         monkeypatch.setattr(timing, "wall", lambda: self.now)
         monkeypatch.setattr(timing, "processor", lambda: self._computed[threading.get_ident()])
@@ -81,19 +85,24 @@ class Simulation:
                 self._active += 1
             self._changed.notify_all()
 
-    def _condition(simulation):
-        class Condition(threading.Condition):
-            def wait(self, timeout=None):
-                with simulation._changed:
-                    simulation._leave()
-                return super().wait(timeout)
+    def _gate(simulation):
+        class Gate(crew.Gate):
+            asleep = False
 
-            def notify(self, n=1):
+            def wait(self, seconds=None):
                 with simulation._changed:
-                    simulation._active += min(n, len(self._waiters))
-                super().notify(n)
+                    if self.closed:
+                        self.asleep = True
+                        simulation._leave()
+                super().wait(seconds)
 
-        return Condition
+            def open(self):
+                with simulation._changed:
+                    simulation._active += self.asleep
+                    self.asleep = False
+                super().open()
+
+        return Gate
 
     def _thread(simulation):
         class Thread(threading.Thread):

@@ -10,6 +10,7 @@ from loop.loops import epoch, numbers, read_numbers, values
 from pipeflow import fn, pipeline_def
 from pipeflow.epochs import LastBatchPolicy
 from pipeflow.errors import InvalidState, RaggedBatch
+from pipeflow.executor.batch import Handing
 from pipeflow.plugin.numpy import DALIGenericIterator, GenericIterator, RaggedIterator
 
 FILL, DROP, PARTIAL = LastBatchPolicy.FILL, LastBatchPolicy.DROP, LastBatchPolicy.PARTIAL
@@ -452,7 +453,9 @@ def test_pipelines_out_of_step_are_an_error_not_a_hang():
     """A pipeline that was run elsewhere ends its epoch at another batch: the iterator says so."""
     pipelines = [numbers(12, batch_size=2, num_shards=2, shard_id=rank) for rank in range(2)]
     iterator = GenericIterator(pipelines, ["x", "u"], reader_name="numbers", last_batch_policy=PARTIAL)
-    pipelines[1]._deliver()
+    handing = Handing()
+    pipelines[1]._deliver(handing)
+    handing.given()
     with pytest.raises(InvalidState, match="out of step"):
         list(iterator)
 

@@ -40,10 +40,12 @@ class SourceStage(StageRunner):
             listed = ", ".join(f"{name}: {size}" for name, size in sizes.items())
             batch.fail(RuntimeError(f"the sources of a batch gave different numbers of samples ({listed})"), None)
         course.place(batch, next(iter(sizes.values())) if sizes else course.batch_size)
-        course.passed(batch)
         for slot, value, layout in self._constants:
             batch.values[slot] = np.broadcast_to(value, (batch.size, *value.shape))
             batch.layouts[slot] = layout or ""
+        if batch.begun:
+            batch.keep_reading()
+        course.passed(batch)
         return False
 
     def _ask(self, batch: BatchRun) -> dict[str, int]:

@@ -23,6 +23,7 @@ class Callback:
         self._iterator: Iterator[Any] | None = None
         self._exhausted = False
         self._taken = 0
+        self._pulling = False  # an item has been asked for and not been counted
         self._restartable: Callable[[], Iterator[Any]] | None = None
         if inspect.isgeneratorfunction(source) and not _parameters(source):
             self._restartable = source
@@ -104,21 +105,24 @@ class Callback:
         assert self._restartable is not None
         if self._iterator is None:
             self._iterator, self._taken = self._restartable(), 0
+        self._pulling = True
         try:
             value = next(self._iterator)
-        except StopIteration:
-            if self.cycle != "quiet" or not self._taken:
+        except Exception as error:
+            if not isinstance(error, StopIteration) or self.cycle != "quiet" or not self._taken:
+                self._pulling = False
                 raise
             self._iterator, self._taken = self._restartable(), 0
             value = next(self._iterator)
         self._taken += 1
+        self._pulling = False
         return value
 
     def reset(self) -> None:
         """Starts a new epoch."""
         self._exhausted = False
         if self.cycle == "raise":
-            self._iterator = None
+            self._iterator, self._taken = None, 0
 
     @property
     def _once(self) -> bool:
@@ -128,7 +132,7 @@ class Callback:
     def rewind(self) -> None:
         """Lets data that was not told how to cycle start over."""
         if self.starts_over:
-            self._iterator = None
+            self._iterator, self._taken = None, 0
 
     def unsaveable(self) -> str:
         """Why a checkpoint cannot tell where this source is, "" where it can."""
@@ -170,6 +174,12 @@ class Callback:
         if self._restartable is None:
             return
         taken = state.get("taken", 0) if state and "source" not in state else 0
+        pulling, self._pulling = self._pulling, False
+        if self._once and pulling:
+            raise InvalidState(
+                f"{function_name(self.source)} is an iterator that was interrupted while it gave an item, and cannot go back: "
+                "give external_source the function or list that it comes from"
+            )
         if self._once and taken >= self._taken:
             taken -= self._taken
         elif self._once:
