@@ -18,8 +18,8 @@ from pipeflow.errors import user_origin
 from pipeflow.executor import Delivered, Settings
 from pipeflow.executor.batch import BatchRun, Handing, put, value_at
 from pipeflow.executor.course import Course
-from pipeflow.executor.failures import Failure, Failures
-from pipeflow.executor.runners.base import StageRunner
+from pipeflow.executor.failures import Failure, Failures, Rule
+from pipeflow.executor.runners.base import StageRunner, traits_of
 from pipeflow.executor.runners.source import SourceStep
 from pipeflow.executor.runners.table import runner_of
 from pipeflow.executor.surroundings import Surroundings
@@ -89,7 +89,7 @@ class DebugRecorder(Recorder):
         """The values of a node as a batch, without rows that were left out; as an output with what stands in their place."""
         slot = self.slots[(node.source.id, node.index)]
         values, info = self.batch.values[slot], self.batch.origins.get(self.plan.origins[slot])
-        rows = self.batch.active(()) if output is None else self.batch.rows()
+        rows = self.batch.seen() if output is None else self.batch.rows()
         if rows is not None:
             values = self.batch.delivered(values, rows, output or 0, None)
             info = None if info is None else [info[row] for row in rows]
@@ -102,6 +102,7 @@ class DebugRecorder(Recorder):
         for order in waiting:
             Failures.give_row(self.run.failures, *order)
         self._raise()
+        self.run.failures.hide(self.batch)
         return [self.value(node, output) for output, node in enumerate(nodes)]
 
     def _slot(self, edge: Any) -> int:
@@ -154,6 +155,8 @@ class DebugRecorder(Recorder):
     def _run(self, stage: Stage) -> None:
         """Runs a step for the whole batch, as a stage of its own."""
         self.plan.stages = (*self.plan.stages, stage)
+        if traits_of(self.plan, stage.steps[0]).moves:
+            self.run.failures.take_back(self.batch, self.plan, len(self.runners) - 1)
         runner = runner_of(self.plan, len(self.runners), self.surroundings)
         self.runners.append(runner)
         self.run.failures.follow(self.plan, self.runners, stage.steps[0])
@@ -192,9 +195,9 @@ class DebugRecorder(Recorder):
                 f"the sources of a batch gave different numbers of samples ({size} and {self.batch.size})"
             )
         self.run.course.place(self.batch, size)
-        for sample, donor in self.run.failures.donors.items():  # rows that were replaced before this source was reached
+        for sample, donor in self.batch.donors.items():  # rows that were replaced before this source was reached
             self.run.failures.take_from(source.step, self.batch, sample, donor)
-        self._settle(0)
+        self._settle(len(self.runners) - 1)
         if node.op.fetches:
             self.surroundings.fetches[step.name] = source.source.fetch
             self._run(Stage("sample", (replace(step, fetch=True, inputs=source.step.outputs),)))
@@ -227,26 +230,40 @@ class DebugFailures(Failures):
     def begin(self) -> None:
         """A new batch."""
         self.rules.clear()
+        self.movers.clear()
+        self.left_out: dict[int, tuple[BaseException, Step]] = {}
         self.waiting: list[Any] = []  # rows that get values in place of all outputs, which are known at the end
-        self.donors: dict[int, int] = {}
 
     def follow(self, plan: Plan, runners: list[StageRunner], step: Step) -> None:
         """Takes up a step that is about to run."""
         self.plan, self.stages = plan, runners
         self.rules[step.name] = self.rule_of(step)
+        self.find_movers(step)
         self.active = any(rule.action != "raise" for rule in self.rules.values())
         if len(runners) > 1:
             self.contain()
+
+    def _leave_out(self, batch: BatchRun, step: Step, sample: int, rule: Rule, error: BaseException) -> None:
+        self.left_out[sample] = error, step
+        super()._leave_out(batch, step, sample, rule, error)
+
+    def take_back(self, batch: BatchRun, plan: Plan, stage: int) -> None:
+        """Replaces the rows that were left out before it was known that a step will move samples to other rows."""
+        if not self.left_out:
+            return
+        self.plan = plan
+        self.find_movers(plan.stages[-1].steps[0])
+        lost, self.left_out = self.left_out, {}
+        batch.absent.clear()
+        batch.incidents[:] = [failure for failure in batch.incidents if failure.sample not in lost]
+        self.waiting.clear()
+        batch.failures.update(lost)
+        self.settle(batch, stage)
 
     def give_row(self, *order: Any) -> bool:
         """Keeps the order until the outputs are known."""
         self.waiting.append(order)
         return True
-
-    def take_source(self, batch: BatchRun, sample: int, donor: int) -> None:
-        """Gives a row what the sources gave another one, those included that are still to come."""
-        self.donors[sample] = donor
-        super().take_source(batch, sample, donor)
 
     def take_from(self, step: Step, batch: BatchRun, sample: int, donor: int) -> None:
         """The same for one source."""

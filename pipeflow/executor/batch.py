@@ -114,6 +114,7 @@ class BatchRun:
         "columns",
         "cursor",
         "done",
+        "donors",
         "ended",
         "ends",
         "epoch",
@@ -123,6 +124,7 @@ class BatchRun:
         "failures",
         "given",
         "handing",
+        "hidden",
         "incidents",
         "index",
         "iteration",
@@ -135,10 +137,12 @@ class BatchRun:
         "positions",
         "read",
         "region",
+        "replaced",
         "sent",
         "size",
         "stage",
         "states",
+        "tried",
         "values",
     )
 
@@ -176,6 +180,10 @@ class BatchRun:
         self.given: dict[int, tuple[np.ndarray, ...]] = {}  # rows whose outputs stand in for what failed
         self.incidents: list[Any] = []  # what happened to rows that failed, counted at delivery
         self.failed_sources: dict[int, str] = {}
+        self.replaced: dict[int, tuple[BaseException, Step]] = {}  # samples that another one of the batch stands for
+        self.donors: dict[int, int] = {}  # which one that is
+        self.hidden: set[int] = set()  # those, and rows made of them, that are not delivered
+        self.tried: dict[int, set[int]] = {}  # and which ones failed in their place
 
     def keep_reading(self) -> None:
         """Notes what the sources gave, so that the batch can be made again from there."""
@@ -197,6 +205,10 @@ class BatchRun:
             self.given,
             self.incidents,
             self.failed_sources,
+            self.replaced,
+            self.donors,
+            self.hidden,
+            self.tried,
         ):
             known.clear()
         self.stage = self.cursor = self.pending = 0
@@ -268,9 +280,14 @@ class BatchRun:
         """Whether a guard holds for one sample."""
         return not guard or self.mask(guard)[sample]
 
+    def seen(self) -> list[int] | None:
+        """The samples that have not failed so far; None for all."""
+        lost = self.absent | self.hidden
+        return [index for index in range(self.size) if index not in lost] if lost else None
+
     def rows(self) -> list[int] | None:
         """The samples that are delivered; None for all."""
-        missing = self.absent - self.given.keys()
+        missing = (self.absent | self.hidden) - self.given.keys()
         if not missing and not self.given:
             return None
         return [index for index in range(self.size) if index not in missing]

@@ -4,8 +4,11 @@ A batch is a fixed set of positions, and a failure never moves another sample: k
 step stay what they are. The rule of a step is its own ``on_error`` or the pipeline's:
 
 - ``"raise"``: the batch is consumed whole and its error raised in its turn.
-- ``"skip"``: the row is missing from all outputs of the batch; later steps do not see it.
-- ``"replace"``: the row is made again from the source of the next good row of the batch, under its own key.
+- ``"skip"``: the row is missing from all outputs of the batch; later steps do not see it. Where a step moves samples to
+  other rows (``fn.permute_batch``), the samples of which the row is made are left out, with all rows that are made of them:
+  others are computed in their place and not delivered.
+- ``"replace"``: the batch is what it would be, had its sources given the next good sample in the place of this one. So a row
+  is made of one sample throughout, under its own key, and what looks at the whole batch sees what is delivered.
 - a value, or a function of the ``Failure`` that gives one: it stands for the step's outputs (from the pipeline's rule: for the
   pipeline's outputs) of this row.
 
@@ -15,7 +18,7 @@ Failures count when their batch is delivered, so prefetching does not matter.
 import traceback
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -25,7 +28,7 @@ from pipeflow import types
 from pipeflow.compile.plan import Plan, Step
 from pipeflow.errors import TooManyFailures, add_notes, count_of
 from pipeflow.executor.batch import BatchRun, put, value_at
-from pipeflow.executor.runners.base import StageRunner
+from pipeflow.executor.runners.base import BoundStep, StageRunner, origins_of, traits_of
 from pipeflow.tensors import as_sample
 
 KEPT = 10_000  # the list of failures holds the last ones
@@ -80,6 +83,16 @@ class Failures:
         self.log: deque[Failure] = deque(maxlen=KEPT)
         self.rules = {step.name: self.rule_of(step) for step in plan.steps()}
         self.active = any(rule.action != "raise" for rule in self.rules.values())
+        self.movers: dict[
+            tuple[int, ...], BoundStep
+        ] = {}  # by their outputs, the steps that move samples to other rows
+        for step in plan.steps():
+            self.find_movers(step)
+
+    def find_movers(self, step: Step) -> None:
+        """Notes whether a step moves samples to other rows."""
+        if traits_of(self.plan, step).moves:
+            self.movers[step.outputs] = BoundStep(self.plan, step)
 
     def contain(self) -> None:
         """Lets the stages keep the failure of a row to that row."""
@@ -111,31 +124,65 @@ class Failures:
         return values
 
     def settle(self, batch: BatchRun, stage: int) -> None:
-        """Deals with the rows that failed in a stage; those that must be raised stay in ``batch.failures``."""
+        """Deals with the rows that failed in a stage; those that must be raised stay in ``batch.failures``.
+
+        Rows that are made of another sample now go through all stages again. So do those that come out of a step otherwise
+        because it looks at the whole batch. The first stage that has such rows comes first, and a failure there before all.
+        """
+        behind: list[set[int]] = [set() for _ in range(stage + 2)]  # by stage, the rows that it has to make again
         settled: set[int] = set()
-        while batch.failures and batch.error is None:
-            failed = dict(sorted(batch.failures.items()))
-            if settled & failed.keys() or any(self.rules[step.name].action == "raise" for _, step in failed.values()):
-                return
-            settled |= failed.keys()
-            lost = []
-            for sample, (error, step) in failed.items():
-                rule = self.rules[step.name]
-                if rule.action == "replace":
-                    lost.append(sample)
-                    continue
-                if rule.action == "skip" or rule.row:
-                    self._leave_out(batch, step, sample, rule, error)
-                    continue
-                values = self.stand_in(batch, step, sample)
-                for slot, value in zip(step.outputs, values or ()):
-                    on_device = self.plan.slots[slot].kind == "device"
-                    put(batch, slot, sample, self.stages[stage].as_input(value) if on_device else value)
-            for sample in lost:
-                if not self._replace(batch, stage, sample, set(lost)):
+        number = stage
+        while batch.error is None:
+            if batch.failures:
+                raised = any(self.rules[step.name].action == "raise" for _, step in batch.failures.values())
+                if raised or settled & batch.failures.keys():
                     return
+                settled |= batch.failures.keys()
+                changed = self._apply_rules(batch, number)
+                if changed is None:
+                    return
+                behind[1] |= changed
+            else:
+                found = next((place for place in range(1, stage + 1) if behind[place]), None)
+                if found is None:
+                    return
+                number, rows = found, behind[found] - batch.absent
+                behind[number] = set()
+                settled.clear()
+                batch.masks.clear()
+                batch.columns.clear()
+                behind[number + 1] |= self._remake(batch, number, rows) if rows else rows
             batch.masks.clear()
-            self.stages[stage].finish(batch)
+            if batch.error is None:
+                self.stages[number].finish(batch)
+
+    def _apply_rules(self, batch: BatchRun, stage: int) -> set[int] | None:
+        """Does with each row that failed what its rule says; the rows that are made of another sample now.
+
+        None where no sample can stand for one.
+        """
+        runner, lost = self.stages[stage], []
+        for sample, (error, step) in sorted(batch.failures.items()):
+            rule = self.rules[step.name]
+            if rule.action == "replace" or (self.movers and (rule.action == "skip" or rule.row)):
+                lost.append(sample)
+                continue
+            if rule.action == "skip" or rule.row:
+                self._leave_out(batch, step, sample, rule, error)
+                continue
+            values = self.stand_in(batch, step, sample)
+            for slot, value in zip(step.outputs, values or ()):
+                put(batch, slot, sample, runner.as_input(value) if self.plan.slots[slot].kind == "device" else value)
+            runner.given(batch, sample)
+        return self._replace(batch, lost)
+
+    def _remake(self, batch: BatchRun, stage: int, rows: set[int]) -> set[int]:
+        runner = self.stages[stage]
+        try:
+            return runner.remake(batch, rows)
+        except Exception as error:
+            batch.fail(error, runner.blamed)
+            return set()
 
     def _leave_out(self, batch: BatchRun, step: Step, sample: int, rule: Rule, error: BaseException) -> None:
         del batch.failures[sample]
@@ -158,27 +205,79 @@ class Failures:
             return False
         return True
 
-    def _replace(self, batch: BatchRun, stage: int, sample: int, lost: set[int]) -> bool:
-        """Makes a row again from the source of the next good one; False where none can be made."""
-        error, step = batch.failures.pop(sample)
-        order = [(sample + offset) % batch.size for offset in range(1, batch.size)]
-        for donor in order:
-            if donor in batch.absent or donor in lost or donor in batch.failures:
+    def _replace(self, batch: BatchRun, lost: Sequence[int]) -> set[int] | None:
+        """Gives each sample of which a lost row is made the source of the next good one; the samples that have another now.
+
+        A sample that has failed is no good for the others either. None where no sample is left for one.
+        """
+        for row in lost:
+            error, step = batch.failures.pop(row)
+            for sample in self._made_of(batch, (*step.inputs, *(slot for _, slot in step.arguments)), row):
+                if sample in batch.donors:
+                    batch.tried.setdefault(sample, set()).add(batch.donors[sample])
+                elif sample not in batch.replaced:
+                    batch.replaced[sample] = error, step
+                    rule = self.rules[step.name]
+                    failure = self._failure(batch, step, sample, error, rule.action)
+                    batch.incidents.append(failure)
+                    if rule.action != "replace":
+                        batch.hidden.add(sample)
+                    if rule.row and not self.give_row(batch, step, sample, rule, failure):
+                        return None
+        changed = set()
+        for sample, (error, step) in batch.replaced.items():
+            useless = batch.replaced.keys() | batch.tried.get(sample, set())
+            if sample in batch.donors and batch.donors[sample] not in useless:
                 continue
+            order = [(sample + offset) % batch.size for offset in range(1, batch.size)]
+            donor = next((x for x in order if x not in useless and x not in batch.absent), None)
+            if donor is None and len(batch.hidden) == batch.size:  # all of them are left out
+                batch.absent.update(range(batch.size))
+                return set()
+            if donor is None:
+                batch.failures[sample] = error, step
+                add_notes(error, ["no good row of this batch could replace it"])
+                return None
+            batch.donors[sample] = donor
             self.take_source(batch, sample, donor)
-            batch.masks.clear()
-            for number in range(1, stage + 1):
-                self._again(batch, number, sample)
-                if sample in batch.failures:
-                    break
-            if sample not in batch.failures:
-                lost.discard(sample)
-                batch.incidents.append(self._failure(batch, step, sample, error, "replace"))
-                return True
-            del batch.failures[sample]
-        batch.failures[sample] = (error, step)
-        add_notes(error, ["no good row of this batch could replace it"])
-        return False
+            changed.add(sample)
+        return changed
+
+    def _made_of(self, batch: BatchRun, slots: Sequence[int], row: int) -> set[int]:
+        """The samples of which a row of these slots is made: the row's own, but for what a step has moved."""
+        if not self.movers:
+            return {row}
+        makers = {slot: step for step in self.plan.steps() for slot in step.outputs}
+        todo, seen, found = [(slot, row) for slot in slots], set(), set()
+        while todo:
+            place = slot, row = todo.pop()
+            if place in seen or slot not in makers:
+                continue
+            seen.add(place)
+            step = makers[slot]
+            inputs = [*step.inputs, *(slot for _, slot in step.arguments)]
+            if step in self.plan.stages[0].steps:
+                found.add(row)
+            elif step.op == "_merge":
+                inputs = [step.inputs[0 if batch.mask(((step.inputs[2], True),))[row] else 1]]
+            elif step.outputs in self.movers:
+                inputs, row = list(step.inputs), origins_of(self.movers[step.outputs], batch)[row]
+            todo += [(slot, row) for slot in inputs]
+        return found or {row}
+
+    def hide(self, batch: BatchRun) -> None:
+        """Leaves out the rows that are made of samples that are left out: what a step has moved there."""
+        samples = set(batch.hidden)
+        for item in self.movers.values() if samples else ():
+            for row in origins_of(item, batch).keys() - batch.hidden:
+                made_of = sorted(self._made_of(batch, item.step.outputs, row) & samples)
+                if made_of:
+                    known = next(failure for failure in batch.incidents if failure.sample == made_of[0])
+                    place = {"sample": row, "position": int(batch.positions[row]), "source": batch.source_of(row)}
+                    batch.incidents.append(replace(known, **place))
+                    batch.hidden.add(row)
+                    if made_of[0] in batch.given:
+                        batch.given[row] = batch.given[made_of[0]]
 
     def take_source(self, batch: BatchRun, sample: int, donor: int) -> None:
         """Gives a row what the sources gave another one."""
@@ -192,13 +291,6 @@ class Failures:
                 changed = list(known)
                 changed[sample] = changed[donor]
                 batch.origins[number] = changed
-
-    def _again(self, batch: BatchRun, stage: int, sample: int) -> None:
-        runner = self.stages[stage]
-        try:
-            runner.redo(batch, sample)
-        except Exception as error:
-            batch.fail(error, runner.blamed, sample)
 
     def _failure(self, batch: BatchRun, step: Step, sample: int, error: BaseException, action: str) -> Failure:
         epochs = batch.epochs

@@ -20,6 +20,7 @@ from pipeflow.declare import (
     Out,
     Sample,
     Spec,
+    Traits,
     default,
     operator,
     parameters,
@@ -523,6 +524,9 @@ def check_permutation(indices: Sequence[int], size: int) -> None:
     for index in indices:
         if not 0 <= index < size:
             raise OutOfRange(f"indices names sample {index} of a batch of {size}")
+
+
+permute_batch.traits(lambda _args: Traits("batch", moves=True))
 
 
 @permute_batch.infer

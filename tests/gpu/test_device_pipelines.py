@@ -375,6 +375,52 @@ class TestPipelines:
         same(made, [*[x[:, ::-1] for x in IMAGES[0][:2]], given, IMAGES[0][3][:, ::-1]])
         same(back, [*IMAGES[0][:2], given, IMAGES[0][3]])
 
+    def test_replaced_rows_are_whole(self, device):
+        """What is made on the device, sent back or looked at as a batch is of the new sample everywhere."""
+
+        def picky(x):
+            if x[0, 0, 0] == IMAGES[0][1][0, 0, 0]:
+                raise ValueError("this one")
+            return x
+
+        def total(xs):
+            return [x + np.uint8(sum(len(y) for y in xs)) for x in xs]
+
+        def define():
+            images = source()
+            back = mirror(images).cpu()
+            summed = fn.python_function(images, function=total, batch_processing=True)
+            checked = fn.python_function(back, function=lambda x: picky(x[:, ::-1]), on_error="replace")
+            return images, back, summed.cpu(), mirror(fn.copy(checked.gpu())).cpu()
+
+        images, back, summed, checked = build(define).run()
+        expected = [IMAGES[0][row] for row in (0, 2, 2, 3)]
+        same(images, expected)
+        same(back, [x[:, ::-1] for x in expected])
+        same(summed, total(expected))
+        same(checked, [x[:, ::-1] for x in expected])
+
+    def test_functions_on_the_device_that_replace(self, device):
+        """The copies to the CPU of a function's results are those of the new samples, and so are given values."""
+
+        def picky(x):
+            if len(x) == 5:
+                raise ValueError("five rows")
+            return x + 1
+
+        def define(rule):
+            made = fn.python_function(source(), function=picky, on_error=rule)
+            return made, made.cpu(), mirror(made).cpu()
+
+        expected = [x + 1 for x in IMAGES[0]]
+        expected[1] = expected[2]
+        for batch, rows in zip(build(lambda: define("replace")).run(), (1, 1, -1)):
+            same(batch, [x[:, ::rows] for x in expected])
+        given = np.full((2, 2, 3), 9, np.uint8)
+        expected[1] = given
+        for batch, rows in zip(build(lambda: define(given)).run(), (1, 1, -1)):
+            same(batch, [x[:, ::rows] for x in expected])
+
     def test_empty_samples(self, device):
         """Extents of 0 are no special case."""
         short = [np.zeros((4, 4, 3), np.uint8), np.zeros((2, 4, 3), np.uint8), np.zeros((0, 4, 3), np.uint8)]

@@ -49,5 +49,8 @@ class ArrivalStage(BoundStep, StageRunner):
         batch.layouts[target] = batch.layouts[source]
         return False
 
-    def redo(self, batch: BatchRun, sample: int) -> None:
-        """Does nothing: a row that was made again is in what came back already."""
+    def remake(self, batch: BatchRun, rows: set[int]) -> set[int]:
+        """Takes in what was queued for rows that were made again."""
+        if isinstance(batch.values[self.step.outputs[0]], Landing):
+            self.run(batch, 0, batch.size, Arena())
+        return rows

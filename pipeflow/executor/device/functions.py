@@ -81,7 +81,7 @@ class FunctionStage(DeviceStage, BoundStep):
             leases += [x.lease for x in batch.values[slot] if x is not None and x.lease is not None]
         for slot, spec in zip(step.outputs, step.specs):
             batch.layouts[slot] = spec.layout or ""
-        if batch.error is None and not batch.failures:
+        if batch.error is None:
             self.send_back(batch, rows)
         self.device.done(leases)
 

@@ -10,7 +10,7 @@ from pipeflow.device.memory import aligned
 from pipeflow.device.runtime import DeviceArray
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.device.device import Device, Landing
-from pipeflow.executor.runners.base import StageRunner, StandIn
+from pipeflow.executor.runners.base import StageRunner, StandIn, traits_of
 from pipeflow.executor.surroundings import Surroundings
 
 
@@ -28,6 +28,8 @@ class DeviceStage(StageRunner):
         self.device: Device = device
         self.runtime = device.runtime
         self.stand_in: StandIn | None = None
+        traits = [traits_of(plan, step) for step in self.stage.steps]
+        self.whole = any(found.granularity == "batch" and not found.rows for found in traits)
         self.made = {slot for step in self.stage.steps for slot in step.outputs}
         hints = {slot: hint for step in plan.steps() for slot, hint in zip(step.outputs, step.hint)}
         self.hints = {slot: device.batch_size * aligned(hint) for slot, hint in hints.items()}  # bytes of a batch
@@ -56,10 +58,16 @@ class DeviceStage(StageRunner):
             self.perform(batch, None)
         return False
 
-    def redo(self, batch: BatchRun, sample: int) -> None:
-        """Queues the work of one row that is made again."""
+    def remake(self, batch: BatchRun, rows: set[int]) -> set[int]:
+        """Queues the work of rows that are made again; of all rows, where a step looks at the whole batch."""
         with self.runtime.active():
-            self.perform(batch, [sample])
+            self.perform(batch, None if self.whole else sorted(rows))
+        return set(range(batch.size)) if self.whole else rows
+
+    def given(self, batch: BatchRun, sample: int) -> None:
+        """Queues the copy of the values to the CPU."""
+        with self.runtime.active():
+            self.send_back(batch, [sample])
 
     def contain(self, stand_in: StandIn, keeps_rows: bool) -> None:
         """Keeps what gives values for a step that failed."""
@@ -76,6 +84,8 @@ class DeviceStage(StageRunner):
             if rows is None or batch.values[slot] is None:
                 batch.values[slot] = [None] * batch.size
                 batch.layouts[slot] = spec.layout
+            for row in rows or ():
+                batch.values[slot][row] = None
 
     def active(self, batch: BatchRun, step: Step, rows: list[int] | None) -> list[int]:
         """The rows that a step runs for."""
@@ -93,12 +103,14 @@ class DeviceStage(StageRunner):
             event = self.runtime.event()
             self.runtime.record(event, self.runtime.computing)
             landing = batch.values[target]
-            if rows is None or not isinstance(landing, Landing):
+            if rows is None:
                 batch.values[target] = Landing(arrays, [event])
-            else:
-                for row, array in zip(rows, arrays):
-                    landing.arrays[row] = array
-                landing.events.append(event)
+                continue
+            if not isinstance(landing, Landing):  # taken in already
+                landing = batch.values[target] = Landing(list(landing), [])
+            for row, array in zip(rows, arrays):
+                landing.arrays[row] = array
+            landing.events.append(event)
 
     def as_input(self, value: np.ndarray) -> DeviceArray:
         """A value that stands for one of a sample that failed, on the device."""

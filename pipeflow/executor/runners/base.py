@@ -8,15 +8,20 @@ import numpy as np
 from pipeflow import declare, seeds
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.compile.plan import Plan, Step
-from pipeflow.declare import OpDef
+from pipeflow.declare import BatchCall, OpDef, Traits
 from pipeflow.errors import add_notes
-from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.batch import BatchRun, value_at
 from pipeflow.executor.clocks import Clock, Rival
 from pipeflow.executor.keeper import Keeper
 from pipeflow.executor.watch import Running
 from pipeflow.tensors import slab_size
 
 StandIn = Callable[[BatchRun, Step, int], "tuple[np.ndarray, ...] | None"]
+
+
+def traits_of(plan: Plan, step: Step) -> Traits:
+    """How a step is run."""
+    return declare.find(step.op).traits_of({name: plan.constant(value) for name, value in step.constants})
 
 
 class BoundStep:
@@ -70,11 +75,21 @@ class BoundStep:
         return known if known is not None else [""] * batch.size
 
 
+def origins_of(item: BoundStep, batch: BatchRun) -> dict[int, int]:
+    """For a step that moves samples: by row, the row that its sample was in before."""
+    active = batch.active(item.step.guard)
+    rows = list(range(batch.size)) if active is None else active
+    nodes = {name: [value_at(batch.values[slot], row) for row in rows] for name, slot in item.step.arguments}
+    call = BatchCall(len(rows), lambda: item.batch_keys(batch)[rows], [""], np.empty)
+    (moved,) = declare.run_whole(item.op, item.constants, nodes, [[np.array(row) for row in rows]], call, item.count)
+    return {row: int(origin) for row, origin in zip(rows, moved)}
+
+
 class StageRunner:
     """Runs one stage of a plan. What a kind of stage does not need is as it is here: it does nothing.
 
     A batch passes a stage so: ``enter`` prepares its slots, ``run`` does the work, once or for one chunk of samples after
-    another, ``finish`` checks the results. ``redo`` does all of it for single rows that are made again.
+    another, ``finish`` checks the results. ``remake`` runs rows again that are made of other samples now.
     """
 
     ordered = False  # takes one batch after another
@@ -109,8 +124,16 @@ class StageRunner:
     def finish(self, batch: BatchRun) -> None:
         """Checks what the declarations cannot promise."""
 
-    def redo(self, batch: BatchRun, sample: int) -> None:
-        """Runs one row again; an error is raised, or kept with the batch."""
+    def remake(self, batch: BatchRun, rows: set[int]) -> set[int]:
+        """Runs rows again whose inputs have changed; the rows whose results may have. Errors are kept with the batch.
+
+        What a row was before is not written to: other rows may be views of it.
+        """
+        del batch
+        return rows
+
+    def given(self, batch: BatchRun, sample: int) -> None:
+        """Takes notice of values that were put in the place of a row's results."""
 
     def contain(self, stand_in: StandIn, keeps_rows: bool) -> None:
         """Rules for failures hold here: ``stand_in`` gives values for a step that failed; with ``keeps_rows`` rows fail alone."""

@@ -145,9 +145,14 @@ class SampleStage(StageRunner):
         places = self._places[call.thread]
         return next(place.sample for place in places if place.step.calls(call.function))
 
-    def redo(self, batch: BatchRun, sample: int) -> None:
-        """Runs one row again."""
-        self.run(batch, sample, sample + 1, Arena())
+    def remake(self, batch: BatchRun, rows: set[int]) -> set[int]:
+        """Carries these rows through the stage again."""
+        arena = Arena()
+        for step in self.steps:
+            step.clear(batch, rows, self.pool)
+        for row in sorted(rows):
+            self.run(batch, row, row + 1, arena)
+        return rows
 
     def contain(self, stand_in: StandIn, keeps_rows: bool) -> None:
         """A row that fails fails alone here in any case."""

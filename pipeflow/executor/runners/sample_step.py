@@ -1,6 +1,6 @@
 """One step of a stage that carries sample after sample through its steps."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.compile.plan import Plan, Step, has_kernels
 from pipeflow.declare import Bound
-from pipeflow.executor.batch import BatchRun, check_outputs
+from pipeflow.executor.batch import BatchRun, check_outputs, put
 from pipeflow.executor.runners.base import BoundStep
 from pipeflow.kernels import cpu as kernels
 from pipeflow.tensors import read_only
@@ -141,7 +141,8 @@ class SampleStep(BoundStep):
                 if (
                     place.streaming or result is not place.given
                 ):  # or one of several outputs, or another array than given
-                    target = values[slot][sample, ...]
+                    held = values[slot]
+                    target = held[sample] if type(held) is list else held[sample, ...]
                     if target.shape != result.shape:
                         raise ValueError(f"the result has shape {result.shape} and {target.shape} was expected")
                     place.copy(result, target)
@@ -156,6 +157,13 @@ class SampleStep(BoundStep):
                     result = kept
                 values[slot][sample] = result
             row[slot] = result
+
+    def clear(self, batch: BatchRun, rows: Iterable[int], pool: HeapPool) -> None:
+        """Gives rows that are made again memory of their own."""
+        for output, (slot, storage, spec) in enumerate(zip(self.step.outputs, self.storages, self.step.specs)):
+            for row in rows if storage in ("dense", "table") else ():
+                memory = self.memory(batch, pool, output)
+                put(batch, slot, row, memory.empty(spec.shape, spec.dtype) if storage == "dense" else None)
 
     def finish(self, batch: BatchRun) -> None:
         """Checks at the stage's end what the declaration cannot promise."""
@@ -223,6 +231,7 @@ class Placement:
                 self.given = self.arena.empty(slot, shape, dtype)
                 return self.given
         if storage == "dense":
-            self.given = self.batch.values[slot][self.sample, ...]
+            held = self.batch.values[slot]
+            self.given = held[self.sample] if type(held) is list else held[self.sample, ...]
             return self.given
         return self.memory[output].empty(shape, dtype)

@@ -27,6 +27,7 @@ class WholeStep(BoundStep, StageRunner):
         self.blamed = step
         self.pool = surroundings.pool
         self.contained = False
+        self.remade = False  # whether rows may be run again, while another batch is here
         self.by_rows = self.op.traits_of(self.constants).rows
         self._lock = threading.Lock()  # a row that is made again must not meet another batch in a serial function
         if surroundings.course.checkpointing:
@@ -56,25 +57,42 @@ class WholeStep(BoundStep, StageRunner):
         return False
 
     def _run_all(self, batch: BatchRun) -> None:
-        if not self.contained:
+        if not self.remade:
             self._run(batch)
             return
         with self._lock:
-            if self.by_rows:
+            if self.contained and self.by_rows:
                 self._run_rows(batch)
             else:
                 self._run(batch)
-            if batch.error is not None:
+            if self.contained and batch.error is not None:
                 samples = batch.active(self.step.guard)
                 for sample in range(batch.size) if samples is None else samples:
                     batch.failures[sample] = (batch.error, self.step)
                 batch.error = None
 
-    def redo(self, batch: BatchRun, sample: int) -> None:
-        """Runs one row again, alone."""
-        if batch.holds(self.step.guard, sample):
-            for slot, value in zip(self.step.outputs, self.run_row(batch, sample)):
-                put(batch, slot, sample, value)
+    def remake(self, batch: BatchRun, rows: set[int]) -> set[int]:
+        """Runs these rows again where each is run alone, else all; then other rows may have changed too."""
+        if not self.by_rows:
+            before = [batch.values[slot] for slot in self.step.outputs]
+            self._run_again(batch)
+            after = [batch.values[slot] for slot in self.step.outputs]
+            others = set(range(batch.size)) - rows
+            return rows | {row for row in others if not all(_same(*pair, row) for pair in zip(before, after))}
+        for row in sorted(rows):
+            for slot in self.step.outputs:
+                put(batch, slot, row, None)
+            try:
+                if batch.holds(self.step.guard, row):
+                    for slot, value in zip(self.step.outputs, self.run_row(batch, row)):
+                        put(batch, slot, row, value)
+            except Exception as error:
+                batch.fail(error, self.step, row)
+        return rows
+
+    def _run_again(self, batch: BatchRun) -> None:
+        """Runs the whole batch once more."""
+        self._run_all(batch)
 
     def run_row(self, batch: BatchRun, sample: int) -> list[np.ndarray]:
         """The results for one row."""
@@ -85,6 +103,7 @@ class WholeStep(BoundStep, StageRunner):
         """With ``keeps_rows`` the failure of a row is kept to that row."""
         del stand_in  # values for rows that failed are put in when the stage is over
         self.contained = keeps_rows
+        self.remade = True
 
     def finish(self, batch: BatchRun) -> None:
         """Checks what the declaration cannot promise."""
@@ -194,6 +213,16 @@ class WholeStep(BoundStep, StageRunner):
         if active is None:
             return values
         return [value_at(values, index) for index in active]
+
+
+def _same(before: Any, after: Any, row: int) -> bool:
+    """Whether a row of a slot is what it was."""
+    if before is None or after is None:
+        return before is after
+    one, other = value_at(before, row), value_at(after, row)
+    if one is None or other is None or one is other:
+        return one is other
+    return one.dtype == other.dtype and not one.dtype.hasobject and np.array_equal(one, other)
 
 
 def _largest(values: Any) -> int:

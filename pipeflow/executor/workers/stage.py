@@ -88,7 +88,7 @@ class ProcessStep(WholeStep):
         self.collect(batch)
         return False
 
-    def send(self, batch: BatchRun) -> bool:
+    def send(self, batch: BatchRun, announces: bool = True) -> bool:
         """Sends a batch out; True: ``resume`` is called when everything is back. False: there was nothing to send."""
         step = self.step
         for slot, spec in zip(step.outputs, step.specs):
@@ -117,7 +117,7 @@ class ProcessStep(WholeStep):
             with lock:
                 left -= 1
                 back = not left
-            if back:
+            if back and announces:
                 self.resume(batch)
 
         tickets = self.workers.submit_columns(
@@ -126,6 +126,10 @@ class ProcessStep(WholeStep):
         batch.sent = Sent(samples, chunks, tickets, foreseen)
         one_less()
         return True
+
+    def _run_again(self, batch: BatchRun) -> None:
+        self.send(batch, announces=False)
+        self.collect(batch)
 
     def run_row(self, batch: BatchRun, sample: int) -> list[np.ndarray]:
         """The results for one row, made in a worker process."""
