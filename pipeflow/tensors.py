@@ -6,6 +6,7 @@ when the last array that refers to it is gone.
 """
 
 import operator
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, overload
@@ -707,10 +708,13 @@ class Collector:
         return self.values()
 
 
-def read_only(array: np.ndarray) -> np.ndarray:
-    """A view that cannot be written through."""
+def lent(array: np.ndarray) -> np.ndarray:
+    """A view for code of the user that cannot be written through.
+
+    torch writes to read-only memory too (``from_numpy``, ``from_dlpack``), so where it is loaded the code gets a copy.
+    """
     if type(array) is Traced:
-        return array  # it cannot, and a view would have no history
-    view = array.view()
+        return array  # it cannot be written to, and a view would have no history
+    view = array.copy() if "torch" in sys.modules else array.view()
     view.flags.writeable = False
     return view

@@ -46,7 +46,7 @@ def test_batches_are_tensors_on_the_pipelines_memory(plugin):
     pipeline = images()
     delivered = plugin.GenericIterator(pipeline, ["data", "label"])
     tensor = next(delivered)[0]["data"]
-    assert tensor.data_ptr() == pipeline._last.outputs[0].data_ptr()
+    assert tensor.data_ptr() == pipeline._last.get().outputs[0].data_ptr()
 
 
 @pytest.mark.parametrize(
@@ -205,3 +205,29 @@ def test_training_on_two_processes(tmp_path):
     assert results[0]["weight"] == results[1]["weight"]
     assert results[0]["losses"][-1] < results[0]["losses"][0]
     assert results[0]["seen"][0] != results[0]["seen"][1]
+
+
+@pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
+@pytest.mark.parametrize("way", ["from_numpy", "from_dlpack"])
+@pytest.mark.parametrize("parallel", ["serial", "threads"])
+@pytest.mark.parametrize("batch_processing", [False, True])
+def test_a_function_cannot_write_to_what_others_read(way, parallel, batch_processing):
+    """torch writes to read-only arrays: other steps, other outputs and the source see nothing of it."""
+    import torch
+
+    kept = [np.full(4, number) for number in range(3)]
+
+    def change(x):
+        for array in x if batch_processing else [x]:
+            getattr(torch, way)(array).fill_(7)
+        return [array.copy() for array in x] if batch_processing else x.copy()
+
+    @pipeline_def(batch_size=3, num_threads=2)
+    def define():
+        x = fn.external_source(lambda info: kept[info.idx_in_epoch], batch=False, no_copy=True)
+        changed = fn.python_function(x, function=change, parallel=parallel, batch_processing=batch_processing)
+        return x, changed, fn.python_function(x, function=np.copy)
+
+    plain, changed, other = (batch.as_array()[:, 0].tolist() for batch in define().run())
+    assert (plain, changed, other) == ([0, 1, 2], [7, 7, 7], [0, 1, 2])
+    assert [array[0] for array in kept] == [0, 1, 2]

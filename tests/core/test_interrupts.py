@@ -145,10 +145,8 @@ SETTINGS = {
 SYNCHRONOUS = SETTINGS["synchronous"]
 
 
-@pytest.mark.parametrize("walk", WALKS)
-@pytest.mark.parametrize("settings", SETTINGS)
-def test_an_interrupt_before_any_line(walk, settings):
-    """Every line of the executor that a caller's thread runs is interrupted, half-way through the times that it runs."""
+def interrupt_lines(walk, settings, every=1):
+    """Interrupts lines of the executor that a caller's thread runs, each half-way through the times that it runs."""
 
     def attempt(line):
         pipe = listed(**SETTINGS[settings])
@@ -160,9 +158,25 @@ def test_an_interrupt_before_any_line(walk, settings):
 
     expected, places = attempt(0)
     assert len(expected) == (2 * COUNT if walk == "epochs" else COUNT)
-    for (file, number), counts in places.items():
+    for (file, number), counts in list(places.items())[:: every]:
         found, _ = attempt(counts[len(counts) // 2])
         assert found == expected, f"{file}:{number}"
+
+
+@pytest.mark.parametrize("walk", WALKS)
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_an_interrupt_before_a_line(walk, settings):
+    """Lines of the executor that a caller's thread runs are interrupted, every fourth."""
+    interrupt_lines(walk, settings, every=4)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("walk", WALKS)
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_an_interrupt_before_any_line(walk, settings):
+    """All of them."""
+    interrupt_lines(walk, settings)
 
 
 def test_an_interrupt_before_any_line_leaves_the_journal_right(tmp_path):

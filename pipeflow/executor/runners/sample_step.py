@@ -11,7 +11,7 @@ from pipeflow.declare import Bound
 from pipeflow.executor.batch import BatchRun, check_outputs, put
 from pipeflow.executor.runners.base import BoundStep
 from pipeflow.kernels import cpu as kernels
-from pipeflow.tensors import read_only
+from pipeflow.tensors import lent
 
 LARGE_BATCH = 4 << 20  # bytes of an output that, with those of the batches in flight, no longer fit into the caches
 LARGE_SAMPLE = 16 << 10
@@ -107,7 +107,7 @@ class SampleStep(BoundStep):
         else:
             if self.step.user_code:
                 inputs = [
-                    x if writable and x.flags.writeable else read_only(x)
+                    x if writable and x.flags.writeable else lent(x)
                     for x, writable in zip(inputs, self.step.writable)
                 ]
             per_sample = {}

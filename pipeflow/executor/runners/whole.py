@@ -15,7 +15,7 @@ from pipeflow.executor.keeper import Keeper
 from pipeflow.executor.runners.base import BoundStep, StageRunner, StandIn
 from pipeflow.executor.surroundings import Surroundings
 from pipeflow.executor.watch import Running
-from pipeflow.tensors import read_only
+from pipeflow.tensors import lent
 
 
 class WholeStep(BoundStep, StageRunner):
@@ -235,5 +235,5 @@ def _largest(values: Any) -> int:
 def _with_right(values: Any, writable: bool) -> Any:
     """The samples as user code may have them: to write, or to read only."""
     if isinstance(values, np.ndarray):
-        return values if writable and values.flags.writeable else read_only(values)
-    return [x if writable and x.flags.writeable else read_only(x) for x in values]
+        return values if writable and values.flags.writeable else lent(values)
+    return [x if writable and x.flags.writeable else lent(x) for x in values]
