@@ -158,7 +158,7 @@ def interrupt_lines(walk, settings, every=1):
 
     expected, places = attempt(0)
     assert len(expected) == (2 * COUNT if walk == "epochs" else COUNT)
-    for (file, number), counts in list(places.items())[:: every]:
+    for (file, number), counts in list(places.items())[::every]:
         found, _ = attempt(counts[len(counts) // 2])
         assert found == expected, f"{file}:{number}"
 

@@ -409,3 +409,16 @@ def test_a_worker_starts_no_workers_of_its_own():
     pipes.append(make(lambda x: pipes[0].run()[0].at(0), parallel="processes"))
     with pytest.raises(InvalidState, match="cannot start worker processes of its own"):
         pipes[0].run()
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="the system does not list the descriptors of a process")
+def test_a_pipeline_that_is_built_and_dropped_leaves_no_descriptors():
+    """The function that was made ready for the workers is let go without a run."""
+
+    def build():
+        make(np.abs, parallel="processes").build()
+        gc.collect()
+        return len(os.listdir("/proc/self/fd"))
+
+    before = build()
+    assert [build() for _ in range(5)] == [before] * 5

@@ -51,10 +51,10 @@ _FRAME = re.compile(r'File "(.+)", line (\d+)')
 
 @dataclass
 class Registered:
-    """A task with its pickle in shared memory; None when the workers inherit the function itself."""
+    """A task with its pickle in shared memory, unless the workers inherit the function itself."""
 
     task: Task
-    descriptor: int | None
+    descriptors: list[int]  # of the pickle: one, or none; whoever closes it takes it out
     timeout: float | None
     nanoseconds: float = 0.0  # running mean of a chunk's time
     nanoseconds_per_sample: float = (
@@ -63,6 +63,10 @@ class Registered:
     total_nanoseconds: int = 0
     input_bytes: int = 0
     result_bytes: int = 0  # of the largest chunks: the next output segment starts with this size
+
+    def __post_init__(self) -> None:
+        # The dispatcher closes it, if it ever starts: a pipeline may be built and dropped without a run.
+        weakref.finalize(self, _close_descriptors, self.descriptors).atexit = False
 
 
 class Kind(NamedTuple):
@@ -279,7 +283,7 @@ class Dispatcher(threading.Thread):
         if -registered.task.number in worker.known:
             return
         worker.known.add(-registered.task.number)
-        descriptors = () if registered.descriptor is None else (registered.descriptor,)
+        descriptors = tuple(registered.descriptors)
         with suppress(OSError):  # a worker that is gone: its end is noticed by its descriptor
             worker.channel.send((LOAD, *astuple(registered.task)), descriptors)
 
@@ -528,8 +532,7 @@ class Dispatcher(threading.Thread):
             while queue:
                 self._finish(queue.popleft(), reason)
         for registered in self.registry.values():
-            if registered.descriptor is not None:
-                os.close(registered.descriptor)
+            _close_descriptors(registered.descriptors)
         self.registry.clear()
         for recycler in (self.inputs, self.outputs, self.blocks):
             recycler.close()

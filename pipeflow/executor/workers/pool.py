@@ -195,12 +195,12 @@ class WorkerPool:
         """
         self._check_usable()
         task = Task(next(_TASKS), name or function_name(function), whole_chunk, writable, keep_going)
-        descriptor = None
+        descriptors = []
         if self.start_method == "fork" and not self._started:
             self._inherited[task.number] = function  # copied with the process: even what cannot be pickled
         else:
-            descriptor = _in_shared_memory(dumps_function(function))
-        registered = Registered(task, descriptor, self.timeout if timeout is None else timeout)
+            descriptors.append(_in_shared_memory(dumps_function(function)))
+        registered = Registered(task, descriptors, self.timeout if timeout is None else timeout)
         self._dispatcher.registry[task.number] = registered
         if self._started:
             self._dispatcher.loads.append(registered)
