@@ -32,6 +32,7 @@ from pipeflow.executor import checkpoint as saved_state
 from pipeflow.executor.batch import Handing, Held
 from pipeflow.executor.failures import Failure
 from pipeflow.executor.figures import Statistics
+from pipeflow.operators.readers.files import open_regular
 from pipeflow.record import outside  # noqa: F401  (takes the calls outside of any pipeline)
 from pipeflow.record import saved as saving
 from pipeflow.record.graph import Graph
@@ -742,8 +743,8 @@ class Pipeline:
         if (serialized_pipeline is None) == (filename is None):
             raise ValueError("give either the serialized pipeline or a file name")
         if filename is not None:
-            with open(filename) as file:
-                serialized_pipeline = file.read()
+            with open_regular(os.fspath(filename)) as file:
+                serialized_pipeline = file.readall()
         assert serialized_pipeline is not None
         settings = saving.settings_from_json(serialized_pipeline)
         pipeline = cls(**{**settings, **overrides})

@@ -1,10 +1,12 @@
 """Saved graphs with something missing, of another type, or from somewhere else: an error in words, never a KeyError."""
 
 import json
+import os
 
 import pytest
 
 from pipeflow import Pipeline, fn, pipeline_def
+from pipeflow.errors import BadData
 
 
 @pipeline_def(batch_size=2, num_threads=1, device_id=None, seed=1)
@@ -83,3 +85,13 @@ def test_a_nest_without_end_is_no_graph():
     ):
         with pytest.raises(ValueError, match="this is not a serialized pipeline"):
             Pipeline.deserialize(text)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
+def test_only_a_regular_file_is_a_saved_graph(tmp_path):
+    """A pipe would block for ever and a device never end: both are refused by name."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (str(pipe), pipe, "/dev/zero"):
+        with pytest.raises(BadData, match=f"{path} is not a regular file"):
+            Pipeline.deserialize(filename=path)
