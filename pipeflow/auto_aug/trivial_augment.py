@@ -45,7 +45,7 @@ def apply_trivial_augment(
     check_bins(num_magnitude_bins)
     check_some(augmentations, "apply_trivial_augment")
     forbid_unused(augmentations, kwargs, "apply_trivial_augment")
-    bins = fn.random.uniform(values=list(range(num_magnitude_bins)), dtype=np.int32, seed=draw_seed(seed, 0))
+    bins: Any = fn.random.uniform(values=list(range(num_magnitude_bins)), dtype=np.int32, seed=draw_seed(seed, 0))
     if any(one.randomly_negate for one in augmentations):
         bins = signed_bin(bins, seed=draw_seed(seed, 1))
     drawn = fn.random.uniform(values=list(range(len(augmentations))), dtype=np.int32, seed=draw_seed(seed, 2))
