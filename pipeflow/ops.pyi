@@ -3183,6 +3183,53 @@ class experimental:
         ) -> None: ...
         def __call__(self, image: Data, matrix_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Data: ...
 
+    class readers:
+        class Fits(Operator):
+            """Reads images from the units of FITS files, one output for each of `hdu_indices`, the first unit being 1.
+
+            Arguments:
+                file_root: folder of the files, or that relative paths start at
+                files: paths of the files
+                file_list: path of a text file with a path in each line
+                file_filter: pattern that the names of files match
+                hdu_indices: numbers of the units that are read, from 1
+                dtypes: types that the units must have, one or a list; default: any
+                shard_id: number of the shard that this reader gives, from 0
+                num_shards: into how many shards the data is divided, one for each of as many readers
+                random_shuffle: give the samples of each epoch in a random order
+                shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+                shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
+                stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+                pad_last_batch: fill the last batch of an epoch with copies of its last sample
+                lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+            """
+
+            def __init__(
+                self,
+                *,
+                file_root: str | None = None,
+                files: Any = None,
+                file_list: str | None = None,
+                file_filter: str | None = '*.fits',
+                hdu_indices: int | Sequence[int] | None = (2,),
+                dtypes: Any = None,
+                shard_id: int | None = 0,
+                num_shards: int | None = 1,
+                random_shuffle: bool | Literal[0, 1] | None = False,
+                shuffle_after_epoch: bool | Literal[0, 1] | None = False,
+                shuffle_after_epoch_seed: int | None = None,
+                stick_to_shard: bool | Literal[0, 1] | None = False,
+                pad_last_batch: bool | Literal[0, 1] | None = False,
+                lazy_init: bool | Literal[0, 1] | None = False,
+                name: str | None = None,
+                device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+                preserve: bool | Literal[0, 1] | None = False,
+                bytes_per_sample_hint: int | Sequence[int] | None = None,
+                on_error: Any = None,
+                seed: int | None = None,
+            ) -> None: ...
+            def __call__(self, **arguments: Any) -> DataNode: ...
+
 class io:
     class file:
         class Read(Operator):
@@ -3396,6 +3443,92 @@ class random:
         def __call__(self, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> DataNode: ...
 
 class readers:
+    class CaffeReader(Operator):
+        """Reads the encoded image and the label of each record of Caffe's LMDB databases: bytes, and int32 of shape (1,).
+
+        Arguments:
+            path: folders of the databases, or their files; several are read one after the other
+            image_available: give the image
+            label_available: give the label
+            shard_id: number of the shard that this reader gives, from 0
+            num_shards: into how many shards the data is divided, one for each of as many readers
+            random_shuffle: give the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
+            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            pad_last_batch: fill the last batch of an epoch with copies of its last sample
+            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+        """
+
+        def __init__(
+            self,
+            *,
+            path: Any,
+            image_available: bool | Literal[0, 1] | None = True,
+            label_available: bool | Literal[0, 1] | None = True,
+            shard_id: int | None = 0,
+            num_shards: int | None = 1,
+            random_shuffle: bool | Literal[0, 1] | None = False,
+            shuffle_after_epoch: bool | Literal[0, 1] | None = False,
+            shuffle_after_epoch_seed: int | None = None,
+            stick_to_shard: bool | Literal[0, 1] | None = False,
+            pad_last_batch: bool | Literal[0, 1] | None = False,
+            lazy_init: bool | Literal[0, 1] | None = False,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool | Literal[0, 1] | None = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+            seed: int | None = None,
+        ) -> None: ...
+        def __call__(self, **arguments: Any) -> Any: ...
+
+    class Caffe2Reader(Operator):
+        """Reads the encoded image and the label of each record of Caffe2's LMDB databases, and what else there is.
+
+        Arguments:
+            path: folders of the databases, or their files; several are read one after the other
+            image_available: give the image, the first tensor of a record
+            label_type: 0 one label, 1 several, 2 a vector, 3 several with weights, 4 none
+            num_labels: number of the classes, for `label_type` 1 and 3
+            additional_inputs: number of the tensors after the labels that are given too
+            bbox: give the box, the last tensor
+            shard_id: number of the shard that this reader gives, from 0
+            num_shards: into how many shards the data is divided, one for each of as many readers
+            random_shuffle: give the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
+            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            pad_last_batch: fill the last batch of an epoch with copies of its last sample
+            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+        """
+
+        def __init__(
+            self,
+            *,
+            path: Any,
+            image_available: bool | Literal[0, 1] | None = True,
+            label_type: int | None = 0,
+            num_labels: int | None = 1,
+            additional_inputs: int | None = 0,
+            bbox: bool | Literal[0, 1] | None = False,
+            shard_id: int | None = 0,
+            num_shards: int | None = 1,
+            random_shuffle: bool | Literal[0, 1] | None = False,
+            shuffle_after_epoch: bool | Literal[0, 1] | None = False,
+            shuffle_after_epoch_seed: int | None = None,
+            stick_to_shard: bool | Literal[0, 1] | None = False,
+            pad_last_batch: bool | Literal[0, 1] | None = False,
+            lazy_init: bool | Literal[0, 1] | None = False,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool | Literal[0, 1] | None = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+            seed: int | None = None,
+        ) -> None: ...
+        def __call__(self, **arguments: Any) -> Any: ...
+
     class COCOReader(Operator):
         """Reads encoded images with the boxes and the labels of their objects.
 
@@ -3546,6 +3679,52 @@ class readers:
         ) -> None: ...
         def __call__(self, **arguments: Any) -> list[DataNode]: ...
 
+    class Fits(Operator):
+        """Reads images from the units of FITS files, one output for each of `hdu_indices`, the first unit being 1.
+
+        Arguments:
+            file_root: folder of the files, or that relative paths start at
+            files: paths of the files
+            file_list: path of a text file with a path in each line
+            file_filter: pattern that the names of files match
+            hdu_indices: numbers of the units that are read, from 1
+            dtypes: types that the units must have, one or a list; default: any
+            shard_id: number of the shard that this reader gives, from 0
+            num_shards: into how many shards the data is divided, one for each of as many readers
+            random_shuffle: give the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
+            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            pad_last_batch: fill the last batch of an epoch with copies of its last sample
+            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+        """
+
+        def __init__(
+            self,
+            *,
+            file_root: str | None = None,
+            files: Any = None,
+            file_list: str | None = None,
+            file_filter: str | None = '*.fits',
+            hdu_indices: int | Sequence[int] | None = (2,),
+            dtypes: Any = None,
+            shard_id: int | None = 0,
+            num_shards: int | None = 1,
+            random_shuffle: bool | Literal[0, 1] | None = False,
+            shuffle_after_epoch: bool | Literal[0, 1] | None = False,
+            shuffle_after_epoch_seed: int | None = None,
+            stick_to_shard: bool | Literal[0, 1] | None = False,
+            pad_last_batch: bool | Literal[0, 1] | None = False,
+            lazy_init: bool | Literal[0, 1] | None = False,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool | Literal[0, 1] | None = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+            seed: int | None = None,
+        ) -> None: ...
+        def __call__(self, **arguments: Any) -> DataNode: ...
+
     class MXNetReader(Operator):
         """Reads the encoded image and the labels of each record: bytes and float32, one label or as many as there are.
 
@@ -3685,6 +3864,50 @@ class readers:
             out_of_bounds_policy: Literal['error', 'pad', 'trim_to_shape'] | None = 'error',
             fill_value: float | None = 0.0,
             dont_use_mmap: bool | Literal[0, 1] | None = False,
+            shard_id: int | None = 0,
+            num_shards: int | None = 1,
+            random_shuffle: bool | Literal[0, 1] | None = False,
+            shuffle_after_epoch: bool | Literal[0, 1] | None = False,
+            shuffle_after_epoch_seed: int | None = None,
+            stick_to_shard: bool | Literal[0, 1] | None = False,
+            pad_last_batch: bool | Literal[0, 1] | None = False,
+            lazy_init: bool | Literal[0, 1] | None = False,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool | Literal[0, 1] | None = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+            seed: int | None = None,
+        ) -> None: ...
+        def __call__(self, **arguments: Any) -> DataNode: ...
+
+    class SequenceReader(Operator):
+        """Reads sequences of frames, decoded, uint8 in the layout FHWC.
+
+        Arguments:
+            file_root: folder of the folders of frames
+            sequence_length: number of frames of a sequence
+            step: frames between the beginnings of two sequences
+            stride: frames from one frame of a sequence to the next
+            image_type: colour space of the frames: RGB, BGR, GRAY, or ANY_DATA as stored
+            shard_id: number of the shard that this reader gives, from 0
+            num_shards: into how many shards the data is divided, one for each of as many readers
+            random_shuffle: give the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
+            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            pad_last_batch: fill the last batch of an epoch with copies of its last sample
+            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+        """
+
+        def __init__(
+            self,
+            *,
+            file_root: str,
+            sequence_length: int,
+            step: int | None = 1,
+            stride: int | None = 1,
+            image_type: int | None = ...,
             shard_id: int | None = 0,
             num_shards: int | None = 1,
             random_shuffle: bool | Literal[0, 1] | None = False,

@@ -11,6 +11,8 @@ from pipeflow.declare import Operator, outside_package
 
 FORMER_NAMES = {
     "audio_decoder": "decoders.audio",
+    "caffe2_reader": "readers.caffe2",
+    "caffe_reader": "readers.caffe",
     "coco_reader": "readers.coco",
     "coin_flip": "random.coin_flip",
     "experimental.decoders.image": "decoders.image",
@@ -33,6 +35,7 @@ FORMER_NAMES = {
     "nemo_asr_reader": "readers.nemo_asr",
     "normal_distribution": "random.normal",
     "numpy_reader": "readers.numpy",
+    "sequence_reader": "readers.sequence",
     "tfrecord_reader": "readers.tfrecord",
     "transform_translation": "transforms.translation",
     "uniform": "random.uniform",

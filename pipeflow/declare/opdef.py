@@ -51,6 +51,8 @@ class OpDef:
     worker_hook: Callable[[Args], WorkerCall] | None = None
     list_hook: Callable[[Args], bool] | None = None
     names_hook: Callable[[Args], tuple[str, ...]] | None = None
+    instead_names: tuple[str, ...] = ()
+    instead_hook: Callable[[dict[str, Any]], Any] | None = None
     order: tuple[str, ...] = ()
     gpu_module: str = ""
     paired: tuple[str, ...] = ()
@@ -129,6 +131,15 @@ class OpDef:
         """Declares the form in which the caller gets the outputs, where it is not one or a list: a dictionary, say."""
         self.result_hook = hook
         return hook
+
+    def instead(self, names: Sequence[str]) -> Callable[..., Any]:
+        """Declares what a call does instead, given its keywords, where one of these arguments is a node."""
+
+        def declare(hook: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], Any]:
+            self.instead_names, self.instead_hook = tuple(names), hook
+            return hook
+
+        return declare
 
     def returns_names(self, hook: Callable[[Args], tuple[str, ...]]) -> Callable[[Args], tuple[str, ...]]:
         """Declares the names of the outputs, () for none."""

@@ -27,6 +27,8 @@ class Operator(OpDef):
 
     def apply(self, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """The call with the data apart from the arguments, whatever the operator's own order of them is."""
+        if self.instead_hook and any(isinstance(keywords.get(name), Node) for name in self.instead_names):
+            return self.instead_hook(dict(keywords))
         interpret = interpreter.get()
         nodes = any(isinstance(value, Node) for value in (*inputs, *keywords.values())) or input_set_size(inputs)
         if nodes or interpret is not eager:

@@ -76,6 +76,25 @@ def _tar(tar_format, names):
     return data.ljust(-(-len(data) // 512) * 512 + 1024, b"\0")
 
 
+def _messages():
+    """Records of Caffe and of Caffe2; some are too large for a page with others."""
+    datums = [records.message(f4=bytes([n]) * (90 * n), f5=n, f7=1) for n in range(4)]
+    datums.append(records.message(f1=3, f2=1, f3=2, f4=b"abcdef", f5=2, f7=0))
+    image = records.message(f1=1, f2=4, f6=b"image")
+    label, more = records.message(f1=1, f2=2, f4=b"\x05"), records.message(f1=2, f2=1, f3=struct.pack("<2f", 1, 2))
+    return datums, [b"".join(records.field(1, part) for part in (image, label, more))] * 3
+
+
+def _fits(array, first=True):
+    """One unit of a FITS file."""
+    lines = ["SIMPLE  =                    T" if first else "XTENSION= 'IMAGE   '"]
+    bits = array.itemsize * (-8 if array.dtype.kind == "f" else 8)
+    lines += [f"{key:<8}= {value:>20}" for key, value in (("BITPIX", bits), ("NAXIS", 2), ("NAXIS1", array.shape[1]))]
+    lines += [f"{key:<8}= {value:>20}" for key, value in (("NAXIS2", array.shape[0]), ("BSCALE", 2), ("BZERO", 0.5))]
+    text = "".join(line.ljust(80) for line in [*lines, "END"]).encode()
+    return text.ljust(2880) + array.tobytes().ljust(2880, b"\0")
+
+
 def _containers():
     names = ["1.jpg", "1.cls", "a/2.jpg", "a/2.cls"]
     long = ["x" * 120 + "/3.jpg", "é" * 60 + ".cls"]
@@ -99,6 +118,8 @@ def _containers():
             _tar(tarfile.USTAR_FORMAT, names), _tar(tarfile.GNU_FORMAT, names + long), _tar(tarfile.PAX_FORMAT, names + long),
         ],
         "tfrecord": [b"".join(map(records.record, example))],
+        "lmdb": [records.lmdb(values) for values in _messages()],
+        "fits": [_fits(np.arange(12, dtype=">i2").reshape(3, 4)) + _fits(np.ones((2, 3), ">f4"), False)],
     }  # fmt: skip
 
 

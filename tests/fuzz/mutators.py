@@ -400,6 +400,34 @@ def tfrecord(data, rng):
     return out
 
 
+def lmdb(data, rng):
+    """Numbers at the beginning of a page or of its nodes, or of the description of the tree."""
+    data = bytearray(data)
+    for _ in range(int(rng.integers(1, 4))):
+        page = 512 * int(rng.integers(len(data) // 512))
+        size = pick(rng, (2, 2, 4, 8))
+        place = page + 2 * int(rng.integers(76 if page < 1024 else 16 if rng.random() < 0.5 else 252))
+        data[place : place + size] = (number(rng, 8 * size) if rng.random() < 0.5 else int(rng.integers(40))).to_bytes(
+            size, "little"
+        )
+    return bytes(data[: len(data) // 512 * 512]) if rng.random() < 0.8 else blind(bytes(data), rng)
+
+
+def fits(data, rng):
+    """Values and keywords of the headers."""
+    data = bytearray(data)
+    for _ in range(int(rng.integers(1, 4))):
+        line = 80 * int(rng.integers(9)) + 5760 * int(rng.integers(2))
+        if rng.random() < 0.8:
+            new = pick(rng, WORDS).encode("utf-8", "replace")[:20].rjust(20)
+            data[line + 10 : line + 30] = new
+        else:
+            data[line : line + 8] = pick(
+                rng, (b"END     ", b"ZIMAGE  ", b"GROUPS  ", b"NAXIS1  ", b"PCOUNT  ", b"        ")
+            )
+    return bytes(data) if rng.random() < 0.8 else blind(bytes(data), rng)
+
+
 NPY_WORDS = [
     "0",
     "1",

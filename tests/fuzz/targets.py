@@ -25,8 +25,11 @@ from PIL import Image
 
 from pipeflow import Pipeline, fn, pipeline_def, tfrecord, types
 from pipeflow.kernels.cpu import image_headers
+from pipeflow.operators.readers.caffe import CaffeReader
+from pipeflow.operators.readers.caffe2 import Caffe2Reader
 from pipeflow.operators.readers.coco import CocoReader
 from pipeflow.operators.readers.file import FileReader
+from pipeflow.operators.readers.fits import FitsReader
 from pipeflow.operators.readers.nemo_asr import NemoAsrReader
 from pipeflow.operators.readers.numpy import NumpyReader
 from pipeflow.operators.readers.tfrecord import TFRecordReader
@@ -243,6 +246,19 @@ def coco(data, rng):
     )
 
 
+def lmdb(data, rng):
+    path = written(data, "damaged.mdb")
+    if rng.random() < 0.5:
+        return _read(lambda: CaffeReader(path=path))
+    form = ({}, {"label_type": 1, "num_labels": 9}, {"label_type": 4}, {"additional_inputs": 1})[int(rng.integers(4))]
+    return _read(lambda: Caffe2Reader(path=path, **form))
+
+
+def fits(data, rng):
+    path = written(data, "damaged.fits")
+    return _read(lambda: FitsReader(files=[path], hdu_indices=([1], [2], [2, 1])[int(rng.integers(3))]))
+
+
 # ----------------------------------------------------------------------------------------------------
 # States and graphs
 
@@ -293,10 +309,11 @@ TARGETS = {
     **dict.fromkeys(("jpeg", "png", "bmp", "pnm", "tiff", "webp", "gif", "jp2"), image),
     **dict.fromkeys(("wav", "flac", "ogg", "aiff", "mp3"), sound),
     "npy": npy, "tar": tar, "tar index": tar_index, "tfrecord": records, "tfrecord index": records_index,
-    "file_list": file_list, "manifest": manifest, "coco": coco, "checkpoint": checkpoint, "graph": graph,
+    "file_list": file_list, "manifest": manifest, "coco": coco, "lmdb": lmdb, "fits": fits,
+    "checkpoint": checkpoint, "graph": graph,
 }  # fmt: skip
 # Kinds whose errors have to name the damaged file.
-NAMED = ("npy", "tar", "tar index", "tfrecord", "tfrecord index", "file_list", "manifest", "coco")
+NAMED = ("npy", "tar", "tar index", "tfrecord", "tfrecord index", "file_list", "manifest", "coco", "lmdb", "fits")
 
 
 def run(kind, data, rng):

@@ -6,9 +6,11 @@ import pickle
 
 import numpy as np
 import pytest
+from image.oracle import ask, case
 from readers.conformance import check_reader
 
-from pipeflow.errors import BadData
+from pipeflow import fn, pipeline_def, types
+from pipeflow.errors import BadData, OutOfRange
 from pipeflow.operators.readers import npy
 from pipeflow.operators.readers.numpy import NumpyReader
 
@@ -160,7 +162,7 @@ def test_files_are_found_in_all_sub_folders(tmp_path):
     listed = NumpyReader(file_list=str(tmp_path / "list.txt"))
     assert [int(listed.fetch(index)[0]) for index in range(len(listed))] == [0, 1]
     assert len(NumpyReader(file_root=str(tmp_path), file_filter="[xz].npy")) == 2
-    with pytest.raises(BadData, match=r"no \.npy files found"):
+    with pytest.raises(BadData, match=r"no 'none\*' files found"):
         NumpyReader(file_root=str(tmp_path), file_filter="none*")
 
 
@@ -261,3 +263,96 @@ def test_npy_in_memory_is_decoded_like_the_file():
         assert got.tolist() == array.tolist()
     with pytest.raises(BadData, match=r"the input is not a \.npy file"):
         npy.decode(np.zeros(20, np.uint8), "the input")
+
+
+VARYING = [
+    {"roi_start": [[0, 1], [1, 2], [2, 3], [3, 0]], "roi_shape": [2, 3]},
+    {"roi_start": [[0], [1], [2], [4]], "roi_end": [[1], [5], [4], [5]], "roi_axes": [0]},
+    {"rel_roi_start": [[0.1, 0.3], [0.2, 0.0], [0.25, 0.5], [0.0, 0.0]], "rel_roi_shape": [0.5, 0.5]},
+    {
+        "roi_start": [[-1, 1], [4, 2], [2, 6], [3, 0]],
+        "roi_shape": [[2, 3], [3, 3], [2, 4], [1, 1]],
+        "out_of_bounds_policy": "pad",
+        "fill_value": 7.0,
+    },
+    {"rel_roi_end": [[0.5, 0.6], [1.0, 0.3], [0.2, 0.2], [0.7, 1.0]], "dont_use_mmap": True},
+]
+
+
+def region_of(arguments, sample):
+    """The arguments of one sample: of lists of lists that sample's."""
+    return {
+        name: value[sample] if isinstance(value, list) and isinstance(value[0], list) else value
+        for name, value in arguments.items()
+    }
+
+
+def varying_batch(folder, arguments):
+    """What a pipeline reads of four files, with a region of each."""
+
+    def node(value):
+        if not isinstance(value, list) or not isinstance(value[0], list):
+            return value
+        dtype = np.float32 if isinstance(value[0][0], float) else np.int32
+        rows = [np.array(row, dtype) for row in value]
+        return fn.external_source(source=lambda: rows, batch=True)
+
+    @pipeline_def(batch_size=4, num_threads=2, device_id=None, prefetch_queue_depth=1)
+    def define():
+        options = {name: node(value) for name, value in arguments.items()}
+        return fn.readers.numpy(file_root=str(folder), name="scans", **options)
+
+    pipe = define()
+    assert pipe.reader_meta("scans")["epoch_size"] == 4
+    return [np.asarray(sample) for sample in pipe.run()[0].samples()]
+
+
+@pytest.fixture
+def four(tmp_path):
+    """Arrays of 5 by 8, all different."""
+    for number in range(4):
+        save(tmp_path / f"{number}.npy", np.arange(40, dtype=np.int16).reshape(5, 8) + 100 * number)
+    return tmp_path
+
+
+@pytest.mark.parametrize("arguments", VARYING)
+def test_regions_that_differ_from_sample_to_sample(four, arguments):
+    """Nodes give each file the region that the same numbers as constants give."""
+    got = varying_batch(four, arguments)
+    for sample, found in enumerate(got):
+        assert np.array_equal(found, fetch(four / f"{sample}.npy", **region_of(arguments, sample)))
+
+
+def test_regions_of_samples_keep_the_order_and_its_state(four):
+    """Shards, shuffling and checkpoints are the reader's as ever; errors name the file."""
+
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None, seed=4, enable_checkpointing=True)
+    def define():
+        start = fn.random.uniform(range=(0, 3), shape=(2,), dtype=types.INT32)
+        return fn.readers.numpy(file_root=str(four), roi_start=start, roi_shape=(2, 3), random_shuffle=True)
+
+    def runs(pipe, count):
+        return [np.asarray(output).tolist() for _ in range(count) for output in pipe.run()]
+
+    whole = runs(define(), 5)
+    pipe = define()
+    runs(pipe, 3)
+    assert runs(define(checkpoint=pipe.checkpoint()), 2) == whole[3:]
+    with pytest.raises(OutOfRange, match="does not lie inside the array") as caught:
+        varying_batch(four, {"roi_start": [[0, 0], [1, 1], [4, 4], [0, 0]], "roi_shape": [2, 3]})
+    assert f"{four / '2.npy'}" in "\n".join([str(caught.value), *caught.value.__notes__])
+
+
+@pytest.mark.oracle
+def test_dali_reads_the_same_regions_of_samples(four):
+    """Starts, ends and shapes, absolute and relative, inside and padded."""
+    for arguments in VARYING:
+        options = {}
+        for name, value in arguments.items():
+            varies = isinstance(value, list) and isinstance(value[0], list)
+            dtype = np.float32 if name.startswith("rel") else np.int32
+            options[name] = tuple(np.array(row, dtype) for row in value) if varies else value
+        ((outputs, text),) = ask([case("readers.numpy", file_root=str(four), **options)])
+        assert not isinstance(outputs, str), (arguments, outputs, text)
+        for ours, theirs in zip(varying_batch(four, arguments), outputs[0], strict=True):
+            np.testing.assert_array_equal(ours, theirs)

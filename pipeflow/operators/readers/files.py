@@ -148,6 +148,56 @@ class Listing:
             raise
 
 
+class Listed(Sequence[str]):
+    """Paths of files that are given, listed in a text file, or found in a folder by a pattern."""
+
+    def __init__(self, file_root: str | None, files: Any, file_list: str | None, file_filter: str) -> None:
+        one_source_of_files(file_list, files, file_root)
+        self._listing: Listing | None = None
+        if files is not None:
+            found = strings(files, "files")
+        elif file_list is not None:
+            lines = read_lines(file_list)
+            found = [line.strip() for _, line in lines]
+            self._listing = Listing(file_list, (number for number, _ in lines))
+            file_root = os.path.dirname(file_list) if file_root is None else file_root
+        else:
+            assert file_root is not None
+            found = _discovered(file_root, file_filter)
+        if not found:
+            kind = file_filter.removeprefix("*")
+            kind = kind if kind.startswith(".") else repr(file_filter)
+            raise BadData(f"no {kind} files found in {file_list or file_root or 'the empty list files'}")
+        self._paths = Paths(joined(file_root, path) for path in found)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __getitem__(self, index: Any) -> str:
+        return self._paths[index]
+
+    @contextmanager
+    def naming(self, index: int) -> Iterator[None]:
+        """Adds the line of the list, where there is one, to errors of the file."""
+        if self._listing is None:
+            yield
+            return
+        with self._listing.naming(index):
+            yield
+
+
+def _discovered(root: str, pattern: str) -> list[str]:
+    wanted = matcher([pattern], True)
+    found = []
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for folder, _, files in os.walk(root, onerror=refuse):
+        found += [os.path.relpath(os.path.join(folder, name), root) for name in files if wanted.match(name)]
+    return sorted(found)
+
+
 def one_source_of_files(file_list: Any, files: Any, file_root: Any) -> None:
     """Raises unless one of `file_list`, `files` and (alone) `file_root` says what to read."""
     if file_list is not None and files is not None:

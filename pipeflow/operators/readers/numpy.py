@@ -2,23 +2,13 @@
 
 import mmap
 import os
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from pipeflow.declare import Floats, Ints, default
-from pipeflow.errors import BadData
-from pipeflow.operators.readers.files import (
-    Listing,
-    Paths,
-    joined,
-    matcher,
-    one_source_of_files,
-    open_regular,
-    read_into,
-    read_lines,
-    strings,
-)
+from pipeflow.declare import Arg, Args, Floats, Ints, Sample, default, find, operator, parameters
+from pipeflow.operators.readers.files import Listed, open_regular, read_into
 from pipeflow.operators.readers.npy import NpyHeader, elements, header_bytes, read_header
 from pipeflow.operators.readers.reader import reader
 from pipeflow.operators.readers.slicing import Slice, inside
@@ -39,7 +29,7 @@ class NumpyReader:
 
     `file_root` with `file_filter` (sub-folders included, in alphabetical order), `files`, or a `file_list`
     with one path a line say which files. Only the region is read from the disk (by memory mapping unless
-    `dont_use_mmap`).
+    `dont_use_mmap`). The numbers of the region may be nodes, which give each file a region of its own.
     """
 
     def __init__(
@@ -63,75 +53,71 @@ class NumpyReader:
         fill_value: float = default(0.0, "what `pad` fills with"),
         dont_use_mmap: bool = default(False, "read by reading, not by memory mapping"),
     ) -> None:
-        one_source_of_files(file_list, files, file_root)
-        self._listing: Listing | None = None
-        if files is not None:
-            found = strings(files, "files")
-        elif file_list is not None:
-            lines = read_lines(file_list)
-            found = [line.strip() for _, line in lines]
-            self._listing = Listing(file_list, (number for number, _ in lines))
-            file_root = os.path.dirname(file_list) if file_root is None else file_root
-        else:
-            assert file_root is not None
-            found = _discovered(file_root, file_filter)
-        if not found:
-            raise BadData(f"no .npy files found in {file_list or file_root or 'the empty list files'}")
-        self._paths = Paths(joined(file_root, path) for path in found)
-        self._slice = Slice(roi_start, roi_end, roi_shape, rel_roi_start, rel_roi_end, rel_roi_shape, roi_axes, "roi_")
-        self._slice.check()
-        self._policy = out_of_bounds_policy
-        self._fill = fill_value
-        self._map = not dont_use_mmap
+        self._files = Listed(file_root, files, file_list, file_filter)
+        self._region = Region(
+            Slice(roi_start, roi_end, roi_shape, rel_roi_start, rel_roi_end, rel_roi_shape, roi_axes, "roi_"),
+            out_of_bounds_policy,
+            fill_value,
+            not dont_use_mmap,
+        )
+        self._region.slice.check()
 
     def __len__(self) -> int:
-        return len(self._paths)
+        return len(self._files)
 
     def fetch(self, index: int) -> tuple[np.ndarray]:
         """The array of the file, or its region."""
-        if self._listing is None:
-            return self._read(index)
-        with self._listing.naming(index):
-            return self._read(index)
+        with self._files.naming(index):
+            return (self._region.read(self._files[index]),)
 
-    def _read(self, index: int) -> tuple[np.ndarray]:
-        path = self._paths[index]
+    def source_info(self, index: int) -> str:
+        """The file's path."""
+        return self._files[index]
+
+
+@dataclass(frozen=True)
+class Region:
+    """What is read of a file: all, or what a slice cuts out."""
+
+    slice: Slice
+    policy: str
+    fill: float
+    mapped: bool
+
+    def read(self, path: str) -> np.ndarray:
+        """The array of the file, or its region."""
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
             start = file.read(_FIRST_READ)
             if (more := header_bytes(start) - len(start)) > 0 and len(start) == _FIRST_READ:
                 start += file.read(more)
             header = read_header(start, size, path)
-            if self._slice.empty or header.nbytes == 0:
-                return (elements(read_into(file, path, header.offset, header.nbytes), header),)
-            return (self._region(file, path, header),)
+            if self.slice.empty or header.nbytes == 0:
+                return elements(read_into(file, path, header.offset, header.nbytes), header)
+            return self._cut(file, path, header)
 
-    def source_info(self, index: int) -> str:
-        """The file's path."""
-        return self._paths[index]
-
-    def _region(self, file: Any, path: str, header: NpyHeader) -> np.ndarray:
+    def _cut(self, file: Any, path: str, header: NpyHeader) -> np.ndarray:
         try:
-            bounds = inside(self._slice.bounds(header.shape), header.shape, self._policy)
+            bounds = inside(self.slice.bounds(header.shape), header.shape, self.policy)
         except (ValueError, IndexError) as error:
             error.add_note(f"in {path}, an array of shape {header.shape}")
             raise
         if any(length < 0 for _, length in bounds):
             raise ValueError(f"roi_shape must not be negative, got {[length for _, length in bounds]} for {path}")
         inner = inside(bounds, header.shape, "trim_to_shape")
-        cut = tuple(slice(start, start + length) for start, length in inner)
+        part = tuple(slice(start, start + length) for start, length in inner)
         native = header.dtype.newbyteorder("=")
-        if self._map:
+        if self.mapped:
             with mmap.mmap(file.fileno(), header.offset + header.nbytes, access=mmap.ACCESS_READ) as mapped:
                 flat = np.frombuffer(mapped, np.uint8, header.nbytes, header.offset)
-                region = _shaped(flat, header)[cut].astype(native, order="C")
+                region = _shaped(flat, header)[part].astype(native, order="C")
                 del flat  # a mapping with living views cannot be closed
         else:
-            region = _shaped(read_into(file, path, header.offset, header.nbytes), header)[cut].astype(native, "C")
+            region = _shaped(read_into(file, path, header.offset, header.nbytes), header)[part].astype(native, "C")
         if inner == bounds:
             return region
         lengths = [length for _, length in bounds]
-        padded = np.full(lengths, _as(native, self._fill), native)
+        padded = np.full(lengths, _as(native, self.fill), native)
         place = tuple(
             slice(low - start, low - start + length) for (start, _), (low, length) in zip(bounds, inner, strict=True)
         )
@@ -153,13 +139,65 @@ def _as(dtype: np.dtype, value: float) -> Any:
     return dtype.type(value)
 
 
-def _discovered(root: str, pattern: str) -> list[str]:
-    wanted = matcher([pattern], True)
-    found = []
+# ----------------------------------------------------------------------------------------------------
+# Regions that differ from sample to sample: the reader gives the paths, and an operator reads the region of each
 
-    def refuse(error: OSError) -> None:
-        raise error
 
-    for folder, _, files in os.walk(root, onerror=refuse):
-        found += [os.path.relpath(os.path.join(folder, name), root) for name in files if wanted.match(name)]
-    return sorted(found)
+@reader("readers.numpy_paths", hidden=True)
+class NumpyPaths:
+    """The paths of the files, as bytes."""
+
+    def __init__(
+        self,
+        *,
+        file_root: str | None = default(None, "as for the reader"),
+        files: Any = default(None, "as for the reader"),
+        file_list: str | None = default(None, "as for the reader"),
+        file_filter: str = default("*.npy", "as for the reader"),
+    ) -> None:
+        self._files = Listed(file_root, files, file_list, file_filter)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def fetch(self, index: int) -> tuple[np.ndarray]:
+        """The path of one file."""
+        return (np.frombuffer(os.fsencode(self._files[index]), np.uint8),)
+
+    def source_info(self, index: int) -> str:
+        """The file's path."""
+        return self._files[index]
+
+
+_VARYING = ("roi_start", "roi_end", "roi_shape", "rel_roi_start", "rel_roi_end", "rel_roi_shape")
+_REGION = parameters(
+    **dict.fromkeys(_VARYING[:3], (Arg[Ints], None, "as for the reader")),
+    **dict.fromkeys(_VARYING[3:], (Arg[Floats], None, "as for the reader")),
+    roi_axes=(Ints, (), "as for the reader"),
+    out_of_bounds_policy=(Literal["error", "pad", "trim_to_shape"], "error", "as for the reader"),
+    fill_value=(float, 0.0, "as for the reader"),
+    dont_use_mmap=(bool, False, "as for the reader"),
+)
+
+
+def _slice(args: Any) -> Slice:
+    bounds = {name.replace("roi_", ""): getattr(args, name) for name in _VARYING}
+    return Slice(**bounds, axes=args.roi_axes, prefix="roi_")
+
+
+@operator("readers.numpy_region", takes=_REGION, dtypes="uint8", hidden=True)
+def numpy_region(path: Sample, /, *, args: Args) -> Sample:
+    """The region of the file of a path."""
+    region = Region(_slice(args), args.out_of_bounds_policy, args.fill_value, not args.dont_use_mmap)
+    return region.read(os.fsdecode(path.tobytes()))
+
+
+@numpy_region.check
+def _(args: Any) -> None:
+    _slice(args).check()
+
+
+@find("readers.numpy").instead(_VARYING)
+def _(keywords: dict[str, Any]) -> Any:
+    own = {name: keywords.pop(name) for name in list(keywords) if name in _REGION}
+    return numpy_region(find("readers.numpy_paths")(**keywords), **own)

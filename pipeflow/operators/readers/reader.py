@@ -17,7 +17,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from pipeflow.declare import Ending, Feed, Request, Source, parameters, source
+from pipeflow.declare import Ending, Feed, Request, Source, Spec, parameters, source
 from pipeflow.operators.readers.order import Order, Sampler
 
 ORDER = parameters(
@@ -202,10 +202,12 @@ def reader(
     no_effect: Mapping[str, str] | None = None,
     examples: Sequence[str] = (),
     ops_name: str = "",
+    layout: str | None = None,
+    hidden: bool = False,
 ) -> Callable[[type], type]:
     """Declares a reader; the keywords of the class's constructor become arguments beside those of the order.
 
-    `outputs` may be a function of the arguments. The class itself is left as it is.
+    `outputs` may be a function of the arguments; `layout` is that of a single output. The class itself is left as it is.
     """
 
     def declare(cls: type) -> type:
@@ -223,6 +225,10 @@ def reader(
         )(cls)
         if not isinstance(outputs, int):
             op.outputs(outputs)
+        if layout is not None:
+            spec = Spec((None,) * len(layout), None, layout)
+            op.infer(lambda *_: spec)
+        op.hidden = hidden
         return cls
 
     return declare

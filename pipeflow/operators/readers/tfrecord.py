@@ -17,6 +17,7 @@ from pipeflow.declare import default, find, required
 from pipeflow.errors import BadData, count_of
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.readers.files import Paths, open_regular, read_lines, read_range, strings
+from pipeflow.operators.readers.protobuf import BYTES, fields, numbers
 from pipeflow.operators.readers.reader import reader
 from pipeflow.tfrecord import Feature
 
@@ -24,7 +25,6 @@ _FRAME = 16
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
 _LENGTH = Struct("<Q")
 _CRC = Struct("<I")
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _LIST_OF_KIND = {1: "string", 2: "float32", 3: "int64"}
 
 
@@ -182,52 +182,15 @@ def _checked(record: np.ndarray, where: str) -> np.ndarray:
 # The protocol-buffer encoding of tf.train.Example
 
 
-def _varint(data: memoryview, place: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[place]
-        place += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & 0xFFFFFFFFFFFFFFFF, place
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number of more than ten bytes")
-
-
-def _fields(data: memoryview) -> Iterator[tuple[int, int, Any]]:
-    """(field number, wire type, value) of every field of a message; byte strings are views."""
-    place, end = 0, len(data)
-    while place < end:
-        key, place = _varint(data, place)
-        wire = key & 7
-        value: Any
-        if wire == _VARINT:
-            value, place = _varint(data, place)
-        elif wire == _BYTES:
-            length, place = _varint(data, place)
-            if length > end - place:
-                raise ValueError(f"a field of {length} bytes where {end - place} are left")
-            value, place = data[place : place + length], place + length
-        elif wire in (_FIXED32, _FIXED64):
-            length = 4 if wire == _FIXED32 else 8
-            if length > end - place:
-                raise ValueError("a number runs over the end")
-            value, place = data[place : place + length], place + length
-        else:
-            raise ValueError(f"wire type {wire}")
-        yield key >> 3, wire, value
-
-
 def _features(example: memoryview, wanted: Mapping[bytes, str]) -> Iterator[tuple[str, memoryview]]:
     """(name, encoded Feature) of the wanted entries of an Example."""
-    for number, wire, features in _fields(example):
-        if number != 1 or wire != _BYTES:
+    for number, wire, features in fields(example):
+        if number != 1 or wire != BYTES:
             continue
-        for entry_number, entry_wire, entry in _fields(features):
-            if entry_number != 1 or entry_wire != _BYTES:
+        for entry_number, entry_wire, entry in fields(features):
+            if entry_number != 1 or entry_wire != BYTES:
                 continue
-            pair = {item: value for item, kind, value in _fields(entry) if kind == _BYTES}
+            pair = {item: value for item, kind, value in fields(entry) if kind == BYTES}
             name = wanted.get(bytes(pair.get(1, b"")))
             if name is not None:
                 yield name, pair.get(2, memoryview(b""))
@@ -269,41 +232,13 @@ def _missing(feature: Feature) -> np.ndarray:
 
 def _values(feature: memoryview) -> tuple[str | None, Any]:
     """(kind, values) of an encoded Feature; kind None if it holds nothing."""
-    for number, wire, inner in _fields(feature):
+    for number, wire, inner in fields(feature):
         kind = _LIST_OF_KIND.get(number)
-        if kind is None or wire != _BYTES:
+        if kind is None or wire != BYTES:
             continue
         if kind == "string":
-            return kind, [value for item, how, value in _fields(inner) if item == 1 and how == _BYTES]
-        parts = [_numbers(kind, how, value) for item, how, value in _fields(inner) if item == 1]
+            return kind, [value for item, how, value in fields(inner) if item == 1 and how == BYTES]
+        parts = [numbers(kind, how, value) for item, how, value in fields(inner) if item == 1]
         dtype = np.int64 if kind == "int64" else np.float32
         return kind, parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.empty(0, dtype)
     return None, None
-
-
-def _numbers(kind: str, wire: int, value: Any) -> np.ndarray:
-    """The numbers of one field: packed into bytes, or a single one."""
-    if kind == "float32":
-        if wire not in (_BYTES, _FIXED32) or len(value) % 4:
-            raise ValueError("floating point numbers of another size than 4 bytes")
-        return np.frombuffer(value, "<f4").astype(np.float32, copy=False)
-    if wire == _VARINT:
-        return np.array([value], np.uint64).view(np.int64)
-    if wire != _BYTES:
-        raise ValueError(f"integers of wire type {wire}")
-    return _packed_varints(np.frombuffer(value, np.uint8))
-
-
-def _packed_varints(data: np.ndarray) -> np.ndarray:
-    """All numbers of a packed field at once: each byte gives seven bits, a byte below 128 ends a number."""
-    ends = np.flatnonzero(data < 128)
-    if len(data) and (not len(ends) or ends[-1] != len(data) - 1):
-        raise ValueError("a number runs over the end")
-    starts = np.concatenate(([0], ends[:-1] + 1)) if len(ends) else ends
-    lengths = ends - starts + 1
-    if len(lengths) and lengths.max() > 10:
-        raise ValueError("a number of more than ten bytes")
-    shifts = (np.arange(len(data)) - np.repeat(starts, lengths)) * 7
-    bits = (data & 127).astype(np.uint64) << shifts.astype(np.uint64)
-    sums = np.add.reduceat(bits, starts) if len(starts) else np.empty(0, np.uint64)
-    return sums.astype(np.uint64, copy=False).view(np.int64)

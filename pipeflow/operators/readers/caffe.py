@@ -1,0 +1,119 @@
+"""`fn.readers.caffe`: images with labels from LMDB databases of Caffe's Datum records.
+
+A Datum has the extents of an image (channels 1, height 2, width 3), its data (4), a label (5) and whether the data is an
+encoded image (7). Data that is stated not to be encoded has the extents as its shape, channels last.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import default, required
+from pipeflow.errors import BadData
+from pipeflow.operators.readers.files import read_range, strings
+from pipeflow.operators.readers.lmdb import file_of, places
+from pipeflow.operators.readers.protobuf import BYTES, VARINT, fields, signed
+from pipeflow.operators.readers.reader import reader
+
+_CHANNELS, _HEIGHT, _WIDTH, _DATA, _LABEL, _ENCODED = 1, 2, 3, 4, 5, 7
+
+
+class Records:
+    """The records of several databases, one after the other."""
+
+    def __init__(self, path: Any) -> None:
+        self._files = [file_of(item) for item in strings(path, "path")]
+        if not self._files:
+            raise ValueError("'path' is an empty list: at least one database is needed")
+        tables = [places(file) for file in self._files]
+        self._table = np.concatenate(tables)
+        self._ends = np.cumsum([len(table) for table in tables])
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def read(self, index: int) -> np.ndarray:
+        """The bytes of one."""
+        offset, length = self._table[index].tolist()
+        return read_range(self._files[self._file(index)], offset, length)
+
+    def source_info(self, index: int) -> str:
+        """The file and the record's number in it."""
+        file = self._file(index)
+        return f"{self._files[file]} record {index - (int(self._ends[file - 1]) if file else 0)}"
+
+    def _file(self, index: int) -> int:
+        return int(np.searchsorted(self._ends, index, side="right"))
+
+
+def check_outputs(image: bool, others: bool, name: str) -> None:
+    """At least one."""
+    if not image and not others:
+        raise ValueError(f"'image_available' and '{name}' leave nothing to read")
+
+
+def image_of(data: memoryview, extents: Sequence[int], where: str) -> np.ndarray:
+    """Values of an image that is not encoded, in its shape."""
+    height, width, channels = extents
+    if min(extents) < 0 or height * width * channels != len(data):
+        raise BadData(f"{where}: {len(data)} bytes for an image of {height} by {width} with {channels} channels")
+    return np.frombuffer(data, np.uint8).reshape(height, width, channels)
+
+
+@reader(
+    "readers.caffe",
+    outputs=lambda args: bool(args.image_available) + bool(args.label_available),
+    ops_name="CaffeReader",
+    examples=['fn.readers.caffe(path="train_lmdb", random_shuffle=True)'],
+)
+class CaffeReader:
+    """Reads the encoded image and the label of each record of Caffe's LMDB databases: bytes, and int32 of shape (1,).
+
+    Images that are stored as values come in their shape, HWC. A record without a label gives an empty one. The databases are
+    only read; no library for LMDB is needed.
+    """
+
+    def __init__(
+        self,
+        *,
+        path: Any = required("folders of the databases, or their files; several are read one after the other"),
+        image_available: bool = default(True, "give the image"),
+        label_available: bool = default(True, "give the label"),
+    ) -> None:
+        check_outputs(image_available, label_available, "label_available")
+        self._image, self._label = image_available, label_available
+        self._records = Records(path)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def fetch(self, index: int) -> tuple[np.ndarray, ...]:
+        """What the record holds."""
+        where = self.source_info(index)
+        try:
+            parts = fields(self._records.read(index).data)
+            found = {number: value for number, wire, value in parts if wire == (BYTES if number == _DATA else VARINT)}
+        except (IndexError, ValueError) as error:
+            if isinstance(error, BadData):
+                raise
+            raise BadData(f"{where}: damaged Datum: {error}") from None
+        outputs = []
+        if self._image:
+            data = found.get(_DATA, memoryview(b""))
+            if found.get(_ENCODED) != 0 or not {_HEIGHT, _WIDTH, _CHANNELS} <= found.keys():
+                outputs.append(np.frombuffer(data, np.uint8))
+            elif not len(data):
+                raise BadData(f"{where}: a Datum of floating point values, or of none, is not read")
+            else:
+                outputs.append(image_of(data, [signed(found[n]) for n in (_HEIGHT, _WIDTH, _CHANNELS)], where))
+        if self._label:
+            label = [signed(found[_LABEL])] if _LABEL in found else []
+            if label and not -(2**31) <= label[0] < 2**31:
+                raise BadData(f"{where}: the label {label[0]} is not a number of 32 bits")
+            outputs.append(np.array(label, np.int32))
+        return tuple(outputs)
+
+    def source_info(self, index: int) -> str:
+        """The file and the record's number in it."""
+        return self._records.source_info(index)
