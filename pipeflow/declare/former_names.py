@@ -40,6 +40,17 @@ FORMER_NAMES = {
     "transform_translation": "transforms.translation",
     "uniform": "random.uniform",
 }
+# DALI keeps a second copy of many of them, and of three that it has in no other place, in modules named "hidden".
+FORMER_NAMES |= {
+    ".".join([*former.split(".")[:-1], "hidden", former.split(".")[-1]]): present
+    for former, present in [
+        *FORMER_NAMES.items(),
+        ("constant", "constant"),
+        ("shapes", "shapes"),
+        ("ssd_random_crop", "ssd_random_crop"),
+        ("experimental.audio_resample", "audio_resample"),
+    ]
+}
 
 
 def function(former: str, op: Operator) -> Callable[..., Any]:

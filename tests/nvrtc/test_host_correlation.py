@@ -5,6 +5,7 @@ import pytest
 from host_device import assert_same, call_of, on_host
 
 from pipeflow import fn, types
+from pipeflow.declare import registry
 from pipeflow.tensors import TensorListCPU
 from pipeflow.types import NUMBERS, in_order
 
@@ -92,6 +93,32 @@ def test_equalize(layout):
         data.append(values.clip(0, 255).astype(np.uint8))
     data.append(np.full_like(data[0], 7))
     assert_same(lambda: fn.equalize(TensorListCPU(data, layout)))
+
+
+TONES = {
+    "invert": (lambda x: fn.invert(x), {}),
+    "posterize": (lambda x: fn.posterize(x, bits=TensorListCPU([np.int32(n % 9) for n in range(len(x))])), {}),
+    "solarize": (lambda x: fn.solarize(x, threshold=99.5), {}),
+    "solarize_add": (lambda x: fn.solarize_add(x, shift=-30, threshold=140.0), {}),
+    "autocontrast": (lambda x: fn.autocontrast(x), {}),
+    "contrast_about_mean": (lambda x: fn.contrast_about_mean(x, contrast=1.6), {"atol": 1, "few": 0.01}),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "layout"),
+    [(name, layout) for name in TONES for layout in ("HWC", "FHWC", "CHW", "HW") if layout in registry[name].layouts],
+)
+def test_tones(name, layout):
+    """By tables that the host makes, and by what is counted in the image; single values and large images too."""
+    operator, slack = TONES[name]
+    rng = np.random.default_rng(5)
+    data = []
+    for height, width in [*SIZES, (200, 150)]:
+        extents = {"F": 2, "C": 3, "H": height, "W": width}
+        data.append(rng.normal(120, rng.uniform(1, 60), [extents[x] for x in layout]).clip(0, 255).astype(np.uint8))
+    data.append(np.full_like(data[0], 7))
+    assert_same(lambda: operator(TensorListCPU(data, layout)), **slack)
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)

@@ -74,7 +74,7 @@ INSTANCES: dict[str, list[str]] = {
         "filter_axis<float, float>",
         "filter_axis<float, unsigned char>",
     ],
-    "histograms.cu": ["count_values", "spread_values"],
+    "histograms.cu": ["count_values", "spread_values", "replace_values", "stretch_values"],
     "jpeg.cu": ["compress", "restore"],
     "masking.cu": [f"mask_squares<{word}>" for word in WORDS.values()],
     "random.cu": [
