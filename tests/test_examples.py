@@ -53,6 +53,24 @@ def test_conditional_augment_changes_every_picture_by_its_branch(tmp_path):
             assert np.abs(first.astype(int) - second).mean() > 2
 
 
+def test_detection_inputs_match_anchors_with_boxes(tmp_path):
+    """Every box that is kept has an anchor, and the pictures show both pipelines."""
+    printed = run("detection_inputs.py", "--output", tmp_path / "inputs.png", folder=tmp_path).splitlines()
+    for name, line in zip(("SSD", "RetinaNet"), printed):
+        kept, matched = (int(number) for number in re.fullmatch(rf"{name}: (\d+) boxes, (\d+) of .*", line).groups())
+        assert 4 <= kept <= matched
+    assert cv2.imread(str(tmp_path / "inputs.png")).shape == (504, 1000, 3)
+
+
+def test_mosaic_mixes_labels_by_area(tmp_path):
+    """Each label is shared by two classes, whose shares are 1 together."""
+    printed = run("mosaic.py", "--output", tmp_path / "mosaic.png", folder=tmp_path).splitlines()
+    for line in printed[:6]:
+        shares = [float(share) for share in re.findall(r"\d: (\d\.\d\d)", line.partition(";")[2])]
+        assert abs(sum(shares) - 1) < 0.02, line
+    assert cv2.imread(str(tmp_path / "mosaic.png")).any()
+
+
 def test_other_libraries_runs_what_is_installed(tmp_path):
     """Each library's transform changes the pictures and keeps their shape and layout, or is left out by name."""
     printed = run("other_libraries.py", folder=tmp_path).splitlines()
