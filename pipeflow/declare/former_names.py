@@ -49,6 +49,7 @@ FORMER_NAMES |= {
         ("shapes", "shapes"),
         ("ssd_random_crop", "ssd_random_crop"),
         ("experimental.audio_resample", "audio_resample"),
+        ("readers.sequence", "readers.sequence"),
     ]
 }
 
