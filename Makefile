@@ -2,6 +2,8 @@
 PYTHON ?= $(shell sh tools/find_python.sh)
 ENVIRONMENT = sh tools/environment.sh $(@D)
 TESTS ?=
+# As many test processes as there are processors; the tests of a file stay together, with what they share.
+SIDE_BY_SIDE ?= -n auto --dist loadfile
 
 .PHONY: help demo test lint types docs bench test-all test-adapters test-gpu test-nvrtc test-oracle fuzz mutate clean
 .DELETE_ON_ERROR:
@@ -75,7 +77,7 @@ demo: .venvs/demo/.ready
 	.venvs/demo/bin/python examples/image_train.py
 
 test: .venvs/test/.ready
-	.venvs/test/bin/python -m pytest --durations=20 $(TESTS)
+	.venvs/test/bin/python -m pytest $(SIDE_BY_SIDE) --durations=20 $(TESTS)
 
 # --- checks ---------------------------------------------------------------------------------------
 lint: .venvs/test/.ready
@@ -94,7 +96,7 @@ docs: .venvs/test/.ready
 test-all: test-3.11 test-3.12 test-3.13
 
 test-3.%: .venvs/test-3.%/.ready
-	.venvs/test-3.$*/bin/python -m pytest --durations=20 $(TESTS)
+	.venvs/test-3.$*/bin/python -m pytest $(SIDE_BY_SIDE) --durations=20 $(TESTS)
 
 test-adapters: .venvs/adapters/.ready .venvs/keras/.ready
 	.venvs/adapters/bin/python -m pytest -m adapters --timeout=300 --ignore=tests/adapters/test_tensorflow.py $(TESTS)

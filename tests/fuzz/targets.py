@@ -335,6 +335,8 @@ def run(kind, data, rng):
             raise Defect(f"the file is not named: {error!r}") from error
     except BaseException as error:
         raise Defect(f"an odd exception: {type(error).__name__}: {str(error)[:300]}") from error
+    finally:
+        logging.disable(logging.NOTSET)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     if grown > GROWTH:
         raise Defect(f"{grown} kB of memory were taken")

@@ -413,12 +413,14 @@ def check_log(folder, shards):
 def test_killed_jobs_lose_nothing_and_repeat_nothing_that_is_done(programs, tmp_path, processes):
     """Programs over two epochs, killed by SIGKILL at random instants and started again until they end."""
     random_numbers, kills = random.Random(11), 0
-    for number in range(1 if processes else 8):
+    for number in range(50):
         folder = tmp_path / str(number)
         folder.mkdir()
         kills += run_killed(programs, folder, random_numbers, processes=processes)
         check_log(folder, 1)
-    assert kills
+        if kills >= (1 if processes else 8):
+            return
+    pytest.fail(f"{kills} kills in 50 programs")
 
 
 def test_killed_ranks_lose_nothing(programs, tmp_path):

@@ -17,26 +17,31 @@ from pipeflow.kernels import gpu
 
 HERE = Path(__file__).parent
 SANITIZED = bool(os.environ.get("PIPEFLOW_SANITIZE"))
-LAST = ("test_every_instance.py", "test_sanitizer.py")
-COMPILE = "test_compile.py"
+# How rows are checked is tested in the process that is not sanitized.
+HOST_FILES = sorted(path for path in HERE.glob("test_host_*.py") if path.name != "test_host_machinery.py")
+EVERY_INSTANCE, SANITIZER, COMPILE = (HERE / f"test_{name}.py" for name in ("every_instance", "sanitizer", "compile"))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config, items):
-    """Marks the tests of this folder; the tests about all others come last, and only where all others run too."""
-    own = [item for item in items if HERE in item.path.parents]
-    for item in own:
-        item.add_marker(pytest.mark.nvrtc)
+    """Marks the tests of this folder. Where all run, the host tests do so in the process that ``sanitized`` starts."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.nvrtc)
     yield
-    last = [item for item in items if item.path.parent == HERE and item.path.name in LAST]
     files = {item.path for item in items}
-    whole = all(path in files for path in HERE.glob("test_host_*.py")) and not config.option.keyword
-    # what is compiled in the background is asked for when the host tests are done
-    others = sorted([item for item in items if item not in last], key=lambda item: item.path == HERE / COMPILE)
-    if last and not whole:
-        config.hook.pytest_deselected(items=last)
-        last = []
-    items[:] = [*others, *sorted(last, key=lambda item: LAST.index(item.path.name))]
+    whole = all(path in files for path in HOST_FILES) and not config.option.keyword
+    if SANITIZED:
+        left_out: tuple[Path, ...] = ()
+    elif whole:
+        left_out = (*HOST_FILES, EVERY_INSTANCE)
+    else:
+        left_out = (EVERY_INSTANCE, SANITIZER)
+    config.hook.pytest_deselected(items=[item for item in items if item.path in left_out])
+    # Those that ask for what others did, or for what is compiled in the background, come last.
+    last = (COMPILE, EVERY_INSTANCE, SANITIZER)
+    kept = [item for item in items if item.path not in left_out]
+    items[:] = sorted(kept, key=lambda item: last.index(item.path) if item.path in last else -1)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -48,11 +53,11 @@ def compiler():
 
 @pytest.fixture(scope="session", autouse=True)
 def compilations(request):
-    """Futures of what NVRTC makes of each file for each architecture, in a thread beside the host tests."""
+    """Futures of what NVRTC makes of each file for each architecture, in a thread beside the other tests."""
     cases = [
         item.callspec.params
         for item in request.session.items
-        if item.path == HERE / COMPILE and hasattr(item, "callspec")
+        if item.path == COMPILE and hasattr(item, "callspec")
     ]
     keys = [(case["file"], case["architecture"]) for case in cases]
     executor = ThreadPoolExecutor(1)
@@ -65,8 +70,8 @@ def compilations(request):
 
 @pytest.fixture(scope="session", autouse=True)
 def sanitized(request, compiler):
-    """The host tests once more under AddressSanitizer, in a process that runs beside this one."""
-    if SANITIZED or not any(item.path.name == "test_sanitizer.py" for item in request.session.items):
+    """The host tests under AddressSanitizer, in a process that runs beside this one."""
+    if SANITIZED or not any(item.path == SANITIZER for item in request.session.items):
         yield None
         return
     runtime = subprocess.run(["g++", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
@@ -78,21 +83,8 @@ def sanitized(request, compiler):
         "ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=0:abort_on_error=0",
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
     }
-    # how rows are checked is tested in this process, which checks them
-    files = sorted(str(path) for path in HERE.glob("test_host_*.py") if path.name != "test_host_machinery.py")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-x",
-        "-m",
-        "nvrtc",
-        "--timeout=300",
-        "-p",
-        "no:cacheprovider",
-        *files,
-    ]
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "nvrtc", "--timeout=300", "-p", "no:cacheprovider"]
+    command += ["--tb=short", "--durations=10", *map(str, (*HOST_FILES, EVERY_INSTANCE))]
     process = subprocess.Popen(
         command, cwd=HERE.parents[1], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )

@@ -51,7 +51,7 @@ def test_wrong_shapes_are_refused():
         (lambda: fn.stack(images(), [x[:1] for x in images()]), "must have one shape"),
         (
             lambda: fn.reshape(images(), TensorListCPU([np.array([3, 5, 7])] * 4)),
-            "comes? too late|cannot be read in time",
+            "the shape is data on the GPU",
         ),
     ):
         with pytest.raises((ValueError, IndexError, RuntimeError), match=message):
@@ -85,7 +85,7 @@ def test_cat_and_stack(dtype):
     assert_same(lambda: fn.cat(batch, [np.zeros((1, x.shape[1], 3), dtype) for x in batch]))
     assert_same(lambda: fn.cat(batch, [np.zeros((0, x.shape[1], 3), dtype) for x in batch]))
     assert_same(lambda: fn.stack(TensorListCPU(batch, "HWC"), TensorListCPU(flipped, "HWC"), axis=0, axis_name="F"))
-    assert_same(lambda: fn.stack([dtype(3), dtype(4)], [dtype(5), dtype(6)]))
+    assert_same(lambda: fn.stack([np.array(3, dtype), np.array(4, dtype)], [np.array(5, dtype), np.array(6, dtype)]))
 
 
 def test_sequences_and_batches():

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HERE = Path(__file__).parent
 
 OVER_THE_EDGE = """
@@ -51,8 +53,9 @@ def test_a_step_over_the_edge_is_caught():
     assert "move" in bad.stderr
 
 
+@pytest.mark.timeout(900)
 def test_no_kernel_steps_over_an_edge(sanitized):
     """All host tests pass under the sanitizers of addresses and of alignment."""
-    output, _ = sanitized.communicate(timeout=170)
-    assert sanitized.returncode == 0, output[-8000:]
+    output, _ = sanitized.communicate()
+    assert sanitized.returncode == 0, output[-30000:]
     assert " passed" in output
