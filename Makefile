@@ -2,8 +2,8 @@
 PYTHON ?= $(shell sh tools/find_python.sh)
 ENVIRONMENT = sh tools/environment.sh $(@D)
 TESTS ?=
-# As many test processes as there are processors; the tests of a file stay together, with what they share.
-SIDE_BY_SIDE ?= -n auto --dist loadfile
+# As many test processes as there are processors; one that has nothing left takes tests from the others.
+SIDE_BY_SIDE ?= -n auto --dist worksteal
 
 .PHONY: help demo test lint types docs bench test-all test-adapters test-gpu test-nvrtc test-oracle fuzz mutate clean
 .DELETE_ON_ERROR:
