@@ -1,6 +1,7 @@
 """The floors and the "never" list of the design, read from the imports of every file."""
 
 import ast
+import functools
 import graphlib
 import subprocess
 import sys
@@ -108,6 +109,7 @@ class Import(NamedTuple):
     line: int
 
 
+@functools.cache
 def tree_of(file):
     return ast.parse((PACKAGE.parent / file).read_text(), file)
 
@@ -125,17 +127,20 @@ def exists(module):
     return path.with_suffix(".py").exists() or path.is_dir()
 
 
+@functools.cache
 def imports_of(file):
     """Every module that a file imports; `from package import name` means the submodule where there is one."""
+    found = []
     for node in ast.walk(tree_of(file)):
         if isinstance(node, ast.Import):
-            yield from (Import(alias.name, node.lineno) for alias in node.names)
+            found += [Import(alias.name, node.lineno) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             start = absolute(node, file)
             for alias in node.names:
                 name = f"{start}.{alias.name}"
                 inside = start.partition(".")[0] == "pipeflow" and exists(name)
-                yield Import(name if inside else start, node.lineno)
+                found.append(Import(name if inside else start, node.lineno))
+    return found
 
 
 def file_of(module):
@@ -148,11 +153,10 @@ def floor_of(file):
     return FLOORS[max(known, key=len)] if known else None
 
 
+@functools.cache
 def calls_of(file):
     """(dotted name of the called thing, line) of every call in a file."""
-    for node in ast.walk(tree_of(file)):
-        if isinstance(node, ast.Call):
-            yield ast.unparse(node.func), node.lineno
+    return [(ast.unparse(node.func), node.lineno) for node in ast.walk(tree_of(file)) if isinstance(node, ast.Call)]
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -1,6 +1,7 @@
 """The cache of compiled kernels: shared, safe between processes, and not needed."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -55,9 +56,17 @@ def test_two_processes_compiling_at_once_do_not_mix_up_their_code(tmp_path):
     assert [one[:2] for one in again] == [("[2, -3, 300]", 0), ("[2, 0, 255]", 0)]
 
 
-def test_a_damaged_cache_file_is_compiled_again(tmp_path):
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """The cache folder of a process that has ended."""
+    folder = tmp_path_factory.mktemp("compiled")
+    answer(run(folder))
+    return folder
+
+
+def test_a_damaged_cache_file_is_compiled_again(compiled, tmp_path):
     """Truncated files count as absent."""
-    answer(run(tmp_path))
+    shutil.copytree(compiled, tmp_path, dirs_exist_ok=True)
     for path in tmp_path.rglob("*.nbc"):
         path.write_bytes(path.read_bytes()[:100])
     result = answer(run(tmp_path))
@@ -66,9 +75,9 @@ def test_a_damaged_cache_file_is_compiled_again(tmp_path):
 
 
 @pytest.mark.parametrize("place", [0, 20, 40, 200, -1])
-def test_one_flipped_byte_in_a_cached_kernel_is_a_recompilation(tmp_path, place):
+def test_one_flipped_byte_in_a_cached_kernel_is_a_recompilation(compiled, tmp_path, place):
     """Each file carries a digest of its content: damaged code is never run."""
-    answer(run(tmp_path))
+    shutil.copytree(compiled, tmp_path, dirs_exist_ok=True)
     for path in tmp_path.rglob("*.nbc"):
         content = bytearray(path.read_bytes())
         content[place] ^= 1
