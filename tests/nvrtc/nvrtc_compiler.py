@@ -6,9 +6,9 @@ import os
 
 from pipeflow.kernels import gpu
 
-# The oldest and the newest that are supported, and that of data centres; `ARCHITECTURES=all make test-nvrtc` takes all.
+# What compiles for the oldest compiles for the others too, as a rule; `make test-nvrtc ARCHITECTURES=all` tries them all.
 ALL = (75, 80, 86, 89, 90, 100, 120)
-ARCHITECTURES = ALL if os.environ.get("ARCHITECTURES") == "all" else (75, 90, 120)
+ARCHITECTURES = ALL if os.environ.get("ARCHITECTURES") == "all" else ALL[:1]
 INSTALL = "Install it: pip install nvidia-cuda-nvrtc nvidia-cuda-runtime"
 
 
