@@ -18,7 +18,7 @@ help:
 	@echo "make test-all       the suite on Python 3.11, 3.12 and 3.13"
 	@echo "make test-adapters  torch, Lightning, Hugging Face, JAX, Keras, TensorFlow and Ray, for real"
 	@echo "make test-oracle    compare with NVIDIA DALI 2.4.0 on the CPU"
-	@echo "make test-nvrtc     compile the CUDA kernels (ARCHITECTURES=all: for all) and run them on the CPU; needs g++, no GPU"
+	@echo "make test-nvrtc     compile the CUDA kernels and run them on the CPU; needs g++, no GPU (SHARE=1 ARCHITECTURES=all: every test)"
 	@echo "make test-gpu       the tests that need a CUDA device (CUDA=12 or 13, default 13)"
 	@echo "make fuzz           every reader and decoder against damaged files (MUTANTS=200000 for an hour of it)"
 	@echo "make mutate         which of COUNT small changes of the code the tests notice (hours; SEED=1)"
@@ -106,7 +106,9 @@ test-oracle: .venvs/test/.ready .venvs/dali/.ready
 	PIPEFLOW_ORACLE_PYTHON=$(CURDIR)/.venvs/dali/bin/python \
 	    .venvs/test/bin/python -m pytest -m oracle --timeout=300 $(TESTS)
 
-export ARCHITECTURES
+# SHARE=1 runs all host tests, not one in four.
+SHARE ?= 4
+export ARCHITECTURES SHARE
 test-nvrtc: .venvs/nvrtc/.ready
 	.venvs/nvrtc/bin/python -m pytest -m nvrtc tests/nvrtc --timeout=180 --durations=10
 

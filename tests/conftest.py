@@ -1,6 +1,7 @@
 """What holds for every test: stacks on a crash, a seeded order, seeded global generators and no network."""
 
 import faulthandler
+import gc
 import ipaddress
 import os
 import random
@@ -53,6 +54,12 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason=reason))
         if item.get_closest_marker("oracle") and not os.environ.get("PIPEFLOW_ORACLE_PYTHON"):
             item.add_marker(pytest.mark.skip(reason="PIPEFLOW_ORACLE_PYTHON is not set: make test-oracle"))
+
+
+def pytest_collection_finish():
+    """Twelve thousand tests are many objects: the garbage collector need not look at them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def gpu_missing():

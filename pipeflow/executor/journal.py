@@ -179,14 +179,15 @@ def _checked(line: bytes) -> Any:
 def _lock(descriptor: int, path: Path) -> None:
     if fcntl is None:
         return
-    for _ in range(_ATTEMPTS):
+    for attempt in range(_ATTEMPTS):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
-            # A pipeline of this process that was dropped may not have been collected yet; while another thread collects,
-            # a call does nothing.
-            gc.collect()
+            # A pipeline of this process that was dropped may not have been collected yet. While another thread collects, a call
+            # does nothing, so there is a second one; in a large program each may take a second.
+            if attempt in (0, _ATTEMPTS - 2):
+                gc.collect()
             time.sleep(0.02)
     raise InvalidState(f"the journal {path} is in use by another pipeline: each process needs a journal of its own")
 

@@ -31,6 +31,8 @@ SANITIZED = (
     else []
 )
 LAUNCHED: set[str] = set()  # every instance that ran in this process
+# The sanitizer that is loaded into this process would be loaded into the compiler too, which becomes slow by it.
+COMPILER_ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
 
 
 @functools.cache
@@ -59,7 +61,7 @@ def library(file: str) -> ctypes.CDLL:
         glue.write_text(text)
         part = built.with_suffix(f".{os.getpid()}.part")
         command = ["g++", *FLAGS, *SANITIZED, f"-I{HERE}", f"-I{gpu.FOLDER}", str(glue), "-o", str(part)]
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, text=True, env=COMPILER_ENVIRONMENT)
         assert done.returncode == 0, done.stderr
         part.rename(built)
     return ctypes.CDLL(str(built))
@@ -109,7 +111,7 @@ def check_rows(kernel: str, layout: np.dtype) -> None:
         ]
     )
     command = ["g++", *FLAGS, "-fsyntax-only", "-w", f"-I{HERE}", f"-I{gpu.FOLDER}", "-x", "c++", "-"]
-    done = subprocess.run(command, input=text, capture_output=True, text=True)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, env=COMPILER_ENVIRONMENT)
     assert done.returncode == 0, f"{kernel}: the rows are not those of the kernel:\n{done.stderr}"
     CHECKED.add(template)
 
