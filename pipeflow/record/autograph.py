@@ -24,6 +24,7 @@ import __future__
 import ast
 import builtins
 import functools
+import inspect
 import sys
 import types
 from collections.abc import Callable, Iterable, Sequence
@@ -586,11 +587,12 @@ def _nested(code: types.CodeType, depth: int) -> Iterable[types.CodeType]:
 def _renamed(code: types.CodeType, old: str, new: str) -> types.CodeType:
     """The code, and all inside it, under the qualified names they have in the user's file."""
     name = new + code.co_qualname.removeprefix(old)
+    body_of_class = not code.co_flags & inspect.CO_OPTIMIZED  # which holds its own name as a constant
 
     def renamed(constant: Any) -> Any:
         if isinstance(constant, types.CodeType):
             return _renamed(constant, old, new)
-        return name if constant == code.co_qualname else constant  # the body of a class holds its own name
+        return name if body_of_class and constant == code.co_qualname else constant
 
     return code.replace(co_qualname=name, co_consts=tuple(map(renamed, code.co_consts)))
 

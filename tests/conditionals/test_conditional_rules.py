@@ -1608,6 +1608,22 @@ def test_a_function_of_a_module_may_call_itself():
     agree(lambda i: counted_down(i, 3))
 
 
+def test_a_text_that_is_the_name_of_the_function_stays():
+    """Converted code is given the qualified names of the original; the user's own texts are not names."""
+
+    def named(x):
+        class Inner:
+            text = "named"
+
+        if x > 1:
+            x = x + 1
+        assert ("named", Inner.text) == ("named",) * 2, ("named", Inner.text)
+        assert Inner.__qualname__.rpartition(".")[2] == "Inner", Inner.__qualname__
+        return x
+
+    agree(named)
+
+
 def test_what_is_never_converted():
     """Built-in and library functions run as they are."""
     for function in (len, np.sum, textwrap.dedent, functools.reduce, fn.python_function, functools.lru_cache(helper)):

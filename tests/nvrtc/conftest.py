@@ -41,7 +41,6 @@ def pytest_collection_modifyitems(config, items):
     else:
         left_out = (EVERY_INSTANCE, SANITIZER)
 
-
     def kept_here(item):
         return item.path not in left_out and not (SANITIZED and zlib.crc32(item.nodeid.encode()) % SHARE)
 
@@ -63,9 +62,7 @@ def compiler():
 def compilations(request):
     """Futures of what NVRTC makes of each file for each architecture, in a thread beside the other tests."""
     cases = [
-        item.callspec.params
-        for item in request.session.items
-        if item.path == COMPILE and hasattr(item, "callspec")
+        item.callspec.params for item in request.session.items if item.path == COMPILE and hasattr(item, "callspec")
     ]
     keys = [(case["file"], case["architecture"]) for case in cases]
     executor = ThreadPoolExecutor(1)

@@ -49,10 +49,7 @@ def test_wrong_shapes_are_refused():
         (lambda: fn.permute_batch(images(), indices=[0, 1, 2, 4]), "names sample 4"),
         (lambda: fn.cat(images(), [x[:1] for x in images()], axis=1), "must agree but along axis 1"),
         (lambda: fn.stack(images(), [x[:1] for x in images()]), "must have one shape"),
-        (
-            lambda: fn.reshape(images(), TensorListCPU([np.array([3, 5, 7])] * 4)),
-            "the shape is data on the GPU",
-        ),
+        (lambda: fn.reshape(images(), TensorListCPU([np.array([3, 5, 7])] * 4)), "the shape is data on the GPU"),
     ):
         with pytest.raises((ValueError, IndexError, RuntimeError), match=message):
             on_host(call_of(wrong))
