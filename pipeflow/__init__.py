@@ -3,7 +3,8 @@
 ``pipeline_def`` turns a function over operators of ``fn`` into a Pipeline; ``fn.python_function`` puts Python functions in it.
 """
 
-from pipeflow import data_node, distributed, fn, math, ops, tensors, types
+from pipeflow import backend, data_node, distributed, fn, math, ops, tensors, types
+from pipeflow.dali_names import speaking as _speaking
 from pipeflow.declare import OutputSpec as Spec
 from pipeflow.pipeline import Pipeline, do_not_convert, pipeline_def
 from pipeflow.plugin.datasets import from_torch_dataset
@@ -16,6 +17,7 @@ __all__ = [
     "Pipeline",
     "Spec",
     "__version__",
+    "backend",
     "cond",
     "data_node",
     "distributed",
@@ -29,3 +31,5 @@ __all__ = [
     "tensors",
     "types",
 ]
+
+__getattr__ = _speaking("", lambda: __all__)

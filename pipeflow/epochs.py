@@ -20,7 +20,7 @@ import numpy as np
 
 from pipeflow import timing
 from pipeflow.device.tensors import TensorListGPU
-from pipeflow.errors import InvalidState, count_of, optional
+from pipeflow.errors import InvalidState, WrongIterator, count_of, optional
 from pipeflow.executor.batch import Handing, Held
 from pipeflow.resume import RunJournal
 from pipeflow.tensors import TensorListCPU, traced
@@ -74,7 +74,7 @@ class Loop:
     ) -> None:
         self.pipelines: list[Any] = list(pipelines) if isinstance(pipelines, (list, tuple)) else [pipelines]
         if not self.pipelines:
-            raise ValueError("there is no pipeline to iterate over: the list is empty")
+            raise WrongIterator("there is no pipeline to iterate over: the list is empty")
         self.policy = policy
         self.size = _checked_size(size, reader_name, last_batch_padded, len(self.pipelines))
         self.padded = last_batch_padded
@@ -82,7 +82,7 @@ class Loop:
             pipeline.build()
         sizes = {pipeline.max_batch_size for pipeline in self.pipelines}
         if len(sizes) != 1:
-            raise ValueError(f"all pipelines must have the same batch_size, got {sorted(sizes)}")
+            raise WrongIterator(f"All pipelines should have the same batch size set, got {sorted(sizes)}")
         self.batch_size = sizes.pop()
         self.reader = self._find_reader(reader_name, any_reader)
         self.ending: Any = _ENDINGS[policy] if self.reader else "fill"
@@ -405,13 +405,17 @@ def _checked_size(size: int, reader_name: str | None, padded: bool, pipelines: i
     if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
         raise TypeError(f"size must be an integer, got {type(size).__name__} {size!r}")
     if size == 0 or size < -1:
-        raise ValueError(f"size must be at least 1, or -1 to read until the pipeline ends, got {size}")
+        raise WrongIterator(f"size must be at least 1, or -1 to read until the pipeline ends, got {size}")
     if reader_name and size > 0:
-        raise ValueError(f"give either size ({size}) or reader_name ({reader_name!r}): the reader knows its size")
+        raise WrongIterator(
+            f"When reader_name is provided, size should not be set: the reader {reader_name!r} knows its size, got size={size}"
+        )
     if reader_name and padded:
-        raise ValueError("last_batch_padded is for size=...: with reader_name the reader's pad_last_batch counts")
+        raise WrongIterator("last_batch_padded is for size=...: with reader_name the reader's pad_last_batch counts")
     if size < 0 and not reader_name and pipelines > 1:
-        raise ValueError(f"with {pipelines} pipelines give reader_name, or size: the samples of all of them together")
+        raise WrongIterator(
+            f"with {pipelines} pipelines give reader_name, or size: the samples of all of them together"
+        )
     return int(size)
 
 

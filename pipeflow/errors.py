@@ -29,11 +29,15 @@ class UnknownInput(_PlainKeyError, RuntimeError):
     """A pipeline was given data for an input that it does not have."""
 
 
+class WrongIterator(ValueError, AssertionError):
+    """An iterator was given arguments that do not go together."""
+
+
 class NothingFed(IndexError, RuntimeError):
     """A batch needs data that was not fed."""
 
 
-class UnsupportedType(TypeError, RuntimeError):
+class UnsupportedType(TypeError, ValueError, RuntimeError):
     """An operator was given data of a type it is not declared for."""
 
 
@@ -41,8 +45,24 @@ class OutOfRange(IndexError, RuntimeError):
     """An index lies outside its axis or batch."""
 
 
+class BadArgument(TypeError, ValueError, RuntimeError):
+    """An argument is missing, of a wrong kind or out of its range; DALI raises the one or the other, early or late."""
+
+
+class BadValue(ValueError, RuntimeError):
+    """An operator cannot work with this data and these arguments."""
+
+
+class BadType(TypeError, RuntimeError):
+    """An operator cannot work with data of this type."""
+
+
 class DoesNotFit(OverflowError, ValueError):
     """A number is too large for the type that it should have."""
+
+
+class NoAxis(IndexError, ValueError, RuntimeError):
+    """The data has no such axis."""
 
 
 class RaggedBatch(ValueError, RuntimeError):
@@ -59,6 +79,10 @@ class WrongShape(ValueError, RuntimeError):
 
 class InvalidState(RuntimeError):
     """An object was used at a moment when it cannot be: a call out of order, a closed or running pipeline, after fork."""
+
+
+class CheckpointingOff(InvalidState, ValueError):
+    """A checkpoint was asked for and the pipeline keeps none."""
 
 
 class NoGpu(RuntimeError):
@@ -125,6 +149,23 @@ def add_notes(error: BaseException, notes: Iterable[str]) -> None:
     for note in notes:
         if note not in present:
             error.add_note(note)
+
+
+_WIDER: dict[type, type] = {ValueError: BadValue, TypeError: BadType, IndexError: OutOfRange}
+
+
+def widened(error: Exception) -> Exception:
+    """An operator's own error in the class that what DALI raises in its place is a base of, too; others as they are.
+
+    Operators raise Python's plain classes, which say what is wrong. DALI raises RuntimeError for most of it.
+    """
+    kind = _WIDER.get(type(error))
+    if kind is None:
+        return error
+    wide = kind(*error.args).with_traceback(error.__traceback__)
+    wide.__cause__, wide.__suppress_context__ = error.__cause__, True
+    add_notes(wide, getattr(error, "__notes__", ()))
+    return wide
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str:

@@ -4,6 +4,7 @@ import sys
 import types as _python_types
 
 import pipeflow.operators  # noqa: F401  (fills the registry)
+from pipeflow.dali_names import speaking as _speaking
 from pipeflow.declare import registry as _registry
 from pipeflow.declare.former_names import FORMER_NAMES as _FORMER_NAMES
 from pipeflow.declare.former_names import function as _function
@@ -19,6 +20,7 @@ def _fill() -> None:
         for folder in folders:
             if not hasattr(place, folder):
                 module = _python_types.ModuleType(f"{place.__name__}.{folder}", f"Operators fn.{folder}.*")
+                module.__getattr__ = _speaking(module.__name__.removeprefix("pipeflow."), vars(module).keys)  # type: ignore[method-assign]
                 sys.modules[module.__name__] = module
                 setattr(place, folder, module)
             place = getattr(place, folder)
@@ -27,3 +29,4 @@ def _fill() -> None:
 
 
 _fill()
+__getattr__ = _speaking("fn", globals().keys)

@@ -766,7 +766,7 @@ def dl_tensor_python_function(
     function: Callable[..., Any],
     num_outputs: int | None = 1,
     output_layouts: Any = None,
-    batch_processing: bool | Literal[0, 1] | None = False,
+    batch_processing: bool | Literal[0, 1] | None = True,
     synchronize_stream: bool | Literal[0, 1] | None = True,
     parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
     timeout: float | None = None,
@@ -776,13 +776,13 @@ def dl_tensor_python_function(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Any:
-    """Calls a function with DLPack capsules, for each sample or (``batch_processing``) with lists of them for the batch.
+    """Calls a function with lists of DLPack capsules, one a sample; with ``batch_processing=False`` for each sample with one.
 
     Arguments:
-        function: function to call with a DLPack capsule for each input
+        function: function to call with a list of DLPack capsules for each input
         num_outputs: number of arrays that the function returns; 0: it returns nothing
         output_layouts: layout of every output, or a list of layouts
-        batch_processing: call the function once for the batch, with a list of arrays for each input
+        batch_processing: call the function once for the batch, with a list of capsules for each input
         synchronize_stream: let the work on a GPU finish before the call
         parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
         timeout: seconds after which a call is an error; default: no limit
@@ -794,7 +794,7 @@ def dl_tensor_python_function(
     function: Callable[..., Any],
     num_outputs: int | None = 1,
     output_layouts: Any = None,
-    batch_processing: bool | Literal[0, 1] | None = False,
+    batch_processing: bool | Literal[0, 1] | None = True,
     synchronize_stream: bool | Literal[0, 1] | None = True,
     parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
     timeout: float | None = None,
@@ -804,13 +804,13 @@ def dl_tensor_python_function(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Any:
-    """Calls a function with DLPack capsules, for each sample or (``batch_processing``) with lists of them for the batch.
+    """Calls a function with lists of DLPack capsules, one a sample; with ``batch_processing=False`` for each sample with one.
 
     Arguments:
-        function: function to call with a DLPack capsule for each input
+        function: function to call with a list of DLPack capsules for each input
         num_outputs: number of arrays that the function returns; 0: it returns nothing
         output_layouts: layout of every output, or a list of layouts
-        batch_processing: call the function once for the batch, with a list of arrays for each input
+        batch_processing: call the function once for the batch, with a list of capsules for each input
         synchronize_stream: let the work on a GPU finish before the call
         parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
         timeout: seconds after which a call is an error; default: no limit
@@ -1506,7 +1506,7 @@ def normalize(
     Arguments:
         mean: what is subtracted, an array that fits the data; default: the data's own mean
         stddev: what the difference is divided by; default: the data's own standard deviation
-        axes: axes over which the mean and the deviation are taken; default: all
+        axes: axes of the mean and the deviation; default: those along which a given one has one value, or all
         axis_names: the same axes by their letters in the layout
         batch: take the mean and the deviation over the whole batch
         ddof: taken off the number of elements that the variance is divided by
@@ -2770,8 +2770,8 @@ def slice(
     rel_end: float | Sequence[float] | DataNode | None = None,
     shape: int | Sequence[int] | DataNode | None = None,
     rel_shape: float | Sequence[float] | DataNode | None = None,
-    axes: int | Sequence[int] | DataNode | None = (1, 0),
-    axis_names: str | None = 'WH',
+    axes: int | Sequence[int] | DataNode | None = None,
+    axis_names: str | None = None,
     normalized_anchor: bool | Literal[0, 1] | None = True,
     normalized_shape: bool | Literal[0, 1] | None = True,
     out_of_bounds_policy: str | None = 'error',
@@ -2792,8 +2792,8 @@ def slice(
         rel_end: the same as a share of the extent, from 0 to 1
         shape: extent of the part along each of the axes, in place of its end
         rel_shape: the same as a share of the extent, from 0 to 1
-        axes: axes that the values are for, by number; the other axes stay whole
-        axis_names: the same axes by their letters in the layout; an empty string: by number
+        axes: axes that the values are for, by number; default: width and height; the others stay whole
+        axis_names: the same axes by their letters in the layout
         normalized_anchor: an anchor of floats, given as an input, is a share of the extent, not in elements
         normalized_shape: a shape of floats, given as an input, is a share of the extent, not in elements
         out_of_bounds_policy: what is done with a window that leaves the data: `error`, `pad` it with fill_values, or `trim_to_shape` of the data
@@ -3314,8 +3314,8 @@ class decoders:
         rel_end: float | Sequence[float] | DataNode | None = None,
         shape: int | Sequence[int] | DataNode | None = None,
         rel_shape: float | Sequence[float] | DataNode | None = None,
-        axes: int | Sequence[int] | DataNode | None = (1, 0),
-        axis_names: str | None = 'WH',
+        axes: int | Sequence[int] | DataNode | None = None,
+        axis_names: str | None = None,
         normalized_anchor: bool | Literal[0, 1] | None = True,
         normalized_shape: bool | Literal[0, 1] | None = True,
         output_type: int | None = ...,
@@ -3340,8 +3340,8 @@ class decoders:
             rel_end: the same as a share of the extent, from 0 to 1
             shape: extent of the part along each of the axes, in place of its end
             rel_shape: the same as a share of the extent, from 0 to 1
-            axes: axes that the values are for, by number; the other axes stay whole
-            axis_names: the same axes by their letters in the layout; an empty string: by number
+            axes: axes that the values are for, by number; default: width and height; the others stay whole
+            axis_names: the same axes by their letters in the layout
             normalized_anchor: an anchor of floats, given as an input, is a share of the extent, not in elements
             normalized_shape: a shape of floats, given as an input, is a share of the extent, not in elements
             output_type: colour space of the result; ANY_DATA keeps what the file stores, with alpha

@@ -2,10 +2,15 @@
 
 import sys
 import types as _python_types
+from collections.abc import Callable as _Callable
+from collections.abc import Sequence as _Sequence
 from typing import Any
 
 import pipeflow.operators  # noqa: F401  (fills the registry)
+from pipeflow.dali_names import speaking as _speaking
 from pipeflow.declare import OpDef, former_names
+from pipeflow.declare import check_names as _check_names
+from pipeflow.declare import class_name as _class_name
 from pipeflow.declare import registry as _registry
 
 
@@ -18,6 +23,7 @@ class Operator:
         if len(positional) > len(self.op.arguments):
             raise TypeError(f"ops.{type(self).__name__} has {len(self.op.arguments)} arguments, got {len(positional)}")
         self._arguments = {**dict(zip(self.op.arguments, positional)), **arguments}
+        _check_names(self.op, self._arguments)
 
     def __call__(self, *inputs: Any, **arguments: Any) -> Any:
         return self.op.apply(inputs, {**self._arguments, **arguments})
@@ -26,34 +32,106 @@ class Operator:
         given = ", ".join(f"{name}={value!r}" for name, value in self._arguments.items())
         return f"ops.{type(self).__qualname__}({given})"
 
+    def __getattr__(self, name: str) -> Any:
+        """Its arguments: given ones and defaults."""
+        if name != "_arguments" and name in self.op.arguments:
+            return self._arguments.get(name, self.op.defaults.get(name))
+        raise AttributeError(f"'ops.{type(self).__name__}' object has no attribute {name!r}")
+
+    @property
+    def device(self) -> str:
+        """Where it runs, as it was given: "cpu" by default."""
+        return self._arguments.get("device") or "cpu"
+
+    @property
+    def preserve(self) -> bool:
+        """True where it runs even if nothing reads its result."""
+        return bool(self._arguments.get("preserve"))
+
+    @property
+    def schema(self) -> OpDef:
+        """The declaration of the operator."""
+        return self.op
+
+    @property
+    def schema_name(self) -> str:
+        """The name that DALI's registry has for the operator: ``readers__File``."""
+        return self.op.schema_name
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The arguments given at construction."""
+        return dict(self._arguments)
+
+
+class Compose:
+    """Operators one after another: each is called with the result of the one before."""
+
+    def __init__(self, op_list: _Sequence[_Callable[..., Any]]) -> None:
+        self._operators = list(op_list)
+
+    def __call__(self, *inputs: Any) -> Any:
+        first, *others = self._operators or [lambda *given: given[0] if len(given) == 1 else given]
+        result = first(*inputs)
+        for operator in others:
+            result = operator(*result) if isinstance(result, (tuple, list)) else operator(result)
+        return result
+
+
+def _names(device: str) -> set[str]:
+    return {op.schema_name for op in _registry.values() if not op.hidden and device in op.devices}
+
+
+def cpu_ops() -> set[str]:
+    """The operators that run on the CPU, by the names of DALI's registry: ``readers__File``."""
+    return _names("cpu")
+
+
+def gpu_ops() -> set[str]:
+    """The operators that run on the GPU."""
+    return _names("gpu")
+
+
+def mixed_ops() -> set[str]:
+    """The operators that take data of the CPU and give it on the GPU."""
+    return _names("mixed")
+
 
 def _former(name: str, op: OpDef) -> type:
     """The class under a former name."""
 
     def __init__(self: Any, *positional: Any, **arguments: Any) -> None:
-        present = ".".join(["ops", *op.name.split(".")[:-1], op.ops_name])
-        former_names.warn(f"ops.{former_names.class_name(name)}", present)
+        *folders, leaf = name.split(".")
+        former = ".".join(["ops", *folders, _class_name(leaf)])
+        former_names.warn(former, ".".join(["ops", *op.name.split(".")[:-1], op.ops_name]))
         Operator.__init__(self, *positional, **arguments)
 
     attributes = {"op": op, "__doc__": f"The former name of {op.title}.", "__module__": __name__, "__init__": __init__}
-    return type(former_names.class_name(name), (Operator,), attributes)
+    return type(_class_name(name), (Operator,), attributes)
+
+
+def _place(name: str) -> Any:
+    """The module of an operator; made where it does not exist."""
+    place = sys.modules[__name__]
+    for folder in name.split(".")[:-1]:
+        if not hasattr(place, folder):
+            module = _python_types.ModuleType(f"{place.__name__}.{folder}", f"Operators ops.{folder}.*")
+            module.__getattr__ = _speaking(module.__name__.removeprefix("pipeflow."), vars(module).keys)  # type: ignore[method-assign]
+            sys.modules[module.__name__] = module
+            setattr(place, folder, module)
+        place = getattr(place, folder)
+    return place
 
 
 def _fill() -> None:
     for name, present in former_names.FORMER_NAMES.items():
-        if "." not in name:
-            setattr(sys.modules[__name__], former_names.class_name(name), _former(name, _registry[present]))
+        setattr(_place(name), _class_name(name), _former(name, _registry[present]))
     for name, op in _registry.items():
-        place = sys.modules[__name__]
-        for folder in name.split(".")[:-1]:
-            if not hasattr(place, folder):
-                module = _python_types.ModuleType(f"{place.__name__}.{folder}", f"Operators ops.{folder}.*")
-                sys.modules[module.__name__] = module
-                setattr(place, folder, module)
-            place = getattr(place, folder)
+        place = _place(name)
         if not op.hidden and not op.nodes_only:
             attributes = {"op": op, "__doc__": op.__doc__, "__module__": place.__name__}
             setattr(place, op.ops_name, type(op.ops_name, (Operator,), attributes))
 
 
 _fill()
+__getattr__ = _speaking("ops", globals().keys)

@@ -15,8 +15,27 @@ from pipeflow.types import DALIDataType
 
 Data = TypeVar("Data", DataNode, TensorListCPU, np.ndarray, list[Any])
 
+def cpu_ops() -> set[str]: ...
+def gpu_ops() -> set[str]: ...
+def mixed_ops() -> set[str]: ...
+
 class Operator:
     op: OpDef
+    @property
+    def device(self) -> str: ...
+    @property
+    def preserve(self) -> bool: ...
+    @property
+    def schema(self) -> OpDef: ...
+    @property
+    def schema_name(self) -> str: ...
+    @property
+    def spec(self) -> dict[str, Any]: ...
+    def __getattr__(self, name: str) -> Any: ...
+
+class Compose:
+    def __init__(self, op_list: Sequence[Any]) -> None: ...
+    def __call__(self, *inputs: Any) -> Any: ...
 
 class AudioResample(Operator):
     """Resamples a signal (time, or time by channels) by a factor, from one rate to another, or to a length.
@@ -108,7 +127,7 @@ class BbFlip(Operator):
     ) -> None: ...
     def __call__(self, boxes: Data, /, **arguments: Any) -> Data: ...
 
-class BboxPaste(Operator):
+class BBoxPaste(Operator):
     """Moves boxes in relative coordinates onto a larger canvas, as paste moves their image.
 
     Arguments:
@@ -133,7 +152,7 @@ class BboxPaste(Operator):
     ) -> None: ...
     def __call__(self, boxes: Data, /, **arguments: Any) -> Data: ...
 
-class BboxRotate(Operator):
+class BBoxRotate(Operator):
     """Turns boxes as rotate turns their image; those that mostly leave it are dropped, with their labels.
 
     Arguments:
@@ -168,7 +187,7 @@ class BboxRotate(Operator):
     ) -> None: ...
     def __call__(self, boxes: Data, labels: DataNode | ArrayLike | None = None, /, **arguments: Any) -> list[Data]: ...
 
-class BboxWarp(Operator):
+class BBoxWarp(Operator):
     """Moves boxes as warp_affine or warp_perspective moves their image; those that mostly leave it are dropped.
 
     Arguments:
@@ -716,13 +735,13 @@ class Dilate(Operator):
     def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class DLTensorPythonFunction(Operator):
-    """Calls a function with DLPack capsules, for each sample or (``batch_processing``) with lists of them for the batch.
+    """Calls a function with lists of DLPack capsules, one a sample; with ``batch_processing=False`` for each sample with one.
 
     Arguments:
-        function: function to call with a DLPack capsule for each input
+        function: function to call with a list of DLPack capsules for each input
         num_outputs: number of arrays that the function returns; 0: it returns nothing
         output_layouts: layout of every output, or a list of layouts
-        batch_processing: call the function once for the batch, with a list of arrays for each input
+        batch_processing: call the function once for the batch, with a list of capsules for each input
         synchronize_stream: let the work on a GPU finish before the call
         parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
         timeout: seconds after which a call is an error; default: no limit
@@ -734,7 +753,7 @@ class DLTensorPythonFunction(Operator):
         function: Callable[..., Any],
         num_outputs: int | None = 1,
         output_layouts: Any = None,
-        batch_processing: bool | Literal[0, 1] | None = False,
+        batch_processing: bool | Literal[0, 1] | None = True,
         synchronize_stream: bool | Literal[0, 1] | None = True,
         parallel: Literal['serial', 'threads', 'processes'] | None = 'serial',
         timeout: float | None = None,
@@ -1284,7 +1303,7 @@ class MelFilterBank(Operator):
     ) -> None: ...
     def __call__(self, spectrum: Data, /, **arguments: Any) -> Data: ...
 
-class Mfcc(Operator):
+class MFCC(Operator):
     """The first ``n_mfcc`` coefficients of the discrete cosine transform of types 1 to 4 along ``axis``.
 
     Arguments:
@@ -1375,7 +1394,7 @@ class Normalize(Operator):
     Arguments:
         mean: what is subtracted, an array that fits the data; default: the data's own mean
         stddev: what the difference is divided by; default: the data's own standard deviation
-        axes: axes over which the mean and the deviation are taken; default: all
+        axes: axes of the mean and the deviation; default: those along which a given one has one value, or all
         axis_names: the same axes by their letters in the layout
         batch: take the mean and the deviation over the whole batch
         ddof: taken off the number of elements that the variance is divided by
@@ -2274,8 +2293,8 @@ class Slice(Operator):
         rel_end: the same as a share of the extent, from 0 to 1
         shape: extent of the part along each of the axes, in place of its end
         rel_shape: the same as a share of the extent, from 0 to 1
-        axes: axes that the values are for, by number; the other axes stay whole
-        axis_names: the same axes by their letters in the layout; an empty string: by number
+        axes: axes that the values are for, by number; default: width and height; the others stay whole
+        axis_names: the same axes by their letters in the layout
         normalized_anchor: an anchor of floats, given as an input, is a share of the extent, not in elements
         normalized_shape: a shape of floats, given as an input, is a share of the extent, not in elements
         out_of_bounds_policy: what is done with a window that leaves the data: `error`, `pad` it with fill_values, or `trim_to_shape` of the data
@@ -2292,8 +2311,8 @@ class Slice(Operator):
         rel_end: float | Sequence[float] | DataNode | None = None,
         shape: int | Sequence[int] | DataNode | None = None,
         rel_shape: float | Sequence[float] | DataNode | None = None,
-        axes: int | Sequence[int] | DataNode | None = (1, 0),
-        axis_names: str | None = 'WH',
+        axes: int | Sequence[int] | DataNode | None = None,
+        axis_names: str | None = None,
         normalized_anchor: bool | Literal[0, 1] | None = True,
         normalized_shape: bool | Literal[0, 1] | None = True,
         out_of_bounds_policy: str | None = 'error',
@@ -2851,8 +2870,8 @@ class decoders:
             rel_end: the same as a share of the extent, from 0 to 1
             shape: extent of the part along each of the axes, in place of its end
             rel_shape: the same as a share of the extent, from 0 to 1
-            axes: axes that the values are for, by number; the other axes stay whole
-            axis_names: the same axes by their letters in the layout; an empty string: by number
+            axes: axes that the values are for, by number; default: width and height; the others stay whole
+            axis_names: the same axes by their letters in the layout
             normalized_anchor: an anchor of floats, given as an input, is a share of the extent, not in elements
             normalized_shape: a shape of floats, given as an input, is a share of the extent, not in elements
             output_type: colour space of the result; ANY_DATA keeps what the file stores, with alpha
@@ -2873,8 +2892,8 @@ class decoders:
             rel_end: float | Sequence[float] | DataNode | None = None,
             shape: int | Sequence[int] | DataNode | None = None,
             rel_shape: float | Sequence[float] | DataNode | None = None,
-            axes: int | Sequence[int] | DataNode | None = (1, 0),
-            axis_names: str | None = 'WH',
+            axes: int | Sequence[int] | DataNode | None = None,
+            axis_names: str | None = None,
             normalized_anchor: bool | Literal[0, 1] | None = True,
             normalized_shape: bool | Literal[0, 1] | None = True,
             output_type: int | None = ...,
@@ -3443,7 +3462,7 @@ class random:
         def __call__(self, shape_like: DataNode | ArrayLike | None = None, /, **arguments: Any) -> DataNode: ...
 
 class readers:
-    class CaffeReader(Operator):
+    class Caffe(Operator):
         """Reads the encoded image and the label of each record of Caffe's LMDB databases: bytes, and int32 of shape (1,).
 
         Arguments:
@@ -3483,7 +3502,7 @@ class readers:
         ) -> None: ...
         def __call__(self, **arguments: Any) -> Any: ...
 
-    class Caffe2Reader(Operator):
+    class Caffe2(Operator):
         """Reads the encoded image and the label of each record of Caffe2's LMDB databases, and what else there is.
 
         Arguments:
@@ -3529,7 +3548,7 @@ class readers:
         ) -> None: ...
         def __call__(self, **arguments: Any) -> Any: ...
 
-    class COCOReader(Operator):
+    class COCO(Operator):
         """Reads encoded images with the boxes and the labels of their objects.
 
         Arguments:
@@ -3725,7 +3744,7 @@ class readers:
         ) -> None: ...
         def __call__(self, **arguments: Any) -> DataNode: ...
 
-    class MXNetReader(Operator):
+    class MXNet(Operator):
         """Reads the encoded image and the labels of each record: bytes and float32, one label or as many as there are.
 
         Arguments:
@@ -3881,7 +3900,7 @@ class readers:
         ) -> None: ...
         def __call__(self, **arguments: Any) -> DataNode: ...
 
-    class SequenceReader(Operator):
+    class Sequence(Operator):
         """Reads sequences of frames, decoded, uint8 in the layout FHWC.
 
         Arguments:
@@ -4108,7 +4127,7 @@ class reductions:
         ) -> None: ...
         def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
-    class Rms(Operator):
+    class RMS(Operator):
         """The root of the mean of the squares.
 
         Arguments:

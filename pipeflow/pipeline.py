@@ -26,7 +26,18 @@ from pipeflow.compile.on_cpu import on_cpu, work_for_a_gpu
 from pipeflow.debug import DebugRun
 from pipeflow.declare import outside_package
 from pipeflow.epochs import ONE_AT_A_TIME, Epoch, LastBatchPolicy, Loop, Meter
-from pipeflow.errors import InvalidState, NoGpu, UnknownInput, add_notes, count_of, function_name, nearest, user_origin
+from pipeflow.errors import (
+    BadValue,
+    CheckpointingOff,
+    InvalidState,
+    NoGpu,
+    UnknownInput,
+    add_notes,
+    count_of,
+    function_name,
+    nearest,
+    user_origin,
+)
 from pipeflow.executor import Delivered, Executor, Settings
 from pipeflow.executor import checkpoint as saved_state
 from pipeflow.executor.batch import Handing, Held
@@ -112,9 +123,9 @@ class Pipeline:
             seed = None
         if os.environ.get(DEVICE_VARIABLE) == "cpu":
             given["device_id"] = None
+        self._seed_given = seed is not None
         if seed is None and checkpoint is not None:
             seed = saved_state.from_json(checkpoint)["seed"]
-        self._seed_given = seed is not None
         self._settings = Settings(**{**given, "seed": seed})
         self._recorder: Recorder | None = None
         self._entered: list[Any] = []
@@ -308,7 +319,7 @@ class Pipeline:
         for name in ("dtype", "ndim", "layout"):
             expected = self._expected(name)
             if isinstance(expected, (list, tuple)) and len(expected) != len(graph.outputs):
-                raise ValueError(
+                raise BadValue(
                     f"output_{name} has {len(expected)} entries for {count_of(len(graph.outputs), 'output')}"
                 )
 
@@ -660,7 +671,9 @@ class Pipeline:
     def checkpoint(self, filename: str | None = None) -> str:
         """The state after the last delivered batch, as JSON; also written to ``filename``."""
         if not self._settings.enable_checkpointing:
-            raise RuntimeError("checkpointing is off: give the pipeline enable_checkpointing=True")
+            raise CheckpointingOff(
+                "Cannot access checkpoints with checkpointing disabled: give the pipeline enable_checkpointing=True"
+            )
         executor = self._compiled()
         text = saved_state.to_json(self.plan, executor, self._place.get())
         if filename is not None:

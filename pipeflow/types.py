@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeflow.dali_names import speaking
 from pipeflow.errors import DoesNotFit
 
 
@@ -378,3 +379,6 @@ def Constant(
 def ConstantNode(device: str, value: Any, dtype: Any, shape: Any, layout: str | None, **options: Any) -> Any:
     """What ``Constant`` makes of an array, with everything said by position."""
     return Constant(value, dtype, shape, layout, device, **options)
+
+
+__getattr__ = speaking("types", globals().keys)

@@ -22,6 +22,7 @@ FLOORS = {
     "pipeflow/timing.py": 0,
     "pipeflow/tensors.py": 0,
     "pipeflow/autograph_guard.py": 0,
+    "pipeflow/dali_names.py": 0,
     "pipeflow/tfrecord.py": 1,
     "pipeflow/kernels/": 1,
     "pipeflow/declare/": 1,
@@ -47,7 +48,9 @@ FLOORS = {
     "pipeflow/debug.py": 6,
     "pipeflow/pipeline.py": 7,
     "pipeflow/plugin/": 8,
+    "pipeflow/backend.py": 8,
     "pipeflow/__init__.py": 9,
+    "pipeflow/porting.py": 9,
     "pipeflow/__main__.py": 10,
     "pipeflow/distributed/": 9,
 }
@@ -66,10 +69,11 @@ NEVER = {
 # Third-party package -> the only places that import it.
 THIRD_PARTY = {
     "cupy": ("pipeflow/backends/gpu.py",),
-    "torch": ("pipeflow/plugin/pytorch.py",),
+    "torch": ("pipeflow/plugin/pytorch/",),
     "cuda": ("pipeflow/backends/gpu.py",),
     "nvidia": ("pipeflow/backends/codec.py",),
-    "jax": ("pipeflow/plugin/jax.py",),
+    "jax": ("pipeflow/plugin/jax/",),
+    "clu": ("pipeflow/plugin/jax/clu.py",),
     "keras": ("pipeflow/plugin/keras.py",),
     "tensorflow": ("pipeflow/plugin/",),
     "ray": ("pipeflow/distributed/ray.py",),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import example_data
 
-from pipeflow import declare, fn, types
+from pipeflow import dali_names, declare, fn, porting, types
 from pipeflow.declare import NO_EFFECT, REQUIRED, SEED, UNIVERSAL, OpDef, Param, describe_kind, registry
 from pipeflow.pipeline import NO_EFFECT as PIPELINE_NO_EFFECT
 
@@ -171,6 +171,31 @@ def support() -> str:
     return "\n".join(lines) + "\n"
 
 
+def names() -> str:
+    """The names of DALI that are absent, or mean something else here."""
+    gone = {name: found for name, found in dali_names.ABSENT.items() if not porting.is_here(name)}
+    alike: dict[dali_names.Absent, list[str]] = defaultdict(list)
+    for name, found in gone.items():
+        alike[found].append(f"`{name}`")
+    lines = [
+        MARK,
+        "# Names of DALI\n",
+        "`python -m pipeflow port SCRIPT.py` lists the names of DALI that a script or a notebook uses: those that are here,",
+        "those with a difference and those that are absent, with their lines; `--write` changes the imports. It ends with",
+        "status 1 where names are absent. An error about an absent name says the same as this table.\n",
+        "## Absent\n",
+        "| names | why | instead |",
+        "|---|---|---|",
+        *[f"| {', '.join(found)} | {one.why} | {one.instead} |" for one, found in alike.items()],
+        "\n## With a difference\n",
+        "[Differences from DALI](differences-from-dali.md) says more.\n",
+        "| name | difference |",
+        "|---|---|",
+        *[f"| `{name}` | {words} |" for name, words in dali_names.DIFFERENT.items()],
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def first_line(path: Path) -> str:
     """The first sentence of a module's docstring: what the file is for."""
     text = ast.get_docstring(ast.parse(path.read_text())) or ""
@@ -204,7 +229,13 @@ def pages() -> dict[str, str]:
     for op in public():
         subjects[subject(op)].append(op)
     written = {f"operators/{name}.md": page(name, operators) for name, operators in subjects.items()}
-    return {**written, "operators/README.md": index(subjects), "support.md": support(), "files.md": tree()}
+    whole = {
+        "operators/README.md": index(subjects),
+        "support.md": support(),
+        "files.md": tree(),
+        "dali-names.md": names(),
+    }
+    return {**written, **whole}
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ running at once (``eager``) everywhere else.
 from pipeflow.declare.binding import FORMER as FORMER
 from pipeflow.declare.binding import Call as Call
 from pipeflow.declare.binding import bind as bind
+from pipeflow.declare.binding import check_names as check_names
 from pipeflow.declare.binding import check_rule as check_rule
 from pipeflow.declare.binding import input_set_size as input_set_size
 from pipeflow.declare.binding import outside_package as outside_package
@@ -34,6 +35,7 @@ from pipeflow.declare.frameworks import framework as framework
 from pipeflow.declare.frameworks import frameworks as frameworks
 from pipeflow.declare.layouts import check_layouts as check_layouts
 from pipeflow.declare.opdef import OpDef as OpDef
+from pipeflow.declare.opdef import class_name as class_name
 from pipeflow.declare.opdef import counted as counted
 from pipeflow.declare.opdef import universal as universal
 from pipeflow.declare.parameters import DTYPE as DTYPE

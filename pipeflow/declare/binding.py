@@ -3,7 +3,7 @@
 import operator as _operator
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from pipeflow.declare.opdef import OpDef, universal
 from pipeflow.declare.parameters import NO_EFFECT, UNIVERSAL, Node, Role
 from pipeflow.declare.specs import UNKNOWN, UnknownValue
 from pipeflow.declare.values import check_finite, convert, describe_kind, refused
-from pipeflow.errors import Origin, UnknownArgument, add_notes, count_of, nearest, user_origin
+from pipeflow.errors import BadArgument, Origin, UnknownArgument, add_notes, count_of, nearest, user_origin, widened
 from pipeflow.tensors import TensorListCPU
 
 # Former names of arguments: what they are called now, and in which operators they are still understood.
@@ -99,11 +99,11 @@ def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
         if value is None:  # not given
             if param.required:
                 meaning = f": {param.meaning}" if param.meaning else ""
-                problems.append(TypeError(f"argument {name!r} is required ({describe_kind(param)}){meaning}"))
+                problems.append(BadArgument(f"argument {name!r} is required ({describe_kind(param)}){meaning}"))
             continue
         per_sample = isinstance(value, (Node, TensorListCPU))
         if per_sample and param.role is not Role.ARG:
-            problems.append(TypeError(f"argument {name!r} must be a constant: it cannot vary from sample to sample"))
+            problems.append(BadArgument(f"argument {name!r} must be a constant: it cannot vary from sample to sample"))
         elif per_sample:
             call.arguments[name] = value
         else:
@@ -114,8 +114,7 @@ def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
                 else:
                     call.constants[name] = check_finite(param, convert(param.kind, value))
             except (TypeError, ValueError) as error:
-                kind = TypeError if isinstance(error, TypeError) else ValueError
-                problems.append(refused(kind, param, error))
+                problems.append(refused(BadArgument, param, error))
     for name, value in keywords.items():
         if name in op.arguments:
             continue
@@ -123,12 +122,11 @@ def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
             try:
                 _bind_universal(call, name, value)
             except (TypeError, ValueError) as error:
-                problems.append(refused(type(error), allowed[name], error))
+                problems.append(refused(BadArgument, allowed[name], error))
         elif name in ("key", "rng") and op.random:
             call.key = value.value if isinstance(value, seeds.Key) else _key_from(value)
         elif name not in op.no_effect and name not in NO_EFFECT:
-            near = nearest(name, [*op.arguments, *allowed])
-            problems.append(UnknownArgument(f'Argument "{name}" is not defined for operator "{op.ops_name}"{near}'))
+            problems.append(_unknown(op, name))
     if not problems and op.check_hook is not None:
         values = {**call.constants, **dict.fromkeys(call.arguments, UNKNOWN)}
         try:
@@ -136,10 +134,25 @@ def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
         except UnknownValue:
             pass
         except (TypeError, ValueError) as error:
-            problems.append(error)
+            problems.append(widened(error))
     if problems:
         raise _all_problems(call, problems)
     return call
+
+
+def check_names(op: OpDef, names: Iterable[str]) -> None:
+    """Refuses arguments that an operator does not have, whatever their values."""
+    random = ("key", "rng") if op.random else ()
+    former = [name for name, (_, operators) in FORMER.items() if op.name in operators]
+    known = {*op.arguments, *universal(op), *op.no_effect, *NO_EFFECT, *random, *former}
+    for name in names:
+        if name not in known:
+            raise _unknown(op, name)
+
+
+def _unknown(op: OpDef, name: str) -> UnknownArgument:
+    near = nearest(name, [*op.arguments, *universal(op)])
+    return UnknownArgument(f'Argument "{name}" is not defined for operator "{op.ops_name}"{near}')
 
 
 def _by_present_names(op: OpDef, keywords: Mapping[str, Any], problems: list[Exception]) -> Mapping[str, Any]:

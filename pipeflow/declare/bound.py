@@ -12,8 +12,9 @@ from pipeflow.declare.opdef import OpDef
 from pipeflow.declare.parameters import Args
 from pipeflow.declare.specs import UNKNOWN, Spec
 from pipeflow.declare.values import READY, check_finite, from_sample, refused
-from pipeflow.errors import count_of
+from pipeflow.errors import count_of, widened
 
+PLAIN_ERRORS = (ValueError, TypeError, IndexError)  # what operators raise; `widened` makes of them what DALI's are
 Allocate = Callable[[int, tuple[int, ...], np.dtype], np.ndarray]
 
 
@@ -67,6 +68,7 @@ class Bound:
         required = all(name in self.constants for name in op.arguments)
         self._keywords = op.keywords(self.constants) if required and op.draw_hook is None else None
         self.kinds = {name: param.kind for name, param in op.arguments.items()}
+        self._user_code = op.traits_of(self.constants).user_code
         self._wants_out = "out" in op.wants
         self._wants_layouts = "layouts" in op.wants
         self._wants_key = "key" in op.wants
@@ -88,10 +90,15 @@ class Bound:
         allocate: Allocate,
         source: Any = "",
     ) -> tuple[np.ndarray, ...]:
-        kind = self._kind(inputs, tuple(layouts))
-        if kind.frames:
-            return self._over_frames(inputs, kind.layouts, per_sample, key, allocate, source)
-        return self._one(kind, inputs, per_sample, key, allocate, source)
+        try:
+            kind = self._kind(inputs, tuple(layouts))
+            if kind.frames:
+                return self._over_frames(inputs, kind.layouts, per_sample, key, allocate, source)
+            return self._one(kind, inputs, per_sample, key, allocate, source)
+        except PLAIN_ERRORS as error:
+            if self._user_code:
+                raise
+            raise widened(error) from error.__cause__
 
     def _kind(self, inputs: Sequence[np.ndarray], layouts: tuple[str, ...]) -> Signature:
         signature = layouts, *[(x.ndim, x.dtype) for x in inputs]
@@ -281,7 +288,22 @@ def run_whole(
     count: int,
 ) -> list[Any]:
     """One call of an operator on a whole batch; an entry an output, each a dense array or a list of samples."""
-    arguments = {**op.defaults, **constants}
+    try:
+        return _run_whole(op, {**op.defaults, **constants}, nodes, inputs, batch, count)
+    except PLAIN_ERRORS as error:
+        if op.traits_of(constants).user_code:
+            raise
+        raise widened(error) from error.__cause__
+
+
+def _run_whole(
+    op: OpDef,
+    arguments: dict[str, Any],
+    nodes: Mapping[str, Sequence[Any]],
+    inputs: Sequence[Any],
+    batch: BatchCall,
+    count: int,
+) -> list[Any]:
     for name, samples in nodes.items():
         kind = op.arguments[name].kind
         arguments[name] = [from_sample(kind, sample) for sample in samples]

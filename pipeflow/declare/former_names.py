@@ -66,11 +66,6 @@ def function(former: str, op: Operator) -> Callable[..., Any]:
     return call
 
 
-def class_name(former: str) -> str:
-    """``image_decoder`` is the class ``ImageDecoder``; DALI wrote some in its own way."""
-    return "".join(part[:1].upper() + part[1:] for part in former.rpartition(".")[2].split("_")).replace("Tfr", "TFR")
-
-
 def warn(former: str, present: str) -> None:
     """Says what to write instead, at the user's line."""
     warnings.warn(f"{former} is a former name: write {present}", DeprecationWarning, stacklevel=outside_package())

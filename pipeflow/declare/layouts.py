@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from pipeflow.errors import BadValue
+
 
 def check_layouts(declared: Sequence[str], layouts: Sequence[str | None], ndims: Sequence[int]) -> tuple[str, ...]:
     """Checks the inputs' layouts against the declared ones; a missing layout becomes the first that fits."""
@@ -13,10 +15,10 @@ def check_layouts(declared: Sequence[str], layouts: Sequence[str | None], ndims:
         allowed = [known for known in declared if len(known) == ndim]
         if layout:
             if layout not in declared and position == 0:
-                raise ValueError(f"layout {layout!r} of the input is not one of {', '.join(declared)}")
+                raise BadValue(f"layout {layout!r} of the input is not one of {', '.join(declared)}")
             fitting.append(layout)
         elif not allowed:
-            raise ValueError(
+            raise BadValue(
                 f"The number of dimensions {ndim} does not match any of the allowed layouts: {', '.join(declared)}"
             )
         else:

@@ -14,7 +14,17 @@ from pipeflow.declare.layouts import check_layouts
 from pipeflow.declare.parameters import REQUIRED, SEED, UNIVERSAL, Args, Param, Role
 from pipeflow.declare.sources import Source
 from pipeflow.declare.specs import NamedOutputs, Spec, UnknownValue
-from pipeflow.errors import UnsupportedType
+from pipeflow.errors import UnsupportedType, widened
+
+_SPELLED = {
+    word.lower(): word
+    for word in ("BBox", "COCO", "DL", "MFCC", "MXNet", "RMS", "ROI", "SSD", "TFRecord")  # as DALI writes them
+}
+
+
+def class_name(name: str) -> str:
+    """The class of ``ops`` for an operator: ``image_decoder`` is ``ImageDecoder``, ``mfcc`` is ``MFCC``."""
+    return "".join(_SPELLED.get(part, part[:1].upper() + part[1:]) for part in name.rpartition(".")[2].split("_"))
 
 
 @dataclass(eq=False)
@@ -32,7 +42,6 @@ class OpDef:
     dtypes: frozenset[np.dtype] = types.NUMBERS
     no_effect: Mapping[str, str] = field(default_factory=dict)
     examples: Sequence[str] = ()
-    ops_name: str = ""
     hidden: bool = False
     nodes_only: bool = False
     takes_seed: bool = False
@@ -69,7 +78,6 @@ class OpDef:
         self.random = bool(self.drawn) or "key" in self.wants or self.takes_seed
         self.min_inputs = sum(p.required for p in self.inputs)
         self.max_inputs = 256 if any(p.variadic for p in self.inputs) else len(self.inputs)
-        self.ops_name = self.ops_name or "".join(part[:1].upper() + part[1:] for part in self.leaf.split("_"))
         self.__name__ = self.leaf
         self.__qualname__ = self.name
         self.__doc__ = inspect.getdoc(self.body)
@@ -80,6 +88,16 @@ class OpDef:
     def leaf(self) -> str:
         """The last part of the name."""
         return self.name.rpartition(".")[2]
+
+    @property
+    def ops_name(self) -> str:
+        """The name of its class in ``ops``."""
+        return class_name(self.leaf)
+
+    @property
+    def schema_name(self) -> str:
+        """The name that DALI's registry has for it: ``readers__File``."""
+        return "__".join([*self.name.split(".")[:-1], self.ops_name])
 
     @property
     def title(self) -> str:
@@ -239,6 +257,8 @@ class OpDef:
             result = self.infer_hook(tuple(spec.open() for spec in inputs), self.known(values))
         except UnknownValue:
             return unknown
+        except (ValueError, TypeError, IndexError) as error:
+            raise widened(error) from error.__cause__
         if result is None:
             return unknown
         return (

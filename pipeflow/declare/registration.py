@@ -66,7 +66,6 @@ def operator(
     dtypes: str = "number",
     no_effect: Mapping[str, str] | None = None,
     examples: Sequence[str] = (),
-    ops_name: str = "",
     hidden: bool = False,
     nodes_only: bool = False,
     takes_seed: bool = False,
@@ -113,7 +112,6 @@ def operator(
             types.dtypes_of(dtypes),
             no_effect or {},
             examples,
-            ops_name,
             hidden,
             nodes_only,
             takes_seed,
@@ -153,7 +151,6 @@ def source(
     build: Callable[..., Source] | None = None,
     examples: Sequence[str] = (),
     no_effect: Mapping[str, str] | None = None,
-    ops_name: str = "",
 ) -> Callable[[type], Operator]:
     """Declares a source operator from a class: the keywords of its constructor are the operator's static arguments.
 
@@ -170,7 +167,6 @@ def source(
             outputs,
             examples=examples,
             no_effect=no_effect or {},
-            ops_name=ops_name,
             takes_seed=True,
             base_traits=Traits("batch", ordered=True, pure=True),
             factory=factory,

@@ -31,6 +31,8 @@ class _Unknown:
         __getitem__
     ) = _refuse
 
+    __array__ = _refuse  # else NumPy takes it for a sequence that is broken
+
     def __repr__(self) -> str:
         return "UNKNOWN"
 

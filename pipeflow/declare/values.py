@@ -96,6 +96,8 @@ def check_finite(param: Param, value: Any) -> Any:
 
 
 def _integer(value: Any) -> int:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     if isinstance(value, bool) or not hasattr(type(value), "__index__"):
         raise TypeError(f"must be an integer, got {type(value).__name__} {value!r}")
     return _operator.index(value)

@@ -100,7 +100,7 @@ def box_paste(ltrb: bool, ratio: float, x: float, y: float) -> Mapping:
     """The mapping of bbox_paste: into a canvas `ratio` times as large."""
     if not ratio > 0:
         raise ValueError(f"ratio must be positive, got {ratio}")
-    start = np.array([x, y]) * (ratio - 1) / ratio
+    start = np.clip([x, y], 0, 1) * (ratio - 1) / ratio
     return np.eye(4) / ratio, np.concatenate([start, start if ltrb else np.zeros(2)])
 
 
@@ -537,7 +537,6 @@ SEARCH = parameters(
     takes=SEARCH,
     dtypes="float",
     paired="labels",
-    ops_name="RandomBBoxCrop",
     no_effect={"quiet": "nothing is printed where no window fits"},
     examples=["fn.random_bbox_crop(boxes, labels, thresholds=[0.1, 0.3], scaling=[0.3, 1.0], aspect_ratio=[0.5, 2.0])"],
 )
@@ -619,9 +618,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> tuple[Spec, ...]:
     return (*found, Spec((UNKNOWN,), INT32, "")) if args.output_bbox_indices else tuple(found)
 
 
-@operator(
-    "ssd_random_crop", layouts="HWC", ops_name="SSDRandomCrop", examples=["fn.ssd_random_crop(image, boxes, labels)"]
-)
+@operator("ssd_random_crop", layouts="HWC", examples=["fn.ssd_random_crop(image, boxes, labels)"])
 def ssd_random_crop(
     image: Sample,
     boxes: Sample,

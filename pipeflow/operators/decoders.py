@@ -14,7 +14,7 @@ from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.encoded import encoded, path
 from pipeflow.operators.readers import npy
 from pipeflow.operators.readers.files import read_file
-from pipeflow.types import GRAY, RGB, UINT8, DALIImageType, as_dtype
+from pipeflow.types import GRAY, RGB, UINT8, DALIImageType, as_dtype, saturate
 
 PAGE = """The formats are JPEG, PNG, BMP, PNM, TIFF, WebP, JPEG 2000 and the first frame of a GIF.
 [Decoders](../decoders.md) says what is decoded by what, and what is refused.
@@ -156,7 +156,7 @@ def numpy(
 ) -> Sample:
     """Decodes the bytes of a .npy file; ``dtype`` converts the elements. Nothing is ever unpickled."""
     array = npy.decode(encoded(data, "an encoded array"), "the input")
-    return array if dtype is None else array.astype(as_dtype(dtype), copy=False)
+    return array if dtype is None else saturate(array, as_dtype(dtype))
 
 
 @numpy.infer

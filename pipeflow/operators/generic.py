@@ -23,6 +23,7 @@ from pipeflow.declare import (
     parameters,
 )
 from pipeflow.kernels import cpu as kernels
+from pipeflow.tensors import fitting_layout
 from pipeflow.types import saturate
 
 PAGE = """Conversion of values, and constants of a shape."""
@@ -91,7 +92,7 @@ def one_hot(
     ``axis`` is the place of the new axis. A single number, or one in a vector of one, gives a vector.
     """
     del axis_name
-    on, off = _saturated(on_value, dtype), _saturated(off_value, dtype)
+    off, on = one_hot_values(off_value, on_value, dtype)
     if data.size == 1 and data.ndim <= 1:
         out.fill(off)
         if 0 <= (place := int(data.item())) < num_classes:
@@ -107,8 +108,10 @@ def one_hot(
 
 
 @lru_cache(maxsize=256)
-def _saturated(value: float, dtype: np.dtype) -> np.ndarray:
-    return saturate(np.array(value), dtype)
+def one_hot_values(off_value: float, on_value: float, dtype: np.dtype) -> np.ndarray:
+    """The two values in the type of the result; the part behind the point is cut off."""
+    values = np.array([off_value, on_value])
+    return saturate(np.trunc(values) if dtype.kind in "iu" else values, dtype)
 
 
 def new_axis(ndim: int, axis: int) -> int:
@@ -200,7 +203,9 @@ def _constant(name: str, value: int, summary: str) -> None:
 
     @op.infer
     def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
-        return Spec(tuple(args.shape) if args.shape is not UNKNOWN else UNKNOWN, args.dtype, args.layout)
+        if args.shape is UNKNOWN:
+            return Spec(UNKNOWN, args.dtype, args.layout)
+        return Spec(tuple(args.shape), args.dtype, fitting_layout(args.layout, len(args.shape)))
 
     def like(data: Sample, /, *, out: Out) -> Sample:
         del data
@@ -232,7 +237,9 @@ def full(
 @full.infer
 def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     shape = specs[0].shape if args.shape is None else args.shape
-    return Spec(shape if shape is UNKNOWN else tuple(shape), specs[0].dtype, args.layout or "")
+    if shape is UNKNOWN:
+        return Spec(UNKNOWN, specs[0].dtype, args.layout or "")
+    return Spec(tuple(shape), specs[0].dtype, fitting_layout(args.layout, len(shape)))
 
 
 @operator("full_like", infer="like data", examples=["fn.full_like(array, number)"])

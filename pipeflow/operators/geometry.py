@@ -28,7 +28,7 @@ from pipeflow.declare import (
     parameters,
     required,
 )
-from pipeflow.errors import WrongShape
+from pipeflow.errors import NoAxis, WrongShape
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.windows import (
     BOUNDS,
@@ -57,8 +57,10 @@ def spatial(layout: str) -> list[int]:
 
 
 def axes_of(layout: str, ndim: int, axes: Sequence[int] | None, names: str | None) -> list[int]:
-    """The axes meant by numbers (negative ones from the end) or by letters."""
-    if names:
+    """The axes meant by numbers (negative ones from the end) or by letters; all of them where neither is given."""
+    if names is not None:
+        if axes is not None:
+            raise ValueError("axes and axis_names exclude each other: give one of them")
         missing = [name for name in names if name not in layout]
         if missing:
             raise ValueError(f"the layout {layout!r} has no axis {''.join(missing)!r}")
@@ -66,7 +68,7 @@ def axes_of(layout: str, ndim: int, axes: Sequence[int] | None, names: str | Non
     chosen = list(range(ndim)) if axes is None else [axis + ndim if axis < 0 else axis for axis in axes]
     for axis in chosen:
         if not 0 <= axis < ndim:
-            raise ValueError(f"axis {axis} is out of range for data of {ndim} axes")
+            raise NoAxis(f"axis {axis} is out of range for data of {ndim} axes")
     if len(set(chosen)) != len(chosen):
         raise ValueError(f"axes {tuple(axes or ())} name an axis twice")
     return chosen
@@ -109,7 +111,8 @@ def crop(image: Sample, /, *, args: Args, layouts: Any) -> Sample:
         part = image[window.view]
     else:
         axes, sizes, anchors, *_ = window
-        part = cut(image, axes, anchors, sizes, args.out_of_bounds_policy, args.fill_values, layouts[0].find("C"))
+        channel = layouts[0].find("C")
+        return cut(image, axes, anchors, sizes, args.out_of_bounds_policy, args.fill_values, channel, args.dtype)
     return part if args.dtype is None else kernels.casting.as_type(part, args.dtype)
 
 
@@ -206,8 +209,7 @@ def slice(
     """
     chosen, anchors, sizes = slice_window(data.shape, layouts[0], anchor, shape_input, args)
     channel = layouts[0].find("C") if layouts[0] else -1
-    part = cut(data, chosen, anchors, sizes, args.out_of_bounds_policy, args.fill_values, channel)
-    return part if args.dtype is None else kernels.casting.as_type(part, args.dtype)
+    return cut(data, chosen, anchors, sizes, args.out_of_bounds_policy, args.fill_values, channel, args.dtype)
 
 
 def slice_window(
@@ -223,14 +225,12 @@ def slice_window(
 
 
 def slice_axes(shape: Sequence[int], layout: str, args: Any) -> list[int]:
-    """The axes of a slice: the letters, where they are the default and the layout has them, else the numbers."""
-    default = tuple(args.axes) == (1, 0) and args.axis_names == "WH"
-    if args.axis_names and (args.axis_names != "WH" or (default and "W" in layout and "H" in layout)):
-        return axes_of(layout, len(shape), None, args.axis_names)
-    axes = args.axes
-    if default and len(shape) == 1:
-        axes = (0,)
-    return axes_of(layout, len(shape), axes, None)
+    """The axes of a slice: the given ones; else width and height, where the layout has them, or the numbers 1 and 0."""
+    if args.axes is None and not args.axis_names:
+        by_letters = args.axis_names is None and "W" in layout and "H" in layout
+        numbers = None if by_letters else (0,) if len(shape) == 1 else (1, 0)
+        return axes_of(layout, len(shape), numbers, "WH" if by_letters else None)
+    return axes_of(layout, len(shape), args.axes, args.axis_names or None)
 
 
 @slice.check
@@ -527,7 +527,7 @@ def padded(
 ) -> np.ndarray:
     """One padded sample; `shapes` are those of its batch."""
     target = padded_shape(data.shape, shapes, axes, names, shape, align, layout)
-    value = kernels.casting.as_type(np.full(1, fill, np.float64), data.dtype)[0]
+    value = kernels.casting.as_fill(fill, data.dtype)[0]
     out = np.full(target, value, data.dtype)
     out[tuple(_until(extent) for extent in data.shape)] = data
     return out
@@ -547,8 +547,8 @@ def padded_shape(own: Any, shapes: Any, axes: Any, names: Any, shape: Any, align
             raise ValueError(f"{name} has {len(values)} values for {len(chosen)} axes")
     result = list(own)
     for i, axis in enumerate(chosen):
-        size = -1 if wanted is None else wanted[i]
-        if size < 0:
+        size = 0 if wanted is None else wanted[i]
+        if size <= 0:
             size = max(one[axis] for one in shapes)
         result[axis] = max(own[axis], size)
         if multiples is not None:
@@ -560,14 +560,14 @@ def padded_shape(own: Any, shapes: Any, axes: Any, names: Any, shape: Any, align
 
 @pad.traits
 def _(args: Any) -> Traits:
-    alone = isinstance(args.shape, tuple) and all(size >= 0 for size in args.shape)
+    alone = isinstance(args.shape, tuple) and all(size > 0 for size in args.shape)
     return Traits("sample" if alone else "batch")
 
 
 @pad.infer
 def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     spec = specs[0]
-    if args.shape is None or any(size < 0 for size in args.shape) or spec.layout is None:
+    if args.shape is None or any(size <= 0 for size in args.shape) or spec.layout is None:
         unknown = UNKNOWN if spec.shape is UNKNOWN else (UNKNOWN,) * len(spec.shape)
         return Spec(unknown, spec.dtype, spec.layout)
     shape = padded_shape(spec.shape, [spec.shape], args.axes, args.axis_names, args.shape, args.align, spec.layout)
@@ -615,13 +615,14 @@ def erase(data: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
 
 
 def erased_axes(layout: str, ndim: int, args: Any) -> list[int]:
-    """The axes of the rectangles; without a layout, data of two or three axes counts as HW or HWC."""
+    """The axes of the rectangles, by default all but the channels; data of two or three axes counts as HW or HWC."""
     if args.axis_names or args.axes:
-        return axes_of(layout, ndim, args.axes or None, args.axis_names)
+        return axes_of(layout, ndim, None if args.axis_names else args.axes, args.axis_names or None)
     known = layout or {2: "HW", 3: "HWC"}.get(ndim, "")
-    if "H" not in known or "W" not in known:
-        raise WrongShape(f"the layout {layout!r} of data with {ndim} axes has no H and W: give axes or axis_names")
-    return [known.index("H"), known.index("W")]
+    chosen = [axis for axis, letter in enumerate(known) if letter != "C"]
+    if not chosen:
+        raise WrongShape(f"give axes or axis_names: the layout {layout!r} of data with {ndim} axes does not say which")
+    return chosen
 
 
 def erased_channel(layout: str, ndim: int) -> int:
@@ -652,7 +653,7 @@ def _erased(
         given = f"anchor has {len(args.anchor)} and shape {len(args.shape)} values"
         raise WrongShape(f"{given}; both need {len(chosen)} for each rectangle")
     channel = erased_channel(layout, ndim)
-    values = kernels.casting.as_type(np.array(args.fill_value or (0.0,), np.float64), dtype)
+    values = kernels.casting.as_fill(args.fill_value or (0.0,), dtype)
     if values.size > 1 and (channel < 0 or values.size != shape[channel]):
         count = shape[channel] if channel >= 0 else "no"
         raise WrongShape(f"fill_value has {values.size} values for {count} channels (layout {layout!r})")

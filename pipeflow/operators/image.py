@@ -135,7 +135,7 @@ def filling(fill_values: Sequence[float], channels: int, depth: int, dtype: np.d
     values = list(fill_values) * channels if len(fill_values) == 1 else list(fill_values)
     if len(values) < channels or len(values) > depth:
         raise ValueError(f"fill_values has {len(fill_values)} values for {channels} channels")
-    return kernels.casting.as_type(np.array(values + [0.0] * (depth - len(values)), np.float32), dtype)
+    return kernels.casting.as_fill(values + [0.0] * (depth - len(values)), dtype)
 
 
 def normalized(image: np.ndarray, layout: str, anchors: Sequence[int], args: Any, out: np.ndarray, first: bool) -> None:
@@ -229,7 +229,11 @@ STATISTICS = parameters(
         None,
         "what the difference is divided by; default: the data's own standard deviation",
     ),
-    axes=(Ints, None, "axes over which the mean and the deviation are taken; default: all"),
+    axes=(
+        Ints,
+        None,
+        "axes of the mean and the deviation; default: those along which a given one has one value, or all",
+    ),
     axis_names=(Layout, None, "the same axes by their letters in the layout"),
     batch=(bool, False, "take the mean and the deviation over the whole batch"),
     ddof=(int, 0, "taken off the number of elements that the variance is divided by"),
@@ -269,10 +273,19 @@ def _rows(data: np.ndarray, args: Any, layout: str) -> tuple[int, int] | None:
     return math.prod(data.shape[: data.ndim - len(reduced)]), math.prod(data.shape[data.ndim - len(reduced) :])
 
 
+def normalized_axes(layout: str, ndim: int, args: Any) -> tuple[int, ...]:
+    """The axes of the mean and the deviation: the given ones, else those along which given statistics have one value."""
+    if args.axes is None and args.axis_names is None:
+        given = [np.shape(value) for value in (args.mean, args.stddev) if np.ndim(value) == ndim]
+        if given:
+            return tuple([axis for axis in range(ndim) if given[0][axis] == 1])
+    return tuple(sorted(axes_of(layout, ndim, args.axes, args.axis_names)))
+
+
 def _statistics(samples: list[np.ndarray], args: Any, layout: str) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation over the chosen axes of all samples, with those axes kept."""
     ndim = samples[0].ndim
-    reduced = tuple(sorted(axes_of(layout, ndim, args.axes, args.axis_names)))
+    reduced = normalized_axes(layout, ndim, args)
     kept = [1 if axis in reduced else samples[0].shape[axis] for axis in range(ndim)]
     count = sum(math.prod(x.shape[axis] for axis in reduced) for x in samples)
     if args.mean is None:
@@ -296,13 +309,14 @@ def given_statistic(values: Any, kept: list[int]) -> np.ndarray:
 
 
 def given_deviation(values: Any, kept: list[int], epsilon: float) -> np.ndarray:
-    """A given deviation, ``epsilon`` added to its square."""
-    return np.sqrt(np.square(given_statistic(values, kept)) + epsilon)
+    """A given deviation, ``epsilon`` added to its square; without one it keeps its sign."""
+    deviation = given_statistic(values, kept)
+    return np.sqrt(np.square(deviation) + epsilon) if epsilon else deviation
 
 
 def factor_of(deviation: np.ndarray, scale: float) -> np.ndarray:
     """What distances from the mean are multiplied by; 0 where there is no deviation."""
-    return np.where(deviation > 0, scale / np.where(deviation > 0, deviation, 1), 0.0)
+    return np.where(deviation != 0, scale / np.where(deviation != 0, deviation, 1), 0.0)
 
 
 def _normalized(data: np.ndarray, mean: np.ndarray, deviation: np.ndarray, args: Any) -> np.ndarray:

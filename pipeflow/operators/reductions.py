@@ -18,8 +18,6 @@ FLOAT = np.dtype(np.float32)
 
 def reduced_axes(layout: str, ndim: int, args: Any) -> tuple[int, ...]:
     """The axes to reduce: the named ones, or all."""
-    if args.axes is not None and args.axis_names:
-        raise ValueError("axes and axis_names exclude each other: give one of them")
     return tuple(sorted(axes_of(layout, ndim, args.axes, args.axis_names)))
 
 

@@ -102,7 +102,6 @@ def large_enough(extents: np.ndarray, threshold: Sequence[int] | None) -> np.nda
 @operator(
     "segmentation.random_object_bbox",
     dtypes="integer bool",
-    ops_name="RandomObjectBBox",
     no_effect={
         "cache_objects": "the objects of a mask are found anew: that takes less time than to recognise the mask"
     },
@@ -252,7 +251,6 @@ def _(specs: tuple[Spec, ...], _args: Any) -> tuple[Spec, ...]:
 
 @operator(
     "roi_random_crop",
-    ops_name="ROIRandomCrop",
     examples=["fn.roi_random_crop(crop_shape=(4, 3), roi_start=(2, 1), roi_end=(4, 9), in_shape=(6, 10))"],
 )
 def roi_random_crop(

@@ -82,8 +82,17 @@ def _reshaped_layout(spec: Spec, ndim: int, args: Any) -> Any:
     return spec.layout if not spec.layout or ndim == len(spec.layout) else ""
 
 
+def check_one_shape(args: Any, inputs: int) -> None:
+    """Refuses a shape that is said twice."""
+    ways = ["the second input"] * (inputs > 1)
+    ways += [name for name in ("shape", "rel_shape") if getattr(args, name) is not None]
+    if len(ways) > 1:
+        raise ValueError(f"{' and '.join(ways)} exclude each other: give one of them")
+
+
 def _infer_reshape(specs: tuple[Spec, ...], args: Any, dtype: Any, scale: float = 1.0) -> Spec:
     spec = specs[0]
+    check_one_shape(args, len(specs))
     if len(specs) > 1:
         return Spec(None, dtype, args.layout)
     if args.shape is not None and -1 not in args.shape:
@@ -121,6 +130,7 @@ def reshape(data: Sample, shape_input: Sample | None = None, /, *, args: Args) -
 
     ``rel_shape`` is relative to the input's extents, ``src_dims`` says to which of them; one extent may be -1.
     """
+    check_one_shape(args, 1 if shape_input is None else 2)
     wanted = args.shape if shape_input is None else tuple(int(extent) for extent in np.ravel(shape_input))
     return data.reshape(new_shape(data.shape, data.size, wanted, args.rel_shape, args.src_dims, args.layout))
 
@@ -142,21 +152,24 @@ def reinterpret(
     dtype: DType | None = default(None, "type that the bytes are read as; default: that of the input"),
 ) -> Sample:
     """Reads the same bytes as another type and shape; a wider type shortens the last axis."""
+    check_one_shape(args, 1 if shape_input is None else 2)
     wanted = args.shape if shape_input is None else tuple(int(extent) for extent in np.ravel(shape_input))
     if dtype is not None and dtype != data.dtype:
         raw = np.ascontiguousarray(data)
-        reinterpreted((raw.shape[-1] if raw.ndim else 1) * raw.itemsize, dtype)
-        data = raw.reshape(raw.shape or (1,)).view(dtype)
+        raw = raw.reshape(raw_shape(raw.shape, raw.itemsize, dtype, wanted is not None))
+        data = raw.view(dtype)
     return data.reshape(new_shape(data.shape, data.size, wanted, args.rel_shape, args.src_dims, args.layout))
 
 
-def reinterpreted(nbytes: int, dtype: np.dtype) -> int:
-    """How many elements of another type the bytes of the last axis make."""
-    if nbytes % dtype.itemsize:
+def raw_shape(shape: Sequence[int], itemsize: int, dtype: np.dtype, flat: bool) -> tuple[int, ...]:
+    """The shape in which the elements are read as another type: where a shape is given, only all bytes together count."""
+    own = (math.prod(shape),) if flat else tuple(shape) or (1,)
+    if own[-1] * itemsize % dtype.itemsize:
+        what = "the data" if flat else "the innermost dimension"
         raise ValueError(
-            f"the innermost dimension has {nbytes} bytes, which is not a multiple of {dtype} ({dtype.itemsize})"
+            f"{what} has {own[-1] * itemsize} bytes, which is not a multiple of {dtype} ({dtype.itemsize})"
         )
-    return nbytes // dtype.itemsize
+    return own
 
 
 @reinterpret.infer
@@ -164,8 +177,13 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     spec = specs[0]
     if args.dtype is None or args.dtype == spec.dtype:
         return _infer_reshape(specs, args, spec.dtype)
-    if spec.dtype is UNKNOWN or not spec.shape:
-        return Spec(None, args.dtype, args.layout or "")
+    if spec.dtype is UNKNOWN or spec.shape is UNKNOWN:
+        return Spec(None, args.dtype, args.layout)
+    spec = Spec(spec.shape or (1,), spec.dtype, spec.layout).open()
+    if args.shape is not None:
+        spec = Spec((math.prod(spec.shape),), spec.dtype, "").open()
+        inferred = _infer_reshape((spec, *specs[1:]), args, args.dtype, spec.dtype.itemsize / args.dtype.itemsize)
+        return Spec(inferred.shape, inferred.dtype, _reshaped_layout(specs[0], len(inferred.shape), args))
     return _infer_reshape(specs, args, args.dtype, spec.dtype.itemsize / args.dtype.itemsize)
 
 
@@ -234,7 +252,7 @@ def squeeze(
 
 def left_axes(shape: Sequence[int], layout: str, axes: Any, names: Any) -> list[int]:
     """The axes that stay when others, of extent 1, are removed."""
-    chosen = axes_of(layout, len(shape), axes or (), names)
+    chosen = axes_of(layout, len(shape), axes, names)
     for axis in chosen:
         if shape[axis] is not UNKNOWN and shape[axis] != 1:
             raise ValueError(
@@ -333,11 +351,13 @@ def cat(
 
 def joint(inputs: Sequence[Any], axis: int, name: str | None, layouts: Sequence[str]) -> int:
     """The axis along which the inputs are joined."""
+    if not inputs:
+        raise ValueError("expects at least one input, but received 0")
     ndim = len(inputs[0].shape)
     if not ndim:
         raise ValueError("numbers cannot be concatenated: use stack")
     layout = next((layout for layout in layouts if layout), "")
-    return axes_of(layout, ndim, (axis,), name)[0]
+    return axes_of(layout, ndim, None if name is not None else (axis,), name)[0]
 
 
 def check_joint(inputs: Sequence[Any], place: int) -> None:
@@ -370,8 +390,8 @@ def stack(
 ) -> Sample:
     """Joins the inputs along a new axis."""
     del axis_name
-    first = inputs[0]
     check_equal(inputs)
+    first = inputs[0]
     place = axes_of("", first.ndim + 1, (axis,), None)[0]
     if callable(out):
         out = out((*first.shape[:place], len(inputs), *first.shape[place:]), first.dtype)
@@ -382,6 +402,8 @@ def stack(
 
 def check_equal(inputs: Sequence[Any]) -> None:
     """Refuses inputs of different types or shapes."""
+    if not inputs:
+        raise ValueError("expects at least one input, but received 0")
     first = inputs[0]
     for x in inputs[1:]:
         if x.dtype != first.dtype:

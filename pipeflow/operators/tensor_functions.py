@@ -204,6 +204,9 @@ def _declare(op: OpDef, adapted: Callable[[Callable[..., Any], bool], Callable[.
 
 
 SYNCHRONIZE = parameters(synchronize_stream=(bool, True, "let the work on a GPU finish before the call"))
+LISTS = parameters(
+    batch_processing=(bool, True, "call the function once for the batch, with a list of capsules for each input")
+)
 STACKED = parameters(
     batch_processing=(bool, True, "call the function once for the batch, with an array whose first axis is the samples")
 )
@@ -219,18 +222,17 @@ DIFFERENTIABLE = parameters(
 @operator(
     "dl_tensor_python_function",
     dtypes="any",
-    takes=OUTPUTS | BATCH_PROCESSING | SYNCHRONIZE | PARALLEL,
-    examples=["fn.dl_tensor_python_function(image, function=lambda capsule: capsule)"],
-    ops_name="DLTensorPythonFunction",
+    takes=OUTPUTS | LISTS | SYNCHRONIZE | PARALLEL,
+    examples=["fn.dl_tensor_python_function(image, function=lambda capsules: capsules)"],
     pure=False,
     gpu="functions",
 )
 def dl_tensor_python_function(
     *inputs: Sample,
     args: Args,
-    function: Callable[..., Any] = required("function to call with a DLPack capsule for each input"),
+    function: Callable[..., Any] = required("function to call with a list of DLPack capsules for each input"),
 ) -> Sample:
-    """Calls a function with DLPack capsules, for each sample or (``batch_processing``) with lists of them for the batch.
+    """Calls a function with lists of DLPack capsules, one a sample; with ``batch_processing=False`` for each sample with one.
 
     The function returns capsules or objects that offer DLPack. ``synchronize_stream`` lets the work on a GPU finish before
     the call; on the CPU there is nothing to wait for. ``parallel`` and ``timeout`` are those of ``fn.python_function``.
@@ -243,7 +245,6 @@ def dl_tensor_python_function(
     dtypes="any",
     takes=OUTPUTS | BATCH_PROCESSING | PARALLEL | DIFFERENTIABLE,
     hidden=True,
-    ops_name="TorchPythonFunction",
     pure=False,
     gpu="functions",
 )
@@ -261,15 +262,7 @@ def torch_python_function(
     return call_sample(WithTensors(function, "torch"), Results(function, args.num_outputs), inputs, {})
 
 
-@operator(
-    "jax_function",
-    dtypes="any",
-    takes=OUTPUTS | STACKED | PARALLEL,
-    hidden=True,
-    ops_name="JaxFunction",
-    pure=False,
-    gpu="functions",
-)
+@operator("jax_function", dtypes="any", takes=OUTPUTS | STACKED | PARALLEL, hidden=True, pure=False, gpu="functions")
 def jax_function(
     *inputs: Sample,
     args: Args,

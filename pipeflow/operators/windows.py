@@ -44,8 +44,8 @@ BOUNDS = parameters(
     rel_end=(Arg[Floats], None, "the same as a share of the extent, from 0 to 1"),
     shape=(Arg[Ints], None, "extent of the part along each of the axes, in place of its end"),
     rel_shape=(Arg[Floats], None, "the same as a share of the extent, from 0 to 1"),
-    axes=(Arg[Ints], (1, 0), "axes that the values are for, by number; the other axes stay whole"),
-    axis_names=(Layout, "WH", "the same axes by their letters in the layout; an empty string: by number"),
+    axes=(Arg[Ints], None, "axes that the values are for, by number; default: width and height; the others stay whole"),
+    axis_names=(Layout, None, "the same axes by their letters in the layout"),
     normalized_anchor=(bool, True, "an anchor of floats, given as an input, is a share of the extent, not in elements"),
     normalized_shape=(bool, True, "a shape of floats, given as an input, is a share of the extent, not in elements"),
 )
@@ -127,18 +127,12 @@ def _crop_extents(
         for name, value in (("crop_d", depth), ("crop_h", height), ("crop_w", width)):
             if value:
                 raise ValueError(f"crop and {name} exclude each other: give one of them")
-        spatial = [letter for letter in "DHW" if letter in letters]
-        values = list(crop) * len(spatial) if len(crop) == 1 else list(crop)
-        if len(values) > len(spatial):
-            raise ValueError(f"crop has {len(values)} values for the axes {''.join(spatial)}")
-        named = dict(zip(spatial[len(spatial) - len(values) :], values, strict=True))
-    sizes = []
-    for letter, extent in zip(letters, extents, strict=True):
-        size = named.get(letter) or 0
-        if size < 0:
-            raise ValueError(f"the crop along {letter} must not be negative, got {size}")
-        sizes.append(half_up(size) if size else extent)
-    return tuple(sizes)
+        values = list(crop) * 3 if len(crop) == 1 else list(crop)
+        if len(values) > 3:
+            raise ValueError(f"crop has {len(values)} values, and there are at most depth, height and width")
+        named = dict(zip("DHW"[3 - len(values) :], values, strict=True))
+    whole = {letter: int(size or 0) for letter, size in named.items()}  # part of a pixel is cut off
+    return tuple([size if (size := whole.get(letter, 0)) > 0 else extent for letter, extent in zip(letters, extents)])
 
 
 def place_window(letters: str, extents: Sequence[int], sizes: Sequence[int], args: Any) -> tuple[int, ...]:
@@ -223,7 +217,7 @@ def place_cut(
 
 def fill_table(values: Sequence[float], dtype: np.dtype, shape: Sequence[int], channel: int) -> np.ndarray:
     """The fill values in the data's type: one, or one a channel."""
-    table = kernels.casting.as_type(np.array(values, np.float64), dtype)
+    table = kernels.casting.as_fill(values, dtype)
     if table.size > 1 and (channel < 0 or table.size != shape[channel]):
         count = shape[channel] if channel >= 0 else "no"
         raise ValueError(f"fill_values has {table.size} values, the data has {count} channels")
@@ -238,14 +232,20 @@ def cut(
     policy: str,
     fill_values: Sequence[float],
     channel: int,
+    dtype: np.dtype | None = None,
 ) -> np.ndarray:
-    """A window of the data: a view where it lies inside; else an error, a padded copy or what there is of it."""
+    """A window of the data: a view where it lies inside; else an error, a padded copy or what there is of it.
+
+    With a type the result is converted to it, and the fill values to that type alone.
+    """
     window = place_cut(data.shape, axes, anchors, sizes, policy)
     part = data[tuple([np.s_[begin : begin + size] for begin, size in zip(window.low, window.extents)])]
+    if dtype is not None:
+        part = kernels.casting.as_type(part, dtype)
     if not window.outside:
         return part
-    out = np.empty(window.shape, data.dtype)
-    values = fill_table(fill_values, data.dtype, data.shape, channel)
+    out = np.empty(window.shape, part.dtype)
+    values = fill_table(fill_values, part.dtype, data.shape, channel)
     if values.size > 1:
         values = values.reshape([-1 if axis == channel else 1 for axis in range(data.ndim)])
     out[...] = values

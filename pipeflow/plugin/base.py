@@ -1,6 +1,6 @@
 """The base of all iterators: names for outputs, one dictionary a batch, masks, and batches as single arrays.
 
-An adapter (``plugin/pytorch.py``, ``plugin/jax.py``, ...) only converts batches to its framework's arrays. ``epochs.py`` decides
+An adapter (``plugin/pytorch``, ``plugin/jax``, ...) only converts batches to its framework's arrays. ``epochs.py`` decides
 when an epoch ends.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from pipeflow.device.tensors import TensorGPU, TensorListGPU
 from pipeflow.epochs import LastBatchPolicy, Loop, part
-from pipeflow.errors import RaggedBatch, count_of, nearest
+from pipeflow.errors import RaggedBatch, WrongIterator, count_of, nearest
 from pipeflow.resume import RunJournal
 from pipeflow.tensors import TensorListCPU
 
@@ -75,8 +75,8 @@ class BaseIterator(Generic[Batch]):
             last_batch_policy = LastBatchPolicy.FILL if fill_last_batch else LastBatchPolicy.PARTIAL
         if not isinstance(last_batch_policy, LastBatchPolicy):
             raise ValueError(f"last_batch_policy must be a LastBatchPolicy, got {last_batch_policy!r}")
-        if auto_reset not in (True, False, None, "yes", "no"):
-            raise ValueError(f"auto_reset must be True, False, 'yes' or 'no', got {auto_reset!r}")
+        if not (auto_reset is None or auto_reset in ("yes", "no") or isinstance(auto_reset, bool)):
+            raise WrongIterator(f"auto_reset must be True, False, 'yes' or 'no', got {auto_reset!r}")
         self._auto_reset = auto_reset in (True, "yes")
         self.output_map = _checked_names(output_map, mask)
         self._mask = mask
@@ -158,16 +158,20 @@ class BaseIterator(Generic[Batch]):
 
     @property
     def size(self) -> int:
-        """The number of samples in an epoch (of this shard, where a reader has several), -1 where it is not known."""
+        """The samples of an epoch of one shard, with those that fill its last batch; -1 where the number is not known."""
         if self.loop.size > 0 or self.loop.reader is None:
             return self.loop.size
         meta = self.loop.pipelines[0].reader_meta(self.loop.reader)
         if self.loop.policy is LastBatchPolicy.DROP:
             return meta["epoch_size"] // meta["number_of_shards"]
+        if meta["pad_last_batch"]:
+            return meta["epoch_size_padded"] // meta["number_of_shards"]
         largest = -(-meta["epoch_size"] // meta["number_of_shards"])
-        return (
-            largest if self.loop.policy is LastBatchPolicy.PARTIAL else -(-largest // self.batch_size) * self.batch_size
-        )
+        return -(-largest // self.batch_size) * self.batch_size
+
+    @property
+    def _size(self) -> int:
+        return self.size  # programs for DALI read it
 
     def reset(self) -> None:
         """Begins the next epoch, also in the middle of one; does nothing where an epoch has just begun."""
@@ -204,7 +208,7 @@ def _checked_names(output_map: Sequence[str], mask: str | None) -> list[str]:
         raise TypeError(f"output_map must be a list of names, got {output_map!r}")
     names = list(output_map)
     if len(set(names)) != len(names):
-        raise ValueError(f"the names of output_map must differ, got {names}")
+        raise WrongIterator(f"output_map names should be distinct, got {names}")
     if mask in names:
         raise ValueError(f"mask={mask!r} is a name of output_map as well")
     return names

@@ -12,7 +12,7 @@ import numpy as np
 
 from pipeflow import declare, types
 from pipeflow.declare import Call, OpDef, Operator, Spec, registry
-from pipeflow.errors import InvalidState, NestedStructure, Origin, add_notes, user_origin
+from pipeflow.errors import BadValue, InvalidState, NestedStructure, Origin, add_notes, user_origin
 from pipeflow.operators import math as _math  # noqa: F401  (what the operators of DataNode record)
 from pipeflow.operators import structure
 from pipeflow.record import autograph, constants
@@ -269,7 +269,7 @@ def _subscript_plan(index: tuple[Any, ...], ndim: int | None) -> tuple[tuple[Any
                 entries.append(("all",))
             else:
                 if item.step == 0:
-                    raise ValueError("the step of a slice must not be 0")
+                    raise BadValue("the step of a slice must not be 0")
                 entries.append(("range", bound(item.start), bound(item.stop), bound(item.step)))
         else:
             entries.append(("at", bound(item)))

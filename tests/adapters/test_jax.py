@@ -97,3 +97,45 @@ def test_what_cannot_be_one_array_is_refused(plugin, sharding):
         plugin.GenericIterator(numbers(batch_size=2), ["x", "u"], sharding="batch")
     with pytest.raises(ValueError, match="either sharding or devices"):
         plugin.data_iterator(lambda: fn.random.uniform(), output_map=["x"], sharding=sharding, devices=[])
+
+
+def test_a_batch_can_be_looked_at_before_it_is_taken():
+    """peek and peek_async give the batch that next gives; element_spec says its shapes and types."""
+    clu = pytest.importorskip("pipeflow.plugin.jax.clu")
+    iterator = clu.DALIGenericPeekableIterator(numbers(8, batch_size=4), ["x", "u"], reader_name="numbers")
+    assert iterator.element_spec["x"] == clu.ArraySpec(shape=(4,), dtype=np.dtype("int32"))
+    assert iterator.peek()["x"].tolist() == iterator.peek()["x"].tolist() == [0, 1, 2, 3]
+    assert iterator.peek_async().result()["x"].tolist() == [0, 1, 2, 3]
+    assert [batch["x"].tolist() for batch in iterator] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    with pytest.raises(StopIteration):
+        iterator.peek()
+    iterator.reset()
+    assert iterator.peek()["x"].tolist() == [0, 1, 2, 3]
+    iterator.reset()
+    assert next(iterator)["x"].tolist() == [0, 1, 2, 3]
+
+
+def test_a_peekable_iterator_refuses_batches_of_another_shape():
+    """All batches have the shapes of the first."""
+    clu = pytest.importorskip("pipeflow.plugin.jax.clu")
+
+    @clu.peekable_data_iterator(output_map=["x"], size=4)
+    def load():
+        return fn.external_source(lambda info: np.zeros(1 + info.iteration, np.float32), batch=False)
+
+    iterator = load(batch_size=2, num_threads=1)
+    next(iterator)
+    with pytest.raises(ValueError, match="the first one was"):
+        next(iterator)
+
+
+def test_a_checkpoint_is_not_taken_after_a_look():
+    """It would lose the batch that was looked at."""
+    clu = pytest.importorskip("pipeflow.plugin.jax.clu")
+    pipe = numbers(8, batch_size=4, enable_checkpointing=True)
+    iterator = clu.PeekableIterator(pipe, ["x", "u"], reader_name="numbers")
+    iterator.peek()
+    with pytest.raises(RuntimeError, match="take it with next"):
+        iterator.checkpoints()
+    next(iterator)
+    assert len(iterator.checkpoints()) == 1

@@ -231,3 +231,20 @@ def test_a_function_cannot_write_to_what_others_read(way, parallel, batch_proces
     plain, changed, other = (batch.as_array()[:, 0].tolist() for batch in define().run())
     assert (plain, changed, other) == ([0, 1, 2], [7, 7, 7], [0, 1, 2])
     assert [array[0] for array in kept] == [0, 1, 2]
+
+
+def test_tensors_are_made_of_samples_and_batches(plugin):
+    """torch_utils.to_torch_tensor shares memory, or copies; to_torch_type names torch's types."""
+    import torch
+
+    from pipeflow import types
+    from pipeflow.plugin.pytorch import torch_utils
+
+    [data, label] = images().run()
+    shared, own = torch_utils.to_torch_tensor(data, False), torch_utils.to_torch_tensor(data, True)
+    assert shared.data_ptr() == data.data_ptr() != own.data_ptr()
+    assert torch.equal(shared, own)
+    assert torch_utils.to_torch_tensor(label[1], copy=True).item() == 1
+    assert torch_utils.to_torch_type[types.FLOAT] is shared.dtype is torch.float32
+    target = torch.empty_like(own)
+    assert torch.equal(torch_utils.feed_ndarray(data, target), own)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from pipeflow import fn, ops, types
-from pipeflow.declare import registry
-from pipeflow.declare.former_names import FORMER_NAMES, class_name
+from pipeflow.declare import class_name, registry
+from pipeflow.declare.former_names import FORMER_NAMES
 
 IMAGE = np.arange(5 * 6 * 3, dtype=np.uint8).reshape(5, 6, 3)
 

@@ -5,6 +5,7 @@ import pytest
 
 import pipeflow.ops as ops
 from pipeflow import DataNode, Pipeline, fn, math, pipeline_def, types
+from pipeflow.declare import UNKNOWN, UnknownValue
 from pipeflow.errors import InvalidState
 
 SMALL = {"batch_size": 3, "num_threads": 1}
@@ -208,3 +209,10 @@ def test_a_debug_pipeline_reads_nodes_from_outside():
     pipe = definition()
     for start in (0, 3):
         np.testing.assert_array_equal(pipe.run()[0].as_array().ravel(), 2 * np.arange(start, start + 3))
+
+
+def test_numpy_cannot_take_an_unknown_extent_for_a_sequence():
+    """An inference that computes with NumPy on what is not known ends without a result, not with NumPy's error."""
+    for convert in (np.float32, np.asarray, np.int64):
+        with pytest.raises(UnknownValue):
+            convert(UNKNOWN)

@@ -61,7 +61,7 @@ def _to_json(value):
 
 
 def _short(number):
-    return int(number) if number == number and abs(number) < 2**53 and number == int(number) else float(f"{number:.8g}")
+    return int(number) if np.isfinite(number) and number == int(number) else float(f"{number:.8g}")
 
 
 def _from_json(value):

@@ -6,24 +6,7 @@ A program leaves this table by itself as soon as all its names exist; its line c
 import importlib
 
 NAMES = {
-    "augment_gallery_distorted": (
-        "fn.water",
-        "fn.sphere",
-        "fn.paste",
-        "fn.grid_mask",
-        "fn.equalize",
-        "fn.laplacian",
-        "fn.filter",
-    ),
-    "box_operators": ("fn.bb_flip", "fn.coord_flip", "fn.bbox_paste", "fn.box_encoder"),
-    "constants_and_tables": ("fn.constant",),
-    "jpeg_distortion": ("fn.noise.salt_and_pepper", "fn.noise.shot"),
     "model_efficientnet_autoaugment": ("auto_aug.auto_augment", "auto_aug.rand_augment", "auto_aug.trivial_augment"),
-    "model_ssd": ("fn.readers.coco", "fn.random_bbox_crop", "fn.bb_flip", "fn.box_encoder"),
-    "mosaic": ("fn.multi_paste",),
-    "pipeline_nested_definitions": ("fn.constant",),
-    "reader_coco": ("fn.readers.coco",),
-    "reader_mxnet": ("fn.readers.mxnet",),
     "reader_sequence": ("fn.readers.sequence",),
 }
 

@@ -70,12 +70,30 @@ def test_capsules_may_come_back():
         np.testing.assert_array_equal(right[sample], left[sample])
 
 
+def test_capsules_come_in_lists_by_default():
+    """One list for each input, with a capsule for each sample."""
+    seen = []
+
+    def function(left, right):
+        seen.append((type(left), len(left), type(right), len(right)))
+        return [doubled(capsule) for capsule in left]
+
+    def define():
+        x = fn.external_source(images, batch=False)
+        return x, fn.dl_tensor_python_function(x, x, function=function)
+
+    [[plain, results]] = run(define)
+    assert set(seen) == {(list, BATCH, list, BATCH)}
+    for sample, result in zip(plain, results):
+        np.testing.assert_array_equal(result, sample * 2)
+
+
 def test_a_capsule_nobody_takes_is_given_back():
     """A function that ignores its capsule leaks nothing and changes nothing."""
 
     def define():
         x = fn.external_source(images, batch=False)
-        return x, fn.dl_tensor_python_function(x, function=lambda _capsule: np.zeros(1))
+        return x, fn.dl_tensor_python_function(x, function=lambda capsules: [np.zeros(1)] * len(capsules))
 
     for plain, _ in run(define, batches=3):
         assert len(plain) == BATCH
@@ -92,7 +110,7 @@ def test_writing_through_a_capsule_changes_no_other_reader():
 
     def define():
         x = fn.external_source(images, batch=False)
-        return x, fn.dl_tensor_python_function(x, function=clear)
+        return x, fn.dl_tensor_python_function(x, function=clear, batch_processing=False)
 
     [[plain, results]] = run(define)
     np.testing.assert_array_equal(plain, results)
@@ -100,7 +118,7 @@ def test_writing_through_a_capsule_changes_no_other_reader():
 
 def test_names_of_the_class_api_are_dalis():
     """ops.DLTensorPythonFunction is the operator's class."""
-    assert np.array_equal(ops.DLTensorPythonFunction(function=doubled)(np.ones(2)), [2, 2])
+    assert np.array_equal(ops.DLTensorPythonFunction(function=doubled, batch_processing=False)(np.ones(2)), [2, 2])
 
 
 @pytest.mark.adapters
@@ -381,10 +399,10 @@ FAMILY = {
     "py_func": lambda x, **where: fn.py_func(np.negative, [x], np.float32, stateful=False, **where),
     "py_function": lambda x, **where: fn.py_function(np.negative, [x], np.float32, framework="numpy", **where),
     "dl_tensor_python_function": lambda x, **where: fn.dl_tensor_python_function(
-        x, function=lambda capsule: -np.from_dlpack(Capsule(capsule)), **where
+        x, function=lambda capsule: -np.from_dlpack(Capsule(capsule)), batch_processing=False, **where
     ),
     "dl_tensor_python_function, batch": lambda x, **where: fn.dl_tensor_python_function(
-        x, function=lambda data: [-np.from_dlpack(Capsule(y)) for y in data], batch_processing=True, **where
+        x, function=lambda data: [-np.from_dlpack(Capsule(y)) for y in data], **where
     ),
 }
 

@@ -202,7 +202,7 @@ def test_arrays_of_dlpack(device):
             return 1, 0
 
     def define(**options):
-        return lambda: fn.dl_tensor_python_function(source(), function=Array, **options)
+        return lambda: fn.dl_tensor_python_function(source(), function=Array, batch_processing=False, **options)
 
     alone = {"exec_async": False, "exec_pipelined": False}
     same(run(define(), **alone)[0][0], IMAGES[0])

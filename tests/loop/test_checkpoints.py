@@ -214,7 +214,7 @@ def test_objects_with_a_state_need_enable_checkpointing():
     )()
     with pytest.raises(InvalidState, match="build with enable_checkpointing=True"):
         pipeline.state_dict()
-    with pytest.raises(RuntimeError, match="checkpointing is off"):
+    with pytest.raises(RuntimeError, match="checkpointing disabled"):
         pipeline.checkpoint()
 
 
@@ -428,6 +428,19 @@ def test_the_seed_of_a_checkpoint_is_taken_where_none_is_given():
     first.run()
     expected = first.checkpoint(), digest(first.run())
     assert digest(make(checkpoint=expected[0]).run()) == expected[1]
+
+
+def test_a_checkpoint_of_a_shard_goes_on_in_the_order_that_all_shards_share():
+    """Also where no seed is given: the pipeline's own is drawn, the reader's is not."""
+
+    def make(**options):
+        options = {"batch_size": 2, "num_threads": 1, "enable_checkpointing": True, **options}
+        return pipeline_def(lambda: read_numbers(count=20, random_shuffle=True, num_shards=2), **options)()
+
+    first = make()
+    first.run()
+    saved, expected = first.checkpoint(), digest(first.run())
+    assert digest(make(checkpoint=saved).run()) == expected
 
 
 def test_large_graphs_keep_small_checkpoints():

@@ -414,12 +414,12 @@ def test_ragged_batches_in_a_dense_iterator_name_shapes_and_samples():
     ("options", "kind", "message"),
     [
         ({"output_map": ["a"]}, ValueError, r"output_map names 1 output \['a'\] and the pipeline has 2 outputs"),
-        ({"output_map": ["a", "a"]}, ValueError, "must differ"),
+        ({"output_map": ["a", "a"]}, ValueError, "should be distinct"),
         ({"output_map": "ab"}, TypeError, "must be a list of names"),
         ({"reader_name": "number"}, RuntimeError, "there is no reader 'number'.*did you mean 'numbers'"),
         ({"size": -7}, ValueError, "size must be at least 1, or -1 .* got -7"),
         ({"size": 0}, ValueError, "got 0"),
-        ({"size": 7, "reader_name": "numbers"}, ValueError, "either size"),
+        ({"size": 7, "reader_name": "numbers"}, ValueError, "size should not be set"),
         ({"reader_name": "numbers", "last_batch_padded": True}, ValueError, "last_batch_padded is for size"),
         ({"last_batch_policy": "FILL"}, ValueError, "must be a LastBatchPolicy"),
         ({"auto_reset": "maybe"}, ValueError, "auto_reset must be"),
@@ -437,7 +437,7 @@ def test_mistakes_are_named_at_construction(options, kind, message):
 
 def test_pipelines_that_do_not_fit_together_are_refused():
     """Different batch sizes, shard counts or epoch sizes; several pipelines without a size; no pipeline."""
-    with pytest.raises(ValueError, match=r"same batch_size, got \[2, 3\]"):
+    with pytest.raises(ValueError, match=r"same batch size set, got \[2, 3\]"):
         GenericIterator([numbers(batch_size=2), numbers(batch_size=3)], ["x", "u"], reader_name="numbers")
     with pytest.raises(ValueError, match="the same num_shards"):
         GenericIterator([numbers(batch_size=2), numbers(batch_size=2, num_shards=2)], ["x", "u"], reader_name="numbers")

@@ -2,6 +2,7 @@
 
 from pipeflow import seeds
 from pipeflow.backends.cpu import HeapPool
+from pipeflow.errors import widened
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.runners.base import BoundStep
 
@@ -26,7 +27,10 @@ class ColumnStep(BoundStep):
         if "out" in op.wants:
             outs = tuple(pool.empty((batch.size, *spec.shape), spec.dtype) for spec in step.specs)
             arguments["out"] = outs[0] if self.count == 1 else outs
-        result = op.body(*inputs, **arguments)
+        try:
+            result = op.body(*inputs, **arguments)
+        except (ValueError, TypeError) as error:
+            raise widened(error) from error.__cause__
         for slot, values, spec in zip(step.outputs, (result,) if self.count == 1 else result, step.specs):
             batch.values[slot] = values
             batch.layouts[slot] = spec.layout

@@ -1,6 +1,8 @@
 """Number conversion as DALI does it: rounding half away from zero, saturating, and what is not zero is
 true."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numba import types
 from numba.extending import overload
@@ -98,6 +100,12 @@ def cast(source: np.ndarray, out: np.ndarray) -> np.ndarray:
     else:
         cast_flat(flat, target)
     return out
+
+
+def as_fill(values: float | Sequence[float], dtype: np.dtype) -> np.ndarray:
+    """Fill values in the type of the data: the part behind the point is cut off, and what is too large limited."""
+    numbers = np.atleast_1d(np.asarray(values, np.float64))
+    return as_type(np.trunc(numbers) if dtype.kind in "iu" else numbers, dtype)
 
 
 def as_type(source: np.ndarray, dtype: np.dtype | type) -> np.ndarray:

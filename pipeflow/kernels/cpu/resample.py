@@ -16,6 +16,7 @@ from pipeflow.kernels.cpu.simd import LANES as BAND
 from pipeflow.kernels.cpu.simd import band_taps, copy_four_bytes, pixel_taps, weighted_rows
 
 NEAREST, LINEAR, CUBIC, LANCZOS3, TRIANGULAR, GAUSSIAN = range(6)
+EDGE = 1e-6  # the Gaussian is cut off where it is not 0 yet: a pixel just there counts, however its place is rounded
 ROWS = 4  # output rows of one horizontal pass: four accumulators share one broadcast weight
 LANES = 4  # channels side by side in one register
 taps_of_2, taps_of_3, taps_of_4, taps_of_5, taps_of_6 = (pixel_taps(ROWS, LANES, n) for n in range(2, 7))
@@ -36,7 +37,7 @@ def filter_weight(kind, x):
         angle = math.pi * x
         return 3 * math.sin(angle) * math.sin(angle / 3) / (angle * angle) if x < 3 else 0.0
     if kind == GAUSSIAN:
-        return math.exp(-4 * x * x) if x < 1 else 0.0
+        return math.exp(-4 * x * x) if x < 1 + EDGE else 0.0
     return max(0.0, 1 - x)
 
 
@@ -49,26 +50,29 @@ def taps(size, low, high, full, first, count, kind, antialias):
     over them are predictable.
     """
     scale = (high - low) / full
+    if kind == NEAREST:
+        # DALI adds up the steps in float32. Where a place falls between two pixels, the sum's rounding decides.
+        step, place = np.float32(scale), np.float32(low + (first + 0.5) * scale)
+        nearest = np.empty(count, np.int64)
+        for i in range(count):
+            nearest[i] = min(max(math.floor(place), 0), size - 1)
+            place += step
+        return nearest, np.ones((count, 1), np.float32)
     widen = abs(scale) if antialias and abs(scale) > 1 else 1.0
+    edge = EDGE if kind == GAUSSIAN else 0.0
     radius = widen * (3.0 if kind == LANCZOS3 else 2.0 if kind == CUBIC else 1.0)
     starts = np.empty(count, np.int64)
     width = 1
     for i in range(count):
         centre = low + (first + i + 0.5) * scale - 0.5
-        if kind == NEAREST:
-            starts[i] = min(max(math.floor(centre + 0.5), 0), size - 1)
-        else:
-            begin, end = math.floor(centre - radius) + 1, math.ceil(centre + radius)
-            width = max(width, min(end, size) - max(begin, 0))
+        begin, end = math.floor(centre - radius - edge) + 1, math.ceil(centre + radius + edge)
+        width = max(width, min(end, size) - max(begin, 0))
     width = min(width, size)
     weights = np.zeros((count, width), np.float32)
-    if kind == NEAREST:
-        weights[:] = 1
-        return starts, weights
     exact = np.empty(width, np.float64)
     for i in range(count):
         centre = low + (first + i + 0.5) * scale - 0.5
-        begin, end = math.floor(centre - radius) + 1, math.ceil(centre + radius)
+        begin, end = math.floor(centre - radius - edge) + 1, math.ceil(centre + radius + edge)
         start = min(max(begin, 0), size - width)
         total = 0.0
         exact[:] = 0

@@ -31,9 +31,8 @@ def window_of(item: Item, axes: Sequence[int], anchors: Sequence[int], sizes: Se
     shape, layout, args = item.input.shape, item.layouts[0], item.args
     place = place_cut(shape, axes, anchors, sizes, args.out_of_bounds_policy)
     channel = layout.find("C")
-    values = np.zeros(1, item.input.dtype)
-    if place.outside:
-        values = fill_table(args.fill_values, item.input.dtype, shape, channel)
+    dtype = args.dtype or item.input.dtype
+    values = fill_table(args.fill_values, dtype, shape, channel) if place.outside else np.zeros(1, dtype)
     return Window(place, values, channel)
 
 
@@ -64,10 +63,10 @@ def _(call: DeviceCall) -> None:
 
 
 def cut_windows(call: DeviceCall) -> None:
-    """Moves the windows of all items, through scratch memory where the type changes."""
-    size = call.items[0].input.dtype.itemsize
+    """Moves the windows of all items, through scratch memory where the type changes; what lies outside is filled last."""
     tables = Tables(call)
     boxes: list[Box] = []
+    fills: list[Box] = []
     casts: list[tuple[View, View]] = []
     for item in call.items:
         target, (place, values, channel) = item.output, item.plan
@@ -78,10 +77,12 @@ def cut_windows(call: DeviceCall) -> None:
         if place.outside:
             table = tables.address(values)
             for begin, extents in around(target.shape, place.place, place.extents):
-                boxes.append(filling(table, values.size, target, extents, begin, channel))
-    move(call, boxes, size)
+                fills.append(filling(table, values.size, item.output, extents, begin, channel))
+    size = call.items[0].input.dtype.itemsize
+    move(call, boxes if casts else boxes + fills, size)
     if casts:
         cast_views(call, casts)
+        move(call, fills, call.items[0].output.dtype.itemsize)
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -136,7 +137,7 @@ def _(call: DeviceCall) -> None:
         source, target = item.input, item.output
         boxes.append(box_of(source, target))
         if source.shape != target.shape:
-            value = kernels.casting.as_type(np.full(1, item.args.fill_value, np.float64), target.dtype)
+            value = kernels.casting.as_fill(item.args.fill_value, target.dtype)
             table = tables.address(value)
             for begin, extents in around(target.shape, [0] * len(target.shape), source.shape):
                 boxes.append(filling(table, 1, target, extents, begin, -1))

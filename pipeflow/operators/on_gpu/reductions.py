@@ -11,7 +11,6 @@ from pipeflow.declare import OpDef, registry
 from pipeflow.device.calls import DeviceCall, Item, View, ceil_div, row_type
 from pipeflow.kernels.gpu import TYPE_CODES
 from pipeflow.operators import image
-from pipeflow.operators.geometry import axes_of
 from pipeflow.operators.on_gpu.elementwise import blocks_of
 from pipeflow.operators.reductions import divisor, reduced_axes, some_elements
 
@@ -287,7 +286,7 @@ def _one_after_another(address: int, plans: Sequence[Reduction]) -> list[int]:
 @image.normalize.gpu_plan
 def _(item: Item) -> tuple[Reduction, list[int]]:
     shape, args = item.input.shape, item.args
-    axes = axes_of(item.layouts[0], len(shape), args.axes, args.axis_names)
+    axes = image.normalized_axes(item.layouts[0], len(shape), args)
     kept = [1 if axis in axes else extent for axis, extent in enumerate(shape)]
     for given in (args.mean, args.stddev):
         if given is not None:

@@ -36,8 +36,8 @@ def _(item: Item) -> View:
     no_inputs_for_shape(item)
     data, args = item.input, item.args
     if args.dtype is not None and args.dtype != data.dtype:
-        own = data.shape or (1,)
-        length = shape.reinterpreted(own[-1] * data.dtype.itemsize, args.dtype)
+        own = shape.raw_shape(data.shape, data.dtype.itemsize, args.dtype, args.shape is not None)
+        length = own[-1] * data.dtype.itemsize // args.dtype.itemsize
         data = View(data.address, (*own[:-1], length), args.dtype)
     return data.reshape(*shape.new_shape(data.shape, data.size, args.shape, args.rel_shape, args.src_dims, args.layout))
 

@@ -9,7 +9,6 @@ from pipeflow.kernels.gpu import TYPE_CODES, WORDS
 from pipeflow.operators import generic, transforms
 from pipeflow.operators.on_gpu.elementwise import BLOCK
 from pipeflow.operators.on_gpu.moves import DIVIDER, Tables, divide_by
-from pipeflow.types import saturate
 
 ONE_HOT_ROW = np.dtype(
     [
@@ -58,7 +57,7 @@ def _(call: DeviceCall) -> None:
         args, shape, dtype = item.args, item.input.shape, item.output.dtype
         single = len(shape) <= 1 and item.input.size == 1
         inner = 1 if single else math.prod(shape[generic.new_axis(len(shape), args.axis) :])
-        values = np.array([saturate(np.array(value), dtype) for value in (args.off_value, args.on_value)], dtype)
+        values = generic.one_hot_values(args.off_value, args.on_value, dtype)
         rows.append(
             (
                 item.input.address,

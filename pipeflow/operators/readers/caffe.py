@@ -64,7 +64,6 @@ def image_of(data: memoryview, extents: Sequence[int], where: str) -> np.ndarray
 @reader(
     "readers.caffe",
     outputs=lambda args: bool(args.image_available) + bool(args.label_available),
-    ops_name="CaffeReader",
     examples=['fn.readers.caffe(path="train_lmdb", random_shuffle=True)'],
 )
 class CaffeReader:

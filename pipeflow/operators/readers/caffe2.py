@@ -57,10 +57,7 @@ def _outputs(args: Any) -> int:
 
 
 @reader(
-    "readers.caffe2",
-    outputs=_outputs,
-    ops_name="Caffe2Reader",
-    examples=['fn.readers.caffe2(path="train_lmdb", label_type=1, num_labels=80)'],
+    "readers.caffe2", outputs=_outputs, examples=['fn.readers.caffe2(path="train_lmdb", label_type=1, num_labels=80)']
 )
 class Caffe2Reader:
     """Reads the encoded image and the label of each record of Caffe2's LMDB databases, and what else there is.

@@ -23,7 +23,6 @@ def _outputs(args: Any) -> int:
 @reader(
     "readers.coco",
     outputs=_outputs,
-    ops_name="COCOReader",
     examples=['fn.readers.coco(file_root="train2017", annotations_file="instances_train2017.json", ratio=True)'],
 )
 class CocoReader:

@@ -28,7 +28,6 @@ _MOST_LINES = 100_000
 @reader(
     "readers.fits",
     outputs=lambda args: len(args.hdu_indices),
-    ops_name="Fits",
     examples=['fn.readers.fits(file_root="sky", hdu_indices=[1])'],
 )
 class FitsReader:

@@ -25,12 +25,7 @@ _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
 _OFFSET = re.compile(r"[0-9]{1,18}")
 
 
-@reader(
-    "readers.mxnet",
-    outputs=2,
-    ops_name="MXNetReader",
-    examples=['fn.readers.mxnet(path="train.rec", index_path="train.idx")'],
-)
+@reader("readers.mxnet", outputs=2, examples=['fn.readers.mxnet(path="train.rec", index_path="train.idx")'])
 class MXNetReader:
     """Reads the encoded image and the labels of each record: bytes and float32, one label or as many as there are.
 

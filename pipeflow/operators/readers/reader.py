@@ -201,7 +201,6 @@ def reader(
     outputs: int | Callable[[Any], int] = 1,
     no_effect: Mapping[str, str] | None = None,
     examples: Sequence[str] = (),
-    ops_name: str = "",
     layout: str | None = None,
     hidden: bool = False,
 ) -> Callable[[type], type]:
@@ -221,7 +220,6 @@ def reader(
             build=build_reader,
             no_effect=ignored | dict(no_effect or {}),
             examples=examples,
-            ops_name=ops_name,
         )(cls)
         if not isinstance(outputs, int):
             op.outputs(outputs)

@@ -28,10 +28,7 @@ _IMAGES = (
 
 
 @reader(
-    "readers.sequence",
-    ops_name="SequenceReader",
-    layout="FHWC",
-    examples=['fn.readers.sequence(file_root="videos", sequence_length=8, stride=2)'],
+    "readers.sequence", layout="FHWC", examples=['fn.readers.sequence(file_root="videos", sequence_length=8, stride=2)']
 )
 class SequenceReader:
     """Reads sequences of frames, decoded, uint8 in the layout FHWC.

@@ -31,7 +31,6 @@ _LIST_OF_KIND = {1: "string", 2: "float32", 3: "int64"}
 @reader(
     "readers.tfrecord",
     outputs=lambda args: len(args.features),
-    ops_name="TFRecord",
     examples=[
         'fn.readers.tfrecord(path="a.tfrecord", features={"image": tfrecord.FixedLenFeature([], tfrecord.string, "")})'
     ],

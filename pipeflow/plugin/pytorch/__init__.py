@@ -1,6 +1,5 @@
 """torch: iterators that give its tensors, and its tensors inside user functions (``fn.py_function``)."""
 
-import contextlib
 import sys
 import types as _python_types
 from collections.abc import Callable, Mapping, Sequence
@@ -10,12 +9,14 @@ import numpy as np
 import torch
 
 from pipeflow import declare
-from pipeflow.device.tensors import TensorGPU, TensorListGPU
+from pipeflow.device.tensors import TensorListGPU
 from pipeflow.epochs import LastBatchPolicy
 from pipeflow.errors import nearest
 from pipeflow.operators import tensor_functions
 from pipeflow.plugin.base import BaseIterator, dense_array, dense_tensor
-from pipeflow.tensors import TensorCPU, TensorListCPU, Traced, copy_out, traced
+from pipeflow.plugin.pytorch import torch_utils
+from pipeflow.plugin.pytorch.torch_utils import as_tensor, feed_ndarray, to_array, to_tensor
+from pipeflow.tensors import Traced, traced
 
 __all__ = [
     "ClassificationIterator", "DALIClassificationIterator", "DALIGenericIterator", "DALIRaggedIterator", "GenericIterator",
@@ -26,19 +27,6 @@ __all__ = [
 # Iterators
 
 Collate = Literal["dense", "nested", "padded", "list", "coo"]
-
-
-def as_tensor(data: "np.ndarray | TensorCPU | TensorGPU | TensorListCPU | TensorListGPU") -> Any:
-    """A tensor of an array, of a sample or of a whole batch, on its memory; text stays a list of strings.
-
-    What a differentiable function made is the tensor that it returned, with its gradients' history.
-    """
-    if isinstance(data, (TensorGPU, TensorListGPU)):
-        return torch.from_dlpack(data.as_tensor() if isinstance(data, TensorListGPU) else data)
-    array = data.as_array() if isinstance(data, TensorListCPU) else data.array if isinstance(data, TensorCPU) else data
-    if array.dtype == object:
-        return array.tolist()
-    return to_tensor(array)
 
 
 class GenericIterator(BaseIterator[list[dict[str, torch.Tensor]]]):
@@ -202,63 +190,8 @@ DALIClassificationIterator = ClassificationIterator
 DALIRaggedIterator = RaggedIterator
 
 
-def feed_ndarray(
-    tensor_or_tl: Any, arr: torch.Tensor, cuda_stream: Any = None, non_blocking: bool = False
-) -> torch.Tensor:
-    """Copies a tensor (or a batch of equal shapes) into a torch tensor of the same shape and type.
-
-    From the GPU the copy is made on ``cuda_stream``, torch's current one where it is not given, and the host does not wait.
-    """
-    if isinstance(tensor_or_tl, (TensorGPU, TensorListGPU)):
-        return _feed_on_device(tensor_or_tl, arr, cuda_stream)
-    del cuda_stream, non_blocking  # a copy on the CPU is done when this returns
-    source = tensor_or_tl.as_tensor() if isinstance(tensor_or_tl, TensorListCPU) else tensor_or_tl
-    if not isinstance(source, TensorCPU):
-        raise TypeError(f"feed_ndarray takes a TensorCPU or TensorListCPU, got {type(tensor_or_tl).__name__}")
-    target = to_array(arr)
-    if list(target.shape) != source.shape() or target.dtype != source.array.dtype:
-        raise ValueError(
-            f"the tensor is {target.dtype} {target.shape} and the data {source.array.dtype} {tuple(source.shape())}: "
-            "they must be equal"
-        )
-    if target.flags.c_contiguous:
-        copy_out(source.array, target)
-    else:
-        np.copyto(target, source.array)
-    return arr
-
-
-def _feed_on_device(tensor_or_tl: Any, arr: torch.Tensor, cuda_stream: Any) -> torch.Tensor:
-    handle = getattr(cuda_stream, "cuda_stream", cuda_stream)
-    handle = getattr(handle, "value", handle)  # a ctypes pointer, as DALI takes it
-    there = contextlib.nullcontext() if handle is None else _on_stream(tensor_or_tl.device_id(), int(handle))
-    with there:
-        source = torch.from_dlpack(tensor_or_tl)
-        if source.shape != arr.shape or source.dtype != arr.dtype:
-            raise ValueError(
-                f"the tensor is {arr.dtype} {tuple(arr.shape)} and the data {source.dtype} {tuple(source.shape)}: "
-                "they must be equal"
-            )
-        return arr.copy_(source, non_blocking=True)
-
-
 # ----------------------------------------------------------------------------------------------------
 # Tensors inside user functions
-
-
-def to_tensor(array: np.ndarray) -> torch.Tensor:
-    """The array as a tensor on the same memory where it may be written, else a copy: torch knows no read-only memory."""
-    if traced(array):
-        return array.tensor  # type: ignore[attr-defined]
-    shared = array.flags.writeable and all(stride >= 0 for stride in array.strides)
-    return torch.from_numpy(array if shared else array.copy())
-
-
-def to_array(tensor: torch.Tensor) -> np.ndarray:
-    """The tensor as an array on the same memory."""
-    if tensor.device.type != "cpu":
-        raise TypeError(f"the tensor lies on {tensor.device}; a CPU operator must return CPU tensors: use .cpu()")
-    return tensor.detach().resolve_conj().resolve_neg().numpy()
 
 
 def trace(tensor: torch.Tensor) -> Traced:
@@ -285,10 +218,6 @@ def _differentiate(
     return result, back
 
 
-def _on_stream(device_id: int, handle: int) -> Any:
-    return torch.cuda.stream(torch.cuda.ExternalStream(handle, device=device_id))
-
-
 declare.frameworks["torch"] = declare.Framework(
     "torch",
     to_tensor,
@@ -297,7 +226,7 @@ declare.frameworks["torch"] = declare.Framework(
     _differentiate,
     torch.from_dlpack,
     torch.Tensor.detach,
-    _on_stream,
+    torch_utils.on_stream,
     trace,
     torch.is_grad_enabled,
 )

@@ -102,10 +102,22 @@ def data_iterator(
     ``shard_id`` and ``num_shards`` where it has parameters of those names. The function takes the arguments of the
     definition and of the pipeline, and ``checkpoints``, one for each pipeline.
     """
+    return iterator_maker(GenericIterator, pipeline_fn, output_map, sharding, devices, options)
+
+
+def iterator_maker(
+    iterator: type["GenericIterator"],
+    pipeline_fn: Callable[..., Any] | None,
+    output_map: Sequence[str],
+    sharding: Any,
+    devices: Sequence[Any] | None,
+    options: dict[str, Any],
+) -> Any:
+    """A function that returns an iterator of this class over the pipelines of a definition, or a decorator."""
     if sharding is not None and devices is not None:
         raise ValueError("give either sharding or devices")
     if pipeline_fn is None:
-        return functools.partial(data_iterator, output_map=output_map, sharding=sharding, devices=devices, **options)
+        return lambda function: iterator_maker(iterator, function, output_map, sharding, devices, options)
     definition = pipeline_fn if hasattr(pipeline_fn, "_is_pipeline_def") else pipeline_def(pipeline_fn)
     takes = inspect.signature(pipeline_fn).parameters
 
@@ -123,7 +135,7 @@ def data_iterator(
             if checkpoints is not None:
                 given |= {"checkpoint": checkpoints[number], "enable_checkpointing": True}
             pipelines.append(definition(*args, **given))
-        return GenericIterator(pipelines, output_map, sharding=sharding, **options)
+        return iterator(pipelines, output_map, sharding=sharding, **options)
 
     return create
 

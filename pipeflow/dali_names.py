@@ -1,0 +1,156 @@
+"""Names of DALI that are absent here, and those that mean something else: one table for messages, `port` and the docs.
+
+A name is written as after a port: ``fn.readers.video``, ``plugin_manager``. What begins with an entry belongs to it. An entry
+whose name exists by now is not used.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from pipeflow.errors import nearest
+
+
+class Absent(NamedTuple):
+    """Why a name of DALI is absent, and what to write instead."""
+
+    why: str
+    instead: str
+
+
+_VIDEO = Absent(
+    "it decodes video, which pipeflow does not",
+    "read the frames with OpenCV or PyAV in a function for `fn.external_source`, with `layout='FHWC'`",
+)
+_BINARY = Absent(
+    "it belongs to DALI's library in C++", "write the operator in Python: `fn.python_function`, `fn.numba_function`"
+)
+_BINARY_MEMORY = Absent("it belongs to DALI's library in C++ and its memory", "leave it out")
+_BACKEND = """
+    CUDAStreamSynchronize CheckDLPackCapsule DLDeviceType ExternalContextCheckpoint GetCUDACurrentDevice GetCUDAStreamDevice
+    GetCudaVersion GetCufftVersion GetCxx11AbiFlag GetDeviceBufferGrowthFactor GetHostBufferGrowthFactor
+    GetHostBufferShrinkThreshold GetNppVersion GetNvimgcodecVersion GetNvjpegVersion GetOpenCVVersion GetSchema
+    GetSchemaAndTarget Init IsDriverInitialized LoadDefaultPlugins LoadDirectory LoadLibrary OpSchema OpSpec PipelineDebug
+    RestrictPinnedMemUsage SetBufferGrowthFactor SetCUDACurrentDevice SetDeviceBufferGrowthFactor
+    SetHostBufferGrowthFactor SetHostBufferShrinkThreshold SharedMem Stream TryGetSchema check_cuda_runtime
+"""
+_PICKLES = Absent("functions are sent to worker processes without it", "leave `py_callback_pickler` out")
+_EAGER = Absent(
+    "calls on arrays are eager without a module of their own", "`fn.resize(array, size=(2, 3))` gives an array"
+)
+
+ABSENT: dict[str, Absent] = {
+    "fn.readers.video": _VIDEO,
+    "fn.readers.video_resize": _VIDEO,
+    "fn.experimental.readers.video": _VIDEO,
+    "fn.experimental.inputs.video": _VIDEO,
+    "fn.experimental.decoders.video": _VIDEO,
+    "fn.decoders.video": _VIDEO,
+    "fn.video_reader": _VIDEO,
+    "fn.video_reader_resize": _VIDEO,
+    "ops.Reload": _BINARY,
+    "ops.python_op_factory": _BINARY,
+    "ops.register_cpu_op": _BINARY,
+    "ops.register_gpu_op": _BINARY,
+    "plugin_manager": _BINARY,
+    "sysconfig": _BINARY,
+    **dict.fromkeys([f"backend.{name}" for name in _BACKEND.split()], _BINARY_MEMORY),
+    "trace": Absent(
+        "it marks ranges for NVIDIA's profiler", "`pipe.statistics()` and `pipe.advice()` say what takes time"
+    ),
+    "pickling": _PICKLES,
+    "reducers": _PICKLES,
+    "external_source": Absent("the module has no other use", "`fn.external_source` or `ops.ExternalSource`"),
+    "python_function_plugin": _BINARY,
+    "StreamPolicy": Absent("a pipeline has two streams of its own", "leave `stream_policy` out"),
+    "OperatorConcurrency": Absent("operators always run side by side", "leave `concurrency` out"),
+    "types.CUDAStream": Absent("streams are those of CuPy or torch", "pass the stream object itself"),
+    "experimental.dynamic": _EAGER,
+    "experimental.eager": _EAGER,
+    "experimental.torchvision": Absent(
+        "there are no transforms of torchvision", "`from_torch_dataset(..., transform=...)` with operators of `fn`"
+    ),
+    "plugin.tf": Absent(
+        "there is no operator of TensorFlow", "`plugin.keras.tf_dataset(pipe)` gives a `tf.data.Dataset`"
+    ),
+    "plugin.paddle": Absent(
+        "there is no iterator for Paddle", "`plugin.numpy.GenericIterator`, and `paddle.to_tensor`"
+    ),
+    "plugin.mxnet": Absent("MXNet is no longer developed", "`plugin.numpy.GenericIterator`"),
+    "plugin.triton": Absent("there is no backend of Triton", "`pipe.serialize()`, and a Python model that loads it"),
+}
+
+# Names that exist and do something else in a program that relies on it; the page of differences has the rest.
+DIFFERENT: dict[str, str] = {
+    "fn.readers": "`random_shuffle` is a permutation of the whole epoch; for shards give all of them one `seed`",
+    "fn.random": "other numbers for the same seed: a function of seed, operator, epoch and position",
+    "fn.noise": "other numbers for the same seed: a function of seed, operator, epoch and position",
+    "fn.python_function": "exceptions keep their class; DALI makes each a RuntimeError",
+    "fn.audio_resample": "removes what the lower rate cannot hold; `antialias=False` gives DALI's numbers",
+    "fn.preemphasis_filter": "filters each channel by itself",
+    "fn.random_bbox_crop": "the window stays inside the image, and the search ends after 20000 windows",
+    "fn.noise.shot": "`factor=0` leaves the data as it is",
+    "Pipeline": "`py_start_method` is 'forkserver' by default",
+    "pipeline_def": "`py_start_method` is 'forkserver' by default",
+    "backend.ReleaseUnusedMemory": "does nothing: memory goes with its pipeline",
+    "backend.PreallocateDeviceMemory": "does nothing: a pipeline takes its memory once",
+    "backend.PreallocatePinnedMemory": "does nothing: a pipeline takes its memory once",
+}  # fmt: skip
+
+
+def entry(name: str, table: Mapping[str, Any]) -> Any:
+    """The entry that a dotted name belongs to; None where there is none."""
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        found = table.get(".".join(parts[:end]))
+        if found is not None:
+            return found
+    return None
+
+
+def absent(name: str) -> Absent | None:
+    """What the table says of a name that does not exist here; a class of ``ops`` is as absent as its operator."""
+    if name.startswith("ops."):
+        name, table = name.lower(), _CLASSES
+    else:
+        table = ABSENT
+    inside = [found for other, found in table.items() if other.startswith(f"{name}.")]
+    return entry(name, table) or (inside[0] if inside else None)
+
+
+_CLASSES = {
+    name.replace("fn.", "ops.").replace("_", "").lower(): found
+    for name, found in ABSENT.items()
+    if name.startswith(("fn.", "ops."))
+}
+
+
+def message(name: str, known: Iterable[str]) -> str:
+    """The words of an error: the name is DALI's and absent, or it is none, and what is nearest."""
+    found = absent(name)
+    if found is not None:
+        return f"{name} of DALI is not part of pipeflow: {found.why}. Instead: {found.instead}".replace("`", "")
+    place, _, leaf = name.rpartition(".")
+    public = [other for other in known if not other.startswith("_")]
+    return f"{place or 'pipeflow'} has no {leaf!r}{_elsewhere(leaf, place) or nearest(leaf, public)}"
+
+
+def _elsewhere(leaf: str, place: str) -> str:
+    """`` (did you mean 'fn.random.uniform'?)`` where another namespace has the name."""
+    root = f"pipeflow.{place.partition('.')[0]}."
+    for name, module in sorted(sys.modules.items()):
+        if name.startswith(root) and leaf in vars(module):
+            return f" (did you mean {name.removeprefix('pipeflow.') + '.' + leaf!r}?)"
+    return ""
+
+
+def speaking(place: str, names: Callable[[], Iterable[str]]) -> Callable[[str], Any]:
+    """A ``__getattr__`` for a module: its errors say what an absent name is."""
+
+    def __getattr__(name: str) -> Any:
+        if re.fullmatch("__.*__", name):
+            raise AttributeError(name)
+        raise AttributeError(message(f"{place}.{name}".removeprefix("."), names()))
+
+    return __getattr__

@@ -1,0 +1,312 @@
+"""Which names of DALI a program uses, whether they are here, and the program with its imports changed.
+
+A program is read, never run: `import nvidia.dali as dali` and `dali.fn.resize` are followed through its syntax tree. Of a
+notebook the cells of code are read as one program; magics count as comments.
+"""
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pipeflow
+from pipeflow.dali_names import DIFFERENT, absent, entry
+from pipeflow.declare import NO_EFFECT, OpDef
+from pipeflow.errors import nearest
+
+DALI = "nvidia.dali"
+PACKAGE = Path(pipeflow.__file__).parent
+
+
+@dataclass
+class Uses:
+    """The names of DALI in a program, each with the lines it is used in, as written after a port: ``fn.resize``."""
+
+    lines: dict[str, list[int]] = field(default_factory=dict)
+    keywords: dict[tuple[str, str], list[int]] = field(default_factory=dict)  # (name, argument of its call)
+    places: list[tuple[int, int, int, str]] = field(default_factory=list)  # (line, from, to, text) to be replaced
+
+    def add(self, name: str, line: int) -> None:
+        """Notes a use."""
+        lines = self.lines.setdefault(name, [])
+        if line not in lines:
+            lines.append(line)
+
+
+class _Reader(ast.NodeVisitor):
+    """Follows names of DALI through a syntax tree."""
+
+    def __init__(self, text: str) -> None:
+        self.uses = Uses()
+        self.text = text.splitlines()
+        self.names: dict[str, str] = {}  # variable -> dotted name below nvidia.dali, "" for the package itself
+        self.bare = False  # `import nvidia.dali` without a name of its own
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            inside = _below(alias.name)
+            if inside is None:
+                continue
+            self._replace(alias.lineno, alias.col_offset, alias.name, f"pipeflow.{inside}".rstrip("."))
+            if inside:
+                self.uses.add(inside, node.lineno)
+            if alias.asname:
+                self.names[alias.asname] = inside
+            else:
+                self.bare = True
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        if node.module == "nvidia" and [alias.name for alias in node.names] == ["dali"]:
+            self.names[node.names[0].asname or "dali"] = ""
+            end = node.end_col_offset or 0
+            text = f"import pipeflow as {node.names[0].asname or 'dali'}"
+            self.uses.places.append((node.lineno, node.col_offset, end, text))
+            return
+        inside = _below(node.module or "")
+        if inside is None or node.level:
+            return
+        self._replace(node.lineno, node.col_offset, node.module or "", f"pipeflow.{inside}".rstrip("."))
+        for alias in node.names:
+            name = f"{inside}.{alias.name}".lstrip(".")
+            if alias.name != "*":
+                self.uses.add(name, alias.lineno)
+                self.names[alias.asname or alias.name] = name
+            elif inside:
+                self.uses.add(inside, node.lineno)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        name = self._name(node)
+        if name is None:
+            self.generic_visit(node)
+        elif name:
+            self.uses.add(name, node.lineno)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Load) and self.names.get(node.id):
+            self.uses.add(self.names[node.id], node.lineno)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        name = self._name(node.func)
+        for keyword in node.keywords if name else ():
+            if keyword.arg:
+                self.uses.keywords.setdefault((name or "", keyword.arg), []).append(keyword.value.lineno)
+        self.generic_visit(node)
+
+    def _name(self, node: ast.AST) -> str | None:
+        """The dotted name below nvidia.dali that an expression reads; None where it is none."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.insert(0, node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return None
+        if self.bare and node.id == "nvidia" and parts[:1] == ["dali"]:
+            self._replace(node.lineno, node.col_offset, DALI, "pipeflow")
+            return ".".join(parts[1:])
+        known = self.names.get(node.id)
+        return None if known is None else ".".join([known, *parts] if known else parts)
+
+    def _replace(self, line: int, column: int, old: str, new: str) -> None:
+        """Notes that the text at a place becomes another; columns of a syntax tree count bytes."""
+        raw = self.text[line - 1].encode()
+        begin = raw.find(old.encode(), column)
+        if begin >= 0 and (line, begin, begin + len(old.encode()), new) not in self.uses.places:
+            self.uses.places.append((line, begin, begin + len(old.encode()), new))
+
+
+def _below(module: str) -> str | None:
+    """``fn`` of ``nvidia.dali.fn``; None of another library's module."""
+    if module == DALI:
+        return ""
+    return module.removeprefix(f"{DALI}.") if module.startswith(f"{DALI}.") else None
+
+
+def uses_of(text: str) -> Uses:
+    """The names of DALI in the text of a program."""
+    reader = _Reader(text)
+    reader.visit(ast.parse(text))
+    return reader.uses
+
+
+def changed(text: str, uses: Uses) -> str:
+    """The text with its imports changed, all else as it was."""
+    lines = text.splitlines(keepends=True)
+    for line, begin, end, new in sorted(uses.places, reverse=True):
+        raw = lines[line - 1].encode()
+        lines[line - 1] = (raw[:begin] + new.encode() + raw[end:]).decode()
+    return "".join(lines)
+
+
+# ----------------------------------------------------------------------------------------------------
+# What is here
+
+
+def is_here(name: str) -> bool:
+    """Whether pipeflow has a name; modules that need another library are read, not imported."""
+    place: Any = pipeflow
+    parts = name.split(".")
+    for part in parts:
+        if not hasattr(place, part):
+            return _in_source(parts)
+        place = getattr(place, part)
+    return True
+
+
+def _in_source(parts: list[str]) -> bool:
+    path = PACKAGE
+    for number, part in enumerate(parts):
+        if (path / part).is_dir():
+            path = path / part
+        elif (path / f"{part}.py").exists():
+            return _defines(path / f"{part}.py", parts[number + 1 :])
+        else:
+            return _defines(path / "__init__.py", parts[number:])
+    return True
+
+
+def _defines(file: Path, rest: list[str]) -> bool:
+    """Whether the text of a module makes a name."""
+    tree = ast.parse(file.read_text())
+    made = {name for node in tree.body for name in _made(node)}
+    return not rest or ".".join(rest) in made or rest[0] in made - {"fn", "ops"}
+
+
+def _made(node: ast.stmt) -> Iterator[str]:
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        yield node.name
+    elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield from [alias.asname or alias.name for alias in node.names]
+    elif isinstance(node, ast.Assign):
+        yield from [ast.unparse(target) for target in node.targets]
+
+
+def operator_of(name: str) -> OpDef | None:
+    """The operator that a name of ``fn`` or ``ops`` calls."""
+    place: Any = pipeflow
+    for part in name.split("."):
+        place = getattr(place, part, None)
+    op = getattr(place, "op", place)
+    return op if isinstance(op, OpDef) else None
+
+
+# ----------------------------------------------------------------------------------------------------
+# The report
+
+
+@dataclass
+class Report:
+    """What a port of one program meets."""
+
+    here: list[str]
+    different: list[tuple[str, list[int], str]]
+    absent: list[tuple[str, list[int], str]]
+
+    def __str__(self) -> str:
+        count = len(self.here) + len(self.absent)
+        differ = len({name for name, _, _ in self.different})
+        lines = [
+            f"{count} names of DALI: {len(self.here)} there, {differ} of them with a difference, {len(self.absent)} absent"
+        ]
+        if self.here:
+            lines += ["", "there", "  " + ", ".join(self.here)]
+        for title, rows in (("with a difference", self.different), ("absent", self.absent)):
+            if rows:
+                lines += ["", title]
+            lines += [f"  {name} ({_lines(found)}): {text}" for name, found, text in rows]
+        return "\n".join(lines)
+
+
+def _lines(numbers: list[int]) -> str:
+    shown = ", ".join(map(str, numbers[:6])) + (", ..." if len(numbers) > 6 else "")
+    return f"line{'s' if len(numbers) > 1 else ''} {shown}"
+
+
+def report(uses: Uses) -> Report:
+    """Which names are here, here with a difference, and absent."""
+    result = Report([], [], [])
+    inner = {name.rpartition(".")[0] for name in uses.lines}  # modules that other names go through
+    for name, lines in sorted(uses.lines.items()):
+        if is_here(name):
+            if name in inner:
+                continue
+            result.here.append(name)
+            words = entry(name, DIFFERENT)
+            if words:
+                result.different.append((name, lines, words))
+        else:
+            found = absent(name)
+            words = f"{found.why}. Instead: {found.instead}" if found else "there is no such name" + _near(name)
+            result.absent.append((name, lines, words))
+    for (name, argument), lines in sorted(uses.keywords.items()):
+        words = _about(operator_of(name), argument)
+        if words:
+            result.different.append((f"{name}({argument}=...)", lines, words))
+    return result
+
+
+def _near(name: str) -> str:
+    place, _, leaf = name.rpartition(".")
+    home: Any = pipeflow
+    for part in place.split(".") if place else ():
+        home = getattr(home, part, None)
+    return nearest(leaf, [other for other in vars(home) if not other.startswith("_")]) if home is not None else ""
+
+
+def _about(op: OpDef | None, argument: str) -> str:
+    """What an argument of a call has to be told of."""
+    if op is None:
+        return ""
+    if argument in op.no_effect:
+        return f"has no effect: {op.no_effect[argument]}"
+    if argument in NO_EFFECT:
+        return f"has no effect: {NO_EFFECT[argument]}"
+    return ""
+
+
+# ----------------------------------------------------------------------------------------------------
+# Files
+
+
+def port(file: str, write: bool) -> int:
+    """Reports on a script or a notebook, and with ``write`` changes its imports; the exit status: 1 where names are absent."""
+    path = Path(file)
+    notebook = json.loads(path.read_text(encoding="utf-8")) if path.suffix == ".ipynb" else None
+    cells = _cells(notebook) if notebook is not None else [path.read_text(encoding="utf-8")]
+    text = "\n".join(_without_magics(cell) for cell in cells)
+    uses = uses_of(text)
+    found = report(uses)
+    print(f"{file}: {found}")  # noqa: T201
+    if write and uses.places:
+        if notebook is None:
+            path.write_text(changed(cells[0], uses), encoding="utf-8")
+        else:
+            _write_cells(notebook, changed("\n".join(cells), uses))
+            path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        print(f"\nchanged the imports of {file}")  # noqa: T201
+    return 1 if found.absent else 0
+
+
+def _cells(notebook: Any) -> list[str]:
+    cells = [cell for cell in notebook.get("cells", ()) if cell.get("cell_type") == "code"]
+    return [source if isinstance(source, str) else "".join(source) for source in (cell["source"] for cell in cells)]
+
+
+def _write_cells(notebook: Any, text: str) -> None:
+    """Puts changed lines back where they were: the number of lines of a cell stays."""
+    lines = text.split("\n")
+    for cell in notebook["cells"]:
+        if cell.get("cell_type") == "code":
+            source = cell["source"]
+            count = (source if isinstance(source, str) else "".join(source)).count("\n") + 1
+            own, lines = "\n".join(lines[:count]), lines[count:]
+            cell["source"] = own if isinstance(source, str) else own.splitlines(keepends=True)
+
+
+def _without_magics(cell: str) -> str:
+    """A cell as Python reads it: magics and commands of a shell do nothing."""
+    if cell.startswith("%%"):
+        return "\n".join("" for _ in cell.split("\n"))
+    return re.sub(r"(?m)^(\s*)[%!].*$", r"\1pass", cell)

@@ -1,0 +1,177 @@
+"""Values, fills, axes and classes of errors that calls have under DALI 2.4.0; each was read off there."""
+
+import io
+
+import example_data
+import numpy as np
+import pytest
+
+from pipeflow import fn, pipeline_def, types
+
+IMAGE = np.arange(2 * 6 * 3, dtype=np.uint8).reshape(2, 6, 3)
+
+
+def column(function, extent, dtype=np.uint8):
+    """What a function makes of one column of pixels that count upwards."""
+    return np.asarray(function(np.arange(extent, dtype=dtype).reshape(extent, 1, 1))).ravel().tolist()
+
+
+def run(function, *samples, layout=None):
+    """The samples that a function of nodes gives, and their layout."""
+
+    @pipeline_def(batch_size=len(samples), num_threads=1, device_id=None)
+    def definition():
+        return function(fn.external_source(lambda: [np.asarray(x) for x in samples], layout=layout))
+
+    [out] = definition().run()
+    return [np.array(out.at(i)) for i in range(len(samples))], out.layout()
+
+
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [
+        (lambda: fn.slice(IMAGE, axes=[5], start=[0], end=[1]), IndexError),
+        (lambda: fn.transpose(IMAGE, perm=[0, 0, 1]), ValueError),
+        (lambda: fn.resize(IMAGE, size="large"), TypeError),
+        (lambda: fn.random.coin_flip(probability="text"), TypeError),
+        (lambda: fn.resize(np.zeros((2, 2, 2, 2, 2, 2)), size=3), ValueError),
+    ],
+)
+def test_what_an_operator_refuses_is_a_runtime_error_too(function, kind):
+    """DALI raises RuntimeError for most of it; the class that says more is kept beside it."""
+    with pytest.raises(kind) as caught:
+        function()
+    assert isinstance(caught.value, RuntimeError)
+
+
+def test_errors_of_functions_keep_their_class():
+    """Only what operators raise themselves is widened."""
+
+    def function(_x):
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine") as caught:
+        run(lambda x: fn.python_function(x, function=function), IMAGE)
+    assert not isinstance(caught.value, RuntimeError)
+
+
+def test_whole_numbers_may_be_written_as_floats():
+    """2.0 is an integer, 2.5 is not."""
+    assert fn.random.uniform(shape=[2.0, 3.0]).shape == (2, 3)
+    with pytest.raises(TypeError, match="must be an integer"):
+        fn.gaussian_blur(IMAGE, window_size=2.5)
+
+
+def test_crops_cut_parts_of_pixels_off_and_name_the_last_axes():
+    """(1.9, 2.2) is one row and two columns; of three values for an image the first is for its depth."""
+    assert fn.crop(IMAGE, crop=(1.9, 2.2)).shape == (1, 2, 3)
+    assert fn.crop(IMAGE, crop=(7, 1, 2)).shape == (1, 2, 3)
+    assert fn.crop(IMAGE, crop_h=1.9).shape == (1, 6, 3)
+
+
+def test_fills_are_cut_to_whole_numbers_and_limited():
+    """2.9 is 2 and 300 is 255 in UINT8; a fill goes with the type of the result."""
+    assert column(lambda x: fn.pad(x, axes=[0], shape=[3], fill_value=2.9), 2) == [0, 1, 2]
+    assert column(lambda x: fn.pad(x, axes=[0], shape=[3], fill_value=300), 2) == [0, 1, 255]
+    assert column(lambda x: fn.erase(x, anchor=[0], shape=[1], axes=[0], fill_value=7.9), 2) == [7, 1]
+    wider = fn.crop(IMAGE, crop=(3, 6), out_of_bounds_policy="pad", fill_values=1.5, dtype=types.FLOAT, crop_pos_y=0.0)
+    assert wider[2].tolist() == [[1.5] * 3] * 6
+    assert fn.one_hot(1, num_classes=3, on_value=2.9, off_value=-0.9, dtype=types.INT32).tolist() == [0, 2, 0]
+
+
+def test_axes_of_slices_are_given_once():
+    """By number or by letter; by default width and height; an axis that does not exist is an IndexError."""
+    np.testing.assert_array_equal(fn.slice(IMAGE, start=(1, 0), shape=(2, 1)), IMAGE[0:1, 1:3])
+    np.testing.assert_array_equal(fn.slice(IMAGE, axes=(0,), start=(1,), shape=(1,)), IMAGE[1:])
+    [sliced], _ = run(lambda x: fn.slice(x, axis_names="H", start=(1,), shape=(1,)), IMAGE, layout="HWC")
+    np.testing.assert_array_equal(sliced, IMAGE[1:])
+    with pytest.raises(ValueError, match="axes and axis_names exclude each other"):
+        fn.slice(IMAGE, axes=[0], axis_names="H", start=(1,), shape=(1,))
+    with pytest.raises(IndexError, match="axis 3 is out of range"):
+        fn.reductions.sum(IMAGE, axes=[3])
+
+
+def test_rectangles_span_all_axes_but_the_channels():
+    """Without axes, erase takes values for every axis of the layout, D too, in its order."""
+    volume = np.ones((2, 2, 2, 1), np.uint8)
+    [erased], _ = run(lambda x: fn.erase(x, anchor=(1, 0, 0), shape=(1, 1, 2)), volume, layout="DHWC")
+    assert erased[..., 0].tolist() == [[[1, 1], [1, 1]], [[0, 0], [1, 1]]]
+
+
+def test_an_extent_of_0_is_padded_to_the_largest():
+    """As one below 0."""
+    padded, _ = run(lambda x: fn.pad(x, shape=[0], axes=[0], fill_value=9), np.uint8([1]), np.uint8([1, 2]))
+    assert [x.tolist() for x in padded] == [[1, 9], [1, 2]]
+
+
+def test_a_shape_is_said_once():
+    """shape, rel_shape and the second input exclude each other."""
+    with pytest.raises(ValueError, match="shape and rel_shape exclude each other"):
+        fn.reshape(IMAGE, shape=[36], rel_shape=[1.0])
+    with pytest.raises(ValueError, match="the second input and shape exclude each other"):
+        fn.reshape(IMAGE, np.int32([36]), shape=[36])
+
+
+def test_bytes_are_read_as_another_type():
+    """The layout stays where the number of axes does; with a shape only the number of all bytes counts."""
+    [out], layout = run(
+        lambda x: fn.reinterpret(x, dtype=types.INT32), np.arange(8, dtype=np.uint8).reshape(1, 2, 4), layout="HWC"
+    )
+    assert (out.ravel().tolist(), layout) == ([0x03020100, 0x07060504], "HWC")
+    assert fn.reinterpret(IMAGE, dtype=types.UINT32, shape=[9]).shape == (9,)
+    with pytest.raises(ValueError, match="the data has 36 bytes, which is not a multiple of uint64"):
+        fn.reinterpret(IMAGE, dtype=types.UINT64, shape=[-1])
+    with pytest.raises(ValueError, match="the innermost dimension has 3 bytes"):
+        fn.reinterpret(IMAGE, dtype=types.UINT32)
+
+
+def test_given_statistics_say_the_axes():
+    """Without axes, fn.normalize reduces those along which a given mean or deviation has one value."""
+    x = np.float32([[11, 21, 31], [12, 22, 35]])
+    np.testing.assert_array_equal(
+        fn.normalize(x, mean=np.float32([[1, 2, 3]]), stddev=2), [[5, 9.5, 14], [5.5, 10, 16]]
+    )
+    # The deviation of each row from its given mean: row 0 is 10, 20, 30 away from 1, sqrt(1400 / 3) on average.
+    rows = fn.normalize(x, mean=np.float32([[1], [2]]))
+    np.testing.assert_allclose(rows[0], np.array([10, 20, 30]) / np.sqrt(1400 / 3), rtol=1e-6)
+    np.testing.assert_array_equal(fn.normalize(np.float32([3, 5]), mean=1.0, stddev=-2.0), [-1, -2])
+
+
+def test_nearest_pixels_at_the_edge_between_two():
+    """Places are summed up in float32: of 30 pixels to 13, place 6 is pixel 15, and of 20 to 34, place 25 is 14."""
+    down = column(lambda x: fn.resize(x, size=(13, 1), interp_type=types.INTERP_NN), 30)
+    assert down == [1, 3, 5, 8, 10, 12, 15, 17, 19, 21, 24, 26, 28]
+    up = column(lambda x: fn.resize(x, size=(34, 1), interp_type=types.INTERP_NN), 20)
+    assert up[20:30] == [12, 12, 13, 13, 14, 14, 15, 16, 16, 17]
+
+
+def test_the_gaussian_ends_with_the_pixel_at_its_edge():
+    """15 pixels to 13: pixel 7 is exactly one radius away from outputs 5 and 7, and counts with exp(-4)."""
+    impulse = np.zeros((15, 1, 1), np.float32)
+    impulse[7] = 1
+    small = fn.resize(impulse, size=(13, 1), interp_type=types.INTERP_GAUSSIAN).ravel()
+    np.testing.assert_allclose(small[5:8], [0.0171847, 0.909488, 0.0171847], atol=5e-4)
+
+
+def test_decoded_arrays_are_limited_to_their_type():
+    """fn.decoders.numpy converts as fn.cast does."""
+    file = io.BytesIO()
+    np.save(file, np.array([-3, 300]))
+    data = np.frombuffer(file.getvalue(), np.uint8)
+    assert fn.decoders.numpy(data, dtype=types.UINT8).tolist() == [0, 255]
+
+
+def test_pasted_boxes_stay_on_the_canvas():
+    """Places outside 0 to 1 count as the nearest of the two."""
+    box = example_data.arrays()["boxes"][:1]
+    np.testing.assert_array_equal(
+        fn.bbox_paste(box, ratio=2.0, paste_x=1.5, paste_y=-1.0),
+        fn.bbox_paste(box, ratio=2.0, paste_x=1.0, paste_y=0.0),
+    )
+
+
+def test_an_index_that_cannot_be_is_dalis_error():
+    """A step of 0 is a ValueError and a RuntimeError."""
+    for kind in (ValueError, RuntimeError):
+        with pytest.raises(kind, match="the step of a slice must not be 0"):
+            run(lambda x: x[::0], IMAGE)

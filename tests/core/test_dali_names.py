@@ -1,0 +1,157 @@
+"""Names that do not exist say what they are: absent names of DALI, and misspelt ones."""
+
+import importlib
+import json
+import subprocess
+import sys
+
+import pytest
+
+import pipeflow
+from pipeflow import backend, dali_names, fn, ops, porting, types
+from pipeflow.__main__ import main
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "words"),
+    [
+        (fn.readers, "video", r"fn\.readers\.video of DALI is not part of pipeflow: it decodes video.*Instead: read the frames"),
+        (ops.readers, "VideoResize", r"ops\.readers\.VideoResize of DALI is not part of pipeflow: it decodes video"),
+        (ops, "VideoReader", r"ops\.VideoReader of DALI is not part"),
+        (fn.experimental, "inputs", r"fn\.experimental\.inputs of DALI is not part of pipeflow"),
+        (types, "CUDAStream", r"types\.CUDAStream of DALI is not part"),
+        (pipeflow, "plugin_manager", r"plugin_manager of DALI is not part .*fn\.python_function"),
+        (backend, "OpSpec", r"backend\.OpSpec of DALI is not part of pipeflow: it belongs to DALI's library in C\+\+"),
+    ],
+)  # fmt: skip
+def test_an_absent_name_of_dali_says_why_and_what_comes_close(place, name, words):
+    """In modules, namespaces and classes of ops."""
+    with pytest.raises(AttributeError, match=words):
+        getattr(place, name)
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "words"),
+    [
+        (fn, "resise", r"fn has no 'resise' \(did you mean 'resize'\?\)"),
+        (fn.readers, "files", r"fn\.readers has no 'files' \(did you mean 'file'\?\)"),
+        (fn, "normal", r"fn has no 'normal' \(did you mean 'fn\.random\.normal'\?\)"),
+        (ops, "Resise", r"ops has no 'Resise' \(did you mean 'Resize'\?\)"),
+        (types, "FLOAT32", r"types has no 'FLOAT32' \(did you mean 'FLOAT'\?\)"),
+        (pipeflow, "piplines", r"pipeflow has no 'piplines'"),
+    ],
+)
+def test_a_misspelt_name_gets_the_nearest(place, name, words):
+    """Or the same name of another namespace."""
+    with pytest.raises(AttributeError, match=words):
+        getattr(place, name)
+
+
+def test_questions_for_names_are_answered():
+    """`hasattr` and `import` work as on every module."""
+    assert not hasattr(fn, "nothing_of_this_name")
+    assert importlib.import_module("pipeflow.plugin.base_iterator")
+    with pytest.raises(ImportError):
+        importlib.import_module("pipeflow.plugin_manager")
+
+
+def test_a_name_with_a_difference_exists():
+    """The table names nothing that is gone."""
+    assert [name for name in dali_names.DIFFERENT if not porting.is_here(name)] == []
+
+
+SCRIPT = """
+import nvidia.dali as dali
+import nvidia.dali.plugin.pytorch
+from nvidia.dali import fn, pipeline_def, types as t
+from nvidia.dali.plugin.pytorch import DALIGenericIterator, feed_ndarrays
+
+@pipeline_def(batch_size=4)
+def pipeline():
+    text = "é"; images, labels = fn.readers.file(file_root="x", dont_use_mmap=True)
+    frames = dali.fn.readers.video(filenames=[])
+    return fn.resise(images), labels, frames, t.FLOAT, nvidia.dali.math.sqrt(labels)
+"""
+CHANGED = """
+import pipeflow as dali
+import pipeflow.plugin.pytorch
+from pipeflow import fn, pipeline_def, types as t
+from pipeflow.plugin.pytorch import DALIGenericIterator, feed_ndarrays
+
+@pipeline_def(batch_size=4)
+def pipeline():
+    text = "é"; images, labels = fn.readers.file(file_root="x", dont_use_mmap=True)
+    frames = dali.fn.readers.video(filenames=[])
+    return fn.resise(images), labels, frames, t.FLOAT, pipeflow.math.sqrt(labels)
+"""
+
+
+def test_a_report_names_what_is_here_different_and_absent(tmp_path, capsys):
+    """With the lines; the status is 1 where something is absent; nothing is written without being asked for."""
+    file = tmp_path / "train.py"
+    file.write_text(SCRIPT, encoding="utf-8")
+    assert main(["port", str(file)]) == 1
+    said = capsys.readouterr().out
+    assert "8 names of DALI: 5 there, 3 of them with a difference, 3 absent" in said
+    assert "DALIGenericIterator, types.FLOAT" in said.replace("plugin.pytorch.", "")
+    assert "fn.readers.file (line 9): `random_shuffle` is a permutation" in said
+    assert "fn.readers.file(dont_use_mmap=...) (line 9): has no effect" in said
+    assert "fn.readers.video (line 10): it decodes video" in said
+    assert "fn.resise (line 11): there is no such name (did you mean 'resize'?)" in said
+    assert "plugin.pytorch.feed_ndarrays (line 5): there is no such name" in said
+    assert file.read_text(encoding="utf-8") == SCRIPT
+
+
+def test_imports_are_changed_and_nothing_else(tmp_path, capsys):
+    """`import nvidia.dali` without another name is followed to its uses."""
+    file = tmp_path / "train.py"
+    file.write_text(SCRIPT, encoding="utf-8")
+    main(["port", "--write", str(file)])
+    assert file.read_text(encoding="utf-8") == CHANGED
+    assert "changed the imports" in capsys.readouterr().out
+    assert main(["port", "--write", str(file)]) == 0  # no name of DALI is left
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("from nvidia import dali\n", "import pipeflow as dali\n"),
+        ("from nvidia import dali as d\n", "import pipeflow as d\n"),
+        ("import os, nvidia.dali.fn as fn, nvidia.dali.types\n", "import os, pipeflow.fn as fn, pipeflow.types\n"),
+        ("from nvidia.dali.fn import resize\n", "from pipeflow.fn import resize\n"),
+        ("import nvidia.dalix\nx = 'nvidia.dali'\n", "import nvidia.dalix\nx = 'nvidia.dali'\n"),
+    ],
+)
+def test_every_form_of_import(before, after):
+    """Other libraries and texts are left alone."""
+    assert porting.changed(before, porting.uses_of(before)) == after
+
+
+def test_a_notebook_keeps_its_cells(tmp_path):
+    """Magics are passed over, outputs and cells of text stay; a cell may be a list of lines or one text."""
+    file = tmp_path / "train.ipynb"
+    cells = [
+        {"cell_type": "markdown", "metadata": {}, "source": ["import nvidia.dali\n"]},
+        {"cell_type": "code", "metadata": {}, "outputs": [1], "source": ["%matplotlib inline\n", "from nvidia.dali import fn"]},
+        {"cell_type": "code", "metadata": {}, "outputs": [], "source": "%%bash\nimport nvidia.dali"},
+        {"cell_type": "code", "metadata": {}, "outputs": [], "source": "if 1:\n    !ls\nfn.flip\nimport nvidia.dali.types as t"},
+    ]  # fmt: skip
+    file.write_text(json.dumps({"cells": cells, "nbformat": 4}))
+    assert main(["port", "--write", str(file)]) == 0
+    cells[1]["source"][1] = "from pipeflow import fn"
+    cells[3]["source"] = "if 1:\n    !ls\nfn.flip\nimport pipeflow.types as t"
+    assert json.loads(file.read_text()) == {"cells": cells, "nbformat": 4}
+
+
+def test_a_changed_script_runs(tmp_path):
+    """From nvidia.dali to a batch."""
+    file = tmp_path / "script.py"
+    file.write_text(
+        "from nvidia.dali import fn, pipeline_def\n"
+        "@pipeline_def(batch_size=2, num_threads=1, device_id=None)\n"
+        "def pipe():\n    return fn.constant(idata=[1, 2])\n"
+        "print(pipe().run()[0].as_array().tolist())\n"
+    )
+    main(["port", "--write", str(file)])
+    done = subprocess.run([sys.executable, file], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[[1, 2], [1, 2]]"
