@@ -68,6 +68,10 @@ CUDA ?= 13
 .venvs/dali/.ready: tools/environment.sh
 	@$(ENVIRONMENT) "$(PYTHON)" nvidia-dali-cuda120==2.4.0 numba numpy opencv-python-headless
 
+# albumentations 2.0 is the last one under the MIT licence.
+.venvs/augmentations/.ready: tools/environment.sh
+	@FIRST="$(TORCH) torchvision" $(ENVIRONMENT) "$(PYTHON)" numpy opencv-python-headless albumentations==2.0.8 kornia
+
 # TensorFlow has no wheel for every Python; the benchmarks print its row only where it could be installed.
 .venvs/tensorflow/.ready: tools/environment.sh
 	@$(ENVIRONMENT) "$(PYTHON)" tensorflow-cpu || echo "TensorFlow cannot be installed here: benchmarks run without it"
@@ -138,7 +142,7 @@ mutate: .venvs/mutate/.ready .venvs/nvrtc/.ready build/mutate/seconds.json
 
 # --- benchmarks -------------------------------------------------------------------------------------
 BENCH ?=
-bench: .venvs/bench/.ready .venvs/dali/.ready .venvs/torch/.ready .venvs/tensorflow/.ready
+bench: .venvs/bench/.ready .venvs/dali/.ready .venvs/torch/.ready .venvs/tensorflow/.ready .venvs/augmentations/.ready
 	.venvs/bench/bin/python benchmarks/run.py $(BENCH)
 
 clean:

@@ -284,3 +284,37 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     linear, _ = linear_and_offset(args.M, args.T, args.MT, int(shape[-1]))
     extent = shape[-1] if np.ndim(linear) == 0 else len(linear)
     return Spec((*shape[:-1], extent), args.dtype, specs[0].layout)
+
+
+@operator(
+    "transforms.perspective",
+    examples=["fn.transforms.perspective(source=[0, 0, 9, 0, 9, 9, 0, 9], target=[1, 0, 8, 1, 9, 9, 0, 7])"],
+)
+def perspective(
+    *,
+    source: Arg[Floats] = required("four points, x and y of each: eight numbers"),
+    target: Arg[Floats] = required("where these points go"),
+) -> Sample:
+    """The 3 x 3 matrix that takes four points to four others; for `fn.warp_perspective(..., inverse_map=False)`."""
+    ends = []
+    for name, values in (("source", source), ("target", target)):
+        points = np.array(values, np.float64).reshape(-1)
+        if points.size != 8:
+            raise ValueError(f"{name} must be four points, eight numbers, got {points.size}")
+        ends.append(points.reshape(4, 2))
+    rows = []
+    for (x, y), (u, v) in zip(*ends, strict=True):
+        rows.append([x, y, 1, 0, 0, 0, -u * x, -u * y])
+        rows.append([0, 0, 0, x, y, 1, -v * x, -v * y])
+    try:
+        solved = np.linalg.solve(np.array(rows), ends[1].reshape(-1))
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            f"no matrix takes the points {ends[0].tolist()} to {ends[1].tolist()}: three are on a line"
+        ) from None
+    return np.append(solved, 1).reshape(3, 3).astype(np.float32)
+
+
+@perspective.infer
+def _(_specs: tuple[Spec, ...], _args: Any) -> Spec:
+    return Spec((3, 3), FLOAT, "")

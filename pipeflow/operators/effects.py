@@ -1,0 +1,152 @@
+"""Effects: sharpen, unsharp_mask, motion_blur, channel_shuffle, channel_dropout, jigsaw."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import Arg, Ints, Out, Sample, default, operator
+from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.filters import BORDERS
+
+PAGE = """Effects that augmentation libraries offer beside DALI's operators. What they draw is a function of the sample's key."""
+
+SMOOTHED = np.array([[-1, -1, -1], [-1, 8, -1], [-1, -1, -1]], np.float32)
+
+
+def _some_pixels(shape: tuple[int, ...]) -> None:
+    if 0 in shape:
+        raise ValueError(f"the image has no pixels: shape {shape}")
+
+
+def _correlated(image: np.ndarray, taps: np.ndarray, out: np.ndarray) -> np.ndarray:
+    _some_pixels(image.shape)
+    place = tuple(size // 2 for size in taps.shape)
+    return kernels.correlation.correlate(image, taps, place, BORDERS["reflect_101"], 0.0, False, out)
+
+
+@operator("sharpen", infer="like image", layouts="HWC FHWC", sequences=True, examples=["fn.sharpen(image, alpha=0.4)"])
+def sharpen(
+    image: Sample,
+    /,
+    *,
+    alpha: Arg[float] = default(0.3, "share of the sharp image in the result, from 0 to 1"),
+    lightness: Arg[float] = default(1.0, "weight of the pixel itself in the sharp image; above 1 it is lighter"),
+    out: Out,
+) -> Sample:
+    """Mixes the image with a sharp form of it: each pixel's differences from its eight neighbours are added to it."""
+    if not 0 <= alpha <= 1:
+        raise ValueError(f"alpha must be from 0 to 1, got {alpha}")
+    taps = alpha * SMOOTHED
+    taps[1, 1] += 1 - alpha + alpha * lightness
+    return _correlated(image, taps.astype(np.float32), out)
+
+
+@operator(
+    "motion_blur", infer="like image", layouts="HWC FHWC", sequences=True, examples=["fn.motion_blur(image, size=7)"]
+)
+def motion_blur(
+    image: Sample,
+    /,
+    *,
+    size: Arg[int] = default(5, "length of the movement in pixels, an odd number"),
+    angle: Arg[float] = default(0.0, "its direction in degrees, counter-clockwise from the right"),
+    direction: Arg[float] = default(0.0, "-1 to 1: how much more weight the end has than the beginning"),
+    out: Out,
+) -> Sample:
+    """Blurs along a line, as the movement of a camera does."""
+    return _correlated(image, motion_taps(size, angle, direction), out)
+
+
+def motion_taps(size: int, angle: float, direction: float) -> np.ndarray:
+    """The weights along a line through the middle of a square, each shared by the two pixels nearest to its place."""
+    if size < 1 or size % 2 == 0:
+        raise ValueError(f"size must be an odd number of at least 1, got {size}")
+    if not -1 <= direction <= 1:
+        raise ValueError(f"direction must be from -1 to 1, got {direction}")
+    taps = np.zeros((size, size))
+    middle, turn = size // 2, math.radians(angle)
+    across, down = math.cos(turn), -math.sin(turn)
+    scale = max(abs(across), abs(down))
+    for step, weight in zip(range(-middle, middle + 1), np.linspace(1 - direction, 1 + direction, size), strict=True):
+        x, y = middle + step * across / scale, middle + step * down / scale
+        low_x, low_y = math.floor(x + 1e-9), math.floor(y + 1e-9)
+        for i, j, share in (
+            (low_y, low_x, (1 - (y - low_y)) * (1 - (x - low_x))),
+            (low_y, low_x + 1, (1 - (y - low_y)) * (x - low_x)),
+            (low_y + 1, low_x, (y - low_y) * (1 - (x - low_x))),
+        ):
+            if i < size and j < size:
+                taps[i, j] += max(share, 0.0) * weight
+    return (taps / taps.sum()).astype(np.float32)
+
+
+@operator("unsharp_mask", infer="like image", layouts="HWC FHWC", sequences=True, dtypes="uint8")
+def unsharp_mask(
+    image: Sample,
+    /,
+    *,
+    sigma: Arg[float] = default(1.0, "deviation of the Gaussian window that blurs"),
+    amount: Arg[float] = default(0.5, "factor of the differences from the blurred image"),
+    threshold: Arg[float] = default(0.0, "differences up to here stay as they are"),
+    out: Out,
+) -> Sample:
+    """Amplifies the differences from a blurred form of the image."""
+    if sigma <= 0:
+        raise ValueError(f"sigma must be above 0, got {sigma}")
+    _some_pixels(image.shape)
+    reach = max(math.ceil(3 * sigma), 1)
+    line = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
+    taps = np.outer(line, line) / line.sum() ** 2
+    blurred = _correlated(image, taps.astype(np.float32), np.empty(image.shape, np.float32))
+    return kernels.effects.unsharp(image, blurred, amount, threshold, out)
+
+
+@operator("channel_shuffle", infer="like image", layouts="HWC FHWC")
+def channel_shuffle(image: Sample, /, *, key: Any, out: Out) -> Sample:
+    """Puts the channels into a random order, one for all frames of a sequence."""
+    return kernels.effects.in_order(image, np.argsort(key.units(image.shape[-1])), out) if image.size else out
+
+
+@operator("channel_dropout", infer="like image", layouts="HWC FHWC", examples=["fn.channel_dropout(image, fill=9.0)"])
+def channel_dropout(
+    image: Sample,
+    /,
+    *,
+    count: Arg[int] = default(1, "how many channels are dropped"),
+    fill: Arg[float] = default(0.0, "what they are filled with"),
+    key: Any,
+    out: Out,
+) -> Sample:
+    """Fills random channels with one value."""
+    channels = image.shape[-1]
+    if not 0 <= count <= channels:
+        raise ValueError(f"count must be from 0 to {channels}, the number of channels, got {count}")
+    out[...] = image
+    value = kernels.casting.as_type(np.array([fill], np.float64), out.dtype)[0]
+    for channel in np.argsort(key.units(channels))[:count].tolist():
+        out[..., channel] = value
+    return out
+
+
+@operator("jigsaw", infer="like image", layouts="HWC FHWC", examples=["fn.jigsaw(image, grid=(2, 3))"])
+def jigsaw(
+    image: Sample, /, *, grid: Arg[Ints] = default((4, 4), "how many rows and columns of parts"), key: Any, out: Out
+) -> Sample:
+    """Puts the parts of a grid into a random order; parts of different sizes stay among their like."""
+    if len(grid) not in (1, 2) or min(grid) < 1:
+        raise ValueError(f"grid must be one or two numbers of at least 1, got {list(grid)}")
+    rows, columns = (
+        np.arange(n + 1) * extent // n for n, extent in zip((grid[0], grid[-1]), image.shape[-3:-1], strict=True)
+    )
+    parts: dict[tuple[int, int], list[tuple[slice, slice]]] = {}
+    for top, bottom in zip(rows[:-1].tolist(), rows[1:].tolist(), strict=True):
+        for left, right in zip(columns[:-1].tolist(), columns[1:].tolist(), strict=True):
+            parts.setdefault((bottom - top, right - left), []).append((slice(top, bottom), slice(left, right)))
+    start = 0
+    for places in parts.values():
+        order = np.argsort(key.units(len(places), start))
+        start += len(places)
+        for target, source in zip(places, order.tolist(), strict=True):
+            out[..., *target, :] = image[..., *places[source], :]
+    return out
