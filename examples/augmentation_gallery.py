@@ -33,6 +33,10 @@ def scene() -> np.ndarray:
 
 
 SCENE = scene()
+EMBOSS = np.array([[-2, -1, 0], [-1, 1, 1], [0, 1, 2]], np.float32)
+PERSPECTIVE = fn.transforms.perspective(
+    source=[0, 0, WIDTH, 0, WIDTH, HEIGHT, 0, HEIGHT], target=[30, 10, 180, 30, 195, 145, 10, 120]
+)
 
 # What stands below a picture, and the call that makes it.
 GALLERY = {
@@ -77,6 +81,37 @@ GALLERY = {
     "gaussian_blur, one axis": lambda x: fn.gaussian_blur(x, window_size=(1, 31)),
     "noise.gaussian": lambda x: fn.noise.gaussian(x, stddev=30.0),
     "jpeg_compression": lambda x: fn.jpeg_compression_distortion(x, quality=4),
+    "noise.salt_and_pepper": lambda x: fn.noise.salt_and_pepper(x, prob=0.1),
+    "noise.shot": lambda x: fn.noise.shot(x, factor=40.0),
+    "filter, emboss": lambda x: fn.filter(x, types.Constant(EMBOSS)),
+    "laplacian": lambda x: fn.laplacian(x, window_size=3, scale=0.5),
+    "median_blur": lambda x: fn.median_blur(x, window_size=(7, 7)),
+    "dilate": lambda x: fn.dilate(x, mask_size=(7, 7)),
+    "erode": lambda x: fn.erode(x, mask_size=(7, 7)),
+    "motion_blur": lambda x: fn.motion_blur(x, size=15, angle=30.0),
+    "sharpen": lambda x: fn.sharpen(x, alpha=0.6),
+    "unsharp_mask": lambda x: fn.unsharp_mask(x, sigma=3.0, amount=1.5),
+    "equalize": lambda x: fn.equalize(x),
+    "clahe": lambda x: fn.clahe(x, tiles_x=4, tiles_y=4, clip_limit=4.0),
+    "autocontrast": lambda x: fn.autocontrast(fn.contrast(x, contrast=0.4)),
+    "contrast_about_mean": lambda x: fn.contrast_about_mean(x, contrast=1.8),
+    "invert": lambda x: fn.invert(x),
+    "posterize": lambda x: fn.posterize(x, bits=2),
+    "solarize": lambda x: fn.solarize(x, threshold=128.0),
+    "solarize_add": lambda x: fn.solarize_add(x, shift=90),
+    "channel_shuffle": lambda x: fn.channel_shuffle(x),
+    "channel_dropout": lambda x: fn.channel_dropout(x),
+    "jigsaw": lambda x: fn.jigsaw(x, grid=(3, 4)),
+    "grid_mask": lambda x: fn.grid_mask(x, tile=30, ratio=0.5, angle=0.4),
+    "paste": lambda x: fn.resize(fn.paste(x, ratio=1.6, fill_value=(200, 60, 90)), size=(150, 200)),
+    "warp_perspective": lambda x: fn.warp_perspective(x, PERSPECTIVE, inverse_map=False),
+    "distortions.elastic": lambda x: fn.remap(x, *fn.distortions.elastic(x, alpha=150.0, sigma=6.0)),
+    "distortions.grid": lambda x: fn.remap(x, *fn.distortions.grid(x, limit=0.45)),
+    "distortions.optical": lambda x: fn.remap(x, *fn.distortions.optical(x, strength=0.6)),
+    "distortions.thin_plate": lambda x: fn.remap(x, *fn.distortions.thin_plate(x, scale=0.06)),
+    "water": lambda x: fn.water(x, ampl_x=4.0, ampl_y=4.0, freq_x=0.1, freq_y=0.1),
+    "sphere": lambda x: fn.sphere(x),
+    "jitter": lambda x: fn.jitter(x, nDegree=8),
     "normalize": lambda x: fn.normalize(x, axes=(0, 1), scale=60.0, shift=128.0, dtype=types.UINT8),
     "crop_mirror_normalize": lambda x: fn.crop_mirror_normalize(
         x, crop=(120, 160), mirror=1, mean=[90.0], std=[0.6], output_layout="HWC", dtype=types.UINT8

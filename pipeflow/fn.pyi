@@ -373,6 +373,39 @@ def cat(
         axis_name: the same axis by its letter in the layout
     """
 
+def channel_dropout(
+    image: Data,
+    /,
+    *,
+    count: int | DataNode | None = 1,
+    fill: float | DataNode | None = 0.0,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+    seed: int | None = None,
+) -> Data:
+    """Fills random channels with one value.
+
+    Arguments:
+        count: how many channels are dropped
+        fill: what they are filled with
+    """
+
+def channel_shuffle(
+    image: Data,
+    /,
+    *,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+    seed: int | None = None,
+) -> Data:
+    """Puts the channels into a random order, one for all frames of a sequence."""
+
 def clahe(
     image: Data,
     /,
@@ -1271,6 +1304,24 @@ def invert(
 ) -> Data:
     """Replaces every value by 255 minus it."""
 
+def jigsaw(
+    image: Data,
+    /,
+    *,
+    grid: int | Sequence[int] | DataNode | None = (4, 4),
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+    seed: int | None = None,
+) -> Data:
+    """Puts the parts of a grid into a random order; parts of different sizes stay among their like.
+
+    Arguments:
+        grid: how many rows and columns of parts
+    """
+
 def jitter(
     image: Data,
     /,
@@ -1427,6 +1478,27 @@ def mfcc(
         n_mfcc: number of coefficients
         normalize: make the transform orthonormal; not for type 1
         lifter: strength of the liftering of the coefficients; 0: none
+    """
+
+def motion_blur(
+    image: Data,
+    /,
+    *,
+    size: int | DataNode | None = 5,
+    angle: float | DataNode | None = 0.0,
+    direction: float | DataNode | None = 0.0,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Blurs along a line, as the movement of a camera does.
+
+    Arguments:
+        size: length of the movement in pixels, an odd number
+        angle: its direction in degrees, counter-clockwise from the right
+        direction: -1 to 1: how much more weight the end has than the beginning
     """
 
 def multi_paste(
@@ -2758,6 +2830,25 @@ def shapes(
         dtype: type of the extents
     """
 
+def sharpen(
+    image: Data,
+    /,
+    *,
+    alpha: float | DataNode | None = 0.3,
+    lightness: float | DataNode | None = 1.0,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Mixes the image with a sharp form of it: each pixel's differences from its eight neighbours are added to it.
+
+    Arguments:
+        alpha: share of the sharp image in the result, from 0 to 1
+        lightness: weight of the pixel itself in the sharp image; above 1 it is lighter
+    """
+
 def slice(
     data: Data,
     anchor: DataNode | ArrayLike | None = None,
@@ -3034,6 +3125,27 @@ def transpose(
         perm: for each axis of the result, the axis of the input; default: in reverse
         transpose_layout: let the layout follow the axes; False: keep it
         output_layout: layout of the result, in place of the one that follows
+    """
+
+def unsharp_mask(
+    image: Data,
+    /,
+    *,
+    sigma: float | DataNode | None = 1.0,
+    amount: float | DataNode | None = 0.5,
+    threshold: float | DataNode | None = 0.0,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Amplifies the differences from a blurred form of the image.
+
+    Arguments:
+        sigma: deviation of the Gaussian window that blurs
+        amount: factor of the differences from the blurred image
+        threshold: differences up to here stay as they are
     """
 
 def warp_affine(
@@ -3399,6 +3511,90 @@ class decoders:
 
         Arguments:
             dtype: type of the result; default: that of the file
+        """
+
+class distortions:
+    @staticmethod
+    def elastic(
+        image: Data,
+        /,
+        *,
+        alpha: float | DataNode | None = 50.0,
+        sigma: float | DataNode | None = 5.0,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> list[Data]:
+        """Moves every pixel by random numbers from -1 to 1, smoothed and multiplied by `alpha`.
+
+        Arguments:
+            alpha: factor of the displacements, in pixels
+            sigma: how smooth they are: the deviation of the Gaussian window in pixels
+        """
+
+    @staticmethod
+    def grid(
+        image: Data,
+        /,
+        *,
+        cells: int | Sequence[int] | DataNode | None = (5, 5),
+        limit: float | DataNode | None = 0.3,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> list[Data]:
+        """Moves the nodes of a grid at random, except those on the border, and everything between them with them.
+
+        Arguments:
+            cells: how many rows and columns the grid has
+            limit: how far a node moves at most, in shares of a cell; below 0.5 nothing folds
+        """
+
+    @staticmethod
+    def optical(
+        image: Data,
+        /,
+        *,
+        strength: float | DataNode | None = 0.3,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> list[Data]:
+        """Distorts as a lens does: distances from the middle grow with their square.
+
+        Arguments:
+            strength: share of the distance that the corners move by: above 0 barrel, below pincushion
+        """
+
+    @staticmethod
+    def thin_plate(
+        image: Data,
+        /,
+        *,
+        points: int | None = 4,
+        scale: float | DataNode | None = 0.1,
+        moves: float | Sequence[float] | DataNode | None = None,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> list[Data]:
+        """Bends a thin plate through a grid of points that are moved at random (thin plate spline).
+
+        Arguments:
+            points: the number of points in a row and in a column
+            scale: deviation of the moves of the points, in shares of the extents
+            moves: moves of the points, row by row, x and y, in shares of the extents; default: drawn
         """
 
 class experimental:
@@ -5375,6 +5571,24 @@ class transforms:
             to_start: where the first corner goes
             to_end: where the opposite corner goes
             absolute: exchange bounds that are given in the wrong order, in place of mirroring
+        """
+
+    @staticmethod
+    def perspective(
+        *,
+        source: float | Sequence[float] | DataNode,
+        target: float | Sequence[float] | DataNode,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> DataNode:
+        """The 3 x 3 matrix that takes four points to four others; for `fn.warp_perspective(..., inverse_map=False)`.
+
+        Arguments:
+            source: four points, x and y of each: eight numbers
+            target: where these points go
         """
 
     @overload

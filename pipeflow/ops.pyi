@@ -351,6 +351,43 @@ class Cat(Operator):
     ) -> None: ...
     def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> DataNode: ...
 
+class ChannelDropout(Operator):
+    """Fills random channels with one value.
+
+    Arguments:
+        count: how many channels are dropped
+        fill: what they are filled with
+    """
+
+    def __init__(
+        self,
+        *,
+        count: int | DataNode | None = 1,
+        fill: float | DataNode | None = 0.0,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> None: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
+
+class ChannelShuffle(Operator):
+    """Puts the channels into a random order, one for all frames of a sequence."""
+
+    def __init__(
+        self,
+        *,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> None: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
+
 class Clahe(Operator):
     """Spreads the values tile by tile, with limited contrast, and blends between the tiles (CLAHE), as OpenCV does.
 
@@ -1158,6 +1195,26 @@ class Invert(Operator):
     ) -> None: ...
     def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
+class Jigsaw(Operator):
+    """Puts the parts of a grid into a random order; parts of different sizes stay among their like.
+
+    Arguments:
+        grid: how many rows and columns of parts
+    """
+
+    def __init__(
+        self,
+        *,
+        grid: int | Sequence[int] | DataNode | None = (4, 4),
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> None: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
+
 class Jitter(Operator):
     """Takes every pixel from a random place near by.
 
@@ -1329,6 +1386,29 @@ class MFCC(Operator):
         on_error: Any = None,
     ) -> None: ...
     def __call__(self, spectrum: Data, /, **arguments: Any) -> Data: ...
+
+class MotionBlur(Operator):
+    """Blurs along a line, as the movement of a camera does.
+
+    Arguments:
+        size: length of the movement in pixels, an odd number
+        angle: its direction in degrees, counter-clockwise from the right
+        direction: -1 to 1: how much more weight the end has than the beginning
+    """
+
+    def __init__(
+        self,
+        *,
+        size: int | DataNode | None = 5,
+        angle: float | DataNode | None = 0.0,
+        direction: float | DataNode | None = 0.0,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class MultiPaste(Operator):
     """Puts parts of images of the batch onto one canvas each: mosaics, cut-mix. What comes later lies on top.
@@ -2283,6 +2363,27 @@ class Shapes(Operator):
     ) -> None: ...
     def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
+class Sharpen(Operator):
+    """Mixes the image with a sharp form of it: each pixel's differences from its eight neighbours are added to it.
+
+    Arguments:
+        alpha: share of the sharp image in the result, from 0 to 1
+        lightness: weight of the pixel itself in the sharp image; above 1 it is lighter
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float | DataNode | None = 0.3,
+        lightness: float | DataNode | None = 1.0,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
+
 class Slice(Operator):
     """Cuts a part out of the data by start and end, or start and shape, in elements or relative to the extent.
 
@@ -2580,6 +2681,29 @@ class Transpose(Operator):
         on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
+
+class UnsharpMask(Operator):
+    """Amplifies the differences from a blurred form of the image.
+
+    Arguments:
+        sigma: deviation of the Gaussian window that blurs
+        amount: factor of the differences from the blurred image
+        threshold: differences up to here stay as they are
+    """
+
+    def __init__(
+        self,
+        *,
+        sigma: float | DataNode | None = 1.0,
+        amount: float | DataNode | None = 0.5,
+        threshold: float | DataNode | None = 0.0,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class WarpAffine(Operator):
     """Warps the image by an affine matrix, given row by row or as the second input.
@@ -2960,6 +3084,94 @@ class decoders:
             on_error: Any = None,
         ) -> None: ...
         def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
+
+class distortions:
+    class Elastic(Operator):
+        """Moves every pixel by random numbers from -1 to 1, smoothed and multiplied by `alpha`.
+
+        Arguments:
+            alpha: factor of the displacements, in pixels
+            sigma: how smooth they are: the deviation of the Gaussian window in pixels
+        """
+
+        def __init__(
+            self,
+            *,
+            alpha: float | DataNode | None = 50.0,
+            sigma: float | DataNode | None = 5.0,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool | Literal[0, 1] | None = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+            seed: int | None = None,
+        ) -> None: ...
+        def __call__(self, image: Data, /, **arguments: Any) -> list[Data]: ...
+
+    class Grid(Operator):
+        """Moves the nodes of a grid at random, except those on the border, and everything between them with them.
+
+        Arguments:
+            cells: how many rows and columns the grid has
+            limit: how far a node moves at most, in shares of a cell; below 0.5 nothing folds
+        """
+
+        def __init__(
+            self,
+            *,
+            cells: int | Sequence[int] | DataNode | None = (5, 5),
+            limit: float | DataNode | None = 0.3,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool | Literal[0, 1] | None = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+            seed: int | None = None,
+        ) -> None: ...
+        def __call__(self, image: Data, /, **arguments: Any) -> list[Data]: ...
+
+    class Optical(Operator):
+        """Distorts as a lens does: distances from the middle grow with their square.
+
+        Arguments:
+            strength: share of the distance that the corners move by: above 0 barrel, below pincushion
+        """
+
+        def __init__(
+            self,
+            *,
+            strength: float | DataNode | None = 0.3,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool | Literal[0, 1] | None = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+        ) -> None: ...
+        def __call__(self, image: Data, /, **arguments: Any) -> list[Data]: ...
+
+    class ThinPlate(Operator):
+        """Bends a thin plate through a grid of points that are moved at random (thin plate spline).
+
+        Arguments:
+            points: the number of points in a row and in a column
+            scale: deviation of the moves of the points, in shares of the extents
+            moves: moves of the points, row by row, x and y, in shares of the extents; default: drawn
+        """
+
+        def __init__(
+            self,
+            *,
+            points: int | None = 4,
+            scale: float | DataNode | None = 0.1,
+            moves: float | Sequence[float] | DataNode | None = None,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool | Literal[0, 1] | None = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+            seed: int | None = None,
+        ) -> None: ...
+        def __call__(self, image: Data, /, **arguments: Any) -> list[Data]: ...
 
 class experimental:
     class AudioResample(Operator):
@@ -4355,6 +4567,27 @@ class transforms:
             on_error: Any = None,
         ) -> None: ...
         def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> DataNode: ...
+
+    class Perspective(Operator):
+        """The 3 x 3 matrix that takes four points to four others; for `fn.warp_perspective(..., inverse_map=False)`.
+
+        Arguments:
+            source: four points, x and y of each: eight numbers
+            target: where these points go
+        """
+
+        def __init__(
+            self,
+            *,
+            source: float | Sequence[float] | DataNode,
+            target: float | Sequence[float] | DataNode,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool | Literal[0, 1] | None = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+        ) -> None: ...
+        def __call__(self, **arguments: Any) -> DataNode: ...
 
     class Rotation(Operator):
         """Turns by an angle in degrees: in the plane, or in space around ``axis``.

@@ -41,7 +41,7 @@ def canvas_of(shape: Sequence[int], args: Any) -> tuple[tuple[int, int], tuple[i
         if not 0 <= place <= 1:
             raise ValueError(f"{name} must lie between 0 and 1, got {place}")
     ratio = np.float32(args.ratio)
-    extents = [int(max(np.float32(extent) * ratio, args.min_canvas_size)) for extent in shape[:2]]
+    extents = [int(max(np.float32(float(extent)) * ratio, args.min_canvas_size)) for extent in shape[:2]]
     start = [int(np.float32(place) * (large - small)) for place, large, small in zip(places, extents, shape)]
     return (extents[0], extents[1]), (start[0], start[1])
 

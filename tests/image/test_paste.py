@@ -119,3 +119,14 @@ def test_grid_mask_by_its_formula():
     hidden = (across % 1 < 0.6) & (down % 1 < 0.6)
     found = fn.grid_mask(image, tile=9, ratio=0.6, angle=0.7, shift_x=3.25, shift_y=-1.5)
     assert (found[..., 0] == ~hidden).all()
+
+
+def test_paste_in_a_pipeline_that_does_not_know_the_shapes():
+    """The canvas of each image is found when the pipeline runs."""
+    images = [np.full((4, 6, 3), 9, np.uint8), np.full((2, 2, 3), 7, np.uint8)]
+
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None, prefetch_queue_depth=1)
+    def define():
+        return fn.paste(fn.external_source(source=lambda: images, batch=True, layout="HWC"), ratio=1.5, fill_value=1)
+
+    assert define().run()[0].shape() == [(6, 9, 3), (3, 3, 3)]
