@@ -333,9 +333,15 @@ class Pipeline:
         """The next batch, as a tuple of batches: one an output. Keywords feed external sources by their names."""
         del cuda_stream  # the GPU backend hands over by event
         handing = Handing()
+        self._check_caller()
         with self._turn:
             delivered = self._run(handing, pipeline_inputs)
         return delivered.to(handing)
+
+    def _check_caller(self) -> None:
+        """Refuses a function of this pipeline, which would wait for its own batch."""
+        if self._executor is not None:
+            self._executor.check_caller()
 
     def _run(self, handing: Handing, inputs: Mapping[str, Any]) -> Delivered:
         self._use(types.PipelineAPIType.BASIC)
@@ -361,6 +367,7 @@ class Pipeline:
 
     def schedule_run(self) -> None:
         """Starts one more batch without waiting for it."""
+        self._check_caller()
         with self._turn:
             self._use(types.PipelineAPIType.SCHEDULED)
             self.build()
@@ -370,6 +377,7 @@ class Pipeline:
     def share_outputs(self) -> tuple[TensorListCPU, ...]:
         """The oldest scheduled batch; call release_outputs() when done with it."""
         handing = Handing()
+        self._check_caller()
         with self._turn:
             self._use(types.PipelineAPIType.SCHEDULED)
             delivered = self._take(handing)
@@ -385,6 +393,7 @@ class Pipeline:
     def outputs(self) -> tuple[TensorListCPU, ...]:
         """The oldest scheduled batch; what share_outputs() gave before is released."""
         handing = Handing()
+        self._check_caller()
         with self._turn:
             self._use(types.PipelineAPIType.SCHEDULED)
             self._shared.clear()

@@ -115,6 +115,7 @@ class Executor:
 
     def fill(self, ahead: int, needed: int = 1) -> None:
         """Schedules batches until ``ahead`` are in flight; beyond the ``needed`` only what the sources can give at once."""
+        self.check_caller()
         with self.turn:
             self._go_on()
             self._start()
@@ -128,6 +129,7 @@ class Executor:
 
     def schedule(self) -> None:
         """Schedules one more batch."""
+        self.check_caller()
         with self.turn:
             self._go_on()
             if self._one_at_a_time and self.in_flight:
@@ -143,6 +145,7 @@ class Executor:
 
     def take(self, handing: Handing) -> Delivered:
         """The oldest batch: waits for it; StopIteration at the end of the epoch. It is the caller's with ``handing.given()``."""
+        self.check_caller()
         with self.turn:
             self._go_on()
             self._start()
@@ -208,7 +211,7 @@ class Executor:
 
     def _go_on(self) -> None:
         """Finishes what an interrupted call has begun."""
-        self._check_usable()
+        self.check_caller()
         if self._moving is not None:
             self._move()
         with self._lock:
@@ -251,6 +254,7 @@ class Executor:
         self._elsewhere(lambda: partial(self.course.seek, step, epoch))
 
     def _elsewhere(self, destination: Callable[[], Callable[[], None]]) -> None:
+        self.check_caller()
         with self.turn:
             self._go_on()
             self._moving = destination()
@@ -619,7 +623,8 @@ class Executor:
                 batch.fail(error, item.step)
                 return
 
-    def _check_usable(self) -> None:
+    def check_caller(self) -> None:
+        """Refuses callers who would wait for ever, before they wait for their turn."""
         if os.getpid() != self.crew.process:
             raise InvalidState(
                 "this pipeline was built in another process: after fork its threads do not exist here. Build it in the child, "
