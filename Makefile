@@ -11,6 +11,7 @@ SIDE_BY_SIDE ?= -n auto --dist worksteal
 help:
 	@echo "make demo           the main example: JPEG files to a trained classifier, with throughput"
 	@echo "make test           the whole suite (TESTS=tests/... for a part of it)"
+	@echo "make test-portable  the core of the suite without what only Linux has"
 	@echo "make lint           ruff and mypy"
 	@echo "make types          pyright over a user's program: what completion knows after a dot"
 	@echo "make docs           regenerate stubs, operator pages and the support table, then run every code block"
@@ -101,6 +102,12 @@ test-all: test-3.11 test-3.12 test-3.13
 
 test-3.%: .venvs/test-3.%/.ready
 	.venvs/test-3.$*/bin/python -m pytest $(SIDE_BY_SIDE) --durations=20 $(TESTS)
+
+# The core of the suite without what only Linux has.
+PORTABLE = tests/core tests/loop tests/functions tests/conditionals tests/processes/test_process_functions.py
+
+test-portable: .venvs/test/.ready
+	PYTHONPATH=tests/portable .venvs/test/bin/python -m pytest --durations=10 $(or $(TESTS),$(PORTABLE))
 
 test-adapters: .venvs/adapters/.ready .venvs/keras/.ready
 	.venvs/adapters/bin/python -m pytest -m adapters --timeout=300 --ignore=tests/adapters/test_tensorflow.py $(TESTS)

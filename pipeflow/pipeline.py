@@ -17,7 +17,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from pipeflow import backends as devices
-from pipeflow import timing, types
+from pipeflow import system, timing, types
 from pipeflow.advice import Advice, advise
 from pipeflow.autograph_guard import do_not_convert, is_marked
 from pipeflow.compile import compiler as planning
@@ -243,7 +243,11 @@ class Pipeline:
         self._check_declared(graph)
         self._one_at_a_time()
         warmup.prepare(self._plan)
-        executor = Executor(self._plan, self._settings, self._runtime())
+        try:
+            executor = Executor(self._plan, self._settings, self._runtime())
+        except OSError as error:
+            add_notes(error, system.limits_reached(error))
+            raise
         self._finalizer = weakref.finalize(self, executor.crew.let_go)
         if settings.enable_checkpointing:
             saved_state.check_saveable(self._plan, executor)

@@ -37,7 +37,14 @@ class RunJournal:
         """Brings the pipelines to the state of the journal, where there is one, and begins to write."""
         path = self.path if num_shards == 1 else Path(f"{self.path}.{shard}-of-{num_shards}")
         self._file = JournalFile(path, self._fsync)
-        own = self._file.open()
+        try:
+            self._go_on(self._file, pipelines, path, num_shards)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _go_on(self, file: JournalFile, pipelines: Sequence[Any], path: Path, num_shards: int) -> None:
+        own = file.open()
         found = self._latest(own, num_shards)
         if found is not None:
             self._load(found, pipelines)
@@ -46,9 +53,9 @@ class RunJournal:
                 log.warning("%s: one batch was handed out and not done when the program ended; it comes again", path)
         states = [_state(pipeline) for pipeline in pipelines]
         fixed = [{name: value for name, value in state.items() if name not in _CHANGING} for state in states]
-        self._file.begin({"generation": self._generation, "pipelines": fixed}, _changing(states))
+        file.begin({"generation": self._generation, "pipelines": fixed}, _changing(states))
         if self.again:
-            self._file.handed_out()
+            file.handed_out()
 
     def _latest(self, own: Contents | None, num_shards: int) -> Contents | None:
         """The contents to go on from: this shard's own, or those of the job before with another number of shards."""

@@ -6,6 +6,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from pipeflow import system
 from pipeflow.compile.plan import Plan, Step
 from pipeflow.declare import column_values
 from pipeflow.device.tensors import TensorListGPU
@@ -221,7 +222,7 @@ class BatchRun:
             wrapped.__cause__ = error
             error = wrapped
         if step is not None:
-            add_notes(error, [*self._notes(step, sample), *_rights(error, step)])
+            add_notes(error, [*self._notes(step, sample), *_rights(error, step), *system.limits_reached(error)])
         if sample >= 0 and step is not None:
             self.failures[sample] = (error, step)
         else:

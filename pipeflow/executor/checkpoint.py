@@ -17,11 +17,11 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
+from pipeflow import system
 from pipeflow.compile.plan import Plan, Step
-from pipeflow.errors import InvalidState, count_of, function_name
+from pipeflow.errors import InvalidState, add_notes, count_of, function_name
 from pipeflow.executor import Executor
 from pipeflow.executor.keeper import keeps_state
 from pipeflow.version import VERSION
@@ -69,8 +69,9 @@ def write(filename: str, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
             os.replace(partial, filename)
-        except BaseException:
+        except BaseException as error:
             os.remove(partial)
+            add_notes(error, [f"while writing the checkpoint {filename}", *system.limits_reached(error)])
             raise
 
 
@@ -239,11 +240,8 @@ def _checksum(state: Mapping[str, Any]) -> str:
 def cpu_features() -> str:
     """The machine's architecture and the instruction sets that change the last bits of sums."""
     flags: set[str] = set()
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith(("flags", "Features")):
-                flags.update(line.partition(":")[2].split())
-                break
-    except OSError:
-        pass
+    for line in system.lines_of("/proc/cpuinfo"):
+        if line.startswith(("flags", "Features")):
+            flags.update(line.partition(":")[2].split())
+            break
     return " ".join([platform.machine(), *[name for name in _FEATURES if name in flags]])

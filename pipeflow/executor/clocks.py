@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from pipeflow import timing
+from pipeflow import system, timing
 from pipeflow.compile.plan import Plan, Stage, Step
 from pipeflow.declare import find
 from pipeflow.errors import function_name
@@ -151,11 +151,8 @@ def queued_seconds(threads: Sequence[threading.Thread]) -> float:
     """How long threads have been ready to run and had no processor, by Linux's own count; 0 where there is none."""
     total = 0
     for thread in threads:
-        try:
-            with open(f"/proc/self/task/{thread.native_id}/schedstat", "rb") as file:
-                total += int(file.read().split()[1])
-        except (OSError, IndexError, ValueError):
-            return 0.0
+        for line in system.lines_of(f"/proc/self/task/{thread.native_id}/schedstat"):
+            total += int(line.split()[1])
     return total / 1e9
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pipeflow import system
 from pipeflow.backends.cpu import Arena
 from pipeflow.executor.clocks import Lap
 
@@ -182,9 +183,9 @@ class Crew:
             self.threads.append(threading.current_thread())
             born.open()
         self.inside.active = True
-        if self.affinity and hasattr(os, "sched_setaffinity"):
-            allowed = sorted(os.sched_getaffinity(0))
-            os.sched_setaffinity(0, {allowed[number % len(allowed)]})
+        if self.affinity:
+            allowed = system.processors()
+            system.keep_to(allowed[number % len(allowed)])
         gate, arena, lap = Gate(), Arena(), Lap()
         while True:
             with self.lock:

@@ -20,16 +20,13 @@ import os
 import secrets
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pipeflow.errors import InvalidState
-
-try:
-    import fcntl
-except ModuleNotFoundError:  # not a POSIX system: nothing keeps two processes from writing to one file
-    fcntl = None  # type: ignore[assignment]
+from pipeflow import system
+from pipeflow.errors import InvalidState, add_notes
 
 KIND, FORMAT = "pipeflow journal", 1
 _ROOM = 1.3  # places are so much larger than the first record, because numbers grow,
@@ -89,10 +86,13 @@ class JournalFile:
         descriptor = os.open(partial, _NEW, 0o666)
         try:
             _lock(descriptor, self.path)
-            os.write(descriptor, head + record + _BACK + empty[len(record) + 1 :] + empty)
-            os.fsync(descriptor)
-            os.replace(partial, self.path)
-            _sync_folder(self.path.parent)
+            with _named(self.path):
+                content = head + record + _BACK + empty[len(record) + 1 :] + empty
+                while content:  # on a full disk the system writes a part first, and says so the next time
+                    content = content[os.write(descriptor, content) :]
+                os.fsync(descriptor)
+                os.replace(partial, self.path)
+                _sync_folder(self.path.parent)
         except BaseException:
             os.close(descriptor)
             partial.unlink(missing_ok=True)
@@ -120,9 +120,10 @@ class JournalFile:
         self._write(_OUT, self._newest[1])
 
     def _write(self, content: bytes, place: int) -> None:
-        os.pwrite(self._descriptor, content, place)
-        if self.fsync:
-            os.fsync(self._descriptor)
+        with _named(self.path):
+            os.pwrite(self._descriptor, content, place)
+            if self.fsync:
+                os.fsync(self._descriptor)
 
     def close(self) -> None:
         """Lets other pipelines use the file."""
@@ -177,19 +178,25 @@ def _checked(line: bytes) -> Any:
 
 
 def _lock(descriptor: int, path: Path) -> None:
-    if fcntl is None:
-        return
     for attempt in range(_ATTEMPTS):
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if system.lock(descriptor):
             return
-        except BlockingIOError:
-            # A pipeline of this process that was dropped may not have been collected yet. While another thread collects, a call
-            # does nothing, so there is a second one; in a large program each may take a second.
-            if attempt in (0, _ATTEMPTS - 2):
-                gc.collect()
-            time.sleep(0.02)
+        # A pipeline of this process that was dropped may not have been collected yet. While another thread collects, a call
+        # does nothing, so there is a second one; in a large program each may take a second.
+        if attempt in (0, _ATTEMPTS - 2):
+            gc.collect()
+        time.sleep(0.02)
     raise InvalidState(f"the journal {path} is in use by another pipeline: each process needs a journal of its own")
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Errors of the system name the journal."""
+    try:
+        yield
+    except OSError as error:
+        add_notes(error, [f"while writing the journal {path}", *system.limits_reached(error)])
+        raise
 
 
 def _sync_folder(folder: Path) -> None:

@@ -1,6 +1,5 @@
 """The settings of a pipeline, checked once."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -8,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow import seeds, types
+from pipeflow import seeds, system, types
 from pipeflow.declare import check_rule
 from pipeflow.executor.workers import check_start_method
 
@@ -133,4 +132,4 @@ def check_limit(limit: Any) -> Any:
 
 def available_cpus() -> int:
     """The processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return len(system.processors())

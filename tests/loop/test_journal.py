@@ -14,7 +14,7 @@ import pytest
 from loop import journal_jobs
 from loop.journal_jobs import reading, rows
 
-from pipeflow import fn, pipeline_def
+from pipeflow import fn, pipeline_def, system
 from pipeflow.errors import InvalidState
 from pipeflow.executor import journal as files
 from pipeflow.plugin.numpy import GenericIterator
@@ -246,6 +246,7 @@ def test_a_failed_batch_that_ends_the_program_comes_again(tmp_path):
     assert given == [[8, 9, 10, 11], [12, 13, 14, 15], [16, 17, 18, 19]]
 
 
+@pytest.mark.skipif(system.fcntl is None, reason="this system has no locks on files")
 def test_two_programs_cannot_share_a_journal(tmp_path):
     """The second is refused while the first has it."""
     path = tmp_path / "run.journal"
@@ -358,6 +359,8 @@ def test_an_order_that_cannot_be_resharded_says_so(tmp_path):
 @pytest.fixture(scope="module")
 def programs():
     """Starts programs, each in a process of its own."""
+    if not system.HAS_FORK:
+        pytest.skip("this system cannot fork")
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [sys.executable, journal_jobs.__file__]
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)

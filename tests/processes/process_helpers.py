@@ -6,10 +6,13 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 from helpers import LONG
+
+from pipeflow import system
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -39,6 +42,10 @@ def gone(pids):
     """The processes of a list that do not end."""
     left = []
     for pid in pids:
+        if not system.HAS_PIDFD:
+            with suppress(psutil.NoSuchProcess):
+                left += [pid] if psutil.wait_procs([psutil.Process(pid)], LONG / 2)[1] else []
+            continue
         try:
             descriptor = os.pidfd_open(pid)
         except ProcessLookupError:

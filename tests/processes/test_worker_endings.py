@@ -17,6 +17,7 @@ from process_helpers import (
     Meeting,
     alive,
     descendants,
+    environment,
     gone,
     meet,
     python,
@@ -26,9 +27,9 @@ from process_helpers import (
     start,
 )
 
-from pipeflow import timing
+from pipeflow import system, timing
 from pipeflow.errors import FunctionTimeout, InvalidState, WorkerDied
-from pipeflow.executor.workers import segments, zygote
+from pipeflow.executor.workers import zygote
 from pipeflow.executor.workers.dispatcher import Dispatcher
 from pipeflow.executor.workers.pool import WorkerPool
 
@@ -529,8 +530,8 @@ def test_workers_draw_different_random_numbers(tmp_path):
 
 def test_the_portable_ways(monkeypatch, late):
     """Without memfd and process descriptors, as outside Linux, work, death and delay are still handled."""
-    monkeypatch.setattr(segments, "HAS_MEMFD", False)
-    monkeypatch.setattr(zygote, "HAS_PIDFD", False)
+    monkeypatch.setattr(system, "HAS_MEMFD", False)
+    monkeypatch.setattr(system, "HAS_PIDFD", False)
     with WorkerPool(1, "spawn", timeout=0.2) as pool:
         handle = pool.register(lambda x: os._exit(5) if x.size == 1 else np.concatenate([x] * 100))
         for n in (10, 30_000):
@@ -540,3 +541,47 @@ def test_the_portable_ways(monkeypatch, late):
         assert pool.submit(handle, [(np.zeros(2),)]).result()[0].size == 200
         with pytest.raises(FunctionTimeout):
             pool.submit(pool.register(lambda: (say(late), stand_still())), [()]).result()
+
+
+@pytest.mark.skipif(not system.HAS_FORK, reason="this system cannot fork")
+def test_a_fork_server_whose_parent_is_gone_says_nothing():
+    """The parent may be killed while a worker is born: the server ends, and no traceback reaches the terminal."""
+    here, there = socket.socketpair()
+    code = f"from pipeflow.executor.workers import zygote; zygote.serve({there.fileno()})"
+    server = subprocess.Popen(
+        [sys.executable, "-c", code], pass_fds=[there.fileno()], stderr=subprocess.PIPE, env=environment()
+    )
+    there.close()
+    reading, writing = os.pipe()
+    connection, other = socket.socketpair()
+    memory = [system.anonymous_file("test"), system.anonymous_file("test")]
+    socket.send_fds(here, [b"w"], [connection.fileno(), reading, *memory])
+    for end in (here, connection, other):
+        end.close()
+    for descriptor in (reading, writing, *memory):
+        os.close(descriptor)
+    assert server.communicate(timeout=100)[1] == b""
+    assert server.returncode == 0
+
+
+@pytest.mark.skipif(not system.HAS_FORK, reason="this system cannot fork")
+def test_a_fork_server_that_has_not_come_up_is_ended():
+    """On a busy machine it may take longer to start than a pool is patient when it closes."""
+
+    class Slow:
+        def __init__(self, process):
+            self.process, self.killed = process, False
+
+        def wait(self, seconds):
+            if not self.killed:
+                raise subprocess.TimeoutExpired("server", seconds)
+            return self.process.wait(LONG)
+
+        def kill(self):
+            self.killed = True
+            self.process.kill()
+
+    server = zygote.ForkServer()
+    slow = server._server = Slow(server._server)
+    server.close()
+    assert slow.killed

@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeflow import timing
+from pipeflow import system, timing
 from pipeflow.errors import FunctionTimeout, InvalidState, WorkerDied
 from pipeflow.executor.workers import zygote
 from pipeflow.executor.workers.channel import Channel
-from pipeflow.executor.workers.segments import Packed, Recycler, Segment, create_descriptor, name_of, reserve
+from pipeflow.executor.workers.segments import Packed, Recycler, Segment, name_of, reserve
 from pipeflow.executor.workers.worker import (
     IDLE,
     LOAD,
@@ -139,8 +139,8 @@ class _Worker:
         here, there = socket.socketpair()
         self.channel = Channel(here)
         parent_end, self._life = os.pipe()
-        self.stack = create_descriptor("pipeflow-stack")
-        status = create_descriptor("pipeflow-status")
+        self.stack = system.anonymous_file("pipeflow-stack")
+        status = system.anonymous_file("pipeflow-status")
         try:
             reserve(status, 0, STATUS_SIZE)
             self.status = memoryview(mmap.mmap(status, STATUS_SIZE)).cast("q")

@@ -22,11 +22,12 @@ from typing import Any
 
 import numpy as np
 
+from pipeflow import system
 from pipeflow.errors import Failed, InvalidState, function_name
 from pipeflow.executor.workers import check_start_method, zygote
 from pipeflow.executor.workers.dispatcher import Dispatcher, Foreseen, Job, Kind, Registered
 from pipeflow.executor.workers.exceptions import unpack_exception
-from pipeflow.executor.workers.segments import OWN_BELOW, Region, create_descriptor, name_of, read, reserve, unpack
+from pipeflow.executor.workers.segments import OWN_BELOW, Region, name_of, read, reserve, unpack
 from pipeflow.executor.workers.worker import Task
 from pipeflow.saving.functions import dumps_function
 
@@ -351,7 +352,7 @@ _JOBS = itertools.count(1)
 
 
 def _in_shared_memory(data: bytes) -> int:
-    descriptor = create_descriptor("pipeflow-function")
+    descriptor = system.anonymous_file("pipeflow-function")
     try:
         reserve(descriptor, 0, len(data))
         os.pwrite(descriptor, data, 0)

@@ -8,11 +8,9 @@ cost 80 times as much as warm ones, hence segments are used again: arrays are ha
 """
 
 import errno
-import fcntl
 import mmap
 import os
 import pickle
-import tempfile
 import threading
 import weakref
 from collections import deque
@@ -22,10 +20,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pipeflow import system
 from pipeflow.saving.functions import dumps_value
 from pipeflow.tensors import Block, Lease
 
-HAS_MEMFD = hasattr(os, "memfd_create")
 FIRST_SIZE = 1 << 16
 _ALIGNMENT = 64
 OWN_BELOW = 4096  # a label that somebody keeps should not hold the memory of a chunk of images
@@ -33,19 +31,10 @@ _NESTED = frozenset((np.ndarray, tuple, list))
 _SPILL = 1 << 14  # tables beyond this size travel in the segment instead of in the message
 
 
-def create_descriptor(label: str) -> int:
-    """Anonymous memory of size zero that can be passed to other processes."""
-    if HAS_MEMFD:
-        return os.memfd_create(label, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    with tempfile.TemporaryFile() as file:
-        return os.dup(file.fileno())
-
-
 def available_memory() -> int | None:
     """Bytes that can be reserved now: what the kernel or a cgroup's limit leaves; None where nobody says."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
+    lines = system.lines_of("/proc/meminfo")
+    if not lines:
         return None
     free = next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")), None)
     limits = [x for x in (free, *map(_room_in_cgroup, _cgroup_folders())) if x is not None]
@@ -54,11 +43,7 @@ def available_memory() -> int | None:
 
 def _cgroup_folders() -> Iterable[Path]:
     """Where the memory limits of this process stand: both versions of cgroups, inside a container or outside."""
-    try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
+    for line in system.lines_of("/proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
         if controllers in ("", "memory"):
             root = Path("/sys/fs/cgroup", controllers)
@@ -104,11 +89,10 @@ class Segment:
     def __init__(self, number: int, descriptor: int | None = None, size: int = FIRST_SIZE) -> None:
         self.number = number
         if descriptor is None:
-            self.descriptor = create_descriptor("pipeflow")
+            self.descriptor = system.anonymous_file("pipeflow")
             self._finalizer = weakref.finalize(self, os.close, self.descriptor)
             reserve(self.descriptor, 0, size)
-            if HAS_MEMFD:  # nobody can shorten it under a mapping
-                fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+            system.forbid_shortening(self.descriptor)
         else:
             self.descriptor = descriptor
             self._finalizer = weakref.finalize(self, os.close, descriptor)

@@ -7,7 +7,6 @@ holds it.
 
 import ctypes
 import faulthandler
-import fcntl
 import gc
 import io
 import mmap
@@ -23,12 +22,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeflow import timing
+from pipeflow import system, timing
 from pipeflow.executor.workers.channel import Channel
 from pipeflow.executor.workers.exceptions import PackedException, pack_exception
 from pipeflow.executor.workers.segments import Packed, Segment, Writer, read, read_columns, unpack
@@ -135,18 +133,10 @@ def main(descriptors: list[int], inherited: dict[int, Callable[..., Any]]) -> No
 
 
 def end_with_parent(descriptor: int) -> None:
-    """Ends this process when the last write end of a pipe, which only the parent holds, is gone.
-
-    The kernel does it by a signal, so it works while C code holds the GIL. The owner belongs to the open file, so each
-    worker needs a pipe of its own.
-    """
-    if not hasattr(fcntl, "F_SETSIG"):
+    """Ends this process when the last write end of a pipe, which only the parent holds, is gone."""
+    if not system.killed_by_end_of(descriptor):
         threading.Thread(target=_wait_for_end, args=(descriptor,), daemon=True, name="pipeflow parent watch").start()
         return
-    os.set_blocking(descriptor, False)
-    fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGKILL)
-    fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_ASYNC)
     with suppress(BlockingIOError):
         if os.read(descriptor, 1) == b"":  # it ended before the signal was set
             os._exit(1)
@@ -171,8 +161,7 @@ def limit_threads() -> None:
 def _blas_setters() -> Iterator[Callable[[int], Any]]:
     """The functions that set the number of threads in each OpenBLAS of this process."""
     with suppress(OSError):
-        maps = Path("/proc/self/maps").read_text().splitlines()
-        files = {line.split(maxsplit=5)[-1] for line in maps if "openblas" in line}
+        files = {line.split(maxsplit=5)[-1] for line in system.lines_of("/proc/self/maps") if "openblas" in line}
         for library in map(ctypes.CDLL, files):
             for prefix in ("scipy_", ""):
                 for suffix in ("64_", ""):

@@ -17,14 +17,12 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from pipeflow import system
 from pipeflow.errors import InvalidState
 from pipeflow.executor.workers import worker
 from pipeflow.saving.functions import require_cloudpickle
-
-HAS_PIDFD = hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal")
 
 _RECORD = struct.Struct("=iii")  # kind, process, wait status
 _BORN, _ENDED = 1, 2
@@ -78,9 +76,9 @@ class Launcher(Protocol):
 
 def make_launcher(start_method: str, inherited: dict[int, Callable[..., Any]]) -> Launcher:
     """The launcher of a start method; `inherited` are the functions that "fork" passes on without pickling."""
-    if start_method == "fork":
+    if start_method == "fork" and system.HAS_FORK:
         return ForkServer(_fork_template, inherited)
-    if start_method == "spawn":
+    if start_method == "spawn" or not system.HAS_FORK:
         return Spawner()
     return SharedForkServer()
 
@@ -95,8 +93,11 @@ def check_platform() -> None:
             "a worker process cannot start worker processes of its own: "
             'a pipeline inside a function must not use parallel="processes"'
         )
-    if not hasattr(os, "fork") or not hasattr(socket, "send_fds"):
-        raise RuntimeError('worker processes need Linux or macOS: use parallel="threads" on this system')
+    if not system.PASSES_FILES:
+        raise RuntimeError(
+            "worker processes need a system on which a process can give another one open files, as Linux and macOS are: "
+            'use parallel="threads" on this one'
+        )
     require_cloudpickle()
 
 
@@ -221,12 +222,13 @@ def serve(descriptor: int, inherited: dict[int, Callable[..., Any]] | None = Non
                 worker.main(list(descriptors), inherited or {})
             for inner in descriptors:
                 os.close(inner)
-            _report_birth(control, pid)
+            with suppress(ConnectionError):  # the parent has ended meanwhile
+                _report_birth(control, pid)
 
 
 def _report_birth(control: socket.socket, pid: int) -> None:
     record = _RECORD.pack(_BORN, pid, 0)
-    if not HAS_PIDFD:
+    if not system.HAS_PIDFD:
         control.sendall(record)
         return
     descriptor = os.pidfd_open(pid)  # here, where the process cannot have been reaped and its number given away
@@ -314,9 +316,15 @@ class ForkServer:
 
     def close(self) -> None:
         self._control.close()
-        if self._server.wait(2.0) is None:
+        if not self._ends_in(2.0):  # it may not have come up yet, on a busy machine
             self._server.kill()
-            self._server.wait(2.0)
+            self._ends_in(2.0)
+
+    def _ends_in(self, seconds: float) -> bool:
+        try:
+            return self._server.wait(seconds) is not None
+        except subprocess.TimeoutExpired:
+            return False
 
     def abandon(self) -> None:
         self._control.close()
@@ -381,7 +389,7 @@ class Spawner:
     def launch(self, descriptors: tuple[int, ...]) -> Process:
         process = _interpreter(f"spawned({', '.join(map(str, descriptors))})", descriptors)
         self._running[process.pid] = process
-        return Process(process.pid, os.pidfd_open(process.pid) if HAS_PIDFD else None, self)
+        return Process(process.pid, os.pidfd_open(process.pid) if system.HAS_PIDFD else None, self)
 
     def exit_status(self, process: Process, timeout: float) -> int | None:
         started = self._running.get(process.pid)
@@ -417,11 +425,7 @@ _SIGNALS = {
 
 def oom_kills() -> int:
     """How many processes the kernel has killed for lack of memory so far; 0 where it does not say."""
-    with suppress(OSError):
-        for line in Path("/proc/vmstat").read_text().splitlines():
-            if line.startswith("oom_kill "):
-                return int(line.split()[1])
-    return 0
+    return sum(int(line.split()[1]) for line in system.lines_of("/proc/vmstat") if line.startswith("oom_kill "))
 
 
 def how_it_ended(status: int | None, oom_before: int) -> str:

@@ -9,7 +9,6 @@ PIPEFLOW_JPEG=library leaves every file to libjpeg-turbo.
 """
 
 import atexit
-import fcntl
 import logging
 import os
 import subprocess
@@ -23,7 +22,7 @@ from typing import Any
 import numpy as np
 import simplejpeg
 
-from pipeflow import timing
+from pipeflow import system, timing
 from pipeflow.kernels import counts
 from pipeflow.kernels import cpu as kernels
 from pipeflow.kernels.cpu.image_base import Header
@@ -139,12 +138,7 @@ def compiling_alone(module: str) -> Iterator[bool]:
     """Holds the lock of a module in the folder of kernels; False where another process holds it."""
     folder = kernels.jit.cache_folder()
     with open(folder / f"{module}.lock", "ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+        yield system.lock(file.fileno())
 
 
 def _end_with_input() -> None:

@@ -1,0 +1,109 @@
+"""What not every operating system has, and what is done without it: nothing else in the package asks which system it runs on.
+
+| where the system lacks                | then                                                                  |
+|---------------------------------------|-----------------------------------------------------------------------|
+| locks on files (``fcntl``)            | two processes are not kept from one journal, or compile the same twice |
+| memory without a file (memfd)         | shared memory is a temporary file that is unlinked at once             |
+| descriptors of processes (pidfd)      | processes are known by their numbers                                   |
+| ``fork``                              | every worker process is a fresh interpreter, as with ``"spawn"``       |
+| signals for descriptors (``F_SETSIG``)| a thread of the worker waits for the end of its parent                 |
+| choice of processors                  | ``set_affinity`` has no effect                                         |
+| ``/proc``                             | what it says is not known                                              |
+"""
+
+import errno
+import os
+import signal
+import socket
+import tempfile
+from pathlib import Path
+
+try:
+    import fcntl
+except ModuleNotFoundError:
+    fcntl = None  # type: ignore[assignment]
+
+try:
+    import resource
+except ModuleNotFoundError:
+    resource = None  # type: ignore[assignment]
+
+HAS_MEMFD = hasattr(os, "memfd_create")
+HAS_PIDFD = hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal")
+HAS_FORK = hasattr(os, "fork")
+PASSES_FILES = hasattr(socket, "send_fds")  # whether a process can give another one an open file: workers need it
+
+
+def lock(descriptor: int) -> bool:
+    """Locks a file for this process as long as it is open; False where another one has it."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def anonymous_file(label: str) -> int:
+    """A file of size zero without a name, which can be given to other processes: memory, where the system has such files."""
+    if HAS_MEMFD:
+        return os.memfd_create(label, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def forbid_shortening(descriptor: int) -> None:
+    """Sees to it that no process can shorten such a file under a mapping."""
+    if HAS_MEMFD and fcntl is not None:
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+
+
+def killed_by_end_of(descriptor: int) -> bool:
+    """Whether the kernel kills this process from now on when the other end of a pipe is closed.
+
+    It does so by a signal, so also while C code holds the interpreter. The owner belongs to the open file, so each process needs
+    a pipe of its own.
+    """
+    if fcntl is None or not hasattr(fcntl, "F_SETSIG"):
+        return False
+    os.set_blocking(descriptor, False)
+    fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_ASYNC)
+    return True
+
+
+def processors() -> list[int]:
+    """The processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def keep_to(processor: int) -> None:
+    """Keeps the calling thread to one processor."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {processor})
+
+
+def limits_reached(error: BaseException) -> list[str]:
+    """What to do about a limit of the system or the machine that an error tells of, if it tells of one."""
+    cause = error.__cause__ or error
+    number = cause.errno if isinstance(cause, OSError) else None
+    if number in (errno.EMFILE, errno.ENFILE):
+        most = "" if resource is None else f" ({resource.getrlimit(resource.RLIMIT_NOFILE)[0]})"
+        return [
+            f"the process has as many files open as it may{most}: raise the limit (ulimit -n), or use fewer workers"
+        ]
+    if number == errno.ENOSPC:
+        return ["the disk is full: make room, or choose another folder"]
+    return []
+
+
+def lines_of(path: "str | Path") -> list[str]:
+    """The lines of a file in which Linux tells something, none where there is no such file."""
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []
