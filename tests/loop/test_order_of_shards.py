@@ -45,3 +45,29 @@ def test_pipelines_of_one_loop_that_would_shuffle_differently_are_refused():
         GenericIterator([define(0, seed=12), define(1, seed=13)], ["x"], reader_name="numbers")
     loader = GenericIterator([define(0, seed=12), define(1, seed=12)], ["x"], reader_name="numbers")
     assert sorted(x for batches in loader for batch in batches for x in batch["x"].tolist()) == list(range(12))
+
+
+def test_ranks_without_a_seed_go_on_from_their_checkpoints():
+    """The pipelines draw a seed each, and their readers one order together, also when they are restored."""
+
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None, enable_checkpointing=True)
+    def define(shard):
+        return fn.readers.dataset(
+            dataset=list(range(12)), random_shuffle=True, shard_id=shard, num_shards=2, name="numbers"
+        )
+
+    loader = GenericIterator([define(0), define(1)], ["x"], reader_name="numbers")
+    next(loader)
+    pipelines = [define(shard, checkpoint=text) for shard, text in enumerate(loader.checkpoints())]
+    restored = GenericIterator(pipelines, ["x"], reader_name="numbers")
+    assert values_left(restored) == values_left(loader) != []
+
+
+def values_left(loader):
+    """What an iterator gives until its epoch ends."""
+    left = []
+    while True:
+        try:
+            left.append([batch["x"].tolist() for batch in next(loader)])
+        except StopIteration:
+            return left
