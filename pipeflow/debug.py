@@ -13,6 +13,7 @@ import numpy as np
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.compile import gradients
 from pipeflow.compile.plan import External, Plan, Slot, Stage, Step
+from pipeflow.compile.program import step_of
 from pipeflow.declare import Call, Ending, Request, Spec
 from pipeflow.errors import user_origin
 from pipeflow.executor import Delivered, Settings
@@ -124,26 +125,13 @@ class DebugRecorder(Recorder):
         for index, spec in enumerate(node.specs):
             self.slots[(node.id, index)] = self._new_slot(spec, origin)
         outputs = [self.slots[(node.id, index)] for index in range(node.count)]
-        step = Step(
-            op=node.op.name,
-            name=node.name,
-            inputs=tuple(self._slot(edge) for edge in node.inputs),
-            constants=tuple((name, External(name)) for name in node.constants),
-            arguments=tuple((name, self._slot(edge)) for name, edge in node.arguments.items()),
-            outputs=tuple(outputs),
-            device=node.device,
-            guard=tuple((self._slot(edge), on) for edge, on in node.guard),
-            key=node_key(self.run.settings.seed or 0 if node.seed is None else node.seed, node.random_name),
-            specs=node.specs,
-            hint=node.hint,
-            origin=node.origin,
-            user_code=False,
-            on_error=node.on_error,
-        )
+        key = node_key(self.run.settings.seed or 0 if node.seed is None else node.seed, node.random_name)
+        constants = [(name, External(name)) for name in node.constants]
+        step = step_of(node, self._slot, constants, key, node.on_error, user_code=False)
         self.plan.externals = dict(node.constants)
         if node.op.factory is not None:
             self._read(node, step)
-        elif node.op.name == "_constant":
+        elif node.op.role == "constant":
             value = node.constants["value"]
             self.batch.values[outputs[0]] = np.broadcast_to(value, (self._size(), *value.shape))
             self.batch.layouts[outputs[0]] = node.specs[0].layout or ""

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from helpers import Gate, SetClock
 
+from pipeflow.compile import compiler, spec
+
 faulthandler.enable()
 # Which decoder a JPEG file goes to must not depend on what happens to be compiled; the tests of the compiled one ask for it.
 os.environ.setdefault("PIPEFLOW_JPEG", "library")
@@ -27,8 +29,16 @@ def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+def _compile_and_verify(*arguments, compile=compiler.compile, **keywords):
+    return spec.verify(compile(*arguments, **keywords))
+
+
+compiler.compile = _compile_and_verify  # every plan that a test makes is a valid one
+
+
 def pytest_addoption(parser):
     parser.addoption("--order-seed", type=int, default=1, help="seed of the order of the tests; 0: as in the files")
+    parser.addoption("--write-plans", action="store_true", help="write the plans of tests/plans as they are now")
     parser.addoption("--mutants", type=int, default=200, help="broken files per format in the fuzz tests")
 
 

@@ -6,6 +6,7 @@ a table with their reason, never in the tests.
 
 import dataclasses
 import pickle
+import sys
 
 import example_data
 import numpy as np
@@ -112,6 +113,24 @@ def lacking_a_meaning(op):
 def test_every_argument_says_what_it_means(op):
     """Each has a phrase in its declaration, which the page, the stub and the errors show."""
     assert not lacking_a_meaning(op), f"{op.title}: give these a meaning by default(), required() or parameters()"
+
+
+@every_example
+def test_an_operator_says_that_kernels_do_its_work(op, text, monkeypatch):
+    """One whose example enters a kernel compiled by Numba is declared ``compiled``: its kernels are made at build()."""
+    call = call_of(op, text)
+    outputs_of(call)  # compiles what there is to compile
+    entered = []
+
+    def watched(name, kernel):
+        return lambda *arguments: entered.append(name) or kernel(*arguments)
+
+    for module in [module for name, module in sys.modules.items() if name.startswith("pipeflow.kernels.cpu.")]:
+        for name, value in list(vars(module).items()):
+            if hasattr(value, "nopython_signatures"):
+                monkeypatch.setattr(module, name, watched(name, value))
+    outputs_of(call)
+    assert op.compiled or not entered, f"{op.title} is not declared compiled=True and enters {entered}"
 
 
 @every_operator

@@ -6,9 +6,12 @@ import graphlib
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import pytest
+
+import pipeflow.operators  # noqa: F401  (fills the registry)
+from pipeflow.declare import Part, registry
 
 PACKAGE = Path(__file__).parents[1] / "pipeflow"
 FILES = sorted(path.relative_to(PACKAGE.parent).as_posix() for path in PACKAGE.rglob("*.py"))
@@ -107,6 +110,10 @@ LATE_IMPORTS = (
 HEAVY = ("numba", "llvmlite", "cupy", "torch", "jax", "ray", "cv2", "PIL", "simplejpeg", "soundfile", "soxr", "scipy")
 # Parts of the standard library that cost more at import than they are worth here.
 HEAVY += ("importlib.metadata", "email", "asyncio", "unittest")
+
+
+# Warms the operators that most image pipelines are made of, by their names.
+WARM = ("pipeflow/compile/warmup.py",)
 
 
 class Import(NamedTuple):
@@ -284,6 +291,20 @@ def test_compiling_neither_allocates_nor_opens_files():
         for file in files
         for module, line in imports_of(file)
         if f"{module}.".startswith(("pipeflow.backends.", "mmap.", "io.", "os.", "pathlib.", "tempfile."))
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "file", [x for x in FILES if x.startswith(("pipeflow/compile/", "pipeflow/executor/")) and x not in WARM]
+)
+def test_no_pass_and_no_runner_knows_an_operator_by_its_name(file):
+    """What they must know of an operator is said in its declaration: a role, a hook, a property."""
+    names = set(registry) - set(get_args(Part))
+    found = [
+        f"{file}:{node.lineno} {node.value}"
+        for node in ast.walk(tree_of(file))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in names
     ]
     assert not found, "\n".join(found)
 

@@ -3,9 +3,11 @@
 A pass over the recorded graph, before it is compiled. It looks for two shapes, whose links each have one reader, the
 same guard and no name in the outputs:
 
-- a resize (``resize``, ``random_resized_crop``, ``resize_crop_mirror``), then ``crop`` and ``flip`` in any number, then
-  ``crop_mirror_normalize``: the image between them is never written, only the pixels that are kept are computed;
-- two or more operators that are a line over every value (``brightness``, ``contrast``, ``cast``, ...): one pass over memory.
+- an operator that samples an image (a resize), then any number that cut or turn it (a crop, a flip), then one that ends
+  sampling (a normalisation): the image between them is never written, only the pixels that are kept are computed;
+- two or more operators that are a line over every value (brightness, contrast, a cast): one pass over memory.
+
+Which operators these are stands in their declarations (``@name.samples``, ``resamples``, ``ends_sampling`` and ``line``).
 
 Roundings between the links stay where they were, so the results are those of the chain. What a link does to a sample
 that the fused kernel is not made for (volumes, planar images, padding) is done link by link, inside the same step.
@@ -16,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pipeflow.declare import OpDef
-from pipeflow.operators.chains import HEADS, LINES, TAIL, WINDOWS, chain
+from pipeflow.operators.chains import chain
 from pipeflow.record.graph import Edge, Graph, GraphNode
 
 
@@ -44,23 +46,20 @@ def _readers(graph: Graph) -> dict[int, list[int]]:
 
 def _links(graph: Graph, last: GraphNode, readers: dict[int, list[int]]) -> Sequence[GraphNode]:
     """The chain that ends with this node, first link first; the node alone where there is none."""
-    if last.op.name == TAIL:
-        middle, heads = WINDOWS, HEADS
-    elif last.op.name in LINES and not _is_link(graph, last, readers):
-        middle, heads = LINES, LINES  # type: ignore[assignment]
-    else:
+    sampling = last.op.ends_sampling_hook is not None
+    if not sampling and (last.op.line_hook is None or _is_link(graph, last, readers)):
         return [last]
     links = [last]
     while True:
         before = graph.nodes[links[0].inputs[0].node] if len(links[0].inputs) == 1 else None
         if before is None or not _continues(before, links[0], readers) or len(before.inputs) != 1:
             break
-        if before.op.name in heads and heads is not LINES:
+        if sampling and before.op.samples_hook is not None:
             return [before, *links]
-        if before.op.name not in middle:
+        if (before.op.resamples_hook if sampling else before.op.line_hook) is None:
             break
         links.insert(0, before)
-    return links if heads is LINES else [last]
+    return [last] if sampling else links
 
 
 def _continues(before: GraphNode, after: GraphNode, readers: dict[int, list[int]]) -> bool:
@@ -81,16 +80,16 @@ def _same_rule(before: object, after: object) -> bool:
 
 
 def _is_link(graph: Graph, node: GraphNode, readers: dict[int, list[int]]) -> bool:
-    """Whether a longer chain of lines goes on behind this node."""
+    """Whether a longer chain of lines goes on after this node."""
     after = readers.get(node.id, [])
     if len(after) != 1 or after[0] < 0:
         return False
     follower = graph.nodes[after[0]]
-    return follower.op.name in LINES and len(follower.inputs) == 1 and _continues(node, follower, readers)
+    return follower.op.line_hook is not None and len(follower.inputs) == 1 and _continues(node, follower, readers)
 
 
 def _joined(links: Sequence[GraphNode]) -> GraphNode:
-    """One node for the chain: it stands in the place of the last link and draws as the first one does."""
+    """One node for the chain: it takes the place of the last link and draws as the first one does."""
     op: OpDef = chain(tuple(link.op.name for link in links))
     constants = {f"{name}_{i}": value for i, link in enumerate(links) for name, value in link.constants.items()}
     arguments: dict[str, Edge] = {

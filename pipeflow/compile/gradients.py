@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Spec, find
+from pipeflow.declare import Spec
 from pipeflow.errors import add_notes, function_name
+from pipeflow.operators import gradients as tapes
 from pipeflow.record.graph import Edge, Graph, GraphNode
 
 
@@ -37,14 +38,14 @@ def check_history(graph: Graph, on_error: Any = "raise") -> None:
 
 
 def _lost(reader: GraphNode, function: GraphNode) -> ValueError:
-    what = {"_merge": "the end of a branch", "_merge_late": "the end of a branch", "_transfer": "the copy to the GPU"}
-    if reader.op.name == "gradients":
+    what = {"merge": "the end of a branch", "late merge": "the end of a branch", "transfer": "the copy to the GPU"}
+    if reader.op.role == "gradients":
         text = (
             f"fn.gradients ({reader.name}) takes derivatives within the pipeline, and differentiable=True of "
             f"{_called(function)} hands them to the training loop: use one of both"
         )
     else:
-        name = what.get(reader.op.name, f"{reader.op.title} ({reader.name})")
+        name = what.get(reader.op.role, f"{reader.op.title} ({reader.name})")
         text = (
             f"{name} would lose the gradients of {_called(function)}: what "
             "a function with differentiable=True returns goes to another one or is an output of the pipeline. Do the rest before "
@@ -65,7 +66,7 @@ def _with_origins(error: ValueError, *nodes: GraphNode) -> ValueError:
 
 def expand(graph: Graph) -> Graph:
     """The graph with tapes in place of ``gradients``; the same graph where there is none."""
-    wanted = [node for node in graph.nodes if node.op.name == "gradients"]
+    wanted = [node for node in graph.nodes if node.op.role == "gradients"]
     if not wanted:
         return graph
     nodes = list(graph.nodes)
@@ -85,7 +86,7 @@ def expand(graph: Graph) -> Graph:
             constants.pop(name, None)
         nodes[number] = replace(
             function,
-            op=find("_taped_function"),
+            op=tapes.taped_function,
             constants=constants,
             count=function.count + 1,
             specs=(*function.specs, Spec((), np.dtype(object), "")),
@@ -103,7 +104,7 @@ def expand(graph: Graph) -> Graph:
         route = (tuple((e.node, e.index) for e in ys), steps, tuple((e.node, e.index) for e in xs))
         nodes[gradient.id] = replace(
             gradient,
-            op=find("_back_propagation"),
+            op=tapes.back_propagation,
             inputs=tuple(Edge(n, graph.nodes[n].count) for n in way),
             constants={"route": route, "sizes": gradient.constants["sizes"]},
         )
@@ -151,9 +152,9 @@ def _check(graph: Graph, gradient: GraphNode, way: list[int]) -> None:
     kinds: dict[str, GraphNode] = {}
     for number in way:
         node = graph.nodes[number]
-        if node.op.name == "gradients":
+        if node.op.role == "gradients":
             raise _error(gradient, "a second derivative: functions are once differentiable", node)
-        if node.op.name != "py_function":
+        if node.op.role != "differentiable":
             raise _error(gradient, f"{node.op.title} ({node.name}) has no derivative; fn.py_function has", node)
         if node.constants.get("parallel") == "processes":
             raise _error(gradient, f"{node.name} runs in worker processes, and derivatives cannot leave them", node)

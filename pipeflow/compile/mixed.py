@@ -8,14 +8,11 @@ from dataclasses import replace
 
 from pipeflow.operators import structure
 from pipeflow.record.graph import Edge, Graph, GraphNode
-from pipeflow.types import GRAY, RGB
 
 
 def on_gpu(node: GraphNode) -> bool:
-    """Whether nvImageCodec can decode for this node: whole images, as bytes, in colour or gray."""
-    dtype = node.constants.get("dtype")
-    color = node.constants.get("output_type", RGB)
-    return node.op.name == "decoders.image" and color in (RGB, GRAY) and (dtype is None or dtype == "uint8")
+    """Whether nvImageCodec can decode for this node: its declaration says for which arguments."""
+    return node.op.codec_hook is not None and node.op.codec_hook(node.op.known(node.constants))
 
 
 def split(graph: Graph, codec: bool) -> Graph:

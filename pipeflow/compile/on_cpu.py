@@ -14,7 +14,7 @@ def on_cpu(graph: Graph) -> Graph:
     moved: dict[Edge, Edge] = {}  # from the edges of the given graph to those of the new one
     nodes: list[GraphNode] = []
     for node in graph.nodes:
-        if _is_copy(node):
+        if node.op.role == "transfer":
             moved[Edge(node.id, 0)] = moved[node.inputs[0]]
             continue
         if "cpu" not in node.op.devices:
@@ -44,13 +44,8 @@ def work_for_a_gpu(graph: Graph) -> list[str]:
         return graph.nodes[edge.node].device in ("gpu", "mixed")
 
     found = [
-        ".gpu()" if _is_copy(node) else f'{node.op.title}(device="{node.device}")'
+        ".gpu()" if node.op.role == "transfer" else f'{node.op.title}(device="{node.device}")'
         for node in graph.nodes
         if node.device == "mixed" or (node.device == "gpu" and not any(map(on_gpu, node.inputs)))
     ]
     return list(dict.fromkeys(found))
-
-
-def _is_copy(node: GraphNode) -> bool:
-    """Whether a node only copies between the CPU and the GPU."""
-    return node.op.name == "_transfer"

@@ -1,7 +1,7 @@
 """A Plan: which steps run, in which stages, where their results are, and who may change what.
 
 A Plan is data. Steps name operators by registry key and carry plain values; user objects (functions, sources, constant
-arrays) are beside them in ``externals``. Words:
+arrays) are apart from them in ``externals``. Words:
 
 - A *slot* holds one output of one step over a batch. Its storage says where: ``constant``, ``column`` (one array over the
   batch), ``source`` and ``batch`` (whatever the step returned), ``dense`` (one block), ``table`` (a block a sample) or ``arena``
@@ -19,12 +19,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pipeflow.declare import OpDef, Spec, find
+from pipeflow.declare import OpDef, Part, Spec, find
 from pipeflow.errors import Origin
 
 Storage = Literal["constant", "column", "source", "batch", "dense", "table", "arena"]
-# What the pass behind fn.gradients makes of the user's calls.
-WRITTEN_AS = {"_taped_function": "py_function", "_back_propagation": "gradients"}
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class External:
 
 @dataclass(frozen=True)
 class Slot:
-    """Where one output lies and what is known of it."""
+    """Where one output is and what is known of it."""
 
     id: int
     spec: Spec
@@ -66,11 +64,12 @@ class Step:
     shared_with: tuple[str, ...] = ()  # per input of user code: who else reads it, for messages
     on_error: Any = None  # what to do when it fails for a sample; None: as the plan says
     copied: bool = False  # the results are the user's or a view of them: copied at the stage's end
+    role: Part = "work"  # what the declaration says that the operator is to the compiler and the executor
 
     @property
     def title(self) -> str:
         """The operator's name in messages."""
-        return f"fn.{WRITTEN_AS.get(self.op, self.op)}"
+        return find(self.op).title
 
     def reads(self) -> tuple[int, ...]:
         """The slots that it reads: inputs, arguments and predicates."""
@@ -78,7 +77,7 @@ class Step:
 
     def notes(self, details: str = "") -> list[str]:
         """The notes that say where an error happened: in which step, for which sample, and called on which line."""
-        label = f" {self.name!r}" if not self.name.startswith(WRITTEN_AS.get(self.op, self.op)) else ""
+        label = f" {self.name!r}" if not self.name.startswith(self.title.removeprefix("fn.")) else ""
         return [f"in {self.title}{label}{details}", *([self.origin.describe()] if self.origin else [])]
 
 
@@ -171,7 +170,9 @@ class Plan:
         ]
         guard = "".join(f" if {'' if on else 'not '}%{slot}" for slot, on in step.guard)
         fetch = ".fetch" if step.fetch else ""
-        return f"{results} = {step.title}{fetch}({', '.join(arguments)}){guard}"
+        rights = "".join(f" may write %{slot}" for slot, writable in zip(step.inputs, step.writable) if writable)
+        copied = " copied at the end" if step.copied else ""
+        return f"{results} = {step.title}{fetch}({', '.join(arguments)}){guard}{rights}{copied}"
 
 
 def _identity(step: Step) -> Any:
@@ -193,19 +194,12 @@ def takes_out(step: Step) -> bool:
     return "out" in op.wants and not step.fetch
 
 
-def lies_in_inputs(step: Step) -> bool:
-    """Whether the results of a step on the device lie in memory of its inputs: a merge selects, a view looks elsewhere."""
+def is_in_inputs(step: Step) -> bool:
+    """Whether the results of a step on the device are in memory of its inputs: a merge selects, a view looks elsewhere."""
     op: OpDef = find(step.op)
-    return step.op == "_merge" or (bool(op.gpu_module) and not step.user_code and op.gpu_hook("view") is not None)
-
-
-# The files of operators whose bodies are compiled kernels.
-COMPILED = frozenset(
-    f"pipeflow.operators.{name}"
-    for name in ("chains", "color", "generic", "geometry", "image", "noise", "reductions", "resize", "shape")
-)
+    return step.role == "merge" or (bool(op.gpu_module) and not step.user_code and op.gpu_hook("view") is not None)
 
 
 def has_kernels(step: Step) -> bool:
-    """Whether the step's operator is made of compiled kernels."""
-    return find(step.op).body.__module__ in COMPILED and not step.fetch
+    """Whether compiled kernels do the step's work."""
+    return find(step.op).compiled and not step.fetch

@@ -27,6 +27,10 @@ def class_name(name: str) -> str:
     return "".join(_SPELLED.get(part, part[:1].upper() + part[1:]) for part in name.rpartition(".")[2].split("_"))
 
 
+# What an operator is to the compiler and the executor; most are just work to be done.
+Part = Literal["work", "constant", "transfer", "copy", "merge", "late merge", "function", "differentiable", "gradients"]
+
+
 @dataclass(eq=False)
 class OpDef:
     """A declared operator."""
@@ -66,6 +70,14 @@ class OpDef:
     gpu_module: str = ""
     paired: tuple[str, ...] = ()
     own: frozenset[str] | None = None  # the parameters in the body's signature; None: all
+    role: Part = "work"
+    compiled: bool = False
+    written_as: str = ""  # the name in messages, where a pass of the compiler put the operator in place of another
+    codec_hook: Callable[[Args], bool] | None = None
+    line_hook: Callable[..., Any] | None = None
+    samples_hook: Callable[..., Any] | None = None
+    resamples_hook: Callable[..., Any] | None = None
+    ends_sampling_hook: Callable[..., Any] | None = None
     _gpu_hooks: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -102,7 +114,7 @@ class OpDef:
     @property
     def title(self) -> str:
         """The name in messages."""
-        return f"fn.{self.name}"
+        return f"fn.{self.written_as or self.name}"
 
     # The rest of the declaration stands right beside the body.
     def infer(self, hook: Callable[..., Any]) -> Callable[..., Any]:
@@ -164,6 +176,31 @@ class OpDef:
         self.names_hook = hook
         return hook
 
+    # What the fusion of a plan has to know (operators/chains.py).
+    def line(self, hook: Callable[..., Any]) -> Callable[..., Any]:
+        """Declares that every value goes through a line: ``(args, type of the input, of the result) -> (factor, offset)``."""
+        self.line_hook = hook
+        return hook
+
+    def samples(self, hook: Callable[..., Any]) -> Callable[..., Any]:
+        """Declares where the pixels of an image come from: ``(its height and width, args) -> two sampling.Axis``."""
+        self.samples_hook = hook
+        return hook
+
+    def resamples(self, hook: Callable[..., Any]) -> Callable[..., Any]:
+        """Declares how it cuts or turns sampled axes: ``(axes, args) -> axes``, or None where they do not describe it."""
+        self.resamples_hook = hook
+        return hook
+
+    def ends_sampling(self, hook: Callable[..., Any]) -> Callable[..., Any]:
+        """Declares the end of a chain of the above: the one kernel that computes it, for images of three channels side by side.
+
+        ``(image, axes, args of the first link, type between, args, out) -> result``, or None for a sample that the kernel is
+        not made for.
+        """
+        self.ends_sampling_hook = hook
+        return hook
+
     def gpu(self, hook: Callable[..., Any]) -> Callable[..., Any]:
         """Declares the GPU form, a function of one device.calls.DeviceCall, in the module that the declaration names."""
         self._gpu_hooks["launch"] = hook
@@ -187,6 +224,11 @@ class OpDef:
     def gpu_check(self, hook: Callable[[Args], None]) -> Callable[[Args], None]:
         """Declares a check of the constant arguments that is made when a pipeline with the GPU form is built."""
         self._gpu_hooks["check"] = hook
+        return hook
+
+    def codec(self, hook: Callable[[Args], bool]) -> Callable[[Args], bool]:
+        """Declares for which arguments nvImageCodec can decode with ``device="mixed"``."""
+        self.codec_hook = hook
         return hook
 
     def gpu_hook(

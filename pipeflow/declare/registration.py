@@ -10,7 +10,7 @@ from pipeflow.declare.binding import Call, bind, input_set_size, spread
 from pipeflow.declare.calls import Traits
 from pipeflow.declare.drawn import redrawn
 from pipeflow.declare.eager import eager
-from pipeflow.declare.opdef import OpDef
+from pipeflow.declare.opdef import OpDef, Part
 from pipeflow.declare.parameters import Args, Node, Param, Role, read_signature, with_shared
 from pipeflow.declare.sources import Source
 from pipeflow.declare.specs import Spec
@@ -76,6 +76,9 @@ def operator(
     order: str = "",
     gpu: str = "",
     infer: str = "",
+    role: Part = "work",
+    compiled: bool = False,
+    written_as: str = "",
 ) -> Callable[[Callable[..., Any]], Operator]:
     """Declares an operator from its kernel for one sample; see the module's words.
 
@@ -93,6 +96,9 @@ def operator(
     allocator at once, and nothing is inferred for each sample. ``staged`` is for bodies that write in several places at
     once or piece by piece: where a batch is larger than the caches, their samples are made in the thread's own memory and
     copied from there. ``paired`` names optional inputs that have an output of their own: there is none without the input.
+    ``compiled`` says that kernels compiled by Numba do its work: those of a plan are compiled when the pipeline is built, and
+    large results are copied past the caches. ``role`` is for the few operators that the compiler treats in its own way, and
+    ``written_as`` for those that it puts in place of another: the name of that one in messages.
     ``infer="like image"`` says that the result has the shape and the layout of that input, and its type unless there is a
     ``dtype``; every other rule is a function beside the body, ``@name.infer``.
     """
@@ -122,6 +128,9 @@ def operator(
             gpu_module=gpu,
             paired=tuple(paired.split()),
             own=frozenset(own) if takes or "args" in own else None,
+            role=role,
+            compiled=compiled,
+            written_as=written_as,
         )
         if infer:
             op.infer(_like(op, infer))

@@ -74,7 +74,11 @@ RESAMPLING = parameters(
 
 
 @operator(
-    "decoders.audio", takes=RESAMPLING, dtypes="uint8 text", examples=["fn.decoders.audio(encoded_sound, downmix=True)"]
+    "decoders.audio",
+    compiled=True,
+    takes=RESAMPLING,
+    dtypes="uint8 text",
+    examples=["fn.decoders.audio(encoded_sound, downmix=True)"],
 )
 def audio(
     encoded: Sample,
@@ -303,9 +307,9 @@ def _check_resampled(args: Args) -> None:
 
 
 def _declare_resample(name: str, **keywords: Any) -> OpDef:
-    declared = operator(name, takes=RATES | RESAMPLING | DTYPE, dtypes=_RESAMPLED, gpu="audio", **keywords)(
-        _audio_resample
-    )
+    declared = operator(
+        name, compiled=True, takes=RATES | RESAMPLING | DTYPE, dtypes=_RESAMPLED, gpu="audio", **keywords
+    )(_audio_resample)
     declared.infer(_infer_resampled)
     declared.check(_check_resampled)
     return declared
@@ -323,7 +327,9 @@ experimental_audio_resample = _declare_resample(
 # The signal
 
 
-@operator("preemphasis_filter", gpu="audio", dtypes="integer float", examples=["fn.preemphasis_filter(signal)"])
+@operator(
+    "preemphasis_filter", compiled=True, gpu="audio", dtypes="integer float", examples=["fn.preemphasis_filter(signal)"]
+)
 def preemphasis_filter(
     signal: Sample,
     /,
@@ -362,6 +368,7 @@ def _(args: Args) -> None:
 
 @operator(
     "nonsilent_region",
+    compiled=True,
     dtypes="integer float",
     gpu="audio",
     no_effect={"reset_interval": "the running sum is kept in float64 and cannot drift"},
@@ -459,7 +466,11 @@ def _(args: Args) -> None:
 
 
 @operator(
-    "spectrogram", gpu="audio", dtypes="float", examples=["fn.spectrogram(signal, window_length=64, window_step=16)"]
+    "spectrogram",
+    compiled=True,
+    gpu="audio",
+    dtypes="float",
+    examples=["fn.spectrogram(signal, window_length=64, window_step=16)"],
 )
 def spectrogram(
     signal: Sample,
@@ -559,6 +570,7 @@ def _along(spec: Spec, axis_of: Callable[[str, int], int], size: Callable[[Any],
 
 @operator(
     "mel_filter_bank",
+    compiled=True,
     gpu="audio",
     dtypes="float",
     examples=["fn.mel_filter_bank(spectrogram, nfilter=8, sample_rate=16000)"],
@@ -624,7 +636,9 @@ def _(args: Args) -> None:
         )
 
 
-@operator("to_decibels", gpu="audio", dtypes="float", examples=["fn.to_decibels(spectrogram, cutoff_db=-80.0)"])
+@operator(
+    "to_decibels", compiled=True, gpu="audio", dtypes="float", examples=["fn.to_decibels(spectrogram, cutoff_db=-80.0)"]
+)
 def to_decibels(
     magnitude: Sample,
     /,
@@ -657,7 +671,7 @@ def _(args: Args) -> None:
         raise ValueError(f"reference must be positive, or 0 for the largest value, got {args.reference}")
 
 
-@operator("mfcc", gpu="audio", dtypes="float", examples=["fn.mfcc(spectrogram, n_mfcc=4)"])
+@operator("mfcc", compiled=True, gpu="audio", dtypes="float", examples=["fn.mfcc(spectrogram, n_mfcc=4)"])
 def mfcc(
     spectrum: Sample,
     /,

@@ -534,6 +534,7 @@ SEARCH = parameters(
 
 @operator(
     "random_bbox_crop",
+    compiled=True,
     takes=SEARCH,
     dtypes="float",
     paired="labels",
@@ -618,7 +619,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> tuple[Spec, ...]:
     return (*found, Spec((UNKNOWN,), INT32, "")) if args.output_bbox_indices else tuple(found)
 
 
-@operator("ssd_random_crop", layouts="HWC", examples=["fn.ssd_random_crop(image, boxes, labels)"])
+@operator("ssd_random_crop", compiled=True, layouts="HWC", examples=["fn.ssd_random_crop(image, boxes, labels)"])
 def ssd_random_crop(
     image: Sample,
     boxes: Sample,
@@ -680,6 +681,7 @@ def anchor_table(anchors: tuple[float, ...]) -> np.ndarray:
 
 @operator(
     "box_encoder",
+    compiled=True,
     dtypes="float",
     gpu="boxes",
     no_effect={"scale": "boxes and anchors are scaled alike, so their offsets stay as they are"},

@@ -119,6 +119,7 @@ ONLY_RGB = parameters(image_type=(DALIImageType, RGB, "colour space of the image
 
 @operator(
     "brightness_contrast",
+    compiled=True,
     takes=BRIGHTNESS | CONTRAST | DTYPE,
     layouts="FHWC DHWC HWC",
     sequences=True,
@@ -137,7 +138,13 @@ def brightness_contrast(image: Sample, /, *, args: Args, out: Out) -> Sample:
 
 
 @operator(
-    "brightness", takes=BRIGHTNESS | DTYPE, layouts="FHWC DHWC HWC", sequences=True, gpu="color", infer="like image"
+    "brightness",
+    compiled=True,
+    takes=BRIGHTNESS | DTYPE,
+    layouts="FHWC DHWC HWC",
+    sequences=True,
+    gpu="color",
+    infer="like image",
 )
 def brightness(image: Sample, /, *, args: Args, out: Out) -> Sample:
     """Changes brightness: ``shift * range + brightness * image``, where range is the output type's maximum (1 for
@@ -145,14 +152,46 @@ def brightness(image: Sample, /, *, args: Args, out: Out) -> Sample:
     return kernels.color.linear_values(image, args.brightness, args.brightness_shift * full_range(out.dtype), out)
 
 
-@operator("contrast", takes=CONTRAST | DTYPE, layouts="FHWC DHWC HWC", sequences=True, gpu="color", infer="like image")
+@operator(
+    "contrast",
+    compiled=True,
+    takes=CONTRAST | DTYPE,
+    layouts="FHWC DHWC HWC",
+    sequences=True,
+    gpu="color",
+    infer="like image",
+)
 def contrast(image: Sample, /, *, args: Args, out: Out) -> Sample:
     """Changes contrast around ``contrast_center``, by default the middle of the input type's range (0.5 for floats)."""
     line = contrast_line(image.dtype, out.dtype, 1.0, 0.0, args.contrast, args.contrast_center)
     return kernels.color.linear_values(image, *line, out)
 
 
-@operator("color_twist", takes=ONLY_RGB | DTYPE, layouts=COLOR_LAYOUTS, sequences=True, gpu="color", infer="like image")
+@brightness_contrast.line
+def _(args: Any, dtype: np.dtype, target: np.dtype) -> tuple[float, float]:
+    gain, shift = args.brightness, args.brightness_shift
+    return contrast_line(dtype, target, gain, shift, args.contrast, args.contrast_center)
+
+
+@brightness.line
+def _(args: Any, _dtype: np.dtype, target: np.dtype) -> tuple[float, float]:
+    return args.brightness, args.brightness_shift * full_range(target)
+
+
+@contrast.line
+def _(args: Any, dtype: np.dtype, target: np.dtype) -> tuple[float, float]:
+    return contrast_line(dtype, target, 1.0, 0.0, args.contrast, args.contrast_center)
+
+
+@operator(
+    "color_twist",
+    compiled=True,
+    takes=ONLY_RGB | DTYPE,
+    layouts=COLOR_LAYOUTS,
+    sequences=True,
+    gpu="color",
+    infer="like image",
+)
 def color_twist(
     image: Sample,
     /,
@@ -173,6 +212,7 @@ def color_twist(
 
 @operator(
     "hsv",
+    compiled=True,
     takes=parameters(dtype=(DType, UINT8, "type of the result")),
     layouts=COLOR_LAYOUTS,
     sequences=True,
@@ -194,14 +234,24 @@ def hsv(
     return kernels.color.linear_colors(image, color_matrix(hue, saturation, value), np.zeros(3), out)
 
 
-@operator("hue", takes=ONLY_RGB | DTYPE, layouts=COLOR_LAYOUTS, sequences=True, gpu="color", infer="like image")
+@operator(
+    "hue", compiled=True, takes=ONLY_RGB | DTYPE, layouts=COLOR_LAYOUTS, sequences=True, gpu="color", infer="like image"
+)
 def hue(image: Sample, /, *, hue: Arg[float] = default(0.0, "turn of the colours, in degrees"), out: Out) -> Sample:
     """Turns the hue by an angle in degrees."""
     three_channels(image.shape, "hue")
     return kernels.color.linear_colors(image, color_matrix(hue, 1.0, 1.0), np.zeros(3), out)
 
 
-@operator("saturation", takes=ONLY_RGB | DTYPE, layouts=COLOR_LAYOUTS, sequences=True, gpu="color", infer="like image")
+@operator(
+    "saturation",
+    compiled=True,
+    takes=ONLY_RGB | DTYPE,
+    layouts=COLOR_LAYOUTS,
+    sequences=True,
+    gpu="color",
+    infer="like image",
+)
 def saturation(
     image: Sample, /, *, saturation: Arg[float] = default(1.0, "factor of the saturation; 0 gives grey"), out: Out
 ) -> Sample:
@@ -239,6 +289,7 @@ def conversion(source: DALIImageType, target: DALIImageType) -> tuple[np.ndarray
 
 @operator(
     "color_space_conversion",
+    compiled=True,
     layouts="FDHWC FHWC DHWC HWC",
     sequences=True,
     dtypes="uint8",

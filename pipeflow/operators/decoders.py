@@ -130,6 +130,11 @@ def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
 image.check(check_options)
 
 
+@image.codec
+def _(args: Any) -> bool:
+    return args.output_type in (RGB, GRAY) and (args.dtype is None or args.dtype == "uint8")
+
+
 @operator("peek_image_shape", takes=ORIENTATION, dtypes="uint8 text", examples=["fn.peek_image_shape(encoded_image)"])
 def peek_image_shape(
     data: Sample,
@@ -165,9 +170,11 @@ def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 @operator(
-    "io.file.read", dtypes="uint8 int8 text", examples=["fn.io.file.read(path)"],
+    "io.file.read",
+    dtypes="uint8 int8 text",
+    examples=["fn.io.file.read(path)"],
     no_effect={"dont_use_mmap": "whole files are read, not mapped", "use_o_direct": "files go through the page cache"},
-)  # fmt: skip
+)
 def read(filepath: Sample, /) -> Sample:
     """Reads whole files; the input is the path as text, or as bytes with or without a zero at their end."""
     return read_file(path(filepath))

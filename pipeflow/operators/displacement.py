@@ -68,6 +68,7 @@ def perspective_matrix(values: Any, inverse_map: bool) -> np.ndarray:
 
 @operator(
     "warp_perspective",
+    compiled=True,
     takes=PIXEL_ORIGIN,
     layouts="HWC HW CHW FHWC FHW FCHW",
     sequences=True,
@@ -147,6 +148,7 @@ def map_shape(shape: Sequence[int]) -> tuple[int, int]:
 
 @operator(
     "remap",
+    compiled=True,
     takes=PIXEL_ORIGIN,
     layouts="HWC FHWC",
     sequences=True,
@@ -244,6 +246,7 @@ WAVE = parameters(
 
 @operator(
     "water",
+    compiled=True,
     takes=WAVE | EFFECT,
     infer="like image",
     layouts="HWC FHWC",
@@ -262,6 +265,7 @@ def water(image: Sample, /, *, args: Args, out: Out) -> Sample:
 
 @operator(
     "sphere",
+    compiled=True,
     takes=EFFECT,
     infer="like image",
     layouts="HWC FHWC",
@@ -279,6 +283,7 @@ def sphere(image: Sample, /, *, args: Args, out: Out) -> Sample:
 
 @operator(
     "jitter",
+    compiled=True,
     takes=EFFECT,
     infer="like image",
     layouts="HWC FHWC",

@@ -23,9 +23,13 @@ def as_ppm(image: np.ndarray) -> bytes:
 
 
 @operator(
-    "dump_image", layouts="HWC", dtypes="uint8", granularity="batch", infer="like image",
+    "dump_image",
+    layouts="HWC",
+    dtypes="uint8",
+    granularity="batch",
+    infer="like image",
     examples=["fn.dump_image(image, suffix='seen')"],
-)  # fmt: skip
+)
 def dump_image(
     image: Sample,
     /,

@@ -61,7 +61,9 @@ def filtered_shape(layout: str, shape: Sequence[Any], sizes: Sequence[int], mode
     return tuple(result)
 
 
-@operator("filter", layouts=BLUR_LAYOUTS, sequences=True, gpu="filters", examples=["fn.filter(image, window)"])
+@operator(
+    "filter", compiled=True, layouts=BLUR_LAYOUTS, sequences=True, gpu="filters", examples=["fn.filter(image, window)"]
+)
 def filter(
     data: Sample,
     kernel: Sample,
@@ -183,6 +185,7 @@ DENSE = 30  # taps up to which one kernel is faster than a pass along every axis
 
 @operator(
     "laplacian",
+    compiled=True,
     infer="like image",
     layouts=BLUR_LAYOUTS,
     sequences=True,

@@ -30,6 +30,7 @@ from pipeflow.declare import (
 )
 from pipeflow.errors import NoAxis, WrongShape
 from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.sampling import Axis, cropped, mirrored
 from pipeflow.operators.windows import (
     BOUNDS,
     CROP_WINDOW,
@@ -94,6 +95,7 @@ def check_rounding(args: Any) -> None:
 
 @operator(
     "crop",
+    compiled=True,
     takes=CROP_WINDOW | OUT_OF_BOUNDS | DTYPE,
     layouts=CROP_LAYOUTS,
     sequences=True,
@@ -126,6 +128,11 @@ def crop_window(shape: Sequence[int], layout: str, args: Any) -> tuple[Sequence[
 def _(args: Any) -> None:
     check_policy(args)
     check_rounding(args)
+
+
+@crop.resamples
+def _(axes: Sequence[Axis], args: Any) -> list[Axis] | None:
+    return None if args.dtype is not None else cropped(axes, args)
 
 
 @crop.infer
@@ -194,6 +201,7 @@ def _relative(values: Any, normalized: bool) -> bool:
 
 @operator(
     "slice",
+    compiled=True,
     takes=BOUNDS | OUT_OF_BOUNDS | DTYPE,
     gpu="geometry",
     no_effect=NO_IMAGE_TYPE,
@@ -271,6 +279,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 @operator(
     "flip",
+    compiled=True,
     layouts="FDHWC FHWC DHWC HWC FCDHW FCHW CDHW CHW",
     sequences=True,
     gpu="geometry",
@@ -301,6 +310,11 @@ def flip(
     for source, target in zip(np.ascontiguousarray(image).reshape(shape), out.reshape(shape), strict=True):
         kernels.normalize.mirror_image(source, pixel, vertical, horizontal, target)
     return out
+
+
+@flip.resamples
+def _(axes: Sequence[Axis], args: Any) -> list[Axis]:
+    return [mirrored(axes[0], args.vertical), mirrored(axes[1], args.horizontal)]
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -344,6 +358,7 @@ def given_size(size: Sequence[float] | None, ndim: int) -> list[int] | None:
 
 @operator(
     "rotate",
+    compiled=True,
     takes=WARP | DTYPE,
     layouts="HWC FHWC DHWC FDHWC",
     sequences=True,
@@ -420,6 +435,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 @operator(
     "warp_affine",
+    compiled=True,
     takes=WARP_SIZE | WARP | DTYPE,
     layouts="HWC FHWC DHWC FDHWC",
     sequences=True,
@@ -489,7 +505,7 @@ warp_affine.check(check_interpolation)
 # pad and erase
 
 
-@operator("pad", gpu="geometry", examples=["fn.pad(image, axes=(0, 1), shape=(64, 64), fill_value=9)"])
+@operator("pad", compiled=True, gpu="geometry", examples=["fn.pad(image, axes=(0, 1), shape=(64, 64), fill_value=9)"])
 def pad(
     data: Sample,
     /,
@@ -589,6 +605,7 @@ ERASE = parameters(
 
 @operator(
     "erase",
+    compiled=True,
     takes=ERASE,
     infer="like data",
     sequences=True,

@@ -45,7 +45,7 @@ class Tape:
             raise RuntimeError(f"{function_name(self.func)} has no derivative: {error}") from error
 
 
-@operator("_taped_function", hidden=True, pure=False)
+@operator("_taped_function", written_as="py_function", hidden=True, pure=False)
 def taped_function(
     *inp: Sample,
     func: Callable[..., Any],
@@ -90,6 +90,7 @@ taped_function.infer(lambda _specs, args: (*args.Tout.specs, Spec((), object, ""
 
 @operator(
     "gradients",
+    role="gradients",
     nodes_only=True,
     examples=["y = fn.py_function(lambda x: x**2, [x], np.float32)", "(dy_dx,) = fn.gradients(y, [x])"],
     order="ys xs name",
@@ -125,7 +126,7 @@ def _(args: Args) -> None:
         raise ValueError(f"{what} is empty: derivatives are of {count_of(1, 'result')} or more by one input or more")
 
 
-@operator("_back_propagation", hidden=True)
+@operator("_back_propagation", written_as="gradients", hidden=True)
 def back_propagation(*tapes: Sample, route: Any, sizes: Ints) -> Sample:
     """Goes back through the tapes of one sample.
 

@@ -9,7 +9,13 @@ PAGE = """Grey values spread over the range of their type."""
 
 
 @operator(
-    "equalize", infer="like image", layouts="HWC HW CHW FHWC FHW FCHW", sequences=True, dtypes="uint8", gpu="histograms"
+    "equalize",
+    compiled=True,
+    infer="like image",
+    layouts="HWC HW CHW FHWC FHW FCHW",
+    sequences=True,
+    dtypes="uint8",
+    gpu="histograms",
 )
 def equalize(image: Sample, /, *, out: Out, layouts: Any) -> Sample:
     """Spreads the values of every channel so that each part of the range has as many pixels as another."""

@@ -27,12 +27,19 @@ from pipeflow.declare import (
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.geometry import CROP_LAYOUTS, NO_IMAGE_TYPE, axes_of, check_policy, check_rounding, spatial
 from pipeflow.operators.reductions import squared_distances, sums
+from pipeflow.operators.sampling import Axis, cropped, mirrored, taps_of
 from pipeflow.operators.windows import CROP_WINDOW, OUT_OF_BOUNDS, crop_extents, cut, window_of
 
 PAGE = """Operators that images go through before they are fed to a model, and some that change how they look."""
 
 
 FLOAT = np.dtype(np.float32)
+FUSED = {
+    np.dtype(np.float32),
+    np.dtype(np.float16),
+    np.dtype(np.uint8),
+    np.dtype(np.int8),
+}  # after a resize in one pass
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -53,6 +60,7 @@ NORMALIZATION = parameters(
 
 @operator(
     "crop_mirror_normalize",
+    compiled=True,
     takes=CROP_WINDOW | OUT_OF_BOUNDS | NORMALIZATION,
     layouts=CROP_LAYOUTS,
     sequences=True,
@@ -180,6 +188,23 @@ def slices_of(image: np.ndarray, layout: str, out: np.ndarray, first: bool, anch
     return list(zip(sources, np.moveaxis(out, 1 if first else 0, 0)))
 
 
+@crop_mirror_normalize.ends_sampling
+def _(image: np.ndarray, axes: Sequence[Axis], resizing: Any, between: np.dtype, args: Any, out: Any) -> Any:
+    kept = cropped(axes, args)
+    if kept is None or args.pad_output or args.dtype not in FUSED:
+        return None
+    rows, columns = kept[0], mirrored(kept[1], args.mirror)
+    first = channel_first(args.output_layout)
+    if callable(out):
+        out = out((3, rows.extent, columns.extent) if first else (rows.extent, columns.extent, 3), args.dtype)
+    if not out.flags.c_contiguous:
+        return None
+    taps = taps_of([rows, columns], resizing)
+    means, factors = per_channel(args.mean, 3, "mean"), scaled(args.std, 3, args.scale)
+    rounds = between == np.uint8
+    return kernels.fused.resample_normalize(image, *taps, means, factors, float(args.shift), rounds, out, first)
+
+
 @crop_mirror_normalize.check
 def _(args: Any) -> None:
     check_policy(args)
@@ -244,7 +269,7 @@ STATISTICS = parameters(
 )
 
 
-@operator("normalize", takes=STATISTICS, gpu="reductions")
+@operator("normalize", compiled=True, takes=STATISTICS, gpu="reductions")
 def normalize(data: Sample, /, *, args: Args, layouts: Any) -> Sample:
     """Normalises the data: ``scale * (x - mean) / stddev + shift``, with the mean and deviation of the data itself by
     default.
@@ -392,7 +417,12 @@ BLUR_LAYOUTS = "HWC FHWC DHWC FDHWC CHW FCHW CDHW FCDHW CFHW CFDHW HW FHW DHW"
 
 
 @operator(
-    "gaussian_blur", layouts=BLUR_LAYOUTS, sequences=True, gpu="image", examples=["fn.gaussian_blur(image, sigma=1.5)"]
+    "gaussian_blur",
+    compiled=True,
+    layouts=BLUR_LAYOUTS,
+    sequences=True,
+    gpu="image",
+    examples=["fn.gaussian_blur(image, sigma=1.5)"],
 )
 def gaussian_blur(
     image: Sample,
@@ -434,7 +464,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 # jpeg_compression_distortion
 
 
-@operator("jpeg_compression_distortion", layouts="HWC FHWC", sequences=True, dtypes="uint8", gpu="image")
+@operator("jpeg_compression_distortion", compiled=True, layouts="HWC FHWC", sequences=True, dtypes="uint8", gpu="image")
 def jpeg_compression_distortion(
     image: Sample, /, *, quality: Arg[int] = default(50, "quality of the compression, from 1 to 100"), out: Out
 ) -> Sample:

@@ -33,9 +33,12 @@ def chunks_of(length: int, offsets: Sequence[int] | None, sizes: Sequence[int] |
 
 
 @operator(
-    "decoders.inflate", dtypes="uint8", no_effect={"check_output_size": "the sizes of the results are always checked"},
+    "decoders.inflate",
+    compiled=True,
+    dtypes="uint8",
+    no_effect={"check_output_size": "the sizes of the results are always checked"},
     examples=["fn.decoders.inflate(compressed, shape=(3, 4), dtype=types.FLOAT)"],
-)  # fmt: skip
+)
 def inflate(
     data: Sample,
     /,

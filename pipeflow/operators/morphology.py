@@ -52,18 +52,30 @@ def some_pixels(shape: Sequence[int]) -> None:
 
 
 @operator(
-    "dilate", takes=WINDOW, infer="like image", layouts=LAYOUTS, sequences=True, dtypes=KINDS, gpu="morphology",
+    "dilate",
+    takes=WINDOW,
+    infer="like image",
+    layouts=LAYOUTS,
+    sequences=True,
+    dtypes=KINDS,
+    gpu="morphology",
     examples=["fn.dilate(image)", "fn.dilate(plane, mask_size=(5, 3), anchor=(0, 0), iterations=2)"],
-)  # fmt: skip
+)
 def dilate(image: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
     """Gives every pixel the largest value in a window around it, channel by channel: bright areas grow."""
     return extremes(image, True, args, layouts[0], out)
 
 
 @operator(
-    "erode", takes=WINDOW, infer="like image", layouts=LAYOUTS, sequences=True, dtypes=KINDS, gpu="morphology",
+    "erode",
+    takes=WINDOW,
+    infer="like image",
+    layouts=LAYOUTS,
+    sequences=True,
+    dtypes=KINDS,
+    gpu="morphology",
     examples=["fn.erode(image)", "fn.erode(plane, mask_size=(5, 3), border_mode='wrap')"],
-)  # fmt: skip
+)
 def erode(image: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
     """Gives every pixel the smallest value in a window around it, channel by channel: bright areas shrink."""
     return extremes(image, False, args, layouts[0], out)
@@ -100,9 +112,15 @@ def median_window(window_size: Sequence[int]) -> tuple[int, int]:
 
 
 @operator(
-    "median_blur", infer="like image", layouts=LAYOUTS, sequences=True, dtypes=KINDS, gpu="morphology",
+    "median_blur",
+    compiled=True,
+    infer="like image",
+    layouts=LAYOUTS,
+    sequences=True,
+    dtypes=KINDS,
+    gpu="morphology",
     examples=["fn.median_blur(image, window_size=5)", "fn.median_blur(plane, window_size=(3, 7))"],
-)  # fmt: skip
+)
 def median_blur(
     image: Sample,
     /,

@@ -18,7 +18,9 @@ order of work.
 """
 
 
-@operator("noise.gaussian", gpu="random", infer="like data", examples=["fn.noise.gaussian(image, stddev=9.0)"])
+@operator(
+    "noise.gaussian", compiled=True, gpu="random", infer="like data", examples=["fn.noise.gaussian(image, stddev=9.0)"]
+)
 def gaussian(
     data: Sample,
     /,
@@ -65,6 +67,7 @@ def check_shares(prob: float, salt_vs_pepper: float) -> None:
 
 @operator(
     "noise.salt_and_pepper",
+    compiled=True,
     gpu="random",
     infer="like data",
     examples=["fn.noise.salt_and_pepper(image, prob=0.3)", "fn.noise.salt_and_pepper(signal, salt_val=0.5)"],
@@ -99,7 +102,12 @@ def check_factor(factor: float) -> None:
 
 
 @operator(
-    "noise.shot", gpu="random", infer="like data", dtypes="number", examples=["fn.noise.shot(image, factor=20.0)"]
+    "noise.shot",
+    compiled=True,
+    gpu="random",
+    infer="like data",
+    dtypes="number",
+    examples=["fn.noise.shot(image, factor=20.0)"],
 )
 def shot(
     data: Sample,

@@ -13,10 +13,15 @@ LEAST = 16  # pixels of a side
 
 
 @operator(
-    "optical_flow", layouts="FHWC", dtypes="uint8",
+    "optical_flow",
+    layouts="FHWC",
+    dtypes="uint8",
     no_effect={"output_format": "the former name of output_grid"},
-    examples=["fn.optical_flow(frames)", "fn.optical_flow(frames, output_grid=1, preset=1.0, enable_temporal_hints=True)"],
-)  # fmt: skip
+    examples=[
+        "fn.optical_flow(frames)",
+        "fn.optical_flow(frames, output_grid=1, preset=1.0, enable_temporal_hints=True)",
+    ],
+)
 def optical_flow(
     clip: Sample,
     hints: Sample | None = None,

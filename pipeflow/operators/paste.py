@@ -57,6 +57,7 @@ CANVAS = parameters(
 
 @operator(
     "paste",
+    compiled=True,
     takes=CANVAS,
     layouts="HWC FHWC",
     sequences=True,
@@ -241,6 +242,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 @operator(
     "grid_mask",
+    compiled=True,
     infer="like image",
     layouts="HWC HW CHW FHWC FHW FCHW",
     sequences=True,

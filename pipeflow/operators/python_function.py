@@ -49,6 +49,7 @@ with its relatives.
 
 @operator(
     "python_function",
+    role="function",
     dtypes="any",
     takes=OUTPUTS | BATCH_PROCESSING | PARALLEL,
     examples=["fn.python_function(image, function=lambda x: x[::-1])"],

@@ -122,6 +122,7 @@ def _mean_like(name: str, compute: Callable[[np.ndarray, tuple[int, ...]], np.nd
     body.__doc__ = summary
     op = operator(
         f"reductions.{name}",
+        compiled=True,
         takes=AXES | MEAN_TYPE,
         gpu="reductions",
         examples=[f"fn.reductions.{name}(image, axes=(0, 1))"],
@@ -145,7 +146,13 @@ _mean_like(
 _mean_like("rms", lambda x, axes: np.sqrt(sums(x, axes, 2) / count_of(x, axes)), "The root of the mean of the squares.")
 
 
-@operator("reductions.sum", takes=AXES | SUM_TYPE, gpu="reductions", examples=["fn.reductions.sum(image, axes=(0, 1))"])
+@operator(
+    "reductions.sum",
+    compiled=True,
+    takes=AXES | SUM_TYPE,
+    gpu="reductions",
+    examples=["fn.reductions.sum(image, axes=(0, 1))"],
+)
 def sum(data: Sample, /, *, args: Args, layouts: Any) -> Sample:
     """The sum over some or all axes; that of integers has 64 bits unless ``dtype`` says otherwise."""
     chosen = reduced_axes(layouts[0], data.ndim, args)
@@ -177,7 +184,11 @@ def _extreme(name: str, summary: str) -> None:
     body.__name__ = name
     body.__doc__ = summary
     op = operator(
-        f"reductions.{name}", takes=AXES, gpu="reductions", examples=[f"fn.reductions.{name}(image, axes=(0, 1))"]
+        f"reductions.{name}",
+        compiled=True,
+        takes=AXES,
+        gpu="reductions",
+        examples=[f"fn.reductions.{name}(image, axes=(0, 1))"],
     )(body)
     op.infer(lambda specs, args: reduced_spec(specs, args, specs[0].dtype))
 
@@ -202,7 +213,9 @@ def _deviation(name: str, root: bool, summary: str) -> None:
     body.__name__ = name
     body.__doc__ = summary
     example = f"fn.reductions.{name}(image, fn.reductions.mean(image))"
-    op: OpDef = operator(f"reductions.{name}", takes=AXES | DDOF, gpu="reductions", examples=[example])(body)
+    op: OpDef = operator(f"reductions.{name}", compiled=True, takes=AXES | DDOF, gpu="reductions", examples=[example])(
+        body
+    )
     op.infer(lambda specs, args: reduced_spec(specs, args, mean_type(specs[0].dtype, None)))
 
 

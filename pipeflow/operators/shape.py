@@ -277,7 +277,7 @@ def _(args: Any) -> None:
         raise ValueError("give either axes or axis_names")
 
 
-@operator("transpose", gpu="shape", examples=["fn.transpose(image, perm=(2, 0, 1))"])
+@operator("transpose", compiled=True, gpu="shape", examples=["fn.transpose(image, perm=(2, 0, 1))"])
 def transpose(
     data: Sample,
     /,
@@ -325,7 +325,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 # joining
 
 
-@operator("cat", gpu="shape", examples=["fn.cat(image, axis=1)"])
+@operator("cat", compiled=True, gpu="shape", examples=["fn.cat(image, axis=1)"])
 def cat(
     *inputs: Sample,
     axis: int = default(0, "axis along which the inputs are joined; negative: from the end"),
@@ -381,7 +381,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec(tuple(shape), specs[0].dtype, layout)
 
 
-@operator("stack", dtypes="any", gpu="shape", staged=True, examples=["fn.stack(image, axis=0)"])
+@operator("stack", compiled=True, dtypes="any", gpu="shape", staged=True, examples=["fn.stack(image, axis=0)"])
 def stack(
     *inputs: Sample,
     axis: int = default(0, "place of the new axis in the result; negative: from the end"),

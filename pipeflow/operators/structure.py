@@ -16,7 +16,7 @@ PAGE = (
 INT64 = np.dtype(np.int64)
 
 
-@operator("_constant", hidden=True, gpu="shape")
+@operator("_constant", role="constant", hidden=True, gpu="shape")
 def constant(*, value: Any, layout: Layout = "") -> Sample:
     """The same value for every sample."""
     del layout
@@ -47,7 +47,7 @@ def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec((UNKNOWN,) * first.ndim, first.dtype, args.batch_of.layout())
 
 
-@operator("copy", dtypes="any", gpu="shape")
+@operator("copy", role="copy", dtypes="any", gpu="shape")
 def copy(data: Sample, /, *, out: Out) -> Sample:
     """Copies the data; with ``device="gpu"`` to the GPU."""
     np.copyto(out, data)
@@ -59,7 +59,7 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
     return specs[0]
 
 
-@operator("_transfer", dtypes="any", hidden=True, devices=("cpu", "gpu"))
+@operator("_transfer", role="transfer", dtypes="any", hidden=True, devices=("cpu", "gpu"))
 def transfer(data: Sample, /) -> Sample:
     """Moves data between CPU and GPU memory: what ``.gpu()`` and ``.cpu()`` record."""
     return data
@@ -70,7 +70,7 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
     return specs[0]
 
 
-@operator("_merge", dtypes="any", hidden=True, elementwise=True)
+@operator("_merge", role="merge", dtypes="any", hidden=True, elementwise=True)
 def merge(true_side: Sample, false_side: Sample, predicate: Sample, /, *, variable: str, sides: Any) -> Sample:  # noqa: ARG001
     """The sample of the branch that this sample took. ``variable`` and ``sides`` are for messages.
 
@@ -79,7 +79,7 @@ def merge(true_side: Sample, false_side: Sample, predicate: Sample, /, *, variab
     return np.where(predicate, true_side, false_side)
 
 
-@operator("_merge_late", dtypes="any", hidden=True, granularity="batch")
+@operator("_merge_late", role="late merge", dtypes="any", hidden=True, granularity="batch")
 def merge_late(
     true_side: Sample, false_side: Sample, predicate: Sample, /, *, variable: str, sides: Any, weak: Any
 ) -> Sample:

@@ -221,6 +221,7 @@ DIFFERENTIABLE = parameters(
 
 @operator(
     "dl_tensor_python_function",
+    role="function",
     dtypes="any",
     takes=OUTPUTS | LISTS | SYNCHRONIZE | PARALLEL,
     examples=["fn.dl_tensor_python_function(image, function=lambda capsules: capsules)"],
@@ -242,6 +243,7 @@ def dl_tensor_python_function(
 
 @operator(
     "torch_python_function",
+    role="function",
     dtypes="any",
     takes=OUTPUTS | BATCH_PROCESSING | PARALLEL | DIFFERENTIABLE,
     hidden=True,
@@ -262,7 +264,15 @@ def torch_python_function(
     return call_sample(WithTensors(function, "torch"), Results(function, args.num_outputs), inputs, {})
 
 
-@operator("jax_function", dtypes="any", takes=OUTPUTS | STACKED | PARALLEL, hidden=True, pure=False, gpu="functions")
+@operator(
+    "jax_function",
+    role="function",
+    dtypes="any",
+    takes=OUTPUTS | STACKED | PARALLEL,
+    hidden=True,
+    pure=False,
+    gpu="functions",
+)
 def jax_function(
     *inputs: Sample,
     args: Args,

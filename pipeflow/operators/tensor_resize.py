@@ -1,6 +1,6 @@
 """Resizing along any axes of any data: tensor_resize.
 
-A resize is one description per axis (`resize.Axis`); neighbouring axes are resampled together, the others one by one.
+A resize is one description per axis (`sampling.Axis`); neighbouring axes are resampled together, the others one by one.
 """
 
 import math
@@ -23,21 +23,11 @@ from pipeflow.declare import (
     UnknownValue,
     operator,
     parameters,
-)  # fmt: skip
+)
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.geometry import axes_of
-from pipeflow.operators.resize import (
-    FILTERS,
-    IGNORED,
-    LEAST,
-    MODES,
-    REGION,
-    Axis,
-    clamped,
-    output_sizes,
-    region,
-    taps_of,
-)
+from pipeflow.operators.resize import IGNORED, MODES
+from pipeflow.operators.sampling import FILTERS, LEAST, REGION, Axis, clamped, output_sizes, region, taps_of
 
 ROUNDINGS = {"round": lambda x: math.floor(x + 0.5), "truncate": math.floor, "ceil": math.ceil}
 FLOAT = np.dtype(np.float32)
@@ -128,9 +118,13 @@ def passes(shape: Sequence[int], chosen: Sequence[tuple[int, Axis]], together: i
 
 
 @operator(
-    "tensor_resize", takes=SIZES | FILTERS | REGION | DTYPE, gpu="resize", no_effect=IGNORED,
+    "tensor_resize",
+    compiled=True,
+    takes=SIZES | FILTERS | REGION | DTYPE,
+    gpu="resize",
+    no_effect=IGNORED,
     examples=["fn.tensor_resize(array, sizes=(6, 2))", "fn.tensor_resize(image, scales=(0.5,), axes=(1,))"],
-)  # fmt: skip
+)
 def tensor_resize(data: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
     """Resizes data along any of its axes, whatever they mean.
 

@@ -135,6 +135,7 @@ for _op in (numpy_function, py_func):
 
 @operator(
     "py_function",
+    role="differentiable",
     dtypes="any",
     takes=TOUT | PARALLEL | DIFFERENTIABLE,
     examples=['fn.py_function(lambda x: x.astype(np.float32), [array], np.float32, framework="numpy")'],

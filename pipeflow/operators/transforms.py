@@ -227,6 +227,7 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
 
 @operator(
     "coord_transform",
+    compiled=True,
     gpu="values",
     examples=["fn.coord_transform(points, MT=matrix)", "fn.coord_transform(points, M=(2.0,), T=(1.0, 3.0))"],
 )

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from pipeflow.compile.plan import Plan, Step, lies_in_inputs
+from pipeflow.compile.plan import Plan, Step, is_in_inputs
 from pipeflow.device.memory import aligned
 from pipeflow.device.runtime import DeviceArray
 from pipeflow.executor.batch import BatchRun
@@ -23,18 +23,18 @@ class Segment(DeviceStage):
         # Whose samples may lie in memory of another slot: that memory must last as long.
         held = set(self.leaving)
         for step in reversed(stage.steps):
-            if lies_in_inputs(step) and held & set(step.outputs):
+            if is_in_inputs(step) and held & set(step.outputs):
                 held.update(step.inputs)
         held &= self.made
         with self.runtime.active():
-            carried = sum(self.hints.get(step.inputs[0], 0) for step in stage.steps if step.op == "_transfer")
+            carried = sum(self.hints.get(step.inputs[0], 0) for step in stage.steps if step.role == "transfer")
             capacity = aligned(carried + device.batch_size * TABLES * len(stage.steps))
             between = sum(self.hints.get(slot, 0) for slot in self.made - held)
             self.memory = SegmentMemory(device, -number - 2, held, capacity, between)
             device.pool.reserve(self.memory.purpose, capacity if carried else 0, device.depth + 2)
             self.reserve_slots(held)
-            kinds = {"_transfer": UploadStep, "_merge": SelectStep, "copy": CopyStep}
-            self.members: list[SegmentStep] = [kinds.get(step.op, OperatorStep)(plan, step) for step in stage.steps]
+            kinds = {"transfer": UploadStep, "merge": SelectStep, "copy": CopyStep}
+            self.members: list[SegmentStep] = [kinds.get(step.role, OperatorStep)(plan, step) for step in stage.steps]
             self.runtime.prepare(sorted({kernel for item in self.members for kernel in item.foreseen(plan)}))
 
     def perform(self, batch: BatchRun, rows: list[int] | None) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.compile.plan import Plan, Step, lies_in_inputs
+from pipeflow.compile.plan import Plan, Step, is_in_inputs
 from pipeflow.device.calls import DevicePlanner, SampleValues, View
 from pipeflow.device.memory import offsets
 from pipeflow.device.runtime import DeviceArray, DeviceLease
@@ -115,7 +115,7 @@ class OperatorStep(SegmentStep):
     def __init__(self, plan: Plan, step: Step) -> None:
         super().__init__(plan, step)
         self.planner = DevicePlanner(self.op, self.constants, self.count)
-        self.in_inputs = lies_in_inputs(step)
+        self.in_inputs = is_in_inputs(step)
 
     def foreseen(self, plan: Plan) -> Sequence[str]:
         """The kernels for a sample of the types that are known of the inputs, with everyday extents."""

@@ -28,7 +28,7 @@ class SampleStage(StageRunner):
         fetches = surroundings.fetches
         self.steps: list[SampleStep] = [
             MergeStep(plan, step, inside)
-            if step.op == "_merge"
+            if step.role == "merge"
             else SampleStep(plan, step, inside, fetches[step.name] if step.fetch else None)
             for step in stage.steps
         ]

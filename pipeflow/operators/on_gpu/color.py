@@ -9,7 +9,6 @@ from pipeflow.declare import OpDef
 from pipeflow.device.calls import DeviceCall, Item, View, ceil_div, row_type
 from pipeflow.kernels.gpu import TYPE_CODES
 from pipeflow.operators import color
-from pipeflow.operators.chains import line_of
 from pipeflow.operators.on_gpu.elementwise import BLOCK, cast_items
 
 LINE_ROW = row_type(input="u8", output="u8", total="i8", factor="f8", offset="f8", input_type="i4", output_type="i4")
@@ -44,9 +43,12 @@ def launch_line(call: DeviceCall, kind: str, pairs: list[tuple[View, View]], lin
 
 
 def _values(op: OpDef) -> None:
+    line = op.line_hook
+    assert line is not None
+
     @op.gpu_plan
     def _(item: Item) -> tuple[float, float]:
-        return line_of(op.name, item.args, item.input.dtype, item.output.dtype)
+        return line(item.args, item.input.dtype, item.output.dtype)
 
     @op.gpu
     def _(call: DeviceCall) -> None:

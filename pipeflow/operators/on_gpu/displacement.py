@@ -77,12 +77,31 @@ def launch(call: DeviceCall, items: Sequence[Item], all_places: Sequence[Places]
         for source, target, places in planes_of(item, of_item):
             height, width, channels = source.shape
             fill = kernels.casting.as_type(np.ascontiguousarray(places.fill, np.float64), dtype if nearest else FLOAT)
-            rows.append((
-                source.address, target.address, tables.address(fill), places.across, places.down, places.given, places.key,
-                places.numbers, places.origin, places.kind, places.interpolation, places.border, places.invert, height, width,
-                channels, divide_by(target.shape[1]), target.size // channels, places.map_type, TYPE_CODES[dtype],
-                TYPE_CODES[target.dtype],
-            ))  # fmt: skip
+            rows.append(
+                (
+                    source.address,
+                    target.address,
+                    tables.address(fill),
+                    places.across,
+                    places.down,
+                    places.given,
+                    places.key,
+                    places.numbers,
+                    places.origin,
+                    places.kind,
+                    places.interpolation,
+                    places.border,
+                    places.invert,
+                    height,
+                    width,
+                    channels,
+                    divide_by(target.shape[1]),
+                    target.size // channels,
+                    places.map_type,
+                    TYPE_CODES[dtype],
+                    TYPE_CODES[target.dtype],
+                )
+            )
     if nearest:
         kernel = f"look_up_nearest<{WORDS[dtype.itemsize]}>"
     elif dtype in DIRECT:
@@ -119,10 +138,16 @@ def _(call: DeviceCall) -> None:
         given = 0 if item.plan is not None else item.inputs[1].address
         found.append(
             Places(
-                MATRIX, fill, INTERPOLATIONS[args.interp_type], BORDERS[args.border_mode], ORIGINS[args.pixel_origin],
-                np.zeros(9) if item.plan is None else item.plan, given, bool(given) and not args.inverse_map,
+                MATRIX,
+                fill,
+                INTERPOLATIONS[args.interp_type],
+                BORDERS[args.border_mode],
+                ORIGINS[args.pixel_origin],
+                np.zeros(9) if item.plan is None else item.plan,
+                given,
+                bool(given) and not args.inverse_map,
             )
-        )  # fmt: skip
+        )
     launch(call, call.items, found)
 
 
@@ -144,10 +169,15 @@ def _(call: DeviceCall) -> None:
         fill, interpolation = np.zeros(item.input.shape[2]), INTERPOLATIONS[item.args.interp]
         found.append(
             Places(
-                MAPS, fill, interpolation, origin=ORIGINS[item.args.pixel_origin], across=across.address,
-                down=down.address, map_type=TYPE_CODES[across.dtype],
+                MAPS,
+                fill,
+                interpolation,
+                origin=ORIGINS[item.args.pixel_origin],
+                across=across.address,
+                down=down.address,
+                map_type=TYPE_CODES[across.dtype],
             )
-        )  # fmt: skip
+        )
     launch(call, call.items, found)
 
 

@@ -62,13 +62,27 @@ def launch(call: DeviceCall, all_taps: Sequence[Taps]) -> None:
         steps = [view.nbytes // planes for view in (source, target)]
         for plane in range(planes):
             _, tall, wide = in_space(results, 1)
-            rows.append((
-                source.address + plane * steps[0], target.address + plane * steps[1], taps.address,
-                taps.fill.address if taps.fill is not None else 0, in_space(extents, 1), in_space(taps.sizes, 1),
-                in_space(taps.before, 0), divide_by(tall), divide_by(wide), divide_by(pixel), target.size // planes,
-                taps.border, taps.even, TYPE_CODES[taps.dtype], TYPE_CODES[taps.fill.dtype] if taps.fill is not None else 0,
-                TYPE_CODES[source.dtype], TYPE_CODES[target.dtype],
-            ))  # fmt: skip
+            rows.append(
+                (
+                    source.address + plane * steps[0],
+                    target.address + plane * steps[1],
+                    taps.address,
+                    taps.fill.address if taps.fill is not None else 0,
+                    in_space(extents, 1),
+                    in_space(taps.sizes, 1),
+                    in_space(taps.before, 0),
+                    divide_by(tall),
+                    divide_by(wide),
+                    divide_by(pixel),
+                    target.size // planes,
+                    taps.border,
+                    taps.even,
+                    TYPE_CODES[taps.dtype],
+                    TYPE_CODES[taps.fill.dtype] if taps.fill is not None else 0,
+                    TYPE_CODES[source.dtype],
+                    TYPE_CODES[target.dtype],
+                )
+            )
     types = first.input.dtype, first.output.dtype
     kernel = "correlate_any<float>"
     if types in TUNED:

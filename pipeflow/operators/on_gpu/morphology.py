@@ -38,9 +38,19 @@ def rows_of(item: Item, size: tuple[int, int], anchor: tuple[int, int], largest:
     planes = math.prod(shape[: axes[0]])
     step = source.nbytes // planes
     rest = (
-        height, width, size[1], size[0], anchor[1], anchor[0], divide_by(width), divide_by(pixel), source.size // planes,
-        largest, border, TYPE_CODES[source.dtype],
-    )  # fmt: skip
+        height,
+        width,
+        size[1],
+        size[0],
+        anchor[1],
+        anchor[0],
+        divide_by(width),
+        divide_by(pixel),
+        source.size // planes,
+        largest,
+        border,
+        TYPE_CODES[source.dtype],
+    )
     return [(source.address + n * step, target.address + n * step, *rest) for n in range(planes)]
 
 

@@ -11,6 +11,7 @@ from pipeflow.kernels.gpu import RESIZED, TYPE_CODES, TYPES, WORDS
 from pipeflow.operators import resize, tensor_resize
 from pipeflow.operators.on_gpu.elementwise import cast_views
 from pipeflow.operators.on_gpu.moves import DIVIDER, divide_by, move, whole
+from pipeflow.operators.sampling import Axis, resize_axes, spatial_axes, taps_of
 
 TILE_ROWS, TILE_FLOATS = 8, 6144  # as in resize_tiles.cu
 TILE_WIDTHS = (64, 32, 16, 8, 4, 2, 1)
@@ -81,27 +82,27 @@ class Plan(NamedTuple):
     taps: list[tuple[np.ndarray, np.ndarray]]
 
 
-def plan_of(item: Item, axes: Sequence[resize.Axis]) -> Plan:
+def plan_of(item: Item, axes: Sequence[Axis]) -> Plan:
     """The plan for an item with these descriptions of its spatial axes."""
     shape = item.input.shape
-    first, count = resize.spatial_axes(item.layouts[0])
+    first, count = spatial_axes(item.layouts[0])
     if not (item.input.size and item.outputs[0].size):
         raise ValueError(f"cannot resize an image of shape {shape} to {item.outputs[0].shape}: it has no pixels")
     wanted = tuple(axis.extent for axis in axes)
     pixel = math.prod(shape[first + count :])
-    return Plan(math.prod(shape[:first]), shape[first : first + count], wanted, pixel, resize.taps_of(axes, item.args))
+    return Plan(math.prod(shape[:first]), shape[first : first + count], wanted, pixel, taps_of(axes, item.args))
 
 
 def spatial(item: Item) -> tuple[tuple[int, ...], str]:
     """Extents and letters of the axes that are resized."""
     layout = item.layouts[0]
-    first, count = resize.spatial_axes(layout)
+    first, count = spatial_axes(layout)
     return item.input.shape[first : first + count], layout[first : first + count]
 
 
 @resize.resize.gpu_plan
 def _(item: Item) -> Plan:
-    return plan_of(item, resize.resize_axes(*spatial(item), item.args))
+    return plan_of(item, resize_axes(*spatial(item), item.args))
 
 
 @resize.resize_crop_mirror.gpu_plan
@@ -194,7 +195,7 @@ def _(item: Item) -> list[Any]:
     if not item.input.size:
         raise ValueError(f"the data has no elements: shape {shape}")
     found = tensor_resize.passes(shape, chosen, 1)
-    return [(one, resize.taps_of(one.axes, item.args)[0]) for one in found]
+    return [(one, taps_of(one.axes, item.args)[0]) for one in found]
 
 
 @tensor_resize.tensor_resize.gpu
@@ -214,7 +215,7 @@ def _(call: DeviceCall) -> None:
             dtype = now[place].dtype if copied else FLOAT
             target = item.output if last else call.scratch_view((outer * result * pixel,), dtype)
             if copied:
-                same = resize.taps_of([resize.Axis(1, 0, 1, 1)], item.args)[0]
+                same = taps_of([Axis(1, 0, 1, 1)], item.args)[0]
                 add_pick(work, now[place], target, Plan(outer, (extent, 1), (result, 1), pixel, [taps, same]))
             else:
                 add_axis(work, now[place], target, outer, extent, result, pixel, taps)

@@ -1,0 +1,113 @@
+"""Who may write: which inputs of user code are its alone, which results are copied, what workers may share."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pipeflow.compile.plan import Stage, Step, Storage, is_in_inputs, takes_out
+
+
+@dataclass
+class Memory:
+    """What the slots share: per slot the slots in whose memory its samples may be, and per such slot who reads it."""
+
+    roots: dict[int, frozenset[int]]
+    foreign: set[int] = field(default_factory=set)  # slots in memory that is not the pipeline's own
+    constants: set[int] = field(default_factory=set)  # those of them that are constants
+    users: set[int] = field(default_factory=set)  # results of user code that travel inside a stage as they are
+    uses: dict[int, list[str]] = field(default_factory=dict)
+
+    def used(self, slot: int, user: str) -> None:
+        """Notes a reader of a slot."""
+        for root in self.roots[slot]:
+            self.uses.setdefault(root, []).append(user)
+
+
+def memory_of(stages: Sequence[Stage], storage: Sequence[Storage], outputs: Sequence[int]) -> Memory:
+    """Follows the memory of every slot through views, merges and functions that return their inputs."""
+    constants = {slot for slot, kind in enumerate(storage) if kind == "constant"}
+    memory = Memory({slot: frozenset([slot]) for slot in range(len(storage))}, set(constants), constants)
+    for stage in stages:
+        for step in stage.all_steps():
+            if stage.kind == "source" and dict(step.constants).get("no_copy"):
+                memory.foreign.update(step.outputs)
+            in_inputs = _may_return_inputs(stage, step)
+            if in_inputs:
+                _inherit(memory, step, storage)
+            reading = [*(slot for _, slot in step.arguments), *(slot for slot, _ in step.guard)]
+            if not in_inputs or step.user_code:
+                reading += step.inputs
+            for slot in reading:
+                memory.used(slot, _called(step))
+    for number, slot in enumerate(outputs):
+        memory.used(slot, f"output {number} of the pipeline")
+    return memory
+
+
+def _may_return_inputs(stage: Stage, step: Step) -> bool:
+    """Whether the results of a step may be in memory of its inputs."""
+    if stage.kind == "device":
+        return is_in_inputs(step)
+    return stage.kind == "sample" and not takes_out(step) and not step.fetch
+
+
+def _inherit(memory: Memory, step: Step, storage: Sequence[Storage]) -> None:
+    inherited: frozenset[int] = frozenset().union(*[memory.roots[slot] for slot in step.inputs])
+    for slot in step.outputs:
+        if step.user_code:
+            memory.users.add(slot)
+            if storage[slot] == "table":
+                continue  # copied at once into memory of the batch: no view of an input
+        memory.roots[slot] = inherited | {slot}
+
+
+def _called(step: Step) -> str:
+    return f"{step.title} ({step.name})"
+
+
+def with_rights(stages: Sequence[Stage], memory: Memory, replaces: bool) -> tuple[Stage, ...]:
+    """The stages with what user code may write, and with the results that must be copied at a stage's end.
+
+    ``replaces`` says that samples may be made again from their inputs, which nobody may write then.
+    """
+    result = []
+    for stage in stages:
+        members = []
+        for step in stage.steps:
+            if step.user_code:
+                others = [_others(step, memory.roots[slot], memory, replaces) for slot in step.inputs]
+                step = replace(step, writable=tuple(not text for text in others), shared_with=tuple(others))
+            lent = memory.users | (memory.constants if step.role == "merge" else memory.foreign)
+            if stage.kind == "sample" and any(memory.roots[slot] & lent for slot in step.outputs):
+                step = replace(step, copied=True)
+            members.append(step)
+        result.append(replace(stage, steps=tuple(members)))
+    return tuple(result)
+
+
+def _others(step: Step, roots: Collection[int], memory: Memory, replaces: bool) -> str:
+    """What but this step has a claim on the memory under an input; "" for nothing."""
+    if replaces:
+        return 'it is needed again where on_error="replace" makes a sample again'
+    if memory.foreign.intersection(roots):
+        return "it is a constant or the user's own array"
+    readers = [reader for root in sorted(roots) for reader in memory.uses.get(root, [])]
+    readers.remove(_called(step))
+    return f"it is also read by {', '.join(dict.fromkeys(readers))}" if readers else ""
+
+
+def shared_with_workers(
+    stages: Sequence[Stage], roots: Mapping[int, Collection[int]], storage: Sequence[Storage], on_error: Any
+) -> set[int]:
+    """The slots that worker processes alone read: what fills them writes straight into memory shared with the workers.
+
+    Not where a rule may run rows again after a crash: a function may have changed its inputs by then.
+    """
+    found: set[int] = set()
+    for stage in stages:
+        if stage.kind == "processes":
+            step = stage.steps[0]
+            rule = on_error if step.on_error is None else step.on_error
+            if isinstance(rule, str) and rule == "raise":
+                found.update(*[roots[slot] for slot, writable in zip(step.inputs, step.writable) if writable])
+    return {slot for slot in found if storage[slot] in ("source", "batch", "dense", "table")}

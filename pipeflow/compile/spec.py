@@ -1,0 +1,331 @@
+"""What a valid plan is, as rules that run: every plan that the tests compile is checked by them.
+
+A rule is a function of a plan that yields a sentence for each breach. ``breaches`` runs all of them, ``verify`` raises.
+The compiler keeps these rules and the executor relies on them; whoever changes one of the two finds here what it promised.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from pipeflow.compile.plan import External, Plan, Stage, Step, is_in_inputs, takes_out
+from pipeflow.declare import Role, find
+
+Rule = Callable[[Plan], Iterator[str]]
+RULES: list[Rule] = []
+BOOL = np.dtype(bool)
+Guard = frozenset[tuple[int, bool]]
+
+
+class InvalidPlan(AssertionError):
+    """A plan that breaks a rule."""
+
+
+def verify(plan: Plan) -> Plan:
+    """The plan, if it keeps every rule; InvalidPlan names each breach and shows the plan."""
+    found = breaches(plan)
+    if found:
+        raise InvalidPlan("\n".join([*found, "in the plan", str(plan)]))
+    return plan
+
+
+def breaches(plan: Plan) -> list[str]:
+    """A sentence for every breach of a rule."""
+    return [f"{rule.__name__}: {text}" for rule in RULES for text in rule(plan)]
+
+
+def _rule(function: Rule) -> Rule:
+    RULES.append(function)
+    return function
+
+
+def _placed(plan: Plan) -> Iterator[tuple[int, Stage, str, Step]]:
+    """Every step with the stage's number, the stage, and what it is there, in the order in which they run."""
+    for number, stage in enumerate(plan.stages):
+        for part, steps in (("column", stage.columns), ("step", stage.steps), ("merge", stage.merges)):
+            for step in steps:
+                yield number, stage, part, step
+
+
+@_rule
+def slots_are_numbered(plan: Plan) -> Iterator[str]:
+    """A slot's number is its place, and every number in the plan is that of a slot."""
+    for place, slot in enumerate(plan.slots):
+        if slot.id != place:
+            yield f"slot {slot.id} is number {place} in the list"
+    used = {slot for step in plan.steps() for slot in (*step.reads(), *step.outputs)}
+    for slot in sorted(used.union(plan.outputs, [slot for slot, _ in plan.constants])):
+        if not 0 <= slot < len(plan.slots):
+            yield f"there is no slot %{slot}"
+
+
+@_rule
+def each_slot_is_written_once(plan: Plan) -> Iterator[str]:
+    """By one step, or as a constant; no slot is left without a value."""
+    writers = Counter([slot for step in plan.steps() for slot in step.outputs] + [slot for slot, _ in plan.constants])
+    for slot in plan.slots:
+        if writers[slot.id] != 1:
+            yield f"%{slot.id} is written {writers[slot.id]} times"
+
+
+@_rule
+def slots_are_written_before_they_are_read(plan: Plan) -> Iterator[str]:
+    """Constants first, then stage by stage and step by step: what a step or an output reads is there."""
+    written = {slot for slot, _ in plan.constants}
+    for number, _, _, step in _placed(plan):
+        for slot in step.reads():
+            if slot not in written:
+                yield f"{step.name} in stage {number} reads %{slot}, which is not written yet"
+        written.update(step.outputs)
+    for slot in plan.outputs:
+        if slot not in written:
+            yield f"output %{slot} is never written"
+
+
+@_rule
+def stages_have_the_form_of_their_kind(plan: Plan) -> Iterator[str]:
+    """The sources are the first stage and the only one of their kind; whole-batch stages have one step; and so on."""
+    for number, stage in enumerate(plan.stages):
+        name = f"stage {number} ({stage.kind})"
+        if (stage.kind == "source") != (number == 0):
+            yield f"{name} is at the wrong place: sources are stage 0 and nothing else is"
+        if stage.kind in ("batch", "processes", "function", "arrival") and len(stage.steps) != 1:
+            yield f"{name} has {len(stage.steps)} steps, not one"
+        if stage.kind == "device" and not stage.steps:
+            yield f"{name} is empty"
+        if stage.columns and number > 1:
+            yield f"{name} has columns, which belong to the first stage after the sources"
+        if stage.merges and stage.kind != "sample":
+            yield f"{name} has merges at its end"
+        if stage.kind in ("source", "device", "function") and not stage.ordered:
+            yield f"{name} does not take one batch after another"
+        if stage.kind == "sample" and stage.ordered:
+            yield f"{name} takes one batch after another, but its samples go to any thread"
+
+
+@_rule
+def steps_are_where_their_kind_runs(plan: Plan) -> Iterator[str]:
+    """Device steps in stages for the device, sources in the first stage, copies back in arrivals, merges where they may be."""
+    for number, stage, part, step in _placed(plan):
+        name = f"{step.name} in stage {number} ({stage.kind})"
+        on_device = step.device in ("gpu", "mixed")
+        if on_device != (stage.kind in ("device", "function")):
+            yield f"{name} is for device={step.device!r}"
+        source = stage.kind == "source" and part == "step"
+        if source != (find(step.op).factory is not None and not step.fetch):
+            yield f"{name} is a source, or is not one"
+        if stage.kind == "arrival" and step.role != "transfer":
+            yield f"{name} does not bring data back from the device"
+        if stage.kind == "device" and step.user_code:
+            yield f"{name} calls code of the user, which has a stage of its own"
+        if part == "merge" and step.role != "merge":
+            yield f"{name} is at the stage's end and no merge"
+        if part == "column" and (step.guard or not find(step.op).elementwise):
+            yield f"{name} is a column, but has a guard or is not elementwise"
+        if step.fetch != (stage.kind == "sample" and find(step.op).fetches):
+            yield f"{name} fetches, or does not"
+
+
+@_rule
+def storage_fits_the_stage(plan: Plan) -> Iterator[str]:
+    """A slot's storage is one that its stage writes, and its kind of memory is that of its device."""
+    fits = {"source": {"source", "column"}, "sample": {"table", "dense", "arena"}}
+    for number, stage, part, step in _placed(plan):
+        for slot in step.outputs:
+            storage, kind = plan.slots[slot].storage, plan.slots[slot].kind
+            allowed = {"column"} if part == "column" else fits.get(stage.kind, {"batch"})
+            if part == "merge":
+                allowed = {"table"}
+            if storage not in allowed:
+                yield f"%{slot} of {step.name} in stage {number} ({stage.kind}) is kept as {storage}"
+            if (kind == "device") != (step.device in ("gpu", "mixed")):
+                yield f"%{slot} of {step.name} for device={step.device!r} is in {kind} memory"
+    for slot, _ in plan.constants:
+        if plan.slots[slot].storage != "constant":
+            yield f"the constant %{slot} is kept as {plan.slots[slot].storage}"
+
+
+@_rule
+def dense_slots_have_one_shape(plan: Plan) -> Iterator[str]:
+    """One block for a batch: the shape is known, every sample has one, and the step writes into memory given to it."""
+    for step in plan.steps():
+        for slot in step.outputs:
+            if plan.slots[slot].storage == "dense":
+                if not plan.slots[slot].spec.static or step.guard:
+                    yield f"%{slot} of {step.name} is dense, but {plan.slots[slot].spec} or its guard leaves holes"
+                if not takes_out(step):
+                    yield f"%{slot} is dense, but {step.name} returns memory of its own"
+
+
+@_rule
+def arena_slots_stay_in_their_stage(plan: Plan) -> Iterator[str]:
+    """The thread's memory is used again for the next sample: nothing outside of the stage may see it.
+
+    Not even through a step that returns a view of it, or a function of the user that may keep it.
+    """
+    stage_of = {slot: number for number, _, _, step in _placed(plan) for slot in step.outputs}
+    arena = {slot.id for slot in plan.slots if slot.storage == "arena"}
+    for slot in sorted(arena.intersection(plan.outputs)):
+        yield f"output %{slot} is kept as arena"
+    for number, _, part, step in _placed(plan):
+        for slot in sorted(arena.intersection(step.reads())):
+            if stage_of.get(slot) != number or part != "step":
+                yield f"{step.name} reads %{slot} of the arena of stage {stage_of.get(slot)}"
+            elif step.user_code:
+                yield f"{step.name} calls code of the user with %{slot} of the arena"
+            elif slot in step.inputs and not takes_out(step) and not arena.issuperset(step.outputs):
+                yield f"{step.name} may return a view of %{slot} of the arena"
+
+
+@_rule
+def guards_are_bools(plan: Plan) -> Iterator[str]:
+    """A predicate is one bool for each sample, on the host."""
+    for step in plan.steps():
+        predicates = [slot for slot, _ in step.guard]
+        if step.role == "merge":
+            predicates.append(step.inputs[2])
+        for number in predicates:
+            slot = plan.slots[number]
+            if slot.spec.dtype != BOOL or slot.spec.ndim != 0 or slot.kind == "device":
+                yield f"{step.name} branches on %{number}: {slot.spec} in {slot.kind} memory"
+
+
+@_rule
+def nobody_reads_a_hole(plan: Plan) -> Iterator[str]:
+    """A slot has values for the samples of its guard only; a merge reads each side for the samples that took it.
+
+    So the sides of a merge are complementary, a step in a branch reads what every sample of the branch has, and outputs have
+    no guard.
+    """
+    known = _Implied(plan)
+    guards: dict[int, Guard] = {}
+    for step in plan.steps():
+        own = frozenset(step.guard)
+        reads = [(slot, own) for slot in step.reads()]
+        if step.role in ("merge", "late merge"):
+            reads[:2] = [(slot, own | {(step.inputs[2], place == 0)}) for place, slot in enumerate(step.inputs[:2])]
+        for slot, reader in reads:
+            guard = guards.get(slot, frozenset())
+            if not guard <= reader and not guard <= known.by(reader):
+                yield f"{step.name} reads %{slot}, which samples outside of its guard do not have"
+        guards.update(dict.fromkeys(step.outputs, own))
+    for slot in plan.outputs:
+        if guards.get(slot):
+            yield f"output %{slot} has a guard: some samples do not have it"
+
+
+class _Implied:
+    """What else holds for the samples of a guard. After an early ``return`` a predicate is itself a merge of predicates."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.merges = {step.outputs[0]: step.inputs for step in plan.steps() if step.role == "merge"}
+        self.fixed = {
+            slot: bool(plan.constant(value))
+            for slot, value in plan.constants
+            if plan.slots[slot].spec.dtype == BOOL and plan.slots[slot].spec.ndim == 0
+        }
+        self._found: dict[Guard, Guard] = {}
+
+    def by(self, guard: Guard) -> Guard:
+        """Every (predicate, value) that follows from those of a guard."""
+        if guard not in self._found:
+            facts = dict(guard)
+            todo = list(guard)
+            while todo:
+                slot, value = todo.pop()
+                for fact in self._of_merge(slot, value, facts):
+                    if fact[0] not in facts:
+                        facts[fact[0]] = fact[1]
+                        # what a merge says depends on its predicate, which may just have become known
+                        todo += [fact, *((slot, facts[slot]) for slot in self.merges if slot in facts)]
+            self._found[guard] = frozenset(facts.items())
+        return self._found[guard]
+
+    def _of_merge(self, slot: int, value: bool, facts: dict[int, bool]) -> Iterator[tuple[int, bool]]:
+        """A merge of a value took a side that has it: the other one cannot be where it is known to differ."""
+        *sides, predicate = self.merges.get(slot, (slot, slot, slot))
+        for side, here in zip(sides, (True, False)):
+            if self.fixed.get(side, facts.get(side, value)) != value:
+                yield predicate, not here
+            if facts.get(predicate) is here and side != slot:
+                yield side, value
+
+
+@_rule
+def merges_have_two_sides(plan: Plan) -> Iterator[str]:
+    """A merge reads the two sides and the predicate, and writes one slot."""
+    for step in plan.steps():
+        if step.role in ("merge", "late merge") and (len(step.inputs), len(step.outputs)) != (3, 1):
+            yield f"{step.name} merges {len(step.inputs) - 1} sides into {len(step.outputs)}"
+
+
+@_rule
+def only_user_code_has_rights(plan: Plan) -> Iterator[str]:
+    """Write rights are stated for every input of user code and for nothing else, and only where nothing else needs it."""
+    readers = Counter(slot for step in plan.steps() for slot in set(step.reads()))
+    readers.update(plan.outputs)
+    for number, stage, part, step in _placed(plan):
+        expected = len(step.inputs) if step.user_code and part == "step" and stage.kind != "source" else 0
+        if len(step.writable) != expected or len(step.shared_with) != expected:
+            yield f"{step.name} in stage {number} has rights for {len(step.writable)} of {expected} inputs"
+        for slot, writable in zip(step.inputs, step.writable):
+            if writable and (readers[slot] > 1 or step.inputs.count(slot) > 1):
+                yield f"{step.name} may write %{slot}, which is read elsewhere too"
+            if writable and plan.slots[slot].storage == "constant":
+                yield f"{step.name} may write the constant %{slot}"
+        if step.copied and stage.kind != "sample":
+            yield f"{step.name} copies its results, which only steps for single samples do"
+
+
+@_rule
+def shared_slots_are_for_workers(plan: Plan) -> Iterator[str]:
+    """Memory shared with the workers holds what they read; no view on the device leaves its stage in it."""
+    read = {slot for stage in plan.stages if stage.kind == "processes" for step in stage.steps for slot in step.inputs}
+    shared = {slot.id for slot in plan.slots if slot.kind == "shared"}
+    if shared and not read:
+        yield f"{sorted(shared)} are in memory shared with workers, and no step runs in one"
+    for step in plan.steps():
+        if is_in_inputs(step) and step.device == "gpu" and shared.intersection(step.outputs):
+            yield f"{step.name} on the device writes memory shared with workers"
+
+
+@_rule
+def steps_are_calls_of_their_operators(plan: Plan) -> Iterator[str]:
+    """Inputs, arguments, outputs and the key are as the declaration says."""
+    for number, stage, _, step in _placed(plan):
+        op = find(step.op)
+        name = f"{step.name} in stage {number}"
+        if not step.fetch and not op.min_inputs <= len(step.inputs) <= op.max_inputs:
+            yield f"{name} has {len(step.inputs)} inputs, {step.op} takes {op.min_inputs} to {op.max_inputs}"
+        known = {param.name for param in op.params if param.role in (Role.ARG, Role.STATIC)} | {"seed"}
+        unknown = {key for key, _ in (*step.constants, *step.arguments)} - known
+        if unknown:
+            yield f"{name} has arguments that {step.op} does not have: {sorted(unknown)}"
+        if step.role != op.role:
+            yield f"{name} has the role {step.role!r}, {step.op} is {op.role!r}"
+        if (step.key is not None) != op.random:
+            yield f"{name} {'has a key and is not random' if step.key is not None else 'is random and has no key'}"
+        if stage.kind != "source" and len(step.specs) != len(step.outputs):
+            yield f"{name} has {len(step.specs)} Specs for {len(step.outputs)} outputs"
+
+
+@_rule
+def user_objects_are_externals(plan: Plan) -> Iterator[str]:
+    """Every reference has its object and every object is referred to: the rest of a plan is plain data."""
+    values = [value for step in plan.steps() for _, value in step.constants]
+    values += [step.on_error for step in plan.steps()] + [value for _, value in plan.constants] + [plan.on_error]
+    named = {value.name for value in values if isinstance(value, External)}
+    for name in sorted(named.symmetric_difference(plan.externals)):
+        yield f"{name} is {'not among the externals' if name in named else 'an external that nothing refers to'}"
+
+
+@_rule
+def origins_are_sources(plan: Plan) -> Iterator[str]:
+    """Every slot says which source its samples come from, by its place in the first stage; -1 for none."""
+    if len(plan.origins) != len(plan.slots):
+        yield f"there are {len(plan.origins)} origins for {len(plan.slots)} slots"
+    most = len(plan.stages[0].steps)
+    yield from (
+        f"%{slot} comes from source {at} of {most}" for slot, at in enumerate(plan.origins) if not -1 <= at < most
+    )

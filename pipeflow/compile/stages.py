@@ -1,0 +1,155 @@
+"""Which steps run together: columns, levels, and the stages made of them.
+
+Sources are at level 0, steps for one sample after another at odd levels and steps for the whole batch at even ones. The
+steps of one odd level are one stage; those of an even level are a stage each, but for segments on the device.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pipeflow.compile.plan import Stage, Step
+from pipeflow.compile.program import Program
+from pipeflow.record.graph import GraphNode
+
+COLUMN_ELEMENTS = 64  # outputs of at most this many elements are computed for the whole batch at once
+
+
+def columns_of(program: Program) -> set[int]:
+    """The nodes that are computed for the whole batch at once, before the stage that reads them."""
+    columns: set[int] = set()
+    for node in program.nodes:
+        if (
+            node.op.role != "constant"
+            and node.op.elementwise
+            and not node.guard
+            and node.device == "cpu"
+            and program.traits[node.id].granularity == "sample"
+            and all(spec.static and int(np.prod(spec.shape, dtype=np.int64)) <= COLUMN_ELEMENTS for spec in node.specs)
+            and all(need in columns or program.by_id[need].op.role == "constant" for need in program.needs(node))
+        ):
+            columns.add(node.id)
+    return columns
+
+
+def levels_of(program: Program, columns: Collection[int]) -> dict[int, int]:
+    """The level of every node."""
+    levels: dict[int, int] = {}
+    last_function = 0
+    for node in program.nodes:
+        traits = program.traits[node.id]
+        needs = [levels[need] for need in program.needs(node)]
+        if node.op.factory is not None:
+            level = 1 if node.op.fetches else 0
+        elif node.id in columns or node.op.role == "constant":
+            level = 0
+        elif traits.granularity == "sample" and node.device == "cpu" and node.op.role != "transfer":
+            level = max([1, *needs])
+            level += 1 - level % 2
+        else:
+            level = max([2, *[need + need % 2 for need in needs]])
+            if traits.user_code and traits.ordered:
+                # two ordered functions see whole batches in the order in which they are written
+                level = last_function = max(level, last_function)
+        levels[node.id] = level
+    return levels
+
+
+def stages_of(
+    program: Program, columns: Collection[int], levels: Mapping[int, int], steps: Mapping[int, Step]
+) -> list[Stage]:
+    """The stages in the order in which they run; the first one has the sources."""
+    sources: list[Step] = []
+    by_level: dict[int, list[GraphNode]] = {}
+    for node in program.nodes:
+        if node.op.factory is not None:
+            outputs = (program.indices[node.id],) if node.op.fetches else steps[node.id].outputs
+            sources.append(replace(steps[node.id], outputs=outputs))
+        if node.op.fetches:
+            by_level.setdefault(1, []).append(node)
+        elif node.op.factory is None and node.id not in columns and node.op.role != "constant":
+            by_level.setdefault(levels[node.id], []).append(node)
+    stages = [Stage("source", tuple(sources), ordered=True)]
+    for level in sorted(by_level):
+        if level % 2:
+            stages.append(_sample_stage(program, by_level[level], steps))
+        else:
+            stages += _whole_stages(program, by_level[level], steps)
+    position = 1 if len(stages) > 1 else 0
+    stages[position] = replace(stages[position], columns=tuple(steps[x.id] for x in program.nodes if x.id in columns))
+    return stages
+
+
+def _sample_stage(program: Program, members: Sequence[GraphNode], steps: Mapping[int, Step]) -> Stage:
+    """The steps of one odd level, with the merges that none of them reads at the end."""
+    last = _last_merges(program, members)
+    inside = []
+    for node in members:
+        step = steps[node.id]
+        if node.op.fetches:
+            step = replace(step, fetch=True, inputs=(program.indices[node.id],))
+        if node.id not in last:
+            inside.append(step)
+    return Stage("sample", tuple(inside), merges=tuple(steps[node.id] for node in members if node.id in last))
+
+
+def _last_merges(program: Program, members: Sequence[GraphNode]) -> set[int]:
+    """The merges that no other step of a stage reads: made for the whole batch at its end, they cost next to nothing."""
+    read = {need for node in members if node.op.role != "merge" for need in program.needs(node)}
+    last: set[int] = set()
+    for node in reversed(members):
+        if node.op.role == "merge" and node.id not in read:
+            last.add(node.id)
+        elif node.op.role == "merge":
+            read.update(program.needs(node))
+    return last
+
+
+def _whole_stages(program: Program, members: Sequence[GraphNode], steps: Mapping[int, Step]) -> list[Stage]:
+    """The stages of one level of whole-batch steps; what runs on the device is joined to segments."""
+    stages: list[Stage] = []
+    made: dict[int, int] = {}  # the stage of a node
+    segment = -1  # the last one
+    later: set[int] = set()  # what is on the device, calls code of the user, or comes after such: the rest goes first
+    for node in members:
+        needed = later.intersection(program.needs(node))
+        if node.device != "cpu" or node.op.role == "transfer" or steps[node.id].user_code or needed:
+            later.add(node.id)
+    for node in sorted(members, key=lambda node: node.id in later):
+        step = steps[node.id]
+        kind = _kind_of(program, node, step)
+        needs = [made[need] for need in program.needs(node) if need in made]
+        if kind == "device" and segment >= 0 and all(number <= segment for number in needs):
+            stages[segment] = replace(stages[segment], steps=(*stages[segment].steps, step))
+            made[node.id] = segment
+            continue
+        made[node.id] = len(stages)
+        segment = len(stages) if kind == "device" else segment
+        ordered = program.traits[node.id].ordered or kind in ("device", "function")
+        stages.append(Stage(kind, (step,), ordered=ordered))
+    return stages
+
+
+def _kind_of(program: Program, node: GraphNode, step: Step) -> Any:
+    """The kind of the stage of a whole-batch step."""
+    if node.op.role == "transfer" and node.device == "cpu":
+        return "arrival"
+    if node.device != "cpu":
+        return "function" if step.user_code or node.device == "mixed" else "device"
+    return "processes" if program.traits[node.id].processes else "batch"
+
+
+def origins_of(stages: Sequence[Stage], slots: int) -> tuple[int, ...]:
+    """Which source the samples of a slot come from: that of its step's first input that has one."""
+    origin = [-1] * slots
+    for position, step in enumerate(stages[0].steps):
+        for slot in step.outputs:
+            origin[slot] = position
+    for stage in stages[1:]:
+        for step in stage.all_steps():
+            known = next((origin[slot] for slot in step.inputs if origin[slot] >= 0), -1)
+            for slot in step.outputs:
+                origin[slot] = known
+    return tuple(origin)

@@ -1,0 +1,48 @@
+"""Where every slot's data is: a column, a block, a table of blocks, or memory of the thread inside a stage."""
+
+from collections.abc import Collection, Sequence
+
+from pipeflow.compile.plan import Stage, Step, Storage, takes_out
+from pipeflow.declare import Spec, find
+
+_BY_KIND: dict[str, Storage] = {"source": "source", "sample": "table"}
+
+
+def storage_of(stages: Sequence[Stage], specs: Sequence[Spec], outputs: Collection[int]) -> list[Storage]:
+    """The storage of every slot; what no step writes is a constant."""
+    storage: list[Storage] = ["constant"] * len(specs)
+    readers: dict[int, list[tuple[int, Step]]] = {}
+    for number, stage in enumerate(stages):
+        for step in stage.columns:
+            for slot in step.outputs:
+                storage[slot] = "column"
+        for step in (*stage.steps, *stage.merges):
+            for slot in step.outputs:
+                # the indices that a reader fetches by are a column
+                indices = stage.kind == "source" and find(step.op).fetches
+                storage[slot] = "column" if indices else _BY_KIND.get(stage.kind, "batch")
+            for slot in step.reads():
+                readers.setdefault(slot, []).append((number, step))
+    # Backwards: whether a reader's own result stays in the stage must be known before that of its input.
+    for number in reversed(range(len(stages))):
+        if stages[number].kind != "sample":
+            continue
+        for step in reversed(stages[number].steps):
+            for slot in step.outputs:
+                spec = specs[slot]
+                unsure = step.role == "merge" and (spec.dtype is None or spec.ndim is None)
+                if slot not in outputs and not unsure and _stays(number, readers.get(slot, []), storage):
+                    storage[slot] = "arena"
+                elif takes_out(step) and spec.static and not step.guard:
+                    storage[slot] = "dense"
+    return storage
+
+
+def _stays(number: int, readers: Sequence[tuple[int, Step]], storage: Sequence[Storage]) -> bool:
+    """Whether a slot is needed inside its stage only: no reader hands it on to another stage, to the user, or as a view."""
+    return all(
+        where == number
+        and not reader.user_code
+        and (takes_out(reader) or all(storage[slot] == "arena" for slot in reader.outputs))
+        for where, reader in readers
+    )

@@ -1,0 +1,171 @@
+"""What the compiler decides, as text that can be read and compared, and what the rules of a valid plan refuse.
+
+`pytest tests/plans --write-plans` writes the plans again: read the difference before you keep it.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from plans import definitions
+
+from pipeflow import fn, pipeline_def
+from pipeflow.compile import compiler, spec
+from pipeflow.compile.plan import External
+from pipeflow.declare import Spec
+
+
+def plan_of(definition):
+    pipe = pipeline_def(definition, batch_size=2, num_threads=1, enable_conditionals=True)()
+    return compiler.compile(pipe.graph, 7, fuse=definition in definitions.FUSED)
+
+
+@pytest.mark.parametrize("definition", definitions.ALL, ids=lambda function: function.__name__)
+def test_the_plan_is_the_one_on_file(definition, request):
+    """Stages, slots, storage, guards and rights of each definition are those of its file."""
+    path = Path(__file__).with_name(f"{definition.__name__}.txt")
+    text = f"{definition.__doc__}\n\n{plan_of(definition)}\n"
+    if request.config.getoption("--write-plans"):
+        path.write_text(text)
+    assert text == path.read_text(), "`pytest tests/plans --write-plans` writes what the compiler decides now"
+
+
+def test_every_file_has_its_definition():
+    """No plan is left behind of a definition that is gone."""
+    files = {path.stem for path in Path(__file__).parent.glob("*.txt")}
+    assert files == {function.__name__ for function in definitions.ALL}
+
+
+def changed_step(plan, name, **changes):
+    """The plan with another step in the place of one."""
+
+    def other(steps):
+        return tuple(replace(step, **changes) if step.name == name else step for step in steps)
+
+    plan.stages = tuple(
+        replace(stage, columns=other(stage.columns), steps=other(stage.steps), merges=other(stage.merges))
+        for stage in plan.stages
+    )
+    return plan
+
+
+def changed_slot(plan, number, **changes):
+    """The plan with another slot in the place of one."""
+    plan.slots = tuple(replace(slot, **changes) if slot.id == number else slot for slot in plan.slots)
+    return plan
+
+
+def slot_of(plan, name):
+    return next(step.outputs[0] for step in plan.steps() if step.name == name)
+
+
+def branching(plan, change):
+    merge = next(step for step in plan.steps() if step.role == "merge")
+    return change(plan, merge)
+
+
+# Rule -> a definition and how its plan is broken, so that the rule speaks.
+BREACHES = {
+    "slots_are_numbered": (definitions.fused, lambda plan: changed_slot(plan, 0, id=9)),
+    "each_slot_is_written_once": (
+        definitions.branches,
+        lambda plan: branching(plan, lambda plan, merge: changed_step(plan, merge.name, outputs=(0,))),
+    ),
+    "slots_are_written_before_they_are_read": (
+        definitions.files_to_tensors,
+        lambda plan: setattr(plan, "stages", tuple(replace(x, steps=x.steps[::-1]) for x in plan.stages)),
+    ),
+    "stages_have_the_form_of_their_kind": (
+        definitions.functions_in_order,
+        lambda plan: setattr(plan, "stages", (replace(plan.stages[0], ordered=False), *plan.stages[1:])),
+    ),
+    "steps_are_where_their_kind_runs": (
+        definitions.on_the_gpu,
+        lambda plan: changed_step(plan, "resize_0", device="cpu"),
+    ),
+    "storage_fits_the_stage": (
+        definitions.functions_in_order,
+        lambda plan: changed_slot(plan, slot_of(plan, "first"), storage="table"),
+    ),
+    "dense_slots_have_one_shape": (
+        definitions.files_to_tensors,
+        lambda plan: changed_slot(plan, slot_of(plan, "crop_mirror_normalize_0"), spec=Spec(None, None, None)),
+    ),
+    "arena_slots_stay_in_their_stage": (
+        definitions.files_to_tensors,
+        lambda plan: changed_slot(plan, slot_of(plan, "crop_mirror_normalize_0"), storage="arena"),
+    ),
+    "guards_are_bools": (
+        definitions.branches,
+        lambda plan: branching(
+            plan, lambda plan, merge: changed_slot(plan, merge.inputs[2], spec=Spec((), np.dtype(np.int32), ""))
+        ),
+    ),
+    "nobody_reads_a_hole": (
+        definitions.branches,
+        lambda plan: branching(
+            plan,
+            lambda plan, merge: changed_step(
+                plan, merge.name, inputs=(merge.inputs[1], merge.inputs[0], merge.inputs[2])
+            ),
+        ),
+    ),
+    "merges_have_two_sides": (
+        definitions.branches,
+        lambda plan: branching(
+            plan, lambda plan, merge: changed_step(plan, merge.name, inputs=(*merge.inputs, merge.inputs[0]))
+        ),
+    ),
+    "only_user_code_has_rights": (
+        definitions.functions_and_rights,
+        lambda plan: changed_step(plan, "shared", writable=(True,)),
+    ),
+    "shared_slots_are_for_workers": (
+        definitions.functions_in_order,
+        lambda plan: changed_slot(plan, slot_of(plan, "first"), kind="shared"),
+    ),
+    "steps_are_calls_of_their_operators": (
+        definitions.unused_and_equal,
+        lambda plan: changed_step(plan, "kept", constants=(("corner", 3.0),)),
+    ),
+    "user_objects_are_externals": (
+        definitions.functions_in_order,
+        lambda plan: changed_step(plan, "first", on_error=External("lost")),
+    ),
+    "origins_are_sources": (definitions.fused, lambda plan: setattr(plan, "origins", (5, *plan.origins[1:]))),
+}
+
+
+def test_every_rule_has_a_breach():
+    """No rule is there that this file does not see broken."""
+    assert set(BREACHES) == {rule.__name__ for rule in spec.RULES}
+
+
+@pytest.mark.parametrize("rule", BREACHES)
+def test_a_plan_that_breaks_a_rule_is_refused(rule):
+    """Each rule speaks of a plan that breaks it, and of none that the compiler makes."""
+    definition, damage = BREACHES[rule]
+    plan = plan_of(definition)
+    assert spec.breaches(plan) == []
+    damage(plan)
+    with pytest.raises(spec.InvalidPlan, match=f"^{rule}: |\n{rule}: "):
+        spec.verify(plan)
+
+
+def test_a_predicate_says_what_follows_from_it():
+    """A side of a merge may be read under another predicate, where that one implies the guard of the side."""
+    plan = plan_of(definitions.early_return)
+    assert spec.breaches(plan) == []
+    merge = plan.steps()[-1]
+    guarded = next(step for step in plan.steps() if step.outputs[0] in merge.inputs and step.guard)
+    changed_step(plan, guarded.name, guard=((guarded.guard[0][0], not guarded.guard[0][1]), *guarded.guard[1:]))
+    assert any("nobody_reads_a_hole" in text for text in spec.breaches(plan))
+
+
+def test_tests_compile_with_the_rules_on():
+    """The plans of all other tests are checked too: conftest.py puts the rules around the compiler."""
+    pipe = pipeline_def(lambda: fn.random.uniform(), batch_size=2, num_threads=1)()
+    pipe.build()
+    assert compiler.compile.__module__ == "conftest"
+    assert spec.verify(pipe.plan) is pipe.plan
