@@ -3,6 +3,7 @@
 import ast
 import functools
 import graphlib
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -104,7 +105,14 @@ LATE_IMPORTS = (
     "pipeflow/declare/opdef.py",
     "pipeflow/errors.py",
     "pipeflow/saving/values.py",
+    "pipeflow/operators/__init__.py",
+    "pipeflow/operators/readers/__init__.py",
 )
+
+# Packages that import every file of their folder, so that a new file is listed nowhere.
+WHOLE = ("pipeflow/operators", "pipeflow/operators/readers")
+# Files of on_gpu/ that have no operator: what several of the others share.
+SHARED_ON_GPU = {"__init__", "elementwise", "moves"}
 
 # What `import pipeflow` may not load.
 HEAVY = ("numba", "llvmlite", "cupy", "torch", "jax", "ray", "cv2", "PIL", "simplejpeg", "soundfile", "soxr", "scipy")
@@ -192,6 +200,11 @@ IMPORTS = {
 }
 
 
+for folder in WHOLE:
+    inside = {file for file in FILES if file.rpartition("/")[0] == folder}
+    IMPORTS[f"{folder}/__init__.py"] |= inside - {f"{folder}/__init__.py"}
+
+
 def reached_from(file):
     """Every file that importing this one loads, with the way to it; the package's own __init__ is left out."""
     ways = {file: [file]}
@@ -225,6 +238,29 @@ def test_no_circle_of_imports():
         list(graphlib.TopologicalSorter(IMPORTS).static_order())
     except graphlib.CycleError as error:
         pytest.fail("a circle of imports: " + " <- ".join(error.args[1]))
+
+
+def test_a_new_file_of_operators_is_found_by_itself(tmp_path):
+    """An operator is one file: nothing lists it, neither for fn and ops nor for the registry."""
+    copy = tmp_path / "pipeflow"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "*.cu", "*.pyi"))
+    (copy / "operators" / "brand_new.py").write_text(
+        "from pipeflow.declare import Sample, operator\n\n\n"
+        "@operator('brand_new')\ndef brand_new(data: Sample, /) -> Sample:\n    '''Nothing.'''\n    return data\n"
+    )
+    program = "import pipeflow; print(pipeflow.__file__, pipeflow.fn.brand_new([1, 2]), pipeflow.ops.BrandNew)"
+    command = [sys.executable, "-B", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=50)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{copy}/__init__.py ")
+
+
+def test_gpu_forms_stand_in_files_of_the_same_name():
+    """The GPU form of an operator of operators/color.py is in operators/on_gpu/color.py, and no file is left over."""
+    operators = PACKAGE / "operators"
+    files = {path.stem for path in (operators / "on_gpu").glob("*.py")}
+    assert {op.gpu_module for op in registry.values() if op.gpu_module} <= files
+    assert not files - SHARED_ON_GPU - {path.stem for path in operators.iterdir()}
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -55,9 +55,9 @@ def slots_are_numbered(plan: Plan) -> Iterator[str]:
         if slot.id != place:
             yield f"slot {slot.id} is number {place} in the list"
     used = {slot for step in plan.steps() for slot in (*step.reads(), *step.outputs)}
-    for slot in sorted(used.union(plan.outputs, [slot for slot, _ in plan.constants])):
-        if not 0 <= slot < len(plan.slots):
-            yield f"there is no slot %{slot}"
+    for number in sorted(used.union(plan.outputs, [slot for slot, _ in plan.constants])):
+        if not 0 <= number < len(plan.slots):
+            yield f"there is no slot %{number}"
 
 
 @_rule

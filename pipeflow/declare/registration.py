@@ -74,7 +74,7 @@ def operator(
     paired: str = "",
     pure: bool = True,
     order: str = "",
-    gpu: str = "",
+    gpu: bool = False,
     infer: str = "",
     role: Part = "work",
     compiled: bool = False,
@@ -91,7 +91,7 @@ def operator(
     ordinary functions: their parameters by position, where a name that is no argument stands for a list of data; the
     lengths of these lists go to an argument named ``sizes``. One with ``nodes_only`` is about the graph: it has no call on
     arrays, and fn has it alone.
-    ``gpu`` names the module of operators/on_gpu/ that has the operator's GPU form.
+    ``gpu`` says that the file of the same name in operators/on_gpu/ has the operator's GPU form.
     ``unsized`` says that the inputs' shapes never tell the output's (decoders): unless the plan knew it, the body gets an
     allocator at once, and nothing is inferred for each sample. ``staged`` is for bodies that write in several places at
     once or piece by piece: where a batch is larger than the caches, their samples are made in the thread's own memory and
@@ -125,7 +125,7 @@ def operator(
             staged,
             Traits(granularity=granularity, pure=pure),
             order=tuple(order.split()),
-            gpu_module=gpu,
+            gpu_module=body.__module__.rpartition(".")[2] if gpu else "",
             paired=tuple(paired.split()),
             own=frozenset(own) if takes or "args" in own else None,
             role=role,

@@ -1,4 +1,4 @@
-"""Sound: decoding, resampling, preemphasis, spectrograms, mel bands, decibels, MFCC, finding silence.
+"""Sound: resampling, preemphasis, spectrograms, mel bands, decibels, MFCC, finding silence.
 
 A signal is a one-dimensional sample, or time by channels. The kernels work on float32; integer signals are accepted
 where the operator has a meaning for them.
@@ -26,9 +26,7 @@ from pipeflow.declare import (
     operator,
     parameters,
 )
-from pipeflow.errors import BadData
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators import encoded as files
 
 PAGE = """A signal is a sample of one axis, time, or of two, time by channels. Results are float32; integer signals are
 accepted where an operator has a meaning for them. [Sound](../audio.md) has examples of whole pipelines.
@@ -36,19 +34,13 @@ accepted where an operator has a meaning for them. [Sound](../audio.md) has exam
 
 
 FLOAT, INT32 = np.dtype(np.float32), np.dtype(np.int32)
-# What the samples of a file may take unless the call says otherwise, and in a file of a few bytes: silence is that small,
-# but so is the file that is made to fill the memory.
-MAX_BYTES = 1 << 31
-SMALL_SOUND = 1 << 26
-BYTES_PER_BYTE = 1024
-DECODED_TYPES = {np.dtype(np.int16): "int16", np.dtype(np.int32): "int32", FLOAT: "float32"}
 
 
-def _as_float(values: np.ndarray) -> np.ndarray:
+def as_float(values: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(values, np.float32)
 
 
-def _check_quality(quality: Any) -> None:
+def check_quality(quality: Any) -> None:
     if quality is not UNKNOWN and not 0 <= quality <= 100:
         raise ValueError(f"quality must be from 0 to 100, got {quality}")
 
@@ -71,146 +63,6 @@ RESAMPLING = parameters(
     quality=(float, 50.0, "quality of the resampling, from 0 (a filter of 3 lobes) by 50 (16) to 100 (64)"),
     antialias=(bool, True, "filter out what a lower rate cannot hold; False: leave it, as DALI does"),
 )
-
-
-@operator(
-    "decoders.audio",
-    compiled=True,
-    takes=RESAMPLING,
-    dtypes="uint8 text",
-    examples=["fn.decoders.audio(encoded_sound, downmix=True)"],
-)
-def audio(
-    encoded: Sample,
-    /,
-    *,
-    args: Args,
-    sample_rate: Arg[float] = default(0.0, "rate to resample to, in samples a second; 0 keeps that of the file"),
-    downmix: bool = default(False, "mix the channels into one"),
-    dtype: DType = default(FLOAT, "type of the samples: FLOAT (from -1 to 1), INT16 or INT32"),
-    max_bytes: int | None = default(
-        None,
-        "limit of the samples, decoded or resampled, in bytes; default: 2 GiB, and less for a file of a few kilobytes",
-    ),
-    out: Out,
-) -> tuple[Sample, Sample]:
-    """Decodes a sound file to (samples, sampling rate): time by channels, or time alone with ``downmix``.
-
-    Uncompressed wav files and FLAC are read directly; Ogg Vorbis and Opus, MP3 and AIFF through libsndfile
-    (``pip install soundfile``). ``dtype`` is FLOAT, INT16 or INT32; floats are in -1...1. With a
-    ``sample_rate`` above 0 the sound is resampled to it; ``fn.audio_resample`` tells what ``quality`` and ``antialias``
-    do. A truncated or damaged file is an error, and so is one whose samples, decoded or resampled, would take more than
-    ``max_bytes`` (2 GiB unless given, and less for a file of a few kilobytes); it is refused before they are made.
-    """
-    samples_out, rate_out = out
-    samples, rate = decode_sound(
-        files.encoded(encoded, "an encoded sound"),
-        lambda shape: samples_out(shape, dtype),
-        sample_rate=sample_rate,
-        quality=args.quality,
-        downmix=downmix,
-        dtype=dtype,
-        antialias=args.antialias,
-        max_bytes=max_bytes,
-    )
-    rate_array = rate_out((), FLOAT)
-    rate_array[...] = rate
-    return samples, rate_array
-
-
-def decode_sound(
-    encoded: np.ndarray,
-    allocate: Callable[[tuple[int, ...]], np.ndarray],
-    *,
-    sample_rate: float,
-    quality: float,
-    downmix: bool,
-    dtype: np.dtype,
-    antialias: bool = True,
-    span: tuple[float, float] | None = None,
-    max_bytes: int | None = None,
-) -> tuple[np.ndarray, float]:
-    """Decodes the bytes of a sound file to samples, in memory from ``allocate``, and their rate.
-
-    ``span`` is (begin, duration) in seconds: only that part, as far as the file has it.
-    """
-    if sample_rate < 0:
-        raise ValueError(f"sample_rate must be positive, or 0 for the rate of the file, got {sample_rate}")
-    limit = max_bytes or min(MAX_BYTES, max(SMALL_SOUND, BYTES_PER_BYTE * len(encoded)))
-    try:
-        stored, rate = _stored(np.ascontiguousarray(encoded), dtype, limit)
-        kernels.audio_wav.check_size(len(stored), stored.shape[1] * max(dtype.itemsize, stored.dtype.itemsize), limit)
-    except kernels.audio_wav.BrokenAudio as error:
-        raise BadData(str(error)) from None
-    if span is not None:
-        begin = round(min(span[0], len(stored)) * rate)
-        stored = stored[begin : begin + round(min(span[1], len(stored)) * rate)]
-    target = sample_rate or float(rate)
-    frames, channels = stored.shape
-    if target == rate and (channels == 1 or not downmix):
-        samples = allocate((frames,) if downmix else stored.shape)
-        _convert(stored, samples.reshape(frames, channels))
-        return samples, target
-    scale = _factor(frames, None, rate, target, None)
-    length = kernels.audio_resample.output_length(frames, scale)
-    if length * channels * FLOAT.itemsize > limit:
-        raise BadData(
-            f"resampled from {rate} to {target:g} samples a second, {frames} samples of {channels} channels become "
-            f"{length}: more than max_bytes={limit}; raise max_bytes if it is meant"
-        )
-    samples = allocate((length,) if downmix else (length, channels))
-    sound = np.empty(stored.shape, np.float32)
-    kernels.audio_signal.decoded(stored, sound)
-    if downmix:
-        sound = kernels.audio_signal.downmix(sound)
-    if target != rate:
-        direct = samples if dtype == FLOAT else np.empty(samples.shape, np.float32)
-        kernels.audio_resample.resample(sound, direct, scale, quality=quality, antialias=antialias)
-        sound = direct
-    if sound is not samples:
-        kernels.audio_signal.store(sound, samples)
-    return samples, target
-
-
-def _stored(encoded: np.ndarray, dtype: np.dtype, limit: int) -> tuple[np.ndarray, int]:
-    """The samples as the file stores them, and their rate."""
-    wav = kernels.audio_wav.parse(encoded)
-    if wav is not None:
-        return kernels.audio_wav.samples(encoded, wav), wav.rate
-    if encoded[:4].tobytes() == b"fLaC":
-        decoded = kernels.audio_flac.decode(encoded, limit)
-        if decoded is not None:
-            return decoded
-    return kernels.audio_files.decode(encoded, DECODED_TYPES[dtype], limit)
-
-
-def _convert(stored: np.ndarray, samples: np.ndarray) -> None:
-    if samples.dtype == FLOAT:
-        kernels.audio_signal.decoded(stored, samples)
-    elif stored.dtype.kind == "f":
-        kernels.audio_signal.store(_as_float(stored), samples)
-    else:
-        kernels.audio_signal.shifted(stored, samples)
-
-
-@audio.infer
-def _(_specs: tuple[Spec, ...], args: Args) -> tuple[Spec, Spec]:
-    shape = (UNKNOWN,) if args.downmix else (UNKNOWN, UNKNOWN)
-    return Spec(shape, args.dtype, ""), Spec((), FLOAT, "")
-
-
-@audio.check
-def _(args: Args) -> None:
-    _check_quality(args.quality)
-    if args.dtype not in DECODED_TYPES:
-        raise ValueError(f"dtype must be FLOAT, INT16 or INT32, got {args.dtype}")
-    check_max_bytes(args.max_bytes)
-
-
-def check_max_bytes(value: int | None) -> None:
-    """Refuses a limit that nothing meets."""
-    if value is not None and value < 1:
-        raise ValueError(f"max_bytes must be at least 1, got {value}")
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -254,10 +106,10 @@ def resampling_factor(shape: tuple[int, ...], args: Any) -> Fraction | float:
     """The factor for a signal of this shape."""
     if len(shape) not in (1, 2):
         raise ValueError(f"the signal must be time, or time by channels, got shape {shape}")
-    return _factor(shape[0], args.scale, args.in_rate, args.out_rate, args.out_length)
+    return factor_of(shape[0], args.scale, args.in_rate, args.out_rate, args.out_length)
 
 
-def _factor(length: int, scale: Any, in_rate: Any, out_rate: Any, out_length: Any) -> Fraction | float:
+def factor_of(length: int, scale: Any, in_rate: Any, out_rate: Any, out_length: Any) -> Fraction | float:
     """out_rate / in_rate, as exact as it can be told; ValueError if it is none."""
     if out_length is not None:
         if out_length < 0:
@@ -284,7 +136,7 @@ def _infer_resampled(specs: tuple[Spec, ...], args: Args) -> Spec:
     given = (args.scale, args.in_rate, args.out_rate, args.out_length)
     length: Any = UNKNOWN
     if shape[0] is not UNKNOWN and not any(value is UNKNOWN for value in given):
-        factor = _factor(shape[0], *given)
+        factor = factor_of(shape[0], *given)
         length = kernels.audio_resample.output_length(shape[0], factor)
         if args.out_length is not None:
             length = args.out_length
@@ -292,7 +144,7 @@ def _infer_resampled(specs: tuple[Spec, ...], args: Args) -> Spec:
 
 
 def _check_resampled(args: Args) -> None:
-    _check_quality(args.quality)
+    check_quality(args.quality)
     rates = args.in_rate is not None or args.out_rate is not None
     ways = [args.scale is not None, args.out_length is not None, rates]
     if sum(ways) != 1 or (args.in_rate is None) != (args.out_rate is None):
@@ -307,9 +159,9 @@ def _check_resampled(args: Args) -> None:
 
 
 def _declare_resample(name: str, **keywords: Any) -> OpDef:
-    declared = operator(
-        name, compiled=True, takes=RATES | RESAMPLING | DTYPE, dtypes=_RESAMPLED, gpu="audio", **keywords
-    )(_audio_resample)
+    declared = operator(name, compiled=True, takes=RATES | RESAMPLING | DTYPE, dtypes=_RESAMPLED, gpu=True, **keywords)(
+        _audio_resample
+    )
     declared.infer(_infer_resampled)
     declared.check(_check_resampled)
     return declared
@@ -328,7 +180,7 @@ experimental_audio_resample = _declare_resample(
 
 
 @operator(
-    "preemphasis_filter", compiled=True, gpu="audio", dtypes="integer float", examples=["fn.preemphasis_filter(signal)"]
+    "preemphasis_filter", compiled=True, gpu=True, dtypes="integer float", examples=["fn.preemphasis_filter(signal)"]
 )
 def preemphasis_filter(
     signal: Sample,
@@ -345,7 +197,7 @@ def preemphasis_filter(
 
     ``border`` says what stands before the first value: the value itself, zero, or the second one.
     """
-    sound = _as_float(signal)
+    sound = as_float(signal)
     filtered = out if dtype == FLOAT else np.empty(signal.shape, np.float32)
     if signal.ndim == 0:
         sound, filtered = sound.reshape(1), filtered.reshape(1)
@@ -370,7 +222,7 @@ def _(args: Args) -> None:
     "nonsilent_region",
     compiled=True,
     dtypes="integer float",
-    gpu="audio",
+    gpu=True,
     no_effect={"reset_interval": "the running sum is kept in float64 and cannot drift"},
     examples=["fn.nonsilent_region(signal, window_length=64)"],
 )
@@ -468,7 +320,7 @@ def _(args: Args) -> None:
 @operator(
     "spectrogram",
     compiled=True,
-    gpu="audio",
+    gpu=True,
     dtypes="float",
     examples=["fn.spectrogram(signal, window_length=64, window_step=16)"],
 )
@@ -495,7 +347,7 @@ def spectrogram(
     """
     one_channel_of_spectrogram(signal.shape)
     kernels.audio_spectrum.spectrogram(
-        _as_float(signal).reshape(-1),
+        as_float(signal).reshape(-1),
         out,
         nfft=nfft or window_length,
         window=window_fn or kernels.audio_spectrum.hann(window_length),
@@ -571,7 +423,7 @@ def _along(spec: Spec, axis_of: Callable[[str, int], int], size: Callable[[Any],
 @operator(
     "mel_filter_bank",
     compiled=True,
-    gpu="audio",
+    gpu=True,
     dtypes="float",
     examples=["fn.mel_filter_bank(spectrogram, nfilter=8, sample_rate=16000)"],
 )
@@ -603,7 +455,7 @@ def mel_filter_bank(
         normalize=normalize,
     )
     axis, bands = bands_of(spectrum.shape, layouts[0], chosen)
-    kernels.audio_spectrum.apply_bands(_as_float(spectrum), out, bands, axis)
+    kernels.audio_spectrum.apply_bands(as_float(spectrum), out, bands, axis)
     return out
 
 
@@ -637,7 +489,7 @@ def _(args: Args) -> None:
 
 
 @operator(
-    "to_decibels", compiled=True, gpu="audio", dtypes="float", examples=["fn.to_decibels(spectrogram, cutoff_db=-80.0)"]
+    "to_decibels", compiled=True, gpu=True, dtypes="float", examples=["fn.to_decibels(spectrogram, cutoff_db=-80.0)"]
 )
 def to_decibels(
     magnitude: Sample,
@@ -654,7 +506,7 @@ def to_decibels(
     becomes ``cutoff_db``, as in DALI.
     """
     kernels.audio_spectrum.to_decibels(
-        _as_float(magnitude), out, multiplier=multiplier, reference=reference, cutoff_db=cutoff_db
+        as_float(magnitude), out, multiplier=multiplier, reference=reference, cutoff_db=cutoff_db
     )
     return out
 
@@ -671,7 +523,7 @@ def _(args: Args) -> None:
         raise ValueError(f"reference must be positive, or 0 for the largest value, got {args.reference}")
 
 
-@operator("mfcc", compiled=True, gpu="audio", dtypes="float", examples=["fn.mfcc(spectrogram, n_mfcc=4)"])
+@operator("mfcc", compiled=True, gpu=True, dtypes="float", examples=["fn.mfcc(spectrogram, n_mfcc=4)"])
 def mfcc(
     spectrum: Sample,
     /,
@@ -690,7 +542,7 @@ def mfcc(
     """
     check_transform(spectrum.shape, Args(axis=axis, dct_type=dct_type))
     kernels.audio_spectrum.mfcc(
-        _as_float(spectrum), out, axis=axis % spectrum.ndim, kind=dct_type, normalise=normalize, lifter=lifter
+        as_float(spectrum), out, axis=axis % spectrum.ndim, kind=dct_type, normalise=normalize, lifter=lifter
     )
     assert out.shape[axis] == min(n_mfcc, spectrum.shape[axis])
     return out

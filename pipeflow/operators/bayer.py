@@ -31,7 +31,7 @@ def sensor_extents(shape: Sequence[int]) -> tuple[int, int]:
     layouts="HW HWC FHW FHWC",
     sequences=True,
     dtypes="uint8 uint16",
-    gpu="bayer",
+    gpu=True,
     examples=[
         "fn.debayer(bayer, blue_position=(0, 1))",
         "fn.debayer(bayer, blue_position=(0, 0), algorithm='edgeaware_ocv')",

@@ -123,7 +123,7 @@ ONLY_RGB = parameters(image_type=(DALIImageType, RGB, "colour space of the image
     takes=BRIGHTNESS | CONTRAST | DTYPE,
     layouts="FHWC DHWC HWC",
     sequences=True,
-    gpu="color",
+    gpu=True,
     infer="like image",
 )
 def brightness_contrast(image: Sample, /, *, args: Args, out: Out) -> Sample:
@@ -143,7 +143,7 @@ def brightness_contrast(image: Sample, /, *, args: Args, out: Out) -> Sample:
     takes=BRIGHTNESS | DTYPE,
     layouts="FHWC DHWC HWC",
     sequences=True,
-    gpu="color",
+    gpu=True,
     infer="like image",
 )
 def brightness(image: Sample, /, *, args: Args, out: Out) -> Sample:
@@ -158,7 +158,7 @@ def brightness(image: Sample, /, *, args: Args, out: Out) -> Sample:
     takes=CONTRAST | DTYPE,
     layouts="FHWC DHWC HWC",
     sequences=True,
-    gpu="color",
+    gpu=True,
     infer="like image",
 )
 def contrast(image: Sample, /, *, args: Args, out: Out) -> Sample:
@@ -189,7 +189,7 @@ def _(args: Any, dtype: np.dtype, target: np.dtype) -> tuple[float, float]:
     takes=ONLY_RGB | DTYPE,
     layouts=COLOR_LAYOUTS,
     sequences=True,
-    gpu="color",
+    gpu=True,
     infer="like image",
 )
 def color_twist(
@@ -216,7 +216,7 @@ def color_twist(
     takes=parameters(dtype=(DType, UINT8, "type of the result")),
     layouts=COLOR_LAYOUTS,
     sequences=True,
-    gpu="color",
+    gpu=True,
     infer="like image",
 )
 def hsv(
@@ -235,7 +235,7 @@ def hsv(
 
 
 @operator(
-    "hue", compiled=True, takes=ONLY_RGB | DTYPE, layouts=COLOR_LAYOUTS, sequences=True, gpu="color", infer="like image"
+    "hue", compiled=True, takes=ONLY_RGB | DTYPE, layouts=COLOR_LAYOUTS, sequences=True, gpu=True, infer="like image"
 )
 def hue(image: Sample, /, *, hue: Arg[float] = default(0.0, "turn of the colours, in degrees"), out: Out) -> Sample:
     """Turns the hue by an angle in degrees."""
@@ -249,7 +249,7 @@ def hue(image: Sample, /, *, hue: Arg[float] = default(0.0, "turn of the colours
     takes=ONLY_RGB | DTYPE,
     layouts=COLOR_LAYOUTS,
     sequences=True,
-    gpu="color",
+    gpu=True,
     infer="like image",
 )
 def saturation(
@@ -293,7 +293,7 @@ def conversion(source: DALIImageType, target: DALIImageType) -> tuple[np.ndarray
     layouts="FDHWC FHWC DHWC HWC",
     sequences=True,
     dtypes="uint8",
-    gpu="color",
+    gpu=True,
     examples=["fn.color_space_conversion(image, image_type=types.RGB, output_type=types.YCbCr)"],
 )
 def color_space_conversion(

@@ -106,7 +106,7 @@ DECODE = (
     no_effect=NO_EFFECT,
     examples=["fn.decoders.image(encoded_image)"],
     devices=("cpu", "mixed"),
-    gpu="decoders",
+    gpu=True,
 )
 def image(data: Sample, /, *, args: Args, out: Out, source: Any) -> Sample:
     """Decodes images; the output has the layout HWC.

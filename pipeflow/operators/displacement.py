@@ -8,7 +8,8 @@ import numpy as np
 
 from pipeflow.declare import Arg, Args, Floats, Operator, Out, Sample, Spec, alias, default, operator, parameters
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.geometry import given_size, spatial
+from pipeflow.operators.geometry import spatial
+from pipeflow.operators.warp import given_size
 from pipeflow.types import INTERP_CUBIC, INTERP_LINEAR, INTERP_NN, DALIInterpType
 
 PAGE = """Each pixel of the result is looked up at another place of the image."""
@@ -72,7 +73,7 @@ def perspective_matrix(values: Any, inverse_map: bool) -> np.ndarray:
     takes=PIXEL_ORIGIN,
     layouts="HWC HW CHW FHWC FHW FCHW",
     sequences=True,
-    gpu="displacement",
+    gpu=True,
     examples=["fn.warp_perspective(image, matrix=(0.9, 0.2, 3.0, -0.1, 1.1, 2.0, 0.001, 0.002, 1.0), fill_value=7.0)"],
 )
 def warp_perspective(
@@ -152,7 +153,7 @@ def map_shape(shape: Sequence[int]) -> tuple[int, int]:
     takes=PIXEL_ORIGIN,
     layouts="HWC FHWC",
     sequences=True,
-    gpu="displacement",
+    gpu=True,
     examples=[
         "fn.remap(image, plane, plane)",
         "fn.remap(image, plane, plane, interp=types.INTERP_NN, pixel_origin='center')",
@@ -251,7 +252,7 @@ WAVE = parameters(
     infer="like image",
     layouts="HWC FHWC",
     sequences=True,
-    gpu="displacement",
+    gpu=True,
     examples=["fn.water(image, ampl_x=3.0, ampl_y=2.0)"],
 )
 def water(image: Sample, /, *, args: Args, out: Out) -> Sample:
@@ -270,7 +271,7 @@ def water(image: Sample, /, *, args: Args, out: Out) -> Sample:
     infer="like image",
     layouts="HWC FHWC",
     sequences=True,
-    gpu="displacement",
+    gpu=True,
     examples=["fn.sphere(image, fill_value=9.0)"],
 )
 def sphere(image: Sample, /, *, args: Args, out: Out) -> Sample:
@@ -288,7 +289,7 @@ def sphere(image: Sample, /, *, args: Args, out: Out) -> Sample:
     infer="like image",
     layouts="HWC FHWC",
     sequences=True,
-    gpu="displacement",
+    gpu=True,
     examples=["fn.jitter(image, nDegree=5)"],
 )
 def jitter(

@@ -62,7 +62,7 @@ def filtered_shape(layout: str, shape: Sequence[Any], sizes: Sequence[int], mode
 
 
 @operator(
-    "filter", compiled=True, layouts=BLUR_LAYOUTS, sequences=True, gpu="filters", examples=["fn.filter(image, window)"]
+    "filter", compiled=True, layouts=BLUR_LAYOUTS, sequences=True, gpu=True, examples=["fn.filter(image, window)"]
 )
 def filter(
     data: Sample,
@@ -189,7 +189,7 @@ DENSE = 30  # taps up to which one kernel is faster than a pass along every axis
     infer="like image",
     layouts=BLUR_LAYOUTS,
     sequences=True,
-    gpu="filters",
+    gpu=True,
     examples=["fn.laplacian(image, dtype=types.FLOAT)"],
 )
 def laplacian(

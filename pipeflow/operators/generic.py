@@ -49,7 +49,7 @@ def converted(data: np.ndarray, out: np.ndarray) -> np.ndarray:
     compiled=True,
     takes=parameters(dtype=(DType, REQUIRED, "type of the result")),
     elementwise=True,
-    gpu="elementwise",
+    gpu=True,
     infer="like data",
     examples=["fn.cast(array, dtype=types.UINT8)"],
 )
@@ -64,7 +64,7 @@ def _(_args: Any, _dtype: np.dtype, _target: np.dtype) -> tuple[float, float]:
     return 1.0, 0.0
 
 
-@operator("cast_like", compiled=True, gpu="elementwise", examples=["fn.cast_like(array, image)"])
+@operator("cast_like", compiled=True, gpu=True, examples=["fn.cast_like(array, image)"])
 def cast_like(data: Sample, like: Sample, /, *, out: Out) -> Sample:
     """Converts to the type of the second input."""
     if callable(out):
@@ -78,7 +78,7 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
 
 
 @operator(
-    "one_hot", gpu="values", examples=["fn.one_hot(labels, num_classes=4)", "fn.one_hot(number, num_classes=4, axis=0)"]
+    "one_hot", gpu=True, examples=["fn.one_hot(labels, num_classes=4)", "fn.one_hot(number, num_classes=4, axis=0)"]
 )
 def one_hot(
     data: Sample,
@@ -154,7 +154,7 @@ def _(args: Any) -> None:
     "lookup_table",
     compiled=True,
     dtypes="integer",
-    gpu="values",
+    gpu=True,
     infer="like data",
     examples=["fn.lookup_table(image, keys=[0, 6, 12], values=[1.0, 5.0, 9.0])"],
 )

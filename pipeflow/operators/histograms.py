@@ -15,7 +15,7 @@ PAGE = """Grey values spread over the range of their type."""
     layouts="HWC HW CHW FHWC FHW FCHW",
     sequences=True,
     dtypes="uint8",
-    gpu="histograms",
+    gpu=True,
 )
 def equalize(image: Sample, /, *, out: Out, layouts: Any) -> Sample:
     """Spreads the values of every channel so that each part of the range has as many pixels as another."""

@@ -1,8 +1,7 @@
-"""Finishing images: crop_mirror_normalize, normalize, gaussian_blur, jpeg_compression_distortion."""
+"""Images before a model sees them: normalize, gaussian_blur, jpeg_compression_distortion."""
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Annotated, Any
 
 import numpy as np
@@ -25,218 +24,13 @@ from pipeflow.declare import (
     parameters,
 )
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.geometry import CROP_LAYOUTS, NO_IMAGE_TYPE, axes_of, check_policy, check_rounding, spatial
+from pipeflow.operators.geometry import axes_of, spatial
 from pipeflow.operators.reductions import squared_distances, sums
-from pipeflow.operators.sampling import Axis, cropped, mirrored, taps_of
-from pipeflow.operators.windows import CROP_WINDOW, OUT_OF_BOUNDS, crop_extents, cut, window_of
 
 PAGE = """Operators that images go through before they are fed to a model, and some that change how they look."""
 
 
 FLOAT = np.dtype(np.float32)
-FUSED = {
-    np.dtype(np.float32),
-    np.dtype(np.float16),
-    np.dtype(np.uint8),
-    np.dtype(np.int8),
-}  # after a resize in one pass
-
-
-# ----------------------------------------------------------------------------------------------------
-# crop_mirror_normalize
-
-
-NORMALIZATION = parameters(
-    mirror=(Arg[bool], False, "mirror the window left to right"),
-    mean=(Arg[Floats], (0.0,), "what is subtracted: one number, or one for each channel"),
-    std=(Arg[Floats], (1.0,), "what the difference is divided by: one number, or one for each channel"),
-    scale=(float, 1.0, "what the quotient is multiplied by"),
-    shift=(float, 0.0, "what is added in the end"),
-    output_layout=(Layout, "CHW", "where the channels of the result are: `CHW` before the pixels, `HWC` after them"),
-    pad_output=(bool, False, "add channels of zeros until their number is a power of two"),
-    dtype=(DType, FLOAT, "type of the result; integers are rounded and limited to their range"),
-)
-
-
-@operator(
-    "crop_mirror_normalize",
-    compiled=True,
-    takes=CROP_WINDOW | OUT_OF_BOUNDS | NORMALIZATION,
-    layouts=CROP_LAYOUTS,
-    sequences=True,
-    gpu="crop_mirror_normalize",
-    staged=True,
-    no_effect=NO_IMAGE_TYPE,
-    examples=["fn.crop_mirror_normalize(image, crop=(20, 30), mean=[9.0, 8.0, 7.0], std=[2.0, 3.0, 4.0], mirror=1)"],
-)
-def crop_mirror_normalize(image: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
-    """Cuts a window out, mirrors it left to right where asked, and normalises: ``scale * (x - mean) / std + shift``.
-
-    ``mean`` and ``std`` are one number or one a channel; ``pad_output`` adds channels of zeros up to a power of two.
-    The output may be FLOAT16; integers are rounded and limited to their range.
-    """
-    layout = layouts[0]
-    if "F" in layout:
-        return normalized_frames(image, layout, args, out)
-    return normalized_window(image, layout, args, out)
-
-
-def normalized_window(image: np.ndarray, layout: str, args: Any, out: Any) -> np.ndarray:
-    """One image or volume."""
-    fill_values = args.fill_values
-    axes, sizes, anchors, inside, _ = window_of(layout, image.shape, args)
-    channels = image.shape[layout.index("C")]
-    depth = padded_channels(channels, args.pad_output)
-    first = channel_first(args.output_layout)
-    if not inside and args.out_of_bounds_policy != "pad":
-        image = cut(image, axes, anchors, sizes, args.out_of_bounds_policy, fill_values, layout.index("C"))
-        anchors, sizes = (0,) * len(axes), tuple(image.shape[axis] for axis in axes)
-        inside = True
-    if callable(out):
-        out = out((depth, *sizes) if first else (*sizes, depth), args.dtype)
-    if depth > channels or not inside:
-        fill_all(out, first, channels, fill_values)
-    if inside:
-        normalized(image, layout, anchors, args, out, first)
-        return out
-    # The border has the fill values themselves: only what lies inside is normalised.
-    lows = [max(0, -anchor) for anchor in anchors]
-    part = cut(image, axes, anchors, sizes, "trim_to_shape", fill_values, layout.index("C"))
-    extents = [part.shape[axis] for axis in axes]
-    if all(extents):
-        if args.mirror:
-            lows[-1] = sizes[-1] - lows[-1] - extents[-1]
-        region = tuple(np.s_[low : low + extent] for low, extent in zip(lows, extents, strict=True))
-        result = np.empty((channels, *extents) if first else (*extents, channels), out.dtype)
-        normalized(part, layout, [0] * len(axes), args, result, first)
-        out[(np.s_[:channels], *region) if first else (*region, np.s_[:channels])] = result
-    return out
-
-
-def normalized_frames(image: np.ndarray, layout: str, args: Any, out: Any) -> np.ndarray:
-    """A sequence whose channels come before its frames (those whose frames come first are taken apart before)."""
-    inner, first = layout.replace("F", ""), channel_first(args.output_layout)
-    frames = np.moveaxis(image, layout.index("F"), 0)
-    results = [normalized_window(x, inner, args, np.empty) for x in frames]
-    if not results:
-        raise ValueError("the sequence has no frames")
-    if callable(out):
-        shape = list(results[0].shape)
-        shape.insert(1 if first else 0, len(results))
-        out = out(tuple(shape), args.dtype)
-    return np.stack(results, axis=1 if first else 0, out=out)
-
-
-def channel_first(layout: str) -> bool:
-    """Whether the channels come before the pixels."""
-    return layout.find("C") < layout.find("W")
-
-
-def fill_all(out: np.ndarray, first: bool, channels: int, fill_values: Sequence[float]) -> None:
-    """Writes the fill values: one number holds for the channels of the image, added channels get 0 unless listed."""
-    filled = filling(fill_values, channels, out.shape[0 if first else -1], out.dtype)
-    out[...] = filled.reshape(-1, *[1] * (out.ndim - 1)) if first else filled
-
-
-def filling(fill_values: Sequence[float], channels: int, depth: int, dtype: np.dtype) -> np.ndarray:
-    """The fill value of each of the `depth` channels of the output."""
-    values = list(fill_values) * channels if len(fill_values) == 1 else list(fill_values)
-    if len(values) < channels or len(values) > depth:
-        raise ValueError(f"fill_values has {len(fill_values)} values for {channels} channels")
-    return kernels.casting.as_fill(values + [0.0] * (depth - len(values)), dtype)
-
-
-def normalized(image: np.ndarray, layout: str, anchors: Sequence[int], args: Any, out: np.ndarray, first: bool) -> None:
-    """Normalises the window of `out`'s extents at the anchors."""
-    channels = image.shape[layout.index("C")]
-    means, factors = per_channel(args.mean, channels, "mean"), scaled(args.std, channels, args.scale)
-    if not out.size:
-        return
-    for source, target in slices_of(image, layout, out, first, anchors):
-        kernels.normalize.normalize_window(
-            source, layout[0] == "C", anchors[-2], anchors[-1], args.mirror, means, factors, args.shift, target, first
-        )
-
-
-@lru_cache(maxsize=256)  # the same few numbers for every sample
-def per_channel(values: Sequence[float], channels: int, name: str) -> np.ndarray:
-    """One float32 a channel."""
-    if len(values) not in (1, channels):
-        raise ValueError(f"{name} has {len(values)} values for {channels} channels")
-    return np.array(values if len(values) == channels else values * channels, np.float32)  # type: ignore[operator]
-
-
-@lru_cache(maxsize=256)
-def scaled(std: Sequence[float], channels: int, scale: float) -> np.ndarray:
-    """The factor of each channel; in float32 steps, as DALI computes it."""
-    values = per_channel(std, channels, "std")
-    if not values.all():
-        raise ValueError(f"std must not be 0, got {tuple(std)}")
-    return np.float32(1) / values * np.float32(scale)
-
-
-def padded_channels(channels: int, pad: bool) -> int:
-    """The number of channels in the output."""
-    return 1 << (channels - 1).bit_length() if pad and channels is not UNKNOWN else channels
-
-
-def slices_of(image: np.ndarray, layout: str, out: np.ndarray, first: bool, anchors: Sequence[int]) -> Any:
-    """Pairs of a two-dimensional image and its place in the output: one, or one for each slice of a volume."""
-    if "D" not in layout:
-        return [(image, out)]
-    sources = np.moveaxis(image, layout.index("D"), 0)[anchors[0] :]
-    return list(zip(sources, np.moveaxis(out, 1 if first else 0, 0)))
-
-
-@crop_mirror_normalize.ends_sampling
-def _(image: np.ndarray, axes: Sequence[Axis], resizing: Any, between: np.dtype, args: Any, out: Any) -> Any:
-    kept = cropped(axes, args)
-    if kept is None or args.pad_output or args.dtype not in FUSED:
-        return None
-    rows, columns = kept[0], mirrored(kept[1], args.mirror)
-    first = channel_first(args.output_layout)
-    if callable(out):
-        out = out((3, rows.extent, columns.extent) if first else (rows.extent, columns.extent, 3), args.dtype)
-    if not out.flags.c_contiguous:
-        return None
-    taps = taps_of([rows, columns], resizing)
-    means, factors = per_channel(args.mean, 3, "mean"), scaled(args.std, 3, args.scale)
-    rounds = between == np.uint8
-    return kernels.fused.resample_normalize(image, *taps, means, factors, float(args.shift), rounds, out, first)
-
-
-@crop_mirror_normalize.check
-def _(args: Any) -> None:
-    check_policy(args)
-    check_rounding(args)
-    letters = set(args.output_layout) - set("FDHWC")
-    if letters or "C" not in args.output_layout:
-        raise ValueError(f"output_layout must be a layout of H, W and C such as 'CHW', got {args.output_layout!r}")
-
-
-@crop_mirror_normalize.infer
-def inferred_window(specs: tuple[Spec, ...], args: Any) -> Spec:
-    spec = specs[0]
-    if "F" in spec.layout:
-        place = spec.layout.index("F")
-        inner = Spec((*spec.shape[:place], *spec.shape[place + 1 :]), spec.dtype, spec.layout.replace("F", ""))
-        one, frames = inferred_window((inner.open(),), args).open(), spec.shape[place]
-        at = 1 if channel_first(args.output_layout) else 0
-        return Spec((*one.shape[:at], frames, *one.shape[at:]), one.dtype, one.layout[:at] + "F" + one.layout[at:])
-    axes = spatial(spec.layout)
-    letters = "".join(spec.layout[axis] for axis in axes)
-    extents = [spec.shape[axis] for axis in axes]
-    sizes = crop_extents(letters, extents, args)
-    if args.out_of_bounds_policy == "trim_to_shape":
-        sizes = tuple(min(size, extent) for size, extent in zip(sizes, extents, strict=True))
-    channels = (
-        padded_channels(spec.shape[spec.layout.index("C")], True)
-        if args.pad_output
-        else spec.shape[spec.layout.index("C")]
-    )
-    first = channel_first(args.output_layout)
-    shape = (channels, *sizes) if first else (*sizes, channels)
-    return Spec(shape, args.dtype, "C" + letters if first else letters + "C")
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -269,7 +63,7 @@ STATISTICS = parameters(
 )
 
 
-@operator("normalize", compiled=True, takes=STATISTICS, gpu="reductions")
+@operator("normalize", compiled=True, takes=STATISTICS, gpu=True)
 def normalize(data: Sample, /, *, args: Args, layouts: Any) -> Sample:
     """Normalises the data: ``scale * (x - mean) / stddev + shift``, with the mean and deviation of the data itself by
     default.
@@ -421,7 +215,7 @@ BLUR_LAYOUTS = "HWC FHWC DHWC FDHWC CHW FCHW CDHW FCDHW CFHW CFDHW HW FHW DHW"
     compiled=True,
     layouts=BLUR_LAYOUTS,
     sequences=True,
-    gpu="image",
+    gpu=True,
     examples=["fn.gaussian_blur(image, sigma=1.5)"],
 )
 def gaussian_blur(
@@ -464,7 +258,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 # jpeg_compression_distortion
 
 
-@operator("jpeg_compression_distortion", compiled=True, layouts="HWC FHWC", sequences=True, dtypes="uint8", gpu="image")
+@operator("jpeg_compression_distortion", compiled=True, layouts="HWC FHWC", sequences=True, dtypes="uint8", gpu=True)
 def jpeg_compression_distortion(
     image: Sample, /, *, quality: Arg[int] = default(50, "quality of the compression, from 1 to 100"), out: Out
 ) -> Sample:

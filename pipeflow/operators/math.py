@@ -97,7 +97,7 @@ def _declare(
             return run((value, low, high), out)
 
     body.__doc__ = summary
-    op = operator(f"math.{name}", elementwise=True, hidden=True, gpu="elementwise")(body)
+    op = operator(f"math.{name}", elementwise=True, hidden=True, gpu=True)(body)
 
     @op.infer
     def _(specs: tuple[Spec, ...], _args: Any) -> Spec:

@@ -58,7 +58,7 @@ def some_pixels(shape: Sequence[int]) -> None:
     layouts=LAYOUTS,
     sequences=True,
     dtypes=KINDS,
-    gpu="morphology",
+    gpu=True,
     examples=["fn.dilate(image)", "fn.dilate(plane, mask_size=(5, 3), anchor=(0, 0), iterations=2)"],
 )
 def dilate(image: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
@@ -73,7 +73,7 @@ def dilate(image: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
     layouts=LAYOUTS,
     sequences=True,
     dtypes=KINDS,
-    gpu="morphology",
+    gpu=True,
     examples=["fn.erode(image)", "fn.erode(plane, mask_size=(5, 3), border_mode='wrap')"],
 )
 def erode(image: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
@@ -118,7 +118,7 @@ def median_window(window_size: Sequence[int]) -> tuple[int, int]:
     layouts=LAYOUTS,
     sequences=True,
     dtypes=KINDS,
-    gpu="morphology",
+    gpu=True,
     examples=["fn.median_blur(image, window_size=5)", "fn.median_blur(plane, window_size=(3, 7))"],
 )
 def median_blur(

@@ -19,7 +19,7 @@ order of work.
 
 
 @operator(
-    "noise.gaussian", compiled=True, gpu="random", infer="like data", examples=["fn.noise.gaussian(image, stddev=9.0)"]
+    "noise.gaussian", compiled=True, gpu=True, infer="like data", examples=["fn.noise.gaussian(image, stddev=9.0)"]
 )
 def gaussian(
     data: Sample,
@@ -68,7 +68,7 @@ def check_shares(prob: float, salt_vs_pepper: float) -> None:
 @operator(
     "noise.salt_and_pepper",
     compiled=True,
-    gpu="random",
+    gpu=True,
     infer="like data",
     examples=["fn.noise.salt_and_pepper(image, prob=0.3)", "fn.noise.salt_and_pepper(signal, salt_val=0.5)"],
 )
@@ -104,7 +104,7 @@ def check_factor(factor: float) -> None:
 @operator(
     "noise.shot",
     compiled=True,
-    gpu="random",
+    gpu=True,
     infer="like data",
     dtypes="number",
     examples=["fn.noise.shot(image, factor=20.0)"],

@@ -61,7 +61,7 @@ CANVAS = parameters(
     takes=CANVAS,
     layouts="HWC FHWC",
     sequences=True,
-    gpu="paste",
+    gpu=True,
     staged=True,
     no_effect={"n_channels": "the canvas has the channels of the image"},
     examples=["fn.paste(image, ratio=1.5, fill_value=(9, 8, 7))"],
@@ -162,7 +162,7 @@ def check_channels(regions: Sequence[Region], channels: Sequence[int]) -> int:
     "multi_paste",
     layouts="HWC FHWC",
     granularity="batch",
-    gpu="paste",
+    gpu=True,
     examples=["fn.multi_paste(image, in_ids=[0, 0], output_size=(80, 120), out_anchors=[0, 0, 30, 50])"],
 )
 def multi_paste(
@@ -246,7 +246,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     infer="like image",
     layouts="HWC HW CHW FHWC FHW FCHW",
     sequences=True,
-    gpu="paste",
+    gpu=True,
     examples=["fn.grid_mask(image, tile=10, angle=0.3)"],
 )
 def grid_mask(

@@ -55,7 +55,7 @@ with its relatives.
     examples=["fn.python_function(image, function=lambda x: x[::-1])"],
     takes_seed=True,
     pure=False,
-    gpu="functions",
+    gpu=True,
 )
 def python_function(
     *inputs: Sample,

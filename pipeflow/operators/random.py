@@ -94,7 +94,7 @@ def _type(standard: str) -> dict[str, Param]:
     "random.uniform",
     takes=_type("FLOAT") | SHAPE,
     elementwise=True,
-    gpu="random",
+    gpu=True,
     examples=["fn.random.uniform(range=(0.0, 1.0), shape=(3, 2))"],
 )
 def uniform(
@@ -161,7 +161,7 @@ uniform.infer(_infer_as(FLOAT))
 _no_bool(uniform)
 
 
-@operator("random.normal", takes=_type("FLOAT") | SHAPE, elementwise=True, gpu="random")
+@operator("random.normal", takes=_type("FLOAT") | SHAPE, elementwise=True, gpu=True)
 def normal(
     shape_like: Sample | None = None,
     /,
@@ -182,7 +182,7 @@ normal.infer(_infer_as(FLOAT))
 _no_bool(normal)
 
 
-@operator("random.coin_flip", takes=_type("INT32") | SHAPE, elementwise=True, gpu="random")
+@operator("random.coin_flip", takes=_type("INT32") | SHAPE, elementwise=True, gpu=True)
 def coin_flip(
     shape_like: Sample | None = None,
     /,

@@ -124,7 +124,7 @@ def _mean_like(name: str, compute: Callable[[np.ndarray, tuple[int, ...]], np.nd
         f"reductions.{name}",
         compiled=True,
         takes=AXES | MEAN_TYPE,
-        gpu="reductions",
+        gpu=True,
         examples=[f"fn.reductions.{name}(image, axes=(0, 1))"],
     )(body)
     op.infer(lambda specs, args: reduced_spec(specs, args, mean_type(specs[0].dtype, args.dtype)))
@@ -147,11 +147,7 @@ _mean_like("rms", lambda x, axes: np.sqrt(sums(x, axes, 2) / count_of(x, axes)),
 
 
 @operator(
-    "reductions.sum",
-    compiled=True,
-    takes=AXES | SUM_TYPE,
-    gpu="reductions",
-    examples=["fn.reductions.sum(image, axes=(0, 1))"],
+    "reductions.sum", compiled=True, takes=AXES | SUM_TYPE, gpu=True, examples=["fn.reductions.sum(image, axes=(0, 1))"]
 )
 def sum(data: Sample, /, *, args: Args, layouts: Any) -> Sample:
     """The sum over some or all axes; that of integers has 64 bits unless ``dtype`` says otherwise."""
@@ -187,7 +183,7 @@ def _extreme(name: str, summary: str) -> None:
         f"reductions.{name}",
         compiled=True,
         takes=AXES,
-        gpu="reductions",
+        gpu=True,
         examples=[f"fn.reductions.{name}(image, axes=(0, 1))"],
     )(body)
     op.infer(lambda specs, args: reduced_spec(specs, args, specs[0].dtype))
@@ -213,9 +209,7 @@ def _deviation(name: str, root: bool, summary: str) -> None:
     body.__name__ = name
     body.__doc__ = summary
     example = f"fn.reductions.{name}(image, fn.reductions.mean(image))"
-    op: OpDef = operator(f"reductions.{name}", compiled=True, takes=AXES | DDOF, gpu="reductions", examples=[example])(
-        body
-    )
+    op: OpDef = operator(f"reductions.{name}", compiled=True, takes=AXES | DDOF, gpu=True, examples=[example])(body)
     op.infer(lambda specs, args: reduced_spec(specs, args, mean_type(specs[0].dtype, None)))
 
 

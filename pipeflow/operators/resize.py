@@ -60,7 +60,7 @@ MIRROR = parameters(mirror=(Arg[int], 0, "1 mirrors left to right, 2 top to bott
     takes=RESIZE | FILTERS | REGION | SAVE_ATTRS | DTYPE,
     layouts=LAYOUTS,
     sequences=True,
-    gpu="resize",
+    gpu=True,
     no_effect=IGNORED,
     examples=["fn.resize(image, size=(20, 30))"],
 )
@@ -128,7 +128,7 @@ alias(resize, "experimental.resize")
     takes=RESIZE | FILTERS | REGION | CROP_WINDOW | MIRROR | DTYPE,
     layouts=LAYOUTS,
     sequences=True,
-    gpu="resize",
+    gpu=True,
     no_effect=IGNORED,
     examples=["fn.resize_crop_mirror(image, size=(20, 30), crop=(10, 12), mirror=1)"],
 )
@@ -185,7 +185,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     takes=RANDOM_WINDOW | FILTERS | DTYPE,
     layouts="HWC CHW FHWC FCHW CFHW",
     sequences=True,
-    gpu="resize",
+    gpu=True,
     no_effect=IGNORED,
     examples=["fn.random_resized_crop(image, size=(20, 30))"],
 )

@@ -122,7 +122,7 @@ NEW_SHAPE = parameters(
     "reshape",
     dtypes="any",
     takes=NEW_SHAPE,
-    gpu="shape",
+    gpu=True,
     examples=["fn.reshape(image, shape=(20, 120, 3), layout='HWC')", "fn.reshape(array, rel_shape=[0.5, -1])"],
 )
 def reshape(data: Sample, shape_input: Sample | None = None, /, *, args: Args) -> Sample:
@@ -140,9 +140,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return _infer_reshape(specs, args, specs[0].dtype)
 
 
-@operator(
-    "reinterpret", takes=NEW_SHAPE, gpu="shape", examples=["fn.reinterpret(image, shape=(-1,), dtype=types.UINT8)"]
-)
+@operator("reinterpret", takes=NEW_SHAPE, gpu=True, examples=["fn.reinterpret(image, shape=(-1,), dtype=types.UINT8)"])
 def reinterpret(
     data: Sample,
     shape_input: Sample | None = None,
@@ -187,7 +185,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return _infer_reshape(specs, args, args.dtype, spec.dtype.itemsize / args.dtype.itemsize)
 
 
-@operator("expand_dims", dtypes="any", gpu="shape", examples=["fn.expand_dims(image, axes=0, new_axis_names='F')"])
+@operator("expand_dims", dtypes="any", gpu=True, examples=["fn.expand_dims(image, axes=0, new_axis_names='F')"])
 def expand_dims(
     data: Sample,
     /,
@@ -237,7 +235,7 @@ def _(args: Any) -> None:
         )
 
 
-@operator("squeeze", dtypes="any", gpu="shape", examples=["fn.squeeze(gray, axes=2)"])
+@operator("squeeze", dtypes="any", gpu=True, examples=["fn.squeeze(gray, axes=2)"])
 def squeeze(
     data: Sample,
     /,
@@ -277,7 +275,7 @@ def _(args: Any) -> None:
         raise ValueError("give either axes or axis_names")
 
 
-@operator("transpose", compiled=True, gpu="shape", examples=["fn.transpose(image, perm=(2, 0, 1))"])
+@operator("transpose", compiled=True, gpu=True, examples=["fn.transpose(image, perm=(2, 0, 1))"])
 def transpose(
     data: Sample,
     /,
@@ -325,7 +323,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 # joining
 
 
-@operator("cat", compiled=True, gpu="shape", examples=["fn.cat(image, axis=1)"])
+@operator("cat", compiled=True, gpu=True, examples=["fn.cat(image, axis=1)"])
 def cat(
     *inputs: Sample,
     axis: int = default(0, "axis along which the inputs are joined; negative: from the end"),
@@ -381,7 +379,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec(tuple(shape), specs[0].dtype, layout)
 
 
-@operator("stack", compiled=True, dtypes="any", gpu="shape", staged=True, examples=["fn.stack(image, axis=0)"])
+@operator("stack", compiled=True, dtypes="any", gpu=True, staged=True, examples=["fn.stack(image, axis=0)"])
 def stack(
     *inputs: Sample,
     axis: int = default(0, "place of the new axis in the result; negative: from the end"),
@@ -435,7 +433,7 @@ def _(args: Any) -> None:
 # sequences and batches
 
 
-@operator("per_frame", dtypes="any", gpu="shape", examples=["fn.per_frame(vector)"])
+@operator("per_frame", dtypes="any", gpu=True, examples=["fn.per_frame(vector)"])
 def per_frame(
     data: Sample,
     /,
@@ -465,9 +463,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec(spec.shape, spec.dtype, framed(spec.layout, len(spec.shape), args.replace))
 
 
-@operator(
-    "sequence_rearrange", dtypes="any", gpu="shape", examples=["fn.sequence_rearrange(frames, new_order=[2, 0, 0])"]
-)
+@operator("sequence_rearrange", dtypes="any", gpu=True, examples=["fn.sequence_rearrange(frames, new_order=[2, 0, 0])"])
 def sequence_rearrange(
     data: Sample, /, *, new_order: Arg[Ints] = required("numbers of the frames in their new order")
 ) -> Sample:
@@ -494,7 +490,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec((len(args.new_order), *specs[0].shape[1:]), specs[0].dtype, specs[0].layout)
 
 
-@operator("element_extract", dtypes="any", gpu="shape", examples=["fn.element_extract(frames, element_map=[2, 0])"])
+@operator("element_extract", dtypes="any", gpu=True, examples=["fn.element_extract(frames, element_map=[2, 0])"])
 def element_extract(
     data: Sample, /, *, element_map: Ints = required("numbers of the elements, one for each output")
 ) -> Sample:
@@ -530,7 +526,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
 
 
 @operator(
-    "permute_batch", dtypes="any", granularity="batch", gpu="shape", examples=["fn.permute_batch([image], indices=0)"]
+    "permute_batch", dtypes="any", granularity="batch", gpu=True, examples=["fn.permute_batch([image], indices=0)"]
 )
 def permute_batch(
     data: Sample, /, *, indices: Arg[Ints] = required("number of the input sample for each output sample")

@@ -16,7 +16,7 @@ PAGE = (
 INT64 = np.dtype(np.int64)
 
 
-@operator("_constant", role="constant", hidden=True, gpu="shape")
+@operator("_constant", role="constant", hidden=True, gpu=True)
 def constant(*, value: Any, layout: Layout = "") -> Sample:
     """The same value for every sample."""
     del layout
@@ -47,7 +47,7 @@ def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec((UNKNOWN,) * first.ndim, first.dtype, args.batch_of.layout())
 
 
-@operator("copy", role="copy", dtypes="any", gpu="shape")
+@operator("copy", role="copy", dtypes="any", gpu=True)
 def copy(data: Sample, /, *, out: Out) -> Sample:
     """Copies the data; with ``device="gpu"`` to the GPU."""
     np.copyto(out, data)
@@ -160,7 +160,7 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
     return Spec(shape, dtype, left.layout or right.layout or (None if None in (left.layout, right.layout) else ""))
 
 
-@operator("shapes", dtypes="any", gpu="shape")
+@operator("shapes", dtypes="any", gpu=True)
 def shapes(data: Sample, /, *, dtype: DType = default(INT64, "type of the extents")) -> Sample:
     """The extents of each sample."""
     return np.array(data.shape, dtype)
@@ -192,7 +192,7 @@ def _(_specs: tuple[Spec, ...], _args: Any) -> Spec:
     return Spec((UNKNOWN,), np.uint8, "")
 
 
-@operator("_subscript", dtypes="any", hidden=True, gpu="shape")
+@operator("_subscript", dtypes="any", hidden=True, gpu=True)
 def subscript(data: Sample, /, *indices: Sample, plan: Any) -> Sample:
     """``data[...]``: a view. ``plan`` has an entry per written index.
 

@@ -226,7 +226,7 @@ DIFFERENTIABLE = parameters(
     takes=OUTPUTS | LISTS | SYNCHRONIZE | PARALLEL,
     examples=["fn.dl_tensor_python_function(image, function=lambda capsules: capsules)"],
     pure=False,
-    gpu="functions",
+    gpu=True,
 )
 def dl_tensor_python_function(
     *inputs: Sample,
@@ -248,7 +248,7 @@ def dl_tensor_python_function(
     takes=OUTPUTS | BATCH_PROCESSING | PARALLEL | DIFFERENTIABLE,
     hidden=True,
     pure=False,
-    gpu="functions",
+    gpu=True,
 )
 def torch_python_function(
     *inputs: Sample,
@@ -265,13 +265,7 @@ def torch_python_function(
 
 
 @operator(
-    "jax_function",
-    role="function",
-    dtypes="any",
-    takes=OUTPUTS | STACKED | PARALLEL,
-    hidden=True,
-    pure=False,
-    gpu="functions",
+    "jax_function", role="function", dtypes="any", takes=OUTPUTS | STACKED | PARALLEL, hidden=True, pure=False, gpu=True
 )
 def jax_function(
     *inputs: Sample,

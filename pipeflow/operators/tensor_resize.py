@@ -121,7 +121,7 @@ def passes(shape: Sequence[int], chosen: Sequence[tuple[int, Axis]], together: i
     "tensor_resize",
     compiled=True,
     takes=SIZES | FILTERS | REGION | DTYPE,
-    gpu="resize",
+    gpu=True,
     no_effect=IGNORED,
     examples=["fn.tensor_resize(array, sizes=(6, 2))", "fn.tensor_resize(image, scales=(0.5,), axes=(1,))"],
 )

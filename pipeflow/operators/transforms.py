@@ -12,7 +12,7 @@ import numpy as np
 
 from pipeflow.declare import UNKNOWN, Arg, Args, DType, Floats, Sample, Spec, default, operator, parameters, required
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.geometry import turned
+from pipeflow.operators.warp import turned
 
 PAGE = """Matrices are float32 of shape (n, n + 1) and act on columns. A new transform is applied after the given one, or
 before it with `reverse_order`.
@@ -228,7 +228,7 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
 @operator(
     "coord_transform",
     compiled=True,
-    gpu="values",
+    gpu=True,
     examples=["fn.coord_transform(points, MT=matrix)", "fn.coord_transform(points, M=(2.0,), T=(1.0, 3.0))"],
 )
 def coord_transform(

@@ -1,2 +1,4 @@
-"""The GPU forms of the operators, by family. A declaration names its module here (``gpu="geometry"``), which is imported with
-the first step that runs on a device."""
+"""The GPU forms of the operators, file by file: those of ``operators/color.py`` are in ``on_gpu/color.py``.
+
+A file is imported with the first step that runs on a device. Files without an operator have what several of them share.
+"""

@@ -5,8 +5,9 @@ import numpy as np
 from pipeflow.device.calls import DeviceCall, Item, ceil_div
 from pipeflow.kernels.gpu import TYPE_CODES
 from pipeflow.operators import boxes
+from pipeflow.operators.on_gpu.elementwise import counted
 from pipeflow.operators.on_gpu.moves import Tables
-from pipeflow.operators.on_gpu.values import counted, launch_points
+from pipeflow.operators.on_gpu.transforms import launch_points
 
 BOXES_ROW = np.dtype(
     [

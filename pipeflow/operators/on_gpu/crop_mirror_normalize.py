@@ -6,7 +6,7 @@ import numpy as np
 
 from pipeflow.device.calls import DeviceCall, Item, ceil_div
 from pipeflow.kernels.gpu import NORMALIZED, TYPE_CODES, TYPES
-from pipeflow.operators import image
+from pipeflow.operators import crop_mirror_normalize as normalizing
 from pipeflow.operators.on_gpu.moves import DIVIDER, Tables, around, divide_by, filling, move, strides_of
 from pipeflow.operators.windows import Cut, place_cut, window_of
 
@@ -58,7 +58,7 @@ class Plan(NamedTuple):
     border: np.ndarray | None  # the fill value of each channel of the output, where anything is filled
 
 
-@image.crop_mirror_normalize.gpu_plan
+@normalizing.crop_mirror_normalize.gpu_plan
 def _(item: Item) -> Plan:
     shape, layout, args = item.input.shape, item.layouts[0], item.args
     if "F" in layout:
@@ -66,22 +66,22 @@ def _(item: Item) -> Plan:
     window = window_of(layout, shape, args)
     cut = place_cut(shape, window.axes, window.anchors, window.sizes, args.out_of_bounds_policy)
     channels = shape[layout.index("C")]
-    depth = image.padded_channels(channels, args.pad_output)
+    depth = normalizing.padded_channels(channels, args.pad_output)
     border = None
     if cut.outside or depth > channels:
-        border = image.filling(args.fill_values, channels, depth, item.output.dtype)
-    means = image.per_channel(args.mean, channels, "mean")
-    return Plan(cut, means, image.scaled(args.std, channels, args.scale), border)
+        border = normalizing.filling(args.fill_values, channels, depth, item.output.dtype)
+    means = normalizing.per_channel(args.mean, channels, "mean")
+    return Plan(cut, means, normalizing.scaled(args.std, channels, args.scale), border)
 
 
-@image.crop_mirror_normalize.gpu
+@normalizing.crop_mirror_normalize.gpu
 def _(call: DeviceCall) -> None:
     tables = Tables(call)
     rows: dict[str, list[Any]] = {}
     blocks: dict[str, list[int]] = {}
     borders: list[Any] = []
     for item in call.items:
-        first = image.channel_first(item.args.output_layout)
+        first = normalizing.channel_first(item.args.output_layout)
         place, extents = window_in_output(item, first)
         if item.plan.border is not None:
             table = tables.address(item.plan.border)

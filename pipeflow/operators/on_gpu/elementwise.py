@@ -1,18 +1,13 @@
-"""Casts, arithmetic and mathematical functions on the GPU: eight elements a thread, whatever the types of the operands."""
+"""What elementwise GPU forms share: casts, the type to compute in, and the blocks of a launch."""
 
-import functools
 from collections.abc import Sequence
 
 import numpy as np
 
-from pipeflow.declare import OpDef, Spec, registry
 from pipeflow.device.calls import DeviceCall, Item, View, ceil_div, row_type
 from pipeflow.kernels.gpu import TYPE_CODES
-from pipeflow.operators import generic
-from pipeflow.operators.math import BOOL, common_type
 
 BLOCK = 8192  # elements a block works on: BLOCK_ELEMENTS of elements.cuh
-FLOAT16, INT64, UINT64 = np.dtype(np.float16), np.dtype(np.int64), np.dtype(np.uint64)
 
 
 def computed_in(dtype: np.dtype) -> str:
@@ -28,9 +23,6 @@ def blocks_of(items: Sequence[Item]) -> list[int]:
     """How many blocks each item's first output needs."""
     return [ceil_div(item.output.size, BLOCK) for item in items]
 
-
-# ----------------------------------------------------------------------------------------------------
-# cast
 
 CAST_ROW = row_type(input="u8", output="u8", total="i8", input_type="i4", output_type="i4")
 
@@ -51,129 +43,7 @@ def cast_views(call: DeviceCall, pairs: Sequence[tuple[View, View]]) -> None:
     call.launch(f"cast.cu:cast<{kind}>", np.array(rows, CAST_ROW), [ceil_div(y.size, BLOCK) for _, y in pairs])
 
 
-generic.cast.gpu(cast_items)
-generic.cast_like.gpu(cast_items)
-
-# ----------------------------------------------------------------------------------------------------
-# arithmetic
-
-WHOLE, SINGLE, PLANE, GENERAL = range(4)
-OPERAND = row_type(data="u8", outer="i8", inner="i8", type="i4", form="i4")
-AXIS = np.dtype([("extent", "i8"), ("stride", "i8", (3,))])
-POINTWISE_ROW = np.dtype(
-    [
-        ("operands", OPERAND, (3,)),
-        ("output", "u8"),
-        ("axes", "u8"),
-        ("total", "i8"),
-        ("inner", "i8"),
-        ("ndim", "i4"),
-        ("operation", "i4"),
-        ("output_type", "i4"),
-        ("in_half", "i4"),
-    ],
-    align=True,
-)
-ABSENT = (0, 0, 0, 0, SINGLE)
-
-# In the order of enum Operation of pointwise.cu; the others take the longer functions.
-LIGHT = (
-    "add", "sub", "mul", "div", "min", "max", "clamp", "minus", "plus", "abs", "bitand", "bitor", "bitxor", "bitnot", "shl",
-    "shr", "eq", "ne", "lt", "le", "gt", "ge",
-)  # fmt: skip
-LONG = (
-    "fdiv", "mod", "pow", "atan2", "sqrt", "rsqrt", "cbrt", "exp", "log", "log2", "log10", "floor", "ceil", "sin", "cos", "tan",
-    "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
-)  # fmt: skip
-OPERATIONS = {name: number for number, name in enumerate((*LIGHT, *LONG))}
-SAME_AS = {"fabs": "abs", "fpow": "pow"}
-
-
-@functools.lru_cache(maxsize=1024)
-def joined_axes(shape: tuple[int, ...], shapes: tuple[tuple[int, ...], ...]) -> list[tuple[int, list[int]]]:
-    """The axes of a result with the stride of every operand along them; neighbours that all operands pass alike are one."""
-    axes: list[tuple[int, list[int]]] = []
-    sizes = [1] * len(shapes)  # elements of each operand inside the axis
-    for axis in range(-1, -len(shape) - 1, -1):
-        extent = shape[axis]
-        if extent == 1:
-            continue
-        own = [dims[axis] if len(dims) >= -axis else 1 for dims in shapes]
-        strides = [size if dim != 1 else 0 for size, dim in zip(sizes, own, strict=True)]
-        if axes:
-            inner, steps = axes[-1]
-            if all(stride == step * inner for stride, step in zip(strides, steps, strict=True)):
-                axes[-1] = (inner * extent, steps)
-                extent = 0
-        if extent:
-            axes.append((extent, strides))
-        sizes = [size * dim for size, dim in zip(sizes, own, strict=True)]
-    return axes[::-1]
-
-
-def pointwise_row(
-    operation: int,
-    inputs: Sequence[View],
-    codes: Sequence[int],
-    output: View,
-    in_half: bool,
-    tables: list[tuple[int, list[int]]],
-) -> tuple:
-    """A row of pointwise.cu; the address of its axes is their place in ``tables``, to which they are added."""
-    axes = joined_axes(output.shape, tuple([view.shape for view in inputs]))
-    operands, general = [], False
-    for number, (view, code) in enumerate(zip(inputs, codes, strict=True)):
-        strides = [steps[number] for _, steps in axes]
-        form, outer, inner = GENERAL, 0, 0
-        if view.size == 1:
-            form = SINGLE
-        elif view.size == output.size:
-            form = WHOLE
-        elif len(axes) == 2 and number < 2:
-            form, (outer, inner) = PLANE, strides
-        general |= form == GENERAL
-        operands.append((view.address, outer, inner, code, form))
-    place = len(tables)
-    if general:
-        tables += axes
-    operands += [ABSENT] * (3 - len(operands))
-    last = axes[-1][0] if axes else 1
-    return (operands, output.address, place, output.size, last, len(axes), operation, TYPE_CODES[output.dtype], in_half)
-
-
-def launch_pointwise(call: DeviceCall, kernel: str, rows: list[tuple], tables: list[tuple[int, list[int]]]) -> None:
-    """Launches rows whose axes are in ``tables``."""
-    table = np.array(rows, POINTWISE_ROW)
-    if tables:
-        padded = [(extent, [*strides, 0, 0, 0][:3]) for extent, strides in tables]
-        table["axes"] = table["axes"] * AXIS.itemsize + call.upload(np.array(padded, AXIS))
-    call.launch(kernel, table, blocks_of(call.items))
-
-
-def pointwise(call: DeviceCall) -> None:
-    """One arithmetic or mathematical operator over a batch."""
-    first = call.items[0]
-    common = common_type([Spec(view.shape, view.dtype) for view in first.inputs])
-    meet = common if first.output.dtype == BOOL else first.output.dtype
-    name = SAME_AS.get(call.op.leaf, call.op.leaf)
-    if name == "fdiv" and meet.kind == "f":
-        name = "div"
-    if name == "bitnot" and common == BOOL:
-        # ~x of what is 0 or 1 is not 0 in a wider type: x == 0 is meant
-        name = "eq"
-    # an operand that turns negative in the common type does so by its sign bit
-    codes = [TYPE_CODES[INT64 if view.dtype == UINT64 and common == INT64 else view.dtype] for view in first.inputs]
-    tables: list[tuple[int, list[int]]] = []
-    rows = [
-        pointwise_row(OPERATIONS[name], item.inputs, codes, item.output, meet == FLOAT16, tables) for item in call.items
-    ]
-    kernel = "functions" if name in LONG else "arithmetic"
-    launch_pointwise(call, f"pointwise.cu:{kernel}<{computed_in(meet)}>", rows, tables)
-
-
-def _declare(op: OpDef) -> None:
-    op.gpu(pointwise)
-
-
-for _op in [op for op in registry.values() if op.name.startswith("math.")]:
-    _declare(_op)
+def counted(item: Item) -> None:
+    """These kernels count in 32 bits."""
+    if item.outputs[0].size >= 1 << 31:
+        raise ValueError(f"the result has {item.outputs[0].size} values; the GPU form makes fewer than 2**31")

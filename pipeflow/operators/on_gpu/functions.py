@@ -1,4 +1,4 @@
-"""fn.python_function and its family on the GPU: the same calls and checks, with arrays on the device.
+"""What functions of the user share on the GPU: the same calls and checks as on the CPU, with arrays on the device.
 
 The function runs while CuPy works on the pipeline's compute stream, so what it queues comes after its inputs and before
 whatever reads its results; nobody waits. Results are copied once, on that stream, into memory of the batch: it makes
@@ -11,16 +11,11 @@ from typing import Any
 import numpy as np
 
 from pipeflow import seeds, types
-from pipeflow.declare import Outputs, framework
+from pipeflow.declare import Outputs
 from pipeflow.device.runtime import FunctionCall
 from pipeflow.errors import WrongResult, WrongShape, count_of, function_name
-from pipeflow.kernels import gpu as kernels
-from pipeflow.operators import numba_function as numba
-from pipeflow.operators import python_function as python
-from pipeflow.operators import tensor_functions
-from pipeflow.operators.functions.calls import thread_generator, wants_rng
+from pipeflow.operators.functions.calls import thread_generator
 from pipeflow.operators.functions.results import Results, check_like_first
-from pipeflow.operators.tensor_functions import each
 
 
 class DeviceResults(Results):
@@ -115,97 +110,3 @@ def by_batch(call: FunctionCall, function: Callable[..., Any], results: DeviceRe
 
 def _is_batch(call: FunctionCall, value: Any) -> bool:
     return (isinstance(value, (list, tuple)) or bool(getattr(value, "ndim", 0))) and len(value) == call.size
-
-
-@python.python_function.gpu
-def _(call: FunctionCall) -> None:
-    args = call.args
-    run(call, args.function, args.batch_processing, wants_rng(args.function), args.outputs)
-
-
-# Functions of other libraries.
-
-
-@tensor_functions.dl_tensor_python_function.gpu
-def _(call: FunctionCall) -> None:
-    args, runtime = call.args, call.runtime
-    if args.synchronize_stream:
-        runtime.drain(runtime.computing)  # the function may then work on any stream
-
-    def called(*arrays: Any) -> Any:
-        return args.function(*[each(array, runtime.capsule) for array in arrays])
-
-    called.func = args.function  # type: ignore[attr-defined]
-    run(call, called, args.batch_processing, False)
-
-
-def _with_tensors(call: FunctionCall, name: str) -> None:
-    args, runtime, library = call.args, call.runtime, framework(name)
-    if library.from_device is None or library.on_stream is None:
-        raise RuntimeError(f"{name} does not say how its tensors lie on a GPU")
-    from_device = library.from_device
-    stacked = name == "jax" and args.batch_processing
-
-    def called(*arrays: Any) -> Any:
-        if stacked:
-            arrays = tuple(_stacked(call, batch, position) for position, batch in enumerate(arrays))
-        result = args.function(*[each(array, from_device) for array in arrays])
-        return each(result, lambda value: library.to_device(value) if library.is_tensor(value) else value)
-
-    called.func = args.function  # type: ignore[attr-defined]
-    with library.on_stream(runtime.device[1], runtime.computing.ptr):
-        run(call, called, args.batch_processing, False)
-
-
-def _stacked(call: FunctionCall, batch: Sequence[Any], position: int) -> Any:
-    shapes = sorted({tuple(sample.shape) for sample in batch})
-    if len(shapes) > 1:
-        raise ValueError(tensor_functions.ragged(position, shapes))
-    return call.runtime.module.stack(batch)
-
-
-@tensor_functions.torch_python_function.gpu
-def _(call: FunctionCall) -> None:
-    _with_tensors(call, "torch")
-
-
-@tensor_functions.jax_function.gpu
-def _(call: FunctionCall) -> None:
-    _with_tensors(call, "jax")
-
-
-# Functions compiled by numba-cuda.
-
-
-def _numba(call: FunctionCall) -> None:
-    args, module = call.args, call.runtime.module
-    kinds = numba.kinds_of(args.in_types, args.ins_ndim)
-    shapes = [[tuple(call.array(p, index).shape) for index in range(call.size)] for p in range(call.num_inputs)]
-    extents = numba.shapes_of(args.setup_fn, shapes, args.outs_ndim, call.size)
-    launch = kernels.numba_cuda.launcher(
-        args.run_fn, numba.kinds_of(args.out_types, args.outs_ndim), kinds, args.blocks, args.threads_per_block
-    )
-    for index in range(call.size):
-        call.current = index
-        inputs = [call.array(position, index) for position in range(call.num_inputs)]
-        numba.check_inputs(args.run_fn, kinds, [(np.dtype(x.dtype), x.ndim) for x in inputs])
-        outputs = [module.empty(tuple(e[index].tolist()), dtype) for e, dtype in zip(extents, args.out_types)]
-        launch(call.runtime.computing.ptr, [*outputs, *inputs])
-        for output, array in enumerate(outputs):
-            call.keep(output, array)
-    call.current = -1
-
-
-def _check_numba(args: Any) -> None:
-    if args.batch_processing:
-        raise ValueError(
-            'batch_processing=True is for the CPU: with device="gpu" the kernel is launched for every sample'
-        )
-    if args.blocks is None or args.threads_per_block is None:
-        raise ValueError('device="gpu" needs blocks and threads_per_block, the grid that run_fn is launched with')
-    kernels.numba_cuda.require()
-
-
-for _op in (numba.numba_function, numba.experimental_numba_function):
-    _op.gpu(_numba)
-    _op.gpu_check(_check_numba)

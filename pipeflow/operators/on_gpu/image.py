@@ -1,16 +1,31 @@
-"""Blurring and JPEG's distortion on the GPU."""
+"""Blurring, JPEG's distortion, and normalize, which is three reductions and a line, on the GPU."""
 
 import functools
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from pipeflow.device.calls import DeviceCall, Item, View, ceil_div, row_type
-from pipeflow.kernels.gpu import TYPES
+from pipeflow.kernels.gpu import TYPE_CODES, TYPES
 from pipeflow.operators import image
 from pipeflow.operators.geometry import spatial
-from pipeflow.operators.on_gpu.elementwise import BLOCK, cast_views
+from pipeflow.operators.on_gpu.elementwise import BLOCK, blocks_of, cast_views
+from pipeflow.operators.on_gpu.reductions import (
+    DISTANCES,
+    FACTOR,
+    FLOAT64,
+    MEAN,
+    SUM,
+    Reduction,
+    accumulated,
+    launch_finish,
+    launch_reductions,
+    place_partials,
+    tables,
+)
 
 TALL, WIDE, MARGIN = 16, 128, 192  # of filter.cu
 DIRECT = {np.dtype(np.uint8), np.dtype(np.float32)}  # what the kernels read and write themselves
@@ -168,3 +183,138 @@ def _(call: DeviceCall) -> None:
     table = np.array(rows, JPEG_ROW)
     call.launch("jpeg.cu:compress", table, [ceil_div(row[-1] * row[-2], UNITS) for row in rows])
     call.launch("jpeg.cu:restore", table, [ceil_div(row[-3] * row[-4], PIXELS) for row in rows])
+
+
+# ----------------------------------------------------------------------------------------------------
+# normalize
+
+NORMALIZE_ROW = row_type(
+    input="u8",
+    output="u8",
+    means="u8",
+    factors="u8",
+    axes="u8",
+    total="i8",
+    shift="f4",
+    ndim="i4",
+    input_type="i4",
+    output_type="i4",
+)
+
+
+def _given(
+    call: DeviceCall, plans: Sequence[Reduction], keeps: Sequence[list[int]], values: Sequence[Any]
+) -> list[int]:
+    """The addresses of given means or factors, one number a result."""
+    arrays = [
+        np.broadcast_to(image.given_statistic(value, kept), kept).ravel()
+        for value, kept in zip(values, keeps, strict=True)
+    ]
+    address = call.upload(np.concatenate(arrays).astype(np.float64))
+    return _one_after_another(address, plans)
+
+
+def _one_after_another(address: int, plans: Sequence[Reduction]) -> list[int]:
+    ends = np.cumsum([0, *[8 * plan.results for plan in plans]])
+    return [address + int(end) for end in ends[:-1]]
+
+
+@image.normalize.gpu_plan
+def _(item: Item) -> tuple[Reduction, list[int]]:
+    shape, args = item.input.shape, item.args
+    axes = image.normalized_axes(item.layouts[0], len(shape), args)
+    kept = [1 if axis in axes else extent for axis, extent in enumerate(shape)]
+    for given in (args.mean, args.stddev):
+        if given is not None:
+            np.broadcast_to(image.given_statistic(given, kept), kept)
+    return Reduction.of(item.input, axes), kept
+
+
+@image.normalize.gpu
+def _(call: DeviceCall) -> None:
+    plans = [replace(item.plan[0], view=item.input) for item in call.items]
+    keeps = [item.plan[1] for item in call.items]
+    args = [item.args for item in call.items]
+    if args[0].batch:
+        # the whole batch has one mean and one deviation: those of the first sample where they are given
+        args = args[:1] * len(args)
+        for item, kept in zip(call.items, keeps, strict=True):
+            if kept != keeps[0]:
+                raise ValueError(
+                    f"with batch=True all samples must have one shape but for the reduced axes: {item.input.shape} "
+                    f"is unlike {call.items[0].input.shape}"
+                )
+    means, factors = _statistics(call, plans, keeps, args)
+    axis_tables = tables(call, [plan.spread for plan in plans])
+    rows = [
+        (
+            item.input.address,
+            item.output.address,
+            mean,
+            factor,
+            axes,
+            item.output.size,
+            args.shift,
+            len(plan.spread),
+            TYPE_CODES[item.input.dtype],
+            TYPE_CODES[item.output.dtype],
+        )
+        for item, args, plan, mean, factor, axes in zip(
+            call.items, args, plans, means, factors, axis_tables, strict=True
+        )
+    ]
+    call.launch("reduce.cu:normalize", np.array(rows, NORMALIZE_ROW), blocks_of(call.items))
+
+
+def _statistics(
+    call: DeviceCall, plans: list[Reduction], keeps: list[list[int]], args: list[Any]
+) -> tuple[list[int], list[int]]:
+    """The addresses of each item's means and factors, FLOAT64; with ``batch`` all items have the same."""
+    first, together = args[0], args[0].batch
+    groups = [plans] if together else [[plan] for plan in plans]
+    heads = [group[0] for group in groups]
+    counts = [sum(plan.count for plan in group) for group in groups]
+    chunks = [sum(plan.chunks for plan in group) for group in groups]
+    own = sum(plan.results for plan in heads)
+    double = TYPE_CODES[FLOAT64]
+    place_partials(call, plans)
+
+    def finish(target: list[int], kind: str, divisors: list[int], operation: int, how: int) -> None:
+        rows = [
+            (
+                plan.partials,
+                address,
+                plan.results,
+                parts,
+                divided,
+                args.epsilon,
+                args.scale,
+                operation,
+                how,
+                double,
+                False,
+            )
+            for plan, address, parts, divided, args in zip(heads, target, chunks, divisors, every, strict=True)
+        ]
+        launch_finish(call, kind, rows)
+
+    every = args[: len(heads)]
+    shares = len(plans) if together else 1
+    if first.mean is None:
+        means = _one_after_another(call.scratch(8 * own), heads)
+        kind = accumulated(plans[0].view.dtype)
+        launch_reductions(call, plans, SUM, kind)
+        finish(means, kind, [max(count, 1) for count in counts], SUM, MEAN)
+    else:
+        means = _given(call, heads, keeps[: len(heads)], [x.mean for x in every])
+    if first.stddev is None:
+        factors = _one_after_another(call.scratch(8 * own), heads)
+        views = [View(mean, (plan.results,), FLOAT64) for mean, plan in zip(means * shares, plans, strict=True)]
+        launch_reductions(call, plans, DISTANCES, "double", views)
+        divisors = [max(count - first.ddof, 1) for count in counts]
+        finish(factors, "double", divisors, DISTANCES, FACTOR)
+    else:
+        deviations = [image.given_deviation(x.stddev, kept, x.epsilon) for x, kept in zip(every, keeps)]
+        given = [image.factor_of(deviation, x.scale) for deviation, x in zip(deviations, every, strict=True)]
+        factors = _given(call, heads, keeps[: len(heads)], given)
+    return means * shares, factors * shares

@@ -1,15 +1,12 @@
 """Shape and order on the GPU: views where nothing moves, boxes where something does."""
 
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 
 from pipeflow.declare import Spec
 from pipeflow.device.calls import DeviceCall, Item, View
-from pipeflow.operators import shape, structure
+from pipeflow.operators import shape
 from pipeflow.operators.geometry import axes_of
-from pipeflow.operators.on_gpu.moves import Box, Tables, box_of, move, strides_of, whole
+from pipeflow.operators.on_gpu.moves import Box, box_of, move, strides_of, whole
 
 # ----------------------------------------------------------------------------------------------------
 # views
@@ -160,79 +157,3 @@ def _(call: DeviceCall) -> None:
     order = permuted(call.items)
     boxes = [whole(call.items[index].input, item.output) for index, item in zip(order, call.items, strict=True)]
     move(call, boxes, size_of(call))
-
-
-@structure.copy.gpu
-def _(call: DeviceCall) -> None:
-    move(call, [whole(item.input, item.output) for item in call.items], size_of(call))
-
-
-@structure.subscript.gpu_specs
-def _(items: Sequence[Item]) -> list[tuple[Spec, ...]]:
-    return [structure.subscript.specs([spec_of(item)], {"plan": item.args.plan}, 1) for item in items]
-
-
-def spec_of(item: Item) -> Spec:
-    """What is known of the first input."""
-    return Spec(item.input.shape, item.input.dtype, item.layouts[0])
-
-
-@structure.subscript.gpu_plan
-def _(item: Item) -> Any:
-    if len(item.inputs) > 1:
-        raise ValueError("an index that is data must lie on the CPU")
-    return structure.index_of(item.input.shape, item.args.plan, ())
-
-
-@structure.subscript.gpu
-def _(call: DeviceCall) -> None:
-    boxes = []
-    for item in call.items:
-        start, extents, inputs = item.input.address, [], []
-        own = list(zip(item.input.shape, strides_of(item.input.shape, size_of(call)), strict=True))
-        axis = 0
-        for entry in item.plan:
-            if entry is None:
-                extents.append(1)
-                inputs.append(0)
-                continue
-            extent, stride = own[axis]
-            axis += 1
-            if isinstance(entry, slice):
-                places = range(*entry.indices(extent))
-                start += places.start * stride if places else 0
-                extents.append(len(places))
-                inputs.append(places.step * stride)
-            else:
-                start += (entry + extent if entry < 0 else entry) * stride
-        extents += [extent for extent, _ in own[axis:]]
-        inputs += [stride for _, stride in own[axis:]]
-        target = item.output
-        outputs = strides_of(target.shape, size_of(call))
-        end = item.input.address + item.input.nbytes
-        boxes.append(Box(start, target.address, tuple(extents), tuple(inputs), outputs, end))
-    move(call, boxes, size_of(call))
-
-
-# ----------------------------------------------------------------------------------------------------
-# numbers that the host knows
-
-
-def uploaded(call: DeviceCall, values: Sequence[np.ndarray]) -> None:
-    """Puts an array of the host into each output."""
-    tables = Tables(call)
-    boxes = []
-    for item, value in zip(call.items, values, strict=True):
-        target = item.output
-        boxes.append(whole(target._replace(address=tables.address(value)), target))
-    move(call, boxes, call.items[0].output.dtype.itemsize)
-
-
-@structure.shapes.gpu
-def _(call: DeviceCall) -> None:
-    uploaded(call, [np.array(item.input.shape, item.output.dtype) for item in call.items])
-
-
-@structure.constant.gpu
-def _(call: DeviceCall) -> None:
-    uploaded(call, [np.ascontiguousarray(item.args.value) for item in call.items])

@@ -7,7 +7,7 @@ import numpy as np
 from pipeflow.device.calls import DeviceCall, Item, ceil_div
 from pipeflow.kernels import cpu as kernels
 from pipeflow.kernels.gpu import RESIZED, TYPE_CODES, TYPES, WORDS
-from pipeflow.operators import geometry
+from pipeflow.operators import warp
 from pipeflow.operators.on_gpu.moves import DIVIDER, Tables, divide_by
 from pipeflow.types import INTERP_NN
 
@@ -38,18 +38,18 @@ TUNED = {(np.dtype(source), np.dtype(target)) for source, target in RESIZED}
 FLOAT = np.dtype(np.float32)
 
 
-@geometry.rotate.gpu_plan
+@warp.rotate.gpu_plan
 def _(item: Item) -> np.ndarray:
     check_pixels(item)
-    return geometry.rotation(item.input.shape, item.outputs[0].shape[:-1], item.args.angle, item.args.axis)
+    return warp.rotation(item.input.shape, item.outputs[0].shape[:-1], item.args.angle, item.args.axis)
 
 
-@geometry.warp_affine.gpu_plan
+@warp.warp_affine.gpu_plan
 def _(item: Item) -> np.ndarray | None:
     check_pixels(item)
     ndim, args = len(item.input.shape) - 1, item.args
     if len(item.inputs) == 1:
-        return geometry.warp_matrix(ndim, args.matrix, args.inverse_map)
+        return warp.warp_matrix(ndim, args.matrix, args.inverse_map)
     matrix = item.inputs[1]
     if matrix.dtype != FLOAT:
         raise TypeError(f"a matrix on the GPU must be float32, got {matrix.dtype}")
@@ -67,8 +67,8 @@ def check_pixels(item: Item) -> None:
         raise ValueError(f"the GPU warps to fewer than 2**31 pixels, got {pixels}")
 
 
-@geometry.rotate.gpu
-@geometry.warp_affine.gpu
+@warp.rotate.gpu
+@warp.warp_affine.gpu
 def _(call: DeviceCall) -> None:
     source, target = call.items[0].input, call.items[0].output
     nearest = call.items[0].args.interp_type == INTERP_NN

@@ -1,35 +1,14 @@
-"""Readers: each a class with `__len__` and `fetch(i)`; `reader.py` declares them, `order.py` gives their order."""
+"""Readers: each a class with `__len__` and `fetch(i)`; `reader.py` declares them, `order.py` gives their order.
 
-from pipeflow.operators.readers import (
-    caffe,
-    caffe2,
-    coco,
-    dataset,
-    file,
-    fits,
-    mxnet,
-    nemo_asr,
-    numpy,
-    sequence,
-    tfrecord,
-    webdataset,
-)
+Importing this package imports every file of it, as with the operators.
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
 
 PAGE = """Readers give the samples of a data set in order or shuffled, whole or in shards. [Readers](../readers.md)
 explains the arguments that they share.
 """
 
-__all__ = [
-    "caffe",
-    "caffe2",
-    "coco",
-    "dataset",
-    "file",
-    "fits",
-    "mxnet",
-    "nemo_asr",
-    "numpy",
-    "sequence",
-    "tfrecord",
-    "webdataset",
-]
+for _found in iter_modules(__path__):
+    import_module(f"{__name__}.{_found.name}")

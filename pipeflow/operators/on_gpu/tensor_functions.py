@@ -1,0 +1,58 @@
+"""Functions of other libraries with data on the GPU."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pipeflow.declare import framework
+from pipeflow.device.runtime import FunctionCall
+from pipeflow.operators import tensor_functions
+from pipeflow.operators.on_gpu.functions import run
+from pipeflow.operators.tensor_functions import each
+
+
+@tensor_functions.dl_tensor_python_function.gpu
+def _(call: FunctionCall) -> None:
+    args, runtime = call.args, call.runtime
+    if args.synchronize_stream:
+        runtime.drain(runtime.computing)  # the function may then work on any stream
+
+    def called(*arrays: Any) -> Any:
+        return args.function(*[each(array, runtime.capsule) for array in arrays])
+
+    called.func = args.function  # type: ignore[attr-defined]
+    run(call, called, args.batch_processing, False)
+
+
+def _with_tensors(call: FunctionCall, name: str) -> None:
+    args, runtime, library = call.args, call.runtime, framework(name)
+    if library.from_device is None or library.on_stream is None:
+        raise RuntimeError(f"{name} does not say how its tensors lie on a GPU")
+    from_device = library.from_device
+    stacked = name == "jax" and args.batch_processing
+
+    def called(*arrays: Any) -> Any:
+        if stacked:
+            arrays = tuple(_stacked(call, batch, position) for position, batch in enumerate(arrays))
+        result = args.function(*[each(array, from_device) for array in arrays])
+        return each(result, lambda value: library.to_device(value) if library.is_tensor(value) else value)
+
+    called.func = args.function  # type: ignore[attr-defined]
+    with library.on_stream(runtime.device[1], runtime.computing.ptr):
+        run(call, called, args.batch_processing, False)
+
+
+def _stacked(call: FunctionCall, batch: Sequence[Any], position: int) -> Any:
+    shapes = sorted({tuple(sample.shape) for sample in batch})
+    if len(shapes) > 1:
+        raise ValueError(tensor_functions.ragged(position, shapes))
+    return call.runtime.module.stack(batch)
+
+
+@tensor_functions.torch_python_function.gpu
+def _(call: FunctionCall) -> None:
+    _with_tensors(call, "torch")
+
+
+@tensor_functions.jax_function.gpu
+def _(call: FunctionCall) -> None:
+    _with_tensors(call, "jax")

@@ -1,0 +1,194 @@
+"""Turning and warping images by a matrix: rotate, warp_affine."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import DTYPE, Arg, Args, Floats, Out, Sample, Spec, default, operator, parameters, required
+from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.windows import half_up
+from pipeflow.types import INTERP_LINEAR, INTERP_NN, DALIInterpType
+
+PAGE = """Operators that turn images, or move their pixels by a matrix."""
+
+
+def canvas(extents: Sequence[int], angle: float) -> list[int]:
+    """Height and width that hold the turned image; even stays even and odd odd, so that the centre keeps its place."""
+    height, width = extents
+    cos, sin = abs(math.cos(math.radians(angle))), abs(math.sin(math.radians(angle)))
+    wide, tall = math.ceil(cos * width + sin * height - 0.01), math.ceil(cos * height + sin * width - 0.01)
+    parity = (height, width) if sin <= cos else (width, height)
+    return [tall + (tall - parity[0]) % 2, wide + (wide - parity[1]) % 2]
+
+
+def turned(axis: Sequence[float], angle: float) -> np.ndarray:
+    """Rotation by an angle in degrees around an axis (x, y, z)."""
+    x, y, z = np.asarray(axis, float) / np.linalg.norm(axis)
+    a = math.radians(angle)
+    cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    return np.eye(3) + math.sin(a) * cross + (1 - math.cos(a)) * cross @ cross
+
+
+WARP = parameters(
+    fill_value=(float, None, "value of what lies outside the image; default: that of the nearest border pixel"),
+    interp_type=(DALIInterpType, INTERP_LINEAR, "filter: INTERP_LINEAR or INTERP_NN"),
+)
+WARP_SIZE = parameters(
+    size=(Arg[Floats], None, "extents of the result in the order of the layout; default: those of the input")
+)
+
+
+def given_size(size: Sequence[float] | None, ndim: int) -> list[int] | None:
+    """The asked extents in pixels."""
+    if not size:
+        return None
+    if len(size) != ndim:
+        raise ValueError(f"size has {len(size)} values for an output of {ndim} spatial axes")
+    return [max(1, half_up(extent)) for extent in size]
+
+
+@operator(
+    "rotate",
+    compiled=True,
+    takes=WARP | DTYPE,
+    layouts="HWC FHWC DHWC FDHWC",
+    sequences=True,
+    gpu=True,
+    examples=["fn.rotate(image, angle=30.0)"],
+)
+def rotate(
+    image: Sample,
+    /,
+    *,
+    args: Args,
+    angle: Arg[float] = required("angle in degrees, counter-clockwise"),
+    axis: Arg[Floats] = default(None, "axis (x, y, z) to turn around, for volumes"),
+    size: Arg[Floats] = default(None, "extents of the result in the order of the layout"),
+    keep_size: bool = default(False, "keep the extents of the input, in place of a canvas that holds the turned image"),
+    out: Out,
+) -> Sample:
+    """Turns the image counter-clockwise by an angle in degrees; volumes around ``axis`` (x, y, z).
+
+    The canvas grows to hold the turned image unless ``keep_size`` or ``size`` is given. Without a ``fill_value``, what
+    lies outside is the nearest border pixel.
+    """
+    extents = rotated_extents(image.shape[:-1], angle, axis, size, keep_size)
+    if callable(out):
+        out = out((*extents, image.shape[-1]), args.dtype or image.dtype)
+    if not image.size:
+        raise ValueError(f"the image has no pixels: shape {image.shape}")
+    matrix = rotation(image.shape, extents, angle, axis)
+    return kernels.warp.warp(image, matrix, args.fill_value, args.interp_type == INTERP_NN, out)
+
+
+def rotation(shape: Sequence[int], extents: Sequence[int], angle: float, axis: Any) -> np.ndarray:
+    """The matrix from places of the canvas to places of an image of this shape."""
+    if len(extents) == 2:
+        cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+        turn = np.array([[cos, -sin], [sin, cos]])
+    else:
+        turn = turned(axis or (), angle).T
+    centre = np.array(shape[:-1][::-1]) / 2
+    return np.column_stack([turn, centre - turn @ (np.array(extents[::-1]) / 2)])
+
+
+def rotated_extents(extents: Sequence[int], angle: float, axis: Any, size: Any, keep_size: bool) -> list[int]:
+    """The extents of the canvas."""
+    ndim = len(extents)
+    if ndim == 3 and (axis is None or len(axis) != 3 or not any(axis)):
+        raise ValueError(f"rotating a volume needs axis=(x, y, z), got {axis}")
+    chosen = given_size(size, ndim)
+    if chosen is not None:
+        return chosen
+    if keep_size:
+        return list(extents)
+    if ndim == 2:
+        return canvas(extents, angle)
+    turn = np.abs(turned(axis, angle))
+    exact = turn @ np.array(extents[::-1], float)
+    grown = [math.ceil(extent - 0.01) for extent in exact]
+    # each new axis takes the parity of the old one that it mostly is
+    parity = [extents[::-1][int(np.argmax(row))] for row in turn]
+    return [extent + (extent - odd) % 2 for extent, odd in zip(grown, parity, strict=True)][::-1]
+
+
+@rotate.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    spec = specs[0]
+    dtype = args.dtype or spec.dtype
+    if args.keep_size and not args.size:
+        return Spec(spec.shape, dtype, spec.layout)
+    extents = given_size(args.size, len(spec.shape) - 1)
+    if extents is None:
+        extents = rotated_extents(spec.shape[:-1], args.angle, args.axis, None, False)
+    return Spec((*extents, spec.shape[-1]), dtype, spec.layout)
+
+
+@operator(
+    "warp_affine",
+    compiled=True,
+    takes=WARP_SIZE | WARP | DTYPE,
+    layouts="HWC FHWC DHWC FDHWC",
+    sequences=True,
+    gpu=True,
+    examples=[
+        "fn.warp_affine(image, matrix=(1.0, 0.2, 3.0, -0.1, 0.9, 1.0))",
+        "fn.warp_affine(image, matrix, size=(30, 30))",
+    ],
+)
+def warp_affine(
+    image: Sample,
+    matrix_input: Sample | None = None,
+    /,
+    *,
+    args: Args,
+    matrix: Arg[Floats] = default((), "matrix, row by row: from places of the result to places of the image, x first"),
+    inverse_map: bool = default(
+        True, "the matrix leads from the result to the image; False: from the image to the result"
+    ),
+    out: Out,
+) -> Sample:
+    """Warps the image by an affine matrix, given row by row or as the second input.
+
+    The matrix maps output to input coordinates, x first; with ``inverse_map=False`` it maps input to output. Pixel
+    centres lie at half coordinates. Without a ``fill_value``, what lies outside is the nearest border pixel.
+    """
+    values = warp_matrix(image.ndim - 1, matrix if matrix_input is None else matrix_input, inverse_map)
+    if not image.size:
+        raise ValueError(f"the image has no pixels: shape {image.shape}")
+    return kernels.warp.warp(image, values, args.fill_value, args.interp_type == INTERP_NN, out)
+
+
+def warp_matrix(ndim: int, matrix: Any, inverse_map: bool) -> np.ndarray:
+    """The matrix from output to input coordinates."""
+    values = np.asarray(matrix, float)
+    if not values.size:
+        values = np.eye(ndim, ndim + 1)
+    if values.size != ndim * (ndim + 1):
+        raise ValueError(f"the matrix must have {ndim} x {ndim + 1} values, got shape {values.shape}")
+    values = values.reshape(ndim, ndim + 1)
+    if inverse_map:
+        return values
+    try:
+        return np.linalg.inv(np.vstack([values, np.eye(ndim + 1)[-1]]))[:ndim]
+    except np.linalg.LinAlgError:
+        raise ValueError(f"the matrix cannot be inverted: {values.tolist()}") from None
+
+
+@warp_affine.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    spec = specs[0]
+    extents = given_size(args.size, len(spec.shape) - 1) or spec.shape[:-1]
+    return Spec((*extents, spec.shape[-1]), args.dtype or spec.dtype, spec.layout)
+
+
+def check_interpolation(args: Any) -> None:
+    """Warps know two interpolations."""
+    if args.interp_type not in (INTERP_NN, INTERP_LINEAR):
+        raise ValueError(f"interp_type must be INTERP_NN or INTERP_LINEAR, got {args.interp_type!r}")
+
+
+rotate.check(check_interpolation)
+warp_affine.check(check_interpolation)
