@@ -67,7 +67,7 @@ def compilations(request):
     keys = [(case["file"], case["architecture"]) for case in cases]
     executor = ThreadPoolExecutor(1)
     yield {
-        (file, architecture): executor.submit(compiled, gpu.source(file), file, gpu.INSTANCES[file], architecture)
+        (file, architecture): executor.submit(compiled, gpu.source(file), file, gpu.instances_of(file), architecture)
         for file, architecture in keys
     }
     executor.shutdown(cancel_futures=True)

@@ -40,7 +40,7 @@ def library(file: str) -> ctypes.CDLL:
     """All instances of one kernel file, built for the host; kept by the contents of everything it is made of."""
     lines = ['#include "cuda_on_host.h"', f'#include "{file}"']
     barriers = "__syncthreads" in gpu.source(file)
-    for number, name in enumerate(gpu.INSTANCES[file]):
+    for number, name in enumerate(gpu.instances_of(file)):
         row = f"{name}((decltype(row_of({name}))*)rows, first, count)"
         lines.append(
             f'extern "C" void launch_{number}(unsigned grid, unsigned threads, const void* rows, const int* first, int count)'
@@ -119,9 +119,9 @@ def check_rows(kernel: str, layout: np.dtype) -> None:
 def launch_on_host(kernel: str, grid: int, threads: int, rows: int, first: int, count: int) -> None:
     """Runs one launch to its end."""
     file, _, name = kernel.partition(":")
-    assert name in gpu.INSTANCES[file], f"{kernel} is not listed in pipeflow/kernels/gpu/__init__.py"
+    assert name in gpu.instances_of(file), f"{kernel} is in no line of instances in {file}"
     LAUNCHED.add(kernel)
-    function = getattr(library(file), f"launch_{gpu.INSTANCES[file].index(name)}")
+    function = getattr(library(file), f"launch_{gpu.instances_of(file).index(name)}")
     function(
         ctypes.c_uint(grid), ctypes.c_uint(threads), ctypes.c_void_p(rows), ctypes.c_void_p(first), ctypes.c_int(count)
     )

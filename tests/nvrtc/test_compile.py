@@ -6,11 +6,11 @@ from nvrtc_compiler import ARCHITECTURES, compiled
 from pipeflow.kernels import gpu
 
 
-@pytest.mark.parametrize("file", sorted(gpu.INSTANCES))
+@pytest.mark.parametrize("file", gpu.files())
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_kernels_compile(compilations, file, architecture):
     """One program a file, with all its instances, to machine code of the architecture."""
-    names = gpu.INSTANCES[file]
+    names = gpu.instances_of(file)
     code, lowered = compilations[file, architecture].result()
     assert code[:4] == b"\x7fELF"
     assert len(set(lowered)) == len(names)

@@ -1,10 +1,13 @@
 """The CUDA kernels: where their sources are, and every instance of a template that the operators may launch.
 
-A kernel is written once in CUDA C++ (``*.cu`` beside this file, shared pieces in ``*.cuh``) and named "file.cu:name<types>".
-Only instances listed here can be launched: the checks without a device compile every one of them and run them on the host.
+A kernel is written once in CUDA C++ (``*.cu`` next to this file, shared pieces in ``*.cuh``) and named "file.cu:name<types>".
+The lines "// instances:" of a file name those that may be launched: the checks without a device compile every one of them
+and run them on the host.
 """
 
+from functools import cache
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -51,70 +54,34 @@ NORMALIZED = [
 # What images are resized, turned and warped between by kernels of their own.
 RESIZED = [(source, target) for source in ("uint8", "float32") for target in ("uint8", "float32")]
 
-INSTANCES: dict[str, list[str]] = {
-    "boxes.cu": ["best_anchors", "encode_boxes"],
-    "cast.cu": [*[f"cast<{kind}>" for kind in COMPUTED], "line<float>", "line<double>"],
-    "color.cu": ["colors<3, 3>", "colors<3, 1>", "colors<1, 3>"],
-    "audio.cu": ["preemphasis", "cut_frames", "power_of", "weigh", "decibels", "resample_sound", "nonsilent"],
-    "correlation.cu": ["correlate<unsigned char, unsigned char>", "correlate<float, float>", "correlate_any<float>"],
-    "displacement.cu": [
-        "look_up<unsigned char>",
-        "look_up<float>",
-        "look_up_any<float>",
-        "look_up_any<double>",
-        *[f"look_up_nearest<{word}>" for word in WORDS.values()],
-    ],
-    "filter.cu": [
-        *[
-            f"blur<{source}, {target}>"
-            for source in ("unsigned char", "float")
-            for target in ("unsigned char", "float")
-        ],
-        "filter_axis<unsigned char, float>",
-        "filter_axis<float, float>",
-        "filter_axis<float, unsigned char>",
-    ],
-    "histograms.cu": ["count_values", "spread_values", "replace_values", "stretch_values"],
-    "jpeg.cu": ["compress", "restore"],
-    "masking.cu": [f"mask_squares<{word}>" for word in WORDS.values()],
-    "random.cu": [
-        "random_numbers",
-        "gaussian_noise",
-        *[f"salt_and_pepper<{word}>" for word in WORDS.values()],
-        "shot_noise",
-    ],
-    "morphology.cu": ["find_extremes<float>", "find_extremes<double>", "find_medians"],
-    "debayer.cu": ["debayer<unsigned char>", "debayer<unsigned short>"],
-    "reduce.cu": [
-        *[f"{name}<{kind}>" for name in ("reduce", "finish") for kind in ACCUMULATED],
-        *[f"reduce_span<{kind}, {inner}>" for kind in ACCUMULATED for inner in (1, 3)],
-        "normalize",
-    ],
-    "pointwise.cu": [f"{name}<{kind}>" for name in ("arithmetic", "functions") for kind in COMPUTED],
-    "crop_mirror_normalize.cu": [
-        *[f"normalize_pixels<{TYPES[source]}, {TYPES[target]}, {channels}>" for source, target, channels in NORMALIZED],
-        "normalize_any<float>",
-        "normalize_any<double>",
-    ],
-    "resize_tiles.cu": [f"resize_tiles<{TYPES[source]}, {TYPES[target]}>" for source, target in RESIZED],
-    "resize.cu": ["resize_axis<float>", "resize_axis<double>", *[f"pick<{word}>" for word in WORDS.values()]],
-    "values.cu": [
-        *[f"{name}<{word}>" for name in ("one_hot", "look_up") for word in WORDS.values()],
-        "transform_points<double>",
-    ],
-    "warp.cu": [
-        *[f"warp<{TYPES[source]}, {TYPES[target]}>" for source, target in RESIZED],
-        "warp_any<float>",
-        "warp_any<double>",
-        *[f"warp_nearest<{word}>" for word in WORDS.values()],
-    ],
-    "move.cu": [*[f"move<{word}>" for word in WORDS.values()], "move_runs<unsigned char>"],
-}
+# What stands for several types in a line of instances.
+TYPE_SETS = {"WORD": tuple(WORDS.values()), "COMPUTED": COMPUTED, "ACCUMULATED": ACCUMULATED}
+
+
+@cache
+def instances_of(file: str) -> tuple[str, ...]:
+    """The instances that the lines "// instances:" of a file name.
+
+    ``name<a|b, WORD>`` stands for one instance of each combination; kernels are separated by semicolons.
+    """
+    found: list[str] = []
+    for line in source(file).splitlines():
+        if line.startswith("// instances: "):
+            for kernel in line.removeprefix("// instances: ").split("; "):
+                name, _, arguments = kernel.rstrip(">").partition("<")
+                choices = [TYPE_SETS.get(text, text.split("|")) for text in arguments.split(", ")] if arguments else []
+                found += [f"{name}<{', '.join(types)}>" if types else name for types in product(*choices)]
+    return tuple(found)
+
+
+def files() -> list[str]:
+    """The kernel files."""
+    return sorted(path.name for path in FOLDER.glob("*.cu"))
 
 
 def instances() -> list[str]:
     """All instances, as "file.cu:name<types>"."""
-    return [f"{file}:{name}" for file, names in INSTANCES.items() for name in names]
+    return [f"{file}:{name}" for file in files() for name in instances_of(file)]
 
 
 def source(file: str) -> str:

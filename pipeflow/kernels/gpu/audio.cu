@@ -1,5 +1,6 @@
 // Sound: preemphasis, frames for the Fourier transform and what is made of their spectra, weighted bands, decibels, other
 // rates, silence. Signals are float; other types are cast first where nothing else is said.
+// instances: preemphasis; cut_frames; power_of; weigh; decibels; resample_sound; nonsilent
 #include "elements.cuh"
 
 const int THREADS = 256;

@@ -1,5 +1,6 @@
 // What the anchors of a detector are to learn. First every box finds the anchor that overlaps it most, a block a box; then
 // every anchor finds its box, a thread an anchor.
+// instances: best_anchors; encode_boxes
 #include "elements.cuh"
 
 const int THREADS = 256;

@@ -1,4 +1,5 @@
 // Conversion between types, and a line over every value: out = factor * x + offset.
+// instances: cast<COMPUTED>; line<float|double>
 #include "elements.cuh"
 
 struct CastRow {

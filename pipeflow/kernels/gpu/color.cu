@@ -1,4 +1,5 @@
 // A matrix over the channels of each pixel, in float.
+// instances: colors<3, 3>; colors<3, 1>; colors<1, 3>
 #include "elements.cuh"
 
 struct ColorRow {

@@ -2,6 +2,8 @@
 //
 // normalize_pixels is for images of three interleaved channels, or for single planes: a thread reads four neighbouring pixels
 // by whole words and writes them by whole words. normalize_any is for all other channels, layouts and types.
+// instances: normalize_pixels<unsigned char|float, float|__half|unsigned char|signed char, 1|3>
+// instances: normalize_any<float|double>
 #include "divide.cuh"
 #include "elements.cuh"
 

@@ -1,4 +1,5 @@
 // RGB of raw data, from the mean of the neighbours of each colour; a thread makes a pixel.
+// instances: debayer<unsigned char|unsigned short>
 #include "divide.cuh"
 #include "elements.cuh"
 

@@ -1,5 +1,6 @@
 // Images whose pixels are looked up at other places. Every way of naming a place is a case of place_of_pixel; what follows
 // is the same for all. Places are in pixels, and the centre of the first pixel is at 0.
+// instances: look_up<unsigned char|float>; look_up_any<float|double>; look_up_nearest<WORD>
 #include "borders.cuh"
 #include "divide.cuh"
 #include "elements.cuh"

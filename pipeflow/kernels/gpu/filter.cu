@@ -1,4 +1,6 @@
 // Separable filters with mirrored borders (the border pixel is not repeated), in float, fused and in the CPU's order.
+// instances: blur<unsigned char|float, unsigned char|float>; filter_axis<unsigned char|float, float>
+// instances: filter_axis<float, unsigned char>
 #include "elements.cuh"
 
 const int TALL = 16, WIDE = 128, MARGIN = 192;  // rows and elements of a tile; what it may need beside it

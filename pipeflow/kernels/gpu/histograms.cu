@@ -1,4 +1,5 @@
 // The values of a channel spread over their range: they are counted, then each block makes the table of its channel.
+// instances: count_values; spread_values; replace_values; stretch_values
 #include "elements.cuh"
 
 const int THREADS = 256, VALUES = 16384;  // values that a block works on

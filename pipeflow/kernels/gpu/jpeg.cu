@@ -1,5 +1,6 @@
 // What JPEG compression does to a picture, without the bytes: the integer arithmetic of the standard's sample code, which
 // libjpeg follows bit by bit. Chroma has half the resolution in both directions (4:2:0).
+// instances: compress; restore
 #include "elements.cuh"
 
 const int THREADS = 256;

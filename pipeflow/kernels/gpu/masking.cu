@@ -1,4 +1,5 @@
 // A grid of squares set to 0.
+// instances: mask_squares<WORD>
 #include "divide.cuh"
 #include "elements.cuh"
 

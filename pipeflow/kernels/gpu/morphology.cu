@@ -1,4 +1,5 @@
 // The largest, smallest and middle value of a window around every pixel: a thread makes an element.
+// instances: find_extremes<float|double>; find_medians
 #include "borders.cuh"
 #include "divide.cuh"
 #include "elements.cuh"

@@ -2,6 +2,7 @@
 //
 // A box has up to six axes with a stride of either side; axes that can be joined are (operators/on_gpu/moves.py). A stride of 0
 // repeats an element, which fills; a negative one mirrors. Indices within a box are 32-bit: larger ones come as several rows.
+// instances: move<WORD>; move_runs<unsigned char>
 #include "ragged.cuh"
 
 const int AXES = 6;

@@ -2,6 +2,7 @@
 //
 // The type that the operands meet in is one that C holds exactly: int for all up to 32 bits, long long and unsigned long
 // long for the others, float for FLOAT16 and FLOAT, double. Integers wrap around when the result is stored.
+// instances: arithmetic<COMPUTED>; functions<COMPUTED>
 #include "operands.cuh"
 
 // The order is that of on_gpu/math.py.

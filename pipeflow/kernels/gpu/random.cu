@@ -1,5 +1,6 @@
 // Random numbers: each is a function of the sample's key and the place of the element, the one of seeds.py, so that the
 // numbers are the CPU's.
+// instances: random_numbers; gaussian_noise; salt_and_pepper<WORD>; shot_noise
 #include "divide.cuh"
 #include "elements.cuh"
 #include "randomness.cuh"

@@ -2,6 +2,7 @@
 // then one thread a result joins the chunks. And normalisation by such results.
 //
 // A is what is added up: double for floats, 64-bit integers for integers.
+// instances: reduce<ACCUMULATED>; finish<ACCUMULATED>; reduce_span<ACCUMULATED, 1|3>; normalize
 #include "elements.cuh"
 
 enum Reduction { SUM, SQUARES, DISTANCES, SMALLEST, LARGEST, LARGEST_NUMBER };  // the last one passes NaN over

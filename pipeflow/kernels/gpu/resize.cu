@@ -1,4 +1,5 @@
 // Resizing along one axis at a time, for volumes, extreme scales and every pair of types; and picking the nearest pixels.
+// instances: resize_axis<float|double>; pick<WORD>
 #include "divide.cuh"
 #include "elements.cuh"
 

@@ -1,6 +1,7 @@
 // Resizing images in one pass. A block makes a tile of the output: it blends the rows of the input that the tile's rows need
 // into shared memory, then the columns from there. Tap tables come from the host, the same that the CPU uses; sums are float32
 // in the same order.
+// instances: resize_tiles<unsigned char|float, unsigned char|float>
 #include "elements.cuh"
 #include "words.cuh"
 

@@ -1,4 +1,5 @@
 // Numbers that choose or move: one_hot, lookup_table, coord_transform.
+// instances: one_hot<WORD>; look_up<WORD>; transform_points<double>
 #include "divide.cuh"
 #include "elements.cuh"
 

@@ -2,6 +2,7 @@
 //
 // Places are computed as on the CPU, with the same fused steps, so that both look up the same pixels. Beyond the border
 // lies the fill value, which takes part in the interpolation, or, where clamped, the border pixel.
+// instances: warp<unsigned char|float, unsigned char|float>; warp_any<float|double>; warp_nearest<WORD>
 #include "divide.cuh"
 #include "elements.cuh"
 
