@@ -17,12 +17,13 @@ from pipeflow.pipeline import NO_EFFECT as PIPELINE_NO_EFFECT
 PACKAGE = Path(fn.__file__).parent
 DOCS = PACKAGE.parent / "docs"
 MARK = "<!-- Generated from the declarations by tools/generate_docs.py: run `make docs` to renew it. -->\n"
-SET_UP = """<!-- The arrays of the examples.
+SET_UP = """The examples use the samples of [tools/example_data.py](../../tools/example_data.py), which Python finds with
+`PYTHONPATH=tools`:
+
 ```python
 from example_data import *
 from pipeflow import fn, types
 ```
--->
 """
 
 
