@@ -14,7 +14,7 @@ transformations that automatic augmentation uses, as Pillow and torchvision defi
 ANY_LAYOUT = "HWC HW CHW FHWC FHW FCHW"
 
 
-@operator("invert", infer="like image", layouts=ANY_LAYOUT, sequences=True, dtypes="uint8", gpu="tones")
+@operator("invert", infer="like image", layouts=ANY_LAYOUT, sequences=True, dtypes="uint8", gpu=True)
 def invert(image: Sample, /, *, out: Out) -> Sample:
     """Replaces every value by 255 minus it."""
     np.invert(image, out=out)
@@ -27,7 +27,7 @@ def invert(image: Sample, /, *, out: Out) -> Sample:
     layouts=ANY_LAYOUT,
     sequences=True,
     dtypes="uint8",
-    gpu="tones",
+    gpu=True,
     examples=["fn.posterize(image, bits=3)"],
 )
 def posterize(
@@ -40,7 +40,7 @@ def posterize(
     return out
 
 
-@operator("solarize", infer="like image", layouts=ANY_LAYOUT, sequences=True, dtypes="uint8", gpu="tones")
+@operator("solarize", compiled=True, infer="like image", layouts=ANY_LAYOUT, sequences=True, dtypes="uint8", gpu=True)
 def solarize(
     image: Sample, /, *, threshold: Arg[float] = default(128.0, "values from here on are inverted"), out: Out
 ) -> Sample:
@@ -48,7 +48,9 @@ def solarize(
     return kernels.tones.solarize(image, threshold, out)
 
 
-@operator("solarize_add", infer="like image", layouts=ANY_LAYOUT, sequences=True, dtypes="uint8", gpu="tones")
+@operator(
+    "solarize_add", compiled=True, infer="like image", layouts=ANY_LAYOUT, sequences=True, dtypes="uint8", gpu=True
+)
 def solarize_add(
     image: Sample,
     /,
@@ -61,7 +63,9 @@ def solarize_add(
     return kernels.tones.raised(image, threshold, shift, out)
 
 
-@operator("autocontrast", infer="like image", layouts=ANY_LAYOUT, sequences=True, dtypes="uint8", gpu="tones")
+@operator(
+    "autocontrast", compiled=True, infer="like image", layouts=ANY_LAYOUT, sequences=True, dtypes="uint8", gpu=True
+)
 def autocontrast(image: Sample, /, *, out: Out, layouts: Any) -> Sample:
     """Stretches every channel so that its least value becomes 0 and its largest 255; a channel of one value stays."""
     if layouts[0] == "CHW":
@@ -74,7 +78,15 @@ def autocontrast(image: Sample, /, *, out: Out, layouts: Any) -> Sample:
     return kernels.tones.autocontrast(image, out) if image.size else out
 
 
-@operator("contrast_about_mean", infer="like image", layouts="HWC FHWC", sequences=True, dtypes="uint8", gpu="tones")
+@operator(
+    "contrast_about_mean",
+    compiled=True,
+    infer="like image",
+    layouts="HWC FHWC",
+    sequences=True,
+    dtypes="uint8",
+    gpu=True,
+)
 def contrast_about_mean(
     image: Sample, /, *, contrast: Arg[float] = default(1.0, "factor of the distance from the mean"), out: Out
 ) -> Sample:
