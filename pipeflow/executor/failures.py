@@ -258,7 +258,7 @@ class Failures:
             inputs = [*step.inputs, *(slot for _, slot in step.arguments)]
             if step in self.plan.stages[0].steps:
                 found.add(row)
-            elif step.op == "_merge":
+            elif step.role == "merge":
                 inputs = [step.inputs[0 if batch.mask(((step.inputs[2], True),))[row] else 1]]
             elif step.outputs in self.movers:
                 inputs, row = list(step.inputs), origins_of(self.movers[step.outputs], batch)[row]
