@@ -2,7 +2,7 @@
 
     python benchmarks/gpu_operators.py [names of cases]
 
-128 images of 500 x 400. An operator's launches over a batch that lies on the GPU are repeated alone and timed by CUDA events;
+128 images of 500 x 400. An operator's launches over a batch that is on the GPU are repeated alone and timed by CUDA events;
 the bytes it must read and write, over that time, are shown against the bandwidth of a copy within the device in the same
 run, which reads and writes as well. Beside it, where they are installed, torchvision v2 and kornia on the same GPU and the same
 images, stacked. The aim: 0.7 of the copy, 0.85 for crop_mirror_normalize and cast, and ahead of the others on every operator.
@@ -136,7 +136,7 @@ def prepared(runtime: Any, call: declare.Call) -> tuple[Launches, int]:
     planner = DevicePlanner(call.op, call.constants, call.op.outputs_of(call.constants))
     outputs, _ = planner(samples, [""] * len(inputs), memory)
     written = sum(view.nbytes for views in outputs if views is not None for view in views)
-    cropped = "crop" in call.constants  # what lies outside of the window need not be read
+    cropped = "crop" in call.constants  # what is outside of the window need not be read
     read = (
         sum(view.size for views in outputs if views is not None for view in views)
         if cropped

@@ -38,7 +38,7 @@ PERSPECTIVE = fn.transforms.perspective(
     source=[0, 0, WIDTH, 0, WIDTH, HEIGHT, 0, HEIGHT], target=[30, 10, 180, 30, 195, 145, 10, 120]
 )
 
-# What stands below a picture, and the call that makes it.
+# What is below a picture, and the call that makes it.
 GALLERY = {
     "the scene": lambda x: x,
     "resize, size 40, NN": lambda x: fn.resize(

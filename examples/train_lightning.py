@@ -32,7 +32,7 @@ class Blobs:
 
 
 def jitter(point, label):
-    """An augmentation: every point is moved a little, anew in each epoch."""
+    """An augmentation: every point is moved a little, differently in each epoch."""
     return point + fn.random.normal(shape=[2], stddev=0.1), label
 
 

@@ -129,7 +129,7 @@ def _no_rewriter(_: types.FunctionType) -> ast.AST:
     raise RuntimeError("pipeflow.record.autograph has not been imported")
 
 
-# The rewriter stands one floor up; record/autograph.py puts it here.
+# The rewriter is one floor up; record/autograph.py puts it here.
 rewriter: Callable[[types.FunctionType], ast.AST] = _no_rewriter
 
 

@@ -42,7 +42,7 @@ class UnsupportedType(TypeError, ValueError, RuntimeError):
 
 
 class OutOfRange(IndexError, RuntimeError):
-    """An index lies outside its axis or batch."""
+    """An index is outside its axis or batch."""
 
 
 class BadArgument(TypeError, ValueError, RuntimeError):
@@ -113,7 +113,7 @@ class TooManyFailures(RuntimeError):
 
 
 class NestedStructure(TypeError, ValueError):
-    """A list or tuple stands where a batch is wanted."""
+    """A list or tuple is where a batch is wanted."""
 
 
 @dataclass(frozen=True)

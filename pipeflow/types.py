@@ -270,7 +270,7 @@ _conversions()
 
 @dataclass(frozen=True)
 class SampleInfo:
-    """What a per-sample callback is told about the sample it must produce."""
+    """What a per-sample callback learns about the sample it must produce."""
 
     idx_in_epoch: int
     idx_in_batch: int
@@ -280,7 +280,7 @@ class SampleInfo:
 
 @dataclass(frozen=True)
 class BatchInfo:
-    """What a per-batch callback is told about the batch it must produce."""
+    """What a per-batch callback learns about the batch it must produce."""
 
     iteration: int
     epoch_idx: int

@@ -72,6 +72,27 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+def _fail_what_is_skipped(report, node):
+    """Under ``-m adapters`` a library that is not there is a failure: a skipped test would look like a passed one."""
+    wanted = node.config.option.markexpr == "adapters" and "adapters" in node.path.parts
+    if wanted and report.skipped and not node.get_closest_marker("gpu") and not hasattr(report, "wasxfail"):
+        report.outcome, report.longrepr = "failed", f"not run, under -m adapters: {report.longrepr}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    report = yield
+    _fail_what_is_skipped(report, collector)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    _fail_what_is_skipped(report, item)
+    return report
+
+
 def gpu_missing():
     """The reason why no CUDA device can be used here, None where one can."""
     try:

@@ -1,6 +1,8 @@
 """What holds for every test of the suite."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,16 @@ def clocks_of(tree):
             yield node.attr
         elif isinstance(node, ast.Constant) and "time.sleep(" in str(node.value):
             yield "sleep"
+
+
+def test_adapters_without_their_library_fail():
+    """`make test-adapters` does not pass by skipping: a library that is not there fails the run."""
+    program = "import sys, pytest; sys.modules['torch'] = None; sys.exit(pytest.main(sys.argv[1:]))"
+    test = str(HERE / "adapters" / "test_differentiable.py")
+    command = [sys.executable, "-c", program, "-q", "-m", "adapters", test]
+    done = subprocess.run(command, cwd=HERE.parent, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 2, done.stdout
+    assert "not run, under -m adapters" in done.stdout
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -41,7 +41,7 @@ def examples(op: OpDef) -> list[str]:
 
 
 def subject(op: OpDef) -> str:
-    """The page an operator stands on: the file that declares it."""
+    """The page an operator is on: the file that declares it."""
     return op.body.__module__.removeprefix("pipeflow.operators.").partition(".")[0]
 
 
@@ -58,7 +58,7 @@ def as_default(param: Param) -> str:
 
 
 def in_a_cell(text: str) -> str:
-    """Text that stands in a cell of a table."""
+    """Text in a cell of a table."""
     return text.replace("|", "\\|")
 
 
@@ -133,7 +133,7 @@ def index(pages: dict[str, list[OpDef]]) -> str:
     lines += ["| name | type | shape |", "|---|---|---|"]
     for name, value in sorted(example_data.arrays().items()):
         shape = " x ".join(map(str, value.shape)) or "a number"
-        # how long the path is depends on where the project lies
+        # how long the path is depends on where the project is
         lines.append(f"| `{name}` | {value.dtype} | {'the bytes of a file name' if name == 'path' else shape} |")
     lines += [
         "",

@@ -264,7 +264,7 @@ def summary(op: OpDef, indent: str) -> str:
 
 
 def star(inputs: list[str], named: list[str]) -> list[str]:
-    """Keyword-only arguments need a star before them, unless variadic data stands there already."""
+    """Keyword-only arguments need a star before them, unless variadic data is there already."""
     variadic = any(text.startswith("*") for text in inputs)
     return [*inputs, *([] if variadic or not named else ["*"]), *named]
 
@@ -326,7 +326,7 @@ def written(tree: Tree, name: str, inside: bool = False) -> Iterator[str]:
 
 
 def of_numbers(op: OpDef) -> str:
-    """A function of pipeflow.math: the first value is data, or a number beside data."""
+    """A function of pipeflow.math: the first value is data, or a number next to data."""
     names = [param.name for param in op.inputs]
     listed = []
     for place in range(len(names)):

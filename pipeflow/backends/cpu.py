@@ -66,7 +66,7 @@ class HeapPool:
             free.extend(self._allocate(size_class(nbytes)) for _ in range(blocks))
 
     def trim(self) -> int:
-        """Gives the blocks that nobody uses back to the system; tells how many bytes that were."""
+        """Gives the blocks that are not in use back to the system; returns how many bytes that were."""
         freed = 0
         for free in list(self._free.values()):
             while free:
@@ -88,7 +88,7 @@ class HeapPool:
 
 
 class Arena:
-    """Memory of one thread for what lies between two steps of a stage: overwritten with every sample, warm in cache."""
+    """Memory of one thread for what is between two steps of a stage: overwritten with every sample, warm in cache."""
 
     def __init__(self) -> None:
         self._buffers: dict[int, np.ndarray] = {}

@@ -262,7 +262,7 @@ class CupyRuntime:
         return cupy.ndarray(shape, dtype, cupy.cuda.MemoryPointer(memory, 0))
 
     def as_array(self, value: Any) -> Any:
-        """A CuPy array on the memory of whatever lies on this kind of device."""
+        """A CuPy array on the memory of whatever is on this kind of device."""
         if isinstance(value, cupy.ndarray):
             array = value
         elif hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] in (2, 13):  # device, managed
@@ -274,11 +274,11 @@ class CupyRuntime:
         else:
             return None
         if array.device.id != self.device[1]:
-            raise ValueError(f"an array lies on GPU {array.device.id} and the pipeline works on GPU {self.device[1]}")
+            raise ValueError(f"an array is on GPU {array.device.id} and the pipeline works on GPU {self.device[1]}")
         return array
 
     def capsule(self, array: Any, **options: Any) -> Any:
-        """A capsule; who waits for whom is settled already."""
+        """A capsule; which stream waits for which is settled already."""
         return array.__dlpack__(stream=-1, **options)
 
     def decode(self, files: Sequence[np.ndarray], color: str, adjust_orientation: bool) -> list[Any]:

@@ -7,7 +7,7 @@ same guard and no name in the outputs:
   sampling (a normalisation): the image between them is never written, only the pixels that are kept are computed;
 - two or more operators that are a line over every value (brightness, contrast, a cast): one pass over memory.
 
-Which operators these are stands in their declarations (``@name.samples``, ``resamples``, ``ends_sampling`` and ``line``).
+Which operators these are is said in their declarations (``@name.samples``, ``resamples``, ``ends_sampling`` and ``line``).
 
 Roundings between the links stay where they were, so the results are those of the chain. What a link does to a sample
 that the fused kernel is not made for (volumes, planar images, padding) is done link by link, inside the same step.

@@ -168,7 +168,7 @@ def _check(graph: Graph, gradient: GraphNode, way: list[int]) -> None:
         raise _error(gradient, f"a chain mixes frameworks ({named}): write its functions for one of them")
     guards = {graph.nodes[number].guard for number in way} | {gradient.guard}
     if len(guards) > 1:
-        raise _error(gradient, "the functions and the derivative stand in different branches; put them into one")
+        raise _error(gradient, "the functions and the derivative are in different branches; put them into one")
 
 
 def _error(gradient: GraphNode, text: str, node: GraphNode | None = None) -> ValueError:

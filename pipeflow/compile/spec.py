@@ -1,7 +1,7 @@
 """What a valid plan is, as rules that run: every plan that the tests compile is checked by them.
 
 A rule is a function of a plan that yields a sentence for each breach. ``breaches`` runs all of them, ``verify`` raises.
-The compiler keeps these rules and the executor relies on them; whoever changes one of the two finds here what it promised.
+The compiler keeps these rules and the executor relies on them; who changes one of the two finds here what it promised.
 """
 
 from collections import Counter

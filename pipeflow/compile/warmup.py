@@ -20,7 +20,7 @@ log = logging.getLogger("pipeflow")
 
 EXTENT = 512  # of an axis that is not known: larger than common crops, small enough to cost nothing
 GUESSES = {"C": 3, "F": 2, "D": 4}
-SAID = 1.0  # seconds of compilation that the user is told about
+SAID = 1.0  # seconds of compilation that is worth a line in the log
 
 
 def prepare(plan: Plan) -> int:

@@ -43,7 +43,7 @@ class WorkerCall:
 
 
 class BatchCall:
-    """What an operator that works on whole batches is told beside its inputs and arguments.
+    """What an operator that works on whole batches gets in addition to its inputs and arguments.
 
     ``draw_keys`` makes the keys of the samples, when they are asked for. ``take(nbytes)`` gives memory that belongs to the
     batch. ``current`` is the sample that is being worked on, so that an exception can be blamed on it (-1: on none).

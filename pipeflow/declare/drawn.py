@@ -1,7 +1,7 @@
 """What random operators draw outside of any pipeline.
 
 The result of an eager call reports the key that repeats it. What was drawn without any data is also remembered as a draw: a
-pipeline that reads such an array, or arithmetic on it, draws anew for every sample, as if it had been called inside.
+pipeline that reads such an array, or arithmetic on it, draws again for every sample, as if it had been called inside.
 """
 
 import operator

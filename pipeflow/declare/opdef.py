@@ -1,4 +1,4 @@
-"""The declaration of one operator as data: its parameters, its body, and the hooks beside it."""
+"""The declaration of one operator as data: its parameters, its body, and the hooks next to it."""
 
 import importlib
 import inspect
@@ -116,7 +116,7 @@ class OpDef:
         """The name in messages."""
         return f"fn.{self.written_as or self.name}"
 
-    # The rest of the declaration stands right beside the body.
+    # The rest of the declaration is next to the body.
     def infer(self, hook: Callable[..., Any]) -> Callable[..., Any]:
         """Declares ``(specs, args) -> Spec or tuple of Specs`` of the outputs."""
         self.infer_hook = hook
@@ -314,7 +314,7 @@ class OpDef:
         return self.sequences and layout[:1] == "F" and layout[1:] in self.layouts
 
     def fitting(self, inputs: Sequence[Spec]) -> list[Spec] | None:
-        """The inputs with the layouts that the body will see; None while they cannot be told."""
+        """The inputs with the layouts that the body will see; None while they are not known."""
         if inputs[0].layout is None or inputs[0].ndim is None:
             return None
         layouts = check_layouts(self.layouts, [x.layout for x in inputs], [x.ndim or 0 for x in inputs])

@@ -100,7 +100,7 @@ class Node:
 
 @dataclass(frozen=True)
 class _Declared:
-    """What stands in a signature in the place of a default: the default (or REQUIRED) and the meaning."""
+    """What a signature has in place of a default: the default (or REQUIRED) and the meaning."""
 
     value: Any
     meaning: str

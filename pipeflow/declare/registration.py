@@ -100,7 +100,7 @@ def operator(
     large results are copied past the caches. ``role`` is for the few operators that the compiler treats in its own way, and
     ``written_as`` for those that it puts in place of another: the name of that one in messages.
     ``infer="like image"`` says that the result has the shape and the layout of that input, and its type unless there is a
-    ``dtype``; every other rule is a function beside the body, ``@name.infer``.
+    ``dtype``; every other rule is a function next to the body, ``@name.infer``.
     """
 
     def declare(body: Callable[..., Any]) -> Operator:

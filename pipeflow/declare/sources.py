@@ -26,7 +26,7 @@ class Request:
 class Feed:
     """One batch from a source: per output a dense array or a list of samples.
 
-    ``owned`` says that the arrays are fresh and nobody else's, so they may be handed on as they are. ``positions`` are the
+    ``owned`` says that the arrays are fresh and used nowhere else, so they may be handed on as they are. ``positions`` are the
     samples' places in the epoch's global order; None counts on from the request's position. ``padding`` marks samples that
     are there only to fill the batch; ``ends_epoch`` says that it is the last one of an epoch that others follow.
     """
@@ -48,7 +48,7 @@ class Feed:
 class Source:
     """What an operator declared with ``@source`` builds from its static arguments: asked for batches in order.
 
-    A source has at least ``next``, ``reset``, ``state`` and ``restore``. The others say what it can do beside: as they are
+    A source has at least ``next``, ``reset``, ``state`` and ``restore``. The others say what else it can do: as they are
     here, it has always something to give, needs no workers, has nothing to close and does not know when it ends.
     """
 
@@ -87,7 +87,7 @@ class Source:
         """Lets go of a thread that waits for data."""
 
     def rewind(self) -> None:
-        """Lets data that can be read again, and was not told how to cycle, start over."""
+        """Lets data that can be read again, and has no ``cycle``, start over."""
 
     def fetch(self, index: int) -> tuple[np.ndarray, ...]:
         """One sample. A source that has this gives one output, the indices, and the pipeline's threads fetch."""

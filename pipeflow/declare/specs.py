@@ -130,7 +130,7 @@ class Outputs:
         return cls((_promised(value),))
 
     def check_count(self, num_outputs: int) -> None:
-        """Refuses another number of outputs than the one that is given beside it."""
+        """Refuses another number of outputs than the one that is given with it."""
         if num_outputs not in (1, len(self.specs)):
             raise ValueError(
                 f"outputs has {count_of(len(self.specs), 'entry', 'entries')} and num_outputs is {num_outputs}"

@@ -27,7 +27,7 @@ ALIGNMENT = 256  # of every sample in a batch's memory
 
 
 class View(NamedTuple):
-    """An array in device memory, C-contiguous, whose bytes nobody on the host looks at."""
+    """An array in device memory, C-contiguous, whose bytes the host does not read."""
 
     address: int
     shape: tuple[int, ...]
@@ -87,11 +87,11 @@ class DeviceMemory(Protocol):
         ...
 
     def view(self, output: int, views: Sequence[View]) -> Sequence[int]:
-        """The addresses of one output of every sample that lies in memory of the inputs: as given, or those of copies."""
+        """The addresses of one output of every sample that is in memory of the inputs: as given, or those of copies."""
         ...
 
     def scratch(self, nbytes: int) -> int:
-        """The address of device memory that nobody needs after the launches of this call."""
+        """The address of device memory that is not needed after the launches of this call."""
         ...
 
     def upload(self, array: np.ndarray) -> int:
@@ -122,7 +122,7 @@ class DeviceCall:
         return self._memory.upload(np.ascontiguousarray(array))
 
     def scratch(self, nbytes: int) -> int:
-        """The address of memory for what lies between two launches of this call."""
+        """The address of memory for what is between two launches of this call."""
         return self._memory.scratch(nbytes)
 
     def scratch_view(self, shape: tuple[int, ...], dtype: np.dtype) -> View:
@@ -190,7 +190,7 @@ class DevicePlanner:
     ) -> tuple[list[tuple[View, ...] | None], tuple[str, ...]]:
         """Queues the operator over a batch; gives the outputs of every sample, and their layouts.
 
-        A sample that cannot be is told to ``failed`` and has no outputs; without ``failed`` its exception carries the
+        A sample that cannot be is passed to ``failed`` and has no outputs; without ``failed`` its exception carries the
         sample's number as ``sample_index``.
         """
         plans: list[_Planned | None] = []
@@ -281,14 +281,14 @@ class DevicePlanner:
             views = self._view(item)
             outputs = (views,) if isinstance(views, View) else tuple(views)
         elif self._specs_of_batch is not None:
-            outputs = ()  # told when all items are known
+            outputs = ()  # set when all items are known
         elif all(spec.static for spec in specs):
             outputs = tuple(_unplaced(spec) for spec in specs)
         else:
             raise ValueError(
                 "the shape of the result depends on data on the GPU, and output shapes must be known on the CPU before "
                 "the launch: "
-                "give it by named arguments, which lie on the CPU"
+                "give it by named arguments, which are on the CPU"
             )
         item = item._replace(outputs=outputs)
         return specs, item if self._plan_of_item is None else item._replace(plan=self._plan_of_item(item))

@@ -24,7 +24,7 @@ def aligned(nbytes: int) -> int:
 
 
 def offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
-    """Where samples of these sizes begin, and the whole size: equal ones lie dense, others each at an aligned address."""
+    """Where samples of these sizes begin, and the whole size: equal ones are dense, others each at an aligned address."""
     if len(set(sizes)) <= 1:
         step = sizes[0] if sizes else 0
         return [step * index for index in range(len(sizes))], step * len(sizes)
@@ -90,7 +90,7 @@ class DevicePool:
         return DeviceLease(block, home, self)
 
     def trim(self) -> int:
-        """Gives the blocks that nobody uses back to the device; tells how many bytes that were."""
+        """Gives the blocks that are not in use back to the device; returns how many bytes that were."""
         with self._lock:
             self.collect()
             freed = 0

@@ -11,7 +11,7 @@ in any order that no wait forbids. The waits that make this safe, all of them in
 4. The compute stream reads a block when the copy that wrote it is done.
 5. The compute stream writes a block when the consumers that it was handed to are done.
 6. A consumer's stream reads a block when the kernels that wrote it are done.
-7. The host reads a staging block when the copy that wrote it is done (``synchronize``); only CPU stages behind ``.cpu()``
+7. The host reads a staging block when the copy that wrote it is done (``synchronize``); only CPU stages after ``.cpu()``
    wait so, and only for that copy.
 """
 
@@ -74,7 +74,7 @@ class Runtime(Protocol):
         ...
 
     def external(self, handle: int) -> Any:
-        """The stream of somebody else's handle, as DLPack numbers them: 1 is the legacy default stream, 2 the thread's."""
+        """The stream of a foreign handle, as DLPack numbers them: 1 is the legacy default stream, 2 the thread's."""
         ...
 
     def current(self) -> int:
@@ -118,7 +118,7 @@ class Runtime(Protocol):
         ...
 
     def as_array(self, value: Any) -> Any:
-        """An array of the module on the memory of anything that lies on the device; None where it does not."""
+        """An array of the module on the memory of anything that is on the device; None where it is not."""
         ...
 
     def capsule(self, array: Any, **options: Any) -> Any:
@@ -135,7 +135,7 @@ class Runtime(Protocol):
 
 
 class DeviceBlock:
-    """Device memory that is used again and again, and what must have happened before it is written anew."""
+    """Device memory that is used again and again, and what must have happened before it is written again."""
 
     __slots__ = ("address", "computed", "consumed", "memory", "nbytes", "spare", "streams")
 
@@ -164,7 +164,7 @@ class DeviceLease:
 
 
 class DeviceArray:
-    """One sample in device memory. ``lease`` is None for what lies between two steps of one segment."""
+    """One sample in device memory. ``lease`` is None for what is between two steps of one segment."""
 
     __slots__ = ("lease", "view")
 
@@ -215,7 +215,7 @@ class FunctionCall:
         raise NotImplementedError
 
     def array(self, position: int, index: int) -> Any:
-        """A sample of an input as an array; where somebody else reads it too it is a copy, since all can be written."""
+        """A sample of an input as an array; where another step reads it too it is a copy, since all can be written."""
         raise NotImplementedError
 
     def source(self, index: int) -> str:
@@ -227,7 +227,7 @@ class FunctionCall:
         raise NotImplementedError
 
     def leave_out(self) -> None:
-        """Goes on behind a sample that failed."""
+        """Goes on after a sample that failed."""
         raise NotImplementedError
 
     def note(self, reason: str) -> None:

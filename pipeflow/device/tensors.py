@@ -31,7 +31,7 @@ class TensorGPU(Metadata):
     _source_info: str
 
     def __init__(self, data: Any, layout: str | None = None, *, source_info: str = "") -> None:
-        """Wraps anything that lies on a device (an array of CuPy, a tensor of torch) without a copy."""
+        """Wraps anything that is on a device (an array of CuPy, a tensor of torch) without a copy."""
         if isinstance(data, TensorGPU):
             self._runtime, self._sample, self._array = data._runtime, data._sample, data._array
             layout = data._layout if layout is None else layout
@@ -160,11 +160,11 @@ def _address(array: Any) -> int:
 
 
 def on_device(runtime: Runtime, value: Any) -> Any:
-    """A value that lies on the device as an array there; anything else is refused."""
+    """A value that is on the device as an array there; anything else is refused."""
     array = runtime.as_array(value)
     if array is None:
         raise TypeError(
-            f"{type(value).__name__} lies in CPU memory and a batch on the GPU takes arrays that lie there: copy it with "
+            f"{type(value).__name__} is in CPU memory and a batch on the GPU takes arrays that are there: copy it with "
             "cupy.asarray(x), or make a TensorListCPU"
         )
     types.as_dtype(np.dtype(array.dtype))
@@ -206,7 +206,7 @@ class TensorListGPU(Metadata):
     _source_info: Sequence[str] | None
 
     def __init__(self, data: Any = (), layout: str | None = None, *, source_info: Sequence[str] | None = None) -> None:
-        """A batch of anything that lies on a device: a list of arrays or tensors, or one whose first axis is the samples."""
+        """A batch of anything that is on a device: a list of arrays or tensors, or one whose first axis is the samples."""
         self._dense = None
         if isinstance(data, TensorListGPU):
             for name in ("_runtime", "_samples", "_wrapped", "_dense", "_dtype", "_ndim", "_source_info"):
@@ -321,7 +321,7 @@ class TensorListGPU(Metadata):
         return all(sample.shape == self._samples[0].shape for sample in self._samples)
 
     def as_tensor(self) -> TensorGPU:
-        """The batch as one tensor; its layout gains a leading N. Equal shapes lie side by side already: no copy."""
+        """The batch as one tensor; its layout gains a leading N. Equal shapes are side by side already: no copy."""
         if self._dense is None:
             if not self.is_dense_tensor():
                 shapes = sorted({sample.shape for sample in self._samples})
@@ -367,7 +367,7 @@ class TensorListGPU(Metadata):
         return self._runtime.device
 
     def _joined(self) -> DeviceArray:
-        """All samples as one array: where they lie, or else copied together on the compute stream."""
+        """All samples as one array: where they are, or else copied together on the compute stream."""
         samples = self._samples
         shape = (len(samples), *(samples[0].shape if samples else (0,) * self._ndim))
         starts, total = offsets([sample.nbytes for sample in samples])

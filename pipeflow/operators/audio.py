@@ -110,7 +110,7 @@ def resampling_factor(shape: tuple[int, ...], args: Any) -> Fraction | float:
 
 
 def factor_of(length: int, scale: Any, in_rate: Any, out_rate: Any, out_length: Any) -> Fraction | float:
-    """out_rate / in_rate, as exact as it can be told; ValueError if it is none."""
+    """out_rate / in_rate, as exactly as it is known; ValueError if it is none."""
     if out_length is not None:
         if out_length < 0:
             raise ValueError(f"out_length must not be negative, got {out_length}")
@@ -195,7 +195,7 @@ def preemphasis_filter(
 ) -> Sample:
     """y[t] = x[t] - preemph_coeff * x[t - 1], each channel on its own; time is the first axis.
 
-    ``border`` says what stands before the first value: the value itself, zero, or the second one.
+    ``border`` says what is before the first value: the value itself, zero, or the second one.
     """
     sound = as_float(signal)
     filtered = out if dtype == FLOAT else np.empty(signal.shape, np.float32)
@@ -340,7 +340,7 @@ def spectrogram(
 ) -> Sample:
     """The short-time power spectrum of a one-dimensional signal: nfft // 2 + 1 frequencies by frames.
 
-    Frame t is centred on sample t * window_step, and what lies outside the signal is its reflection, or zero
+    Frame t is centred on sample t * window_step, and what is outside the signal is its reflection, or zero
     without ``reflect_padding``; without ``center_windows`` it begins there, and only whole frames count. ``window_fn``
     are window_length factors, by default a Hann window; ``nfft`` is window_length unless given. ``power=1`` gives
     magnitudes, ``layout="tf"`` frames by frequencies.
@@ -483,7 +483,7 @@ def _(args: Args) -> None:
     high = args.freq_high or args.sample_rate / 2
     if not 0 <= args.freq_low < high or not high <= args.sample_rate / 2:
         raise ValueError(
-            f"the bands must lie between 0 and half the sample_rate: freq_low {args.freq_low}, "
+            f"the bands must be between 0 and half the sample_rate: freq_low {args.freq_low}, "
             f"freq_high {high}, sample_rate {args.sample_rate}"
         )
 

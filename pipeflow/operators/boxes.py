@@ -368,7 +368,7 @@ def _(args: Any) -> None:
     if args.num_attempts < 1:
         raise ValueError(f"num_attempts must be at least 1, got {args.num_attempts}")
     if args.bbox_prune_threshold is not None and not 0 <= args.bbox_prune_threshold <= 1:
-        raise ValueError(f"bbox_prune_threshold must lie between 0 and 1, got {args.bbox_prune_threshold}")
+        raise ValueError(f"bbox_prune_threshold must be between 0 and 1, got {args.bbox_prune_threshold}")
     if args.bbox_layout:
         box_columns(args.bbox_layout, 3 if "z" in args.bbox_layout else 2)
     if args.crop_shape is not None:
@@ -496,7 +496,7 @@ def box_encoder(
 def _(args: Any) -> None:
     anchor_table(args.anchors)
     if not 0 <= args.criteria <= 1:
-        raise ValueError(f"criteria must lie between 0 and 1, got {args.criteria}")
+        raise ValueError(f"criteria must be between 0 and 1, got {args.criteria}")
     for name in ("means", "stds"):
         if len(getattr(args, name)) != 4:
             raise ValueError(f"{name} must have 4 values, got {len(getattr(args, name))}")

@@ -2,7 +2,7 @@
 
 A chain is named by its links, ``resize+flip+crop_mirror_normalize``, and has their arguments with the number of the
 link: ``size_0``, ``horizontal_1``. It infers and draws as its links do, one after another. What may be a link, and what
-of it the fused kernels have to know, stands in the declarations: ``line``, ``samples``, ``resamples``, ``ends_sampling``.
+of it the fused kernels have to know, is in the declarations: ``line``, ``samples``, ``resamples``, ``ends_sampling``.
 """
 
 from collections.abc import Sequence

@@ -75,7 +75,7 @@ def normalized_window(image: np.ndarray, layout: str, args: Any, out: Any) -> np
     if inside:
         normalized(image, layout, anchors, args, out, first)
         return out
-    # The border has the fill values themselves: only what lies inside is normalised.
+    # The border has the fill values themselves: only what is inside is normalised.
     lows = [max(0, -anchor) for anchor in anchors]
     part = cut(image, axes, anchors, sizes, "trim_to_shape", fill_values, layout.index("C"))
     extents = [part.shape[axis] for axis in axes]

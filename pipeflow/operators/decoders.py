@@ -1,7 +1,7 @@
 """Image decoders: bytes of an image file to an array of height x width x channels.
 
 The formats are JPEG, PNG, BMP, PNM, TIFF, WebP, JPEG 2000 and the first frame of a GIF. The decoders of windows
-stand in `decoders_cropped.py`.
+are in `decoders_cropped.py`.
 """
 
 from functools import cache

@@ -1,6 +1,6 @@
 """The decoders of windows: a crop, a random crop or a slice of each image.
 
-They decode only what lies in the window, as far as the decoding library allows (`kernels.images.decode_region`).
+They decode only what is in the window, as far as the decoding library allows (`kernels.images.decode_region`).
 """
 
 from typing import Any
@@ -33,7 +33,7 @@ FLAT_WINDOW = {name: param for name, param in CROP_WINDOW.items() if name not in
     examples=["fn.decoders.image_crop(encoded_image, crop=(20, 30))"],
 )
 def image_crop(data: Sample, /, *, args: Args, out: Out, source: Any) -> Sample:
-    """Decodes a window of each image, given as in ``fn.crop``; it must lie inside the image."""
+    """Decodes a window of each image, given as in ``fn.crop``; it must be inside the image."""
     window = flat(args)
 
     def region(height: int, width: int) -> tuple[int, int, int, int]:
@@ -114,7 +114,7 @@ def image_slice(
     out: Out,
     source: Any,
 ) -> Sample:
-    """Decodes a part of each image, given as in ``fn.slice``; it must lie inside the image.
+    """Decodes a part of each image, given as in ``fn.slice``; it must be inside the image.
 
     Anchor and shape may be inputs. Without ``axes`` the values are in the order width, height.
     """

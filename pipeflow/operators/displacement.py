@@ -258,7 +258,7 @@ WAVE = parameters(
 def water(image: Sample, /, *, args: Args, out: Out) -> Sample:
     """Bends the image in waves: ``x + ampl_x * sin(freq_x * y + phase_x)`` and ``y + ampl_y * cos(freq_y * x + phase_y)``.
 
-    The nearest pixel is the one the place lies in. With INTERP_LINEAR the picture moves by half a pixel, as in DALI.
+    The nearest pixel is the one the place is in. With INTERP_LINEAR the picture moves by half a pixel, as in DALI.
     """
     lines, columns = waves(image.shape[0], image.shape[1], args)
     return displaced(image, WAVES, lines, columns, 0, 0.0, args, out)

@@ -151,7 +151,7 @@ class ExternalSource(Source):
         if feed.layouts is None:
             feed.layouts = self.layouts
         self._check(feed)
-        feed.owned = self._in_workers  # what comes from a worker is a copy that nobody else knows
+        feed.owned = self._in_workers  # what comes from a worker is a copy that is used nowhere else
         return feed
 
     def close(self) -> None:
@@ -166,7 +166,7 @@ class ExternalSource(Source):
             self.callback.reset()
 
     def state(self) -> Any:
-        """What ``restore`` needs; a callable that is told the iteration has no state of its own."""
+        """What ``restore`` needs; a callable that gets the iteration has no state of its own."""
         return None if self.callback is None else self.callback.state()
 
     def restore(self, state: Any) -> None:
@@ -175,7 +175,7 @@ class ExternalSource(Source):
             self.callback.restore(state)
 
     def rewind(self) -> None:
-        """Lets data that was given as a list or generator function, and not told how to cycle, start over."""
+        """Lets data that was given as a list or generator function, and has no ``cycle``, start over."""
         if self.callback is not None:
             self.callback.rewind()
 
@@ -184,7 +184,7 @@ class ExternalSource(Source):
         return "" if self.callback is None else self.callback.unsaveable()
 
     def seek(self, step: int, epoch: int, batch_size: int, key: int) -> None:
-        """Does nothing where the callable is told which batch or sample it is to give; else an error."""
+        """Does nothing where the callable gets the number of the batch or sample that it is to give; else an error."""
         del step, epoch, batch_size, key
         reason = "" if self.callback is None else self.callback.unseekable()
         if reason:

@@ -23,7 +23,7 @@ def planes_of(image: np.ndarray, out: np.ndarray, layout: str) -> list[tuple[np.
     """Pairs of arrays whose spatial axes come first and whose channels, one at least, last."""
     if layout[-1] == "C":
         return [(image, out)]
-    outer = image.shape[: len(layout) - layout.count("D") - 2]  # channels, and frames behind them
+    outer = image.shape[: len(layout) - layout.count("D") - 2]  # channels, and frames after them
     return [(image[index][..., None], out[index][..., None]) for index in np.ndindex(*outer)]
 
 
@@ -32,13 +32,13 @@ def planes_of(image: np.ndarray, out: np.ndarray, layout: str) -> list[tuple[np.
 
 
 def filter_anchor(anchor: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:
-    """The element of the kernel that lies over the pixel that is made."""
+    """The element of the kernel that is over the pixel that is made."""
     given = list(anchor) * len(sizes) if len(anchor) == 1 else list(anchor)
     if len(given) != len(sizes):
         raise ValueError(f"anchor has {len(anchor)} values for a kernel of {len(sizes)} axes")
     for place, size in zip(given, sizes):
         if not -1 <= place < size:
-            raise ValueError(f"anchor {tuple(anchor)} does not lie in the kernel of {' x '.join(map(str, sizes))}")
+            raise ValueError(f"anchor {tuple(anchor)} is not in the kernel of {' x '.join(map(str, sizes))}")
     return tuple(size // 2 if place == -1 else place for place, size in zip(given, sizes))
 
 

@@ -168,7 +168,7 @@ def lookup_table(
     dtype: DType = default(FLOAT, "type of the result"),
     out: Out,
 ) -> Sample:
-    """Replaces each key by its value and everything else by ``default_value``; keys lie between 0 and 65535."""
+    """Replaces each key by its value and everything else by ``default_value``; keys are between 0 and 65535."""
     return kernels.moving.look_up(data, table_of(keys, values, default_value, dtype), out)
 
 

@@ -193,7 +193,7 @@ def bounds_of(extents: Sequence[int], anchor: Any, shape: Any, args: Any) -> tup
 
 
 def _relative(values: Any, normalized: bool) -> bool:
-    """Integers are pixels; floats are shares of the extent unless the operator was told otherwise."""
+    """Integers are pixels; floats are shares of the extent unless the operator got another instruction."""
     return normalized and np.asarray(values).dtype.kind == "f"
 
 
@@ -300,7 +300,7 @@ def flip(
     rows = spatial(layout)[-2]
     if depthwise and "D" in layout:
         image = np.flip(image, layout.index("D"))
-    if not horizontal:  # whole rows move: NumPy copies them as they lie
+    if not horizontal:  # whole rows move: NumPy copies them as they are
         out[...] = np.flip(image, rows) if vertical else image
         return out
     outer = math.prod(image.shape[:rows])

@@ -1,7 +1,7 @@
 """fn.gradients: derivatives of what ``fn.py_function`` computes, sample by sample ([Gradients](../gradients.md) has examples).
 
 The call is recorded as a node; a pass over the graph (pipeflow/compile/gradients.py) finds the functions between the inputs and
-the results. These then keep a *tape* beside their outputs: how to go back from the derivatives of the outputs to those of
+the results. These then keep a *tape* with their outputs: how to go back from the derivatives of the outputs to those of
 the inputs. Each function runs once.
 """
 

@@ -243,7 +243,7 @@ def gaussian_blur(
     windows = blur_windows(sigma, window_size, len(axes))
     some_pixels(image.shape)
     if layout[0] == "C":
-        for index in np.ndindex(image.shape[: axes[0]]):  # channels, and the frames behind them
+        for index in np.ndindex(image.shape[: axes[0]]):  # channels, and the frames after them
             kernels.filters.filter_separable(image[index], windows, out[index])
         return out
     return kernels.filters.filter_separable(image, windows, out)
@@ -270,7 +270,7 @@ def jpeg_compression_distortion(
 def check_compressible(shape: tuple[int, ...], quality: int) -> None:
     """Refuses what JPEG cannot be made of."""
     if not 1 <= quality <= 100:
-        raise ValueError(f"quality must lie between 1 and 100, got {quality}")
+        raise ValueError(f"quality must be between 1 and 100, got {quality}")
     if shape[-1] != 3:
         raise ValueError(f"jpeg_compression_distortion needs 3 channels, the image has {shape[-1]}")
     some_pixels(shape)

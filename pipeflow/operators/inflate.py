@@ -46,7 +46,7 @@ def inflate(
     shape: Arg[Ints] = required("shape of the result, or of each chunk's"),
     dtype: DType = default(UINT8, "type of the result"),
     algorithm: str = default("LZ4", "how it was compressed: `LZ4`, in its block format"),
-    chunk_offsets: Arg[Ints] = default(None, "where each chunk begins, in bytes; default: one behind the other"),
+    chunk_offsets: Arg[Ints] = default(None, "where each chunk begins, in bytes; default: one after the other"),
     chunk_sizes: Arg[Ints] = default(None, "bytes of each chunk; default: up to the next one"),
     layout: Layout = default("", "layout of the result of a chunk"),
     sequence_axis_name: Layout = default("F", "letter of the axis of the chunks in the layout"),

@@ -35,7 +35,7 @@ def gaussian(
 
 
 def extents_of(shape: Sequence[int], layout: str, per_channel: bool) -> tuple[int, int, int]:
-    """Places before the channels, the channels that change together, and places behind them.
+    """Places before the channels, the channels that change together, and places after them.
 
     Without a layout the channels are the last axis.
     """
@@ -117,7 +117,7 @@ def shot(
     key: Any,
     out: Out,
 ) -> Sample:
-    """Counts the light anew: each value becomes a Poisson number with that mean, in units of ``factor``.
+    """Counts the light again: each value becomes a Poisson number with that mean, in units of ``factor``.
 
     What is not positive becomes 0; integers are limited to their range.
     """

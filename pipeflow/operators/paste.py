@@ -33,13 +33,13 @@ PAGE = """Images put into other images, or hidden in parts."""
 
 
 def canvas_of(shape: Sequence[int], args: Any) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Height and width of the canvas, and where the image lies in it."""
+    """Height and width of the canvas, and where the image is in it."""
     if args.ratio < 1:
         raise ValueError(f"ratio must be at least 1, got {args.ratio}")
     places = args.paste_y, args.paste_x
     for name, place in zip(("paste_y", "paste_x"), places):
         if not 0 <= place <= 1:
-            raise ValueError(f"{name} must lie between 0 and 1, got {place}")
+            raise ValueError(f"{name} must be between 0 and 1, got {place}")
     ratio = np.float32(args.ratio)
     extents = [int(max(np.float32(float(extent)) * ratio, args.min_canvas_size)) for extent in shape[:2]]
     start = [int(np.float32(place) * (large - small)) for place, large, small in zip(places, extents, shape)]
@@ -173,13 +173,13 @@ def multi_paste(
     output_size: Arg[Ints] = default(None, "height and width of the canvas; by default those of the sample"),
     in_anchors: Arg[Ints] = default(None, "where each part begins in its image; its first pixel by default"),
     in_anchors_rel: Arg[Floats] = default(None, "the same relative to the image, rounded down"),
-    shapes: Arg[Ints] = default(None, "height and width of each part; by default all behind its beginning"),
+    shapes: Arg[Ints] = default(None, "height and width of each part; by default all after its beginning"),
     shapes_rel: Arg[Floats] = default(None, "the same relative to the image, rounded up"),
     out_anchors: Arg[Ints] = default(None, "where each part begins on the canvas; its first pixel by default"),
     out_anchors_rel: Arg[Floats] = default(None, "the same relative to the canvas, rounded down"),
     dtype: DType | None = default(None, "the type of the canvas; that of the images by default"),
 ) -> Sample:
-    """Puts parts of images of the batch onto one canvas each: mosaics, cut-mix. What comes later lies on top.
+    """Puts parts of images of the batch onto one canvas each: mosaics, cut-mix. What comes later is on top.
 
     With ``in_ids`` the parts come from any samples of the one input; without it each of several inputs gives one part.
     What no part covers is 0. Each argument has one row of height and width for each part.

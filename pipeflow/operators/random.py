@@ -144,7 +144,7 @@ def checked_range(limits: Any) -> tuple[Any, Any]:
 def check_probability(probability: Any) -> None:
     """Refuses what is no probability."""
     if np.any((np.asarray(probability) < 0) | (np.asarray(probability) > 1)):
-        raise ValueError(f"probability must lie between 0 and 1, got {probability}")
+        raise ValueError(f"probability must be between 0 and 1, got {probability}")
 
 
 def _ends(limits: Any) -> tuple[Any, Any]:
@@ -284,7 +284,7 @@ def batch_permutation(
     no_fixed_points: bool = default(False, "give no sample its own number, unless it is the only one"),
     key: Any,
 ) -> Sample:
-    """The numbers of the samples of the batch, or of the branch it stands in, in a random order; one number a sample.
+    """The numbers of the samples of the batch, or of the branch it is in, in a random order; one number a sample.
 
     With ``allow_repetitions`` each is drawn from all; with ``no_fixed_points`` none is the sample's own, unless there is one
     sample only. The order depends on the first sample of the batch and on the number of samples.

@@ -103,7 +103,7 @@ def large_enough(extents: np.ndarray, threshold: Sequence[int] | None) -> np.nda
     "segmentation.random_object_bbox",
     dtypes="integer bool",
     no_effect={
-        "cache_objects": "the objects of a mask are found anew: that takes less time than to recognise the mask"
+        "cache_objects": "the objects of a mask are found again: that takes less time than to recognise the mask"
     },
     examples=[
         "fn.segmentation.random_object_bbox(mask, foreground_prob=0.5)",
@@ -131,7 +131,7 @@ def random_object_bbox(
 ) -> tuple[Sample, Sample, Sample]:
     """Gives the box around an object of the mask, chosen at random; an object is what is connected by faces.
 
-    First a class is drawn, then one of its objects. Ends are the first place behind the box. Where nothing is found, or
+    First a class is drawn, then one of its objects. Ends are the first place after the box. Where nothing is found, or
     with the probability that ``foreground_prob`` leaves, the box is the whole mask.
     """
     low, high, number = np.zeros(mask.ndim, np.int64), np.array(mask.shape), background
@@ -208,7 +208,7 @@ def select_masks(
 ) -> tuple[Sample, Sample]:
     """Keeps the polygons of some masks, in the order of their ids, with the vertices they have.
 
-    A polygon is a row of the number of its mask, its first vertex and the one behind its last. A mask may have several.
+    A polygon is a row of the number of its mask, its first vertex and the one after its last. A mask may have several.
     """
     if mask_ids.ndim != 1:
         raise ValueError(f"mask_ids must be a list of numbers, got shape {mask_ids.shape}")
@@ -259,12 +259,12 @@ def roi_random_crop(
     *,
     crop_shape: Arg[Ints] = required("extents of the window"),
     roi_start: Arg[Ints] = required("first element of the region"),
-    roi_end: Arg[Ints] = default(None, "first element behind the region"),
+    roi_end: Arg[Ints] = default(None, "first element after the region"),
     roi_shape: Arg[Ints] = default(None, "extents of the region, in place of its end"),
     in_shape: Arg[Ints] = default(None, "extents of the data, where it is not an input: windows stay inside"),
     key: Any,
 ) -> Sample:
-    """Draws the start of a window that lies in a region, or that holds it where the window is the larger one.
+    """Draws the start of a window that is in a region, or that holds it where the window is the larger one.
 
     Each axis is drawn by itself. Data as an input only says how large it is.
     """

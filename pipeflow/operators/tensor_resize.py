@@ -151,7 +151,7 @@ def tensor_resize(data: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sam
 
 
 def resample(source: np.ndarray, tables: list[Any], args: Any, out: np.ndarray) -> None:
-    """One or two axes behind the first one. A single one gets a neighbour that stays as it is."""
+    """One or two axes after the first one. A single one gets a neighbour that stays as it is."""
     if len(tables) == 2:
         kernels.resample.resample_any(source, 1, tables, out)
         return

@@ -74,7 +74,7 @@ def _declare(op: OpDef) -> None:
 
 
 def _stateful(args: Args) -> Traits:
-    beside = not args.stateful and args.parallel == "serial"  # nobody can tell in which order a pure function is called
+    beside = not args.stateful and args.parallel == "serial"  # there is no order in which a pure function is called
     return call_traits("threads" if beside else args.parallel, pure=not args.stateful)
 
 

@@ -32,7 +32,7 @@ def turned(axis: Sequence[float], angle: float) -> np.ndarray:
 
 
 WARP = parameters(
-    fill_value=(float, None, "value of what lies outside the image; default: that of the nearest border pixel"),
+    fill_value=(float, None, "value of what is outside the image; default: that of the nearest border pixel"),
     interp_type=(DALIInterpType, INTERP_LINEAR, "filter: INTERP_LINEAR or INTERP_NN"),
 )
 WARP_SIZE = parameters(
@@ -72,7 +72,7 @@ def rotate(
     """Turns the image counter-clockwise by an angle in degrees; volumes around ``axis`` (x, y, z).
 
     The canvas grows to hold the turned image unless ``keep_size`` or ``size`` is given. Without a ``fill_value``, what
-    lies outside is the nearest border pixel.
+    is outside is the nearest border pixel.
     """
     extents = rotated_extents(image.shape[:-1], angle, axis, size, keep_size)
     if callable(out):
@@ -153,7 +153,7 @@ def warp_affine(
     """Warps the image by an affine matrix, given row by row or as the second input.
 
     The matrix maps output to input coordinates, x first; with ``inverse_map=False`` it maps input to output. Pixel
-    centres lie at half coordinates. Without a ``fill_value``, what lies outside is the nearest border pixel.
+    centres are at half coordinates. Without a ``fill_value``, what is outside is the nearest border pixel.
     """
     values = warp_matrix(image.ndim - 1, matrix if matrix_input is None else matrix_input, inverse_map)
     if not image.size:

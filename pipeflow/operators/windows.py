@@ -40,7 +40,7 @@ OUT_OF_BOUNDS = parameters(
 BOUNDS = parameters(
     start=(Arg[Ints], None, "first element of the part, along each of the axes"),
     rel_start=(Arg[Floats], None, "the same as a share of the extent, from 0 to 1"),
-    end=(Arg[Ints], None, "first element behind the part, along each of the axes; default: the end of the data"),
+    end=(Arg[Ints], None, "first element after the part, along each of the axes; default: the end of the data"),
     rel_end=(Arg[Floats], None, "the same as a share of the extent, from 0 to 1"),
     shape=(Arg[Ints], None, "extent of the part along each of the axes, in place of its end"),
     rel_shape=(Arg[Floats], None, "the same as a share of the extent, from 0 to 1"),
@@ -63,13 +63,13 @@ def half_up(value: float) -> int:
 
 
 class Window(NamedTuple):
-    """Where a window lies in data of some layout and shape."""
+    """Where a window is in data of some layout and shape."""
 
     axes: tuple[int, ...]  # the spatial ones
     sizes: tuple[int, ...]
     anchors: tuple[int, ...]
     inside: bool
-    view: tuple[Any, ...]  # the index of the window, where it lies inside
+    view: tuple[Any, ...]  # the index of the window, where it is inside
 
 
 def window_of(layout: str, shape: Sequence[int], args: Any) -> Window:
@@ -148,7 +148,7 @@ def _place_window(
     for letter, extent, size in zip(letters, extents, sizes, strict=True):
         position = positions[letter]
         if not 0 <= position <= 1:
-            raise ValueError(f"the crop position along {letter} must lie between 0 and 1, got {position}")
+            raise ValueError(f"the crop position along {letter} must be between 0 and 1, got {position}")
         exact = position * (extent - size)
         anchors.append(half_up(exact) if rounding == "round" else int(exact))
     return tuple(anchors)
@@ -181,7 +181,7 @@ def random_window(
 
 
 class Cut(NamedTuple):
-    """Where a window lies: the part of the data that it has, that part's place in it, and its whole shape."""
+    """Where a window is: the part of the data that it has, that part's place in it, and its whole shape."""
 
     low: list[int]
     extents: list[int]
@@ -193,7 +193,7 @@ class Cut(NamedTuple):
 def place_cut(
     shape: Sequence[int], axes: Sequence[int], anchors: Sequence[int], sizes: Sequence[int], policy: str
 ) -> Cut:
-    """A window of data of this shape; RuntimeError where it lies outside and the policy forbids that."""
+    """A window of data of this shape; RuntimeError where it is outside and the policy forbids that."""
     low, extents, place, target = [0] * len(shape), list(shape), [0] * len(shape), list(shape)
     outside = False
     for axis, anchor, size in zip(axes, anchors, sizes, strict=True):
@@ -234,7 +234,7 @@ def cut(
     channel: int,
     dtype: np.dtype | None = None,
 ) -> np.ndarray:
-    """A window of the data: a view where it lies inside; else an error, a padded copy or what there is of it.
+    """A window of the data: a view where it is inside; else an error, a padded copy or what there is of it.
 
     With a type the result is converted to it, and the fill values to that type alone.
     """

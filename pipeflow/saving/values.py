@@ -239,7 +239,7 @@ def _pickled(value: Any, what: str) -> bytes:
 
 
 def plain(value: Any) -> bool:
-    """Whether a constant is data that can stand in a step as it is."""
+    """Whether a constant is data that can be in a step as it is."""
     if value is None or isinstance(value, (bool, int, float, str, bytes, Enum, np.dtype, np.number, Outputs)):
         return True
     return isinstance(value, tuple) and all(plain(item) for item in value)

@@ -507,10 +507,10 @@ class TestHandOver:
         assert batch[0].as_array() is there[0]
         assert len(TensorListGPU(fake_device.fake(np.zeros((5, 2))))) == 5
         with pytest.raises(
-            TypeError, match="ndarray lies in CPU memory and a batch on the GPU takes arrays that lie there"
+            TypeError, match="ndarray is in CPU memory and a batch on the GPU takes arrays that are there"
         ):
             TensorListGPU([there[0], IMAGES[0][1]])
-        with pytest.raises(TypeError, match="ndarray lies in CPU memory"):
+        with pytest.raises(TypeError, match="ndarray is in CPU memory"):
             TensorGPU(IMAGES[0][0])
         with pytest.raises(TypeError, match="a batch has one type"):
             TensorListGPU([there[0], there[1].astype(np.float32)])

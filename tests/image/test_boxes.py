@@ -379,7 +379,7 @@ def test_wrong_anchors_are_explained():
     """The number of anchors, means and deviations, and the criteria."""
     refused("four numbers each, got 6", ValueError, lambda: fn.box_encoder(BOXES, LABELS, anchors=[0.0] * 6))
     refused(
-        "criteria must lie between", ValueError, lambda: fn.box_encoder(BOXES, LABELS, anchors=[0.0] * 4, criteria=2.0)
+        "criteria must be between", ValueError, lambda: fn.box_encoder(BOXES, LABELS, anchors=[0.0] * 4, criteria=2.0)
     )
     refused(
         "means must have 4 values", ValueError, lambda: fn.box_encoder(BOXES, LABELS, anchors=[0.0] * 4, means=(1.0,))

@@ -137,7 +137,7 @@ def test_a_crop_that_leaves_the_image_follows_its_policy():
         lambda: fn.crop(ROW, crop=(1, 12), out_of_bounds_policy="pad", fill_values=[1.0, 2.0]),
     )
     refused("crop and crop_w exclude each other", ValueError, lambda: fn.crop(ROW, crop=(1, 2), crop_w=2))
-    refused("must lie between 0 and 1", ValueError, lambda: fn.crop(ROW, crop=(1, 2), crop_pos_x=1.5))
+    refused("must be between 0 and 1", ValueError, lambda: fn.crop(ROW, crop=(1, 2), crop_pos_x=1.5))
 
 
 def test_a_crop_is_a_view_and_a_cast_one_a_copy():
@@ -452,5 +452,5 @@ def test_compression_leaves_traces_by_quality():
         np.abs(fn.jpeg_compression_distortion(smooth, quality=q).astype(int) - smooth).mean() for q in (90, 30, 5)
     ]
     assert errors[0] < errors[1] < errors[2]
-    refused("quality must lie between 1 and 100", ValueError, lambda: fn.jpeg_compression_distortion(smooth, quality=0))
+    refused("quality must be between 1 and 100", ValueError, lambda: fn.jpeg_compression_distortion(smooth, quality=0))
     refused("needs 3 channels", ValueError, lambda: fn.jpeg_compression_distortion(smooth[..., :1]))

@@ -27,7 +27,7 @@ def test_paste_by_hand():
     assert fn.paste(colour, ratio=1.5, fill_value=(7, 8, 9))[2, 2].tolist() == [7, 8, 9]
     refused("ratio must be at least 1, got 0.5", ValueError, lambda: fn.paste(SMALL, ratio=0.5, fill_value=7))
     refused(
-        "paste_x must lie between 0 and 1", ValueError, lambda: fn.paste(SMALL, ratio=1.5, fill_value=7, paste_x=1.5)
+        "paste_x must be between 0 and 1", ValueError, lambda: fn.paste(SMALL, ratio=1.5, fill_value=7, paste_x=1.5)
     )
     refused("fill_values has 2 values", ValueError, lambda: fn.paste(colour, ratio=1.5, fill_value=(7, 8)))
 

@@ -92,5 +92,5 @@ def test_jpeg_distortion_of_frames():
     clips = TensorListCPU([rng.integers(0, 2, (2, 20, 30 + n, 3), np.uint8) * 255 for n in range(3)], "FHWC")
     qualities = TensorListCPU([np.int32(n) for n in (5, 60, 98)])
     assert_same(lambda: fn.jpeg_compression_distortion(clips, quality=qualities))
-    with pytest.raises(ValueError, match="quality must lie between 1 and 100, got 0"):
+    with pytest.raises(ValueError, match="quality must be between 1 and 100, got 0"):
         on_host(call_of(lambda: fn.jpeg_compression_distortion(pictures([(8, 8)]), quality=0)))

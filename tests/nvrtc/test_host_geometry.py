@@ -186,7 +186,7 @@ def test_slice():
 def test_slices_by_data_on_the_gpu_are_refused():
     """Anchor and shape on the device would have to be waited for."""
     anchor, shape = (TensorListCPU([np.array([0.1, 0.2])] * 4) for _ in range(2))
-    with pytest.raises(ValueError, match="named arguments, which lie on the CPU"):
+    with pytest.raises(ValueError, match="named arguments, which are on the CPU"):
         on_host(call_of(lambda: fn.slice(images(), anchor, shape)))
 
 

@@ -56,7 +56,7 @@ def test_bad_arguments_are_refused():
     """With the CPU's messages."""
     with pytest.raises(RuntimeError, match="the end must be greater than the start"):
         on_host(call_of(lambda: fn.random.uniform(LIKE, range=(2.0, 1.0))))
-    with pytest.raises(ValueError, match=r"probability must lie between 0 and 1, got 1\.5"):
+    with pytest.raises(ValueError, match=r"probability must be between 0 and 1, got 1\.5"):
         on_host(call_of(lambda: fn.random.coin_flip(probability=1.5)))
 
 

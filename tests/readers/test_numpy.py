@@ -120,7 +120,7 @@ def test_relative_bounds_are_rounded_as_dali_rounds_them(tmp_path, arguments, ex
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"roi_start": (3, 3), "roi_shape": (2, 3)}, r"a slice of shape \(2, 3\) at \(3, 3\) does not lie inside"),
+        ({"roi_start": (3, 3), "roi_shape": (2, 3)}, r"a slice of shape \(2, 3\) at \(3, 3\) is not inside"),
         ({"roi_start": (3, 1), "roi_end": (1, 2)}, "cannot come before its start: start 3, end 1"),
         ({"roi_start": (2,), "roi_axes": (2,)}, "axis 2 is not one of the 2 axes"),
         ({"roi_start": (1, 1), "roi_axes": (0, -2)}, "an axis occurs twice"),

@@ -229,12 +229,9 @@ def test_lying_sizes_are_refused(tmp_path, content, message):
         ("v9 1\njpg 512 2 a/1.jpg\n", "expected a first line"),
         ("v1.2 1\njpg 512 2\n", "w.idx:2: expected groups of 4 words"),
         ("v1.2 1\njpg x 2 a/1.jpg\n", "w.idx:2: expected groups of 4 words"),
-        ("v1.2 1\njpg 512 -2 a/1.jpg\n", "does not lie inside"),
-        (
-            "v1.2 1\njpg 512 99999999999 a/1.jpg\n",
-            "w.idx:2: a component of 99999999999 bytes at 512 does not lie inside",
-        ),
-        ("v1.2 1\njpg 99999999 2 a/1.jpg\n", "does not lie inside"),
+        ("v1.2 1\njpg 512 -2 a/1.jpg\n", "is not inside"),
+        ("v1.2 1\njpg 512 99999999999 a/1.jpg\n", "w.idx:2: a component of 99999999999 bytes at 512 is not inside"),
+        ("v1.2 1\njpg 99999999 2 a/1.jpg\n", "is not inside"),
     ],
 )
 def test_lying_index_files_are_refused_by_name_and_line(tar, tmp_path, index, message):

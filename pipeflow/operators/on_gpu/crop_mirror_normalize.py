@@ -50,7 +50,7 @@ TUNED = {(np.dtype(source), np.dtype(target)) for source, target, _ in NORMALIZE
 
 
 class Plan(NamedTuple):
-    """Where the window lies, and the numbers of each channel."""
+    """Where the window is, and the numbers of each channel."""
 
     cut: Cut
     means: np.ndarray
@@ -62,7 +62,7 @@ class Plan(NamedTuple):
 def _(item: Item) -> Plan:
     shape, layout, args = item.input.shape, item.layouts[0], item.args
     if "F" in layout:
-        raise ValueError(f"the layout {layout!r} has frames behind the channels: transpose it to FCHW or FHWC first")
+        raise ValueError(f"the layout {layout!r} has frames after the channels: transpose it to FCHW or FHWC first")
     window = window_of(layout, shape, args)
     cut = place_cut(shape, window.axes, window.anchors, window.sizes, args.out_of_bounds_policy)
     channels = shape[layout.index("C")]

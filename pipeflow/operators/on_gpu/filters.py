@@ -25,7 +25,7 @@ TUNED = {(np.dtype(t), np.dtype(t)) for t in (np.uint8, np.float32)}
 
 
 class Taps(NamedTuple):
-    """The kernel of an item: where it lies, its type and extents, and how much of it lies before the result."""
+    """The kernel of an item: where it is, its type and extents, and how much of it is before the result."""
 
     address: int
     dtype: np.dtype

@@ -1,7 +1,7 @@
 """What functions of the user share on the GPU: the same calls and checks as on the CPU, with arrays on the device.
 
 The function runs while CuPy works on the pipeline's compute stream, so what it queues comes after its inputs and before
-whatever reads its results; nobody waits. Results are copied once, on that stream, into memory of the batch: it makes
+whatever reads its results; nothing waits. Results are copied once, on that stream, into memory of the batch: it makes
 contiguous what is not, and a function may use its own buffers again.
 """
 
@@ -19,7 +19,7 @@ from pipeflow.operators.functions.results import Results, check_like_first
 
 
 class DeviceResults(Results):
-    """What a function may return: arrays that lie on the GPU."""
+    """What a function may return: arrays that are on the GPU."""
 
     def __init__(
         self, function: Callable[..., Any], num_outputs: int, promised: Outputs | None, call: FunctionCall

@@ -19,7 +19,7 @@ from pipeflow.operators.windows import Cut, fill_table, place_cut
 
 
 class Window(NamedTuple):
-    """A cut, and the values of what of it lies outside the data."""
+    """A cut, and the values of what of it is outside the data."""
 
     cut: Cut
     values: np.ndarray
@@ -45,8 +45,8 @@ def _(item: Item) -> Window:
 def _(item: Item) -> Window:
     if len(item.inputs) > 1:
         raise ValueError(
-            "anchor and shape as inputs lie on the GPU, where they cannot be read in time: "
-            "give start and shape (or rel_start, rel_shape) as named arguments, which lie on the CPU"
+            "anchor and shape as inputs are on the GPU, where they cannot be read in time: "
+            "give start and shape (or rel_start, rel_shape) as named arguments, which are on the CPU"
         )
     return window_of(item, *geometry.slice_window(item.input.shape, item.layouts[0], None, None, item.args))
 

@@ -1,7 +1,7 @@
 """Boxes of elements that are moved: what crops, slices, flips, transposes and joins are to the GPU.
 
 A box has an address, strides on either side and extents. Axes that follow one another on both sides are joined; where enough
-bytes lie together on both, they are moved as runs, sixteen bytes a thread, else element by element.
+bytes are next to one another on both, they are moved as runs, sixteen bytes a thread, else element by element.
 """
 
 from collections.abc import Iterable, Sequence
@@ -68,7 +68,7 @@ def box_of(
 
 
 def whole(source: View, target: View) -> Box:
-    """All of an array as it lies."""
+    """All of an array as it is."""
     step = (source.dtype.itemsize,)
     return Box(source.address, target.address, (source.size,), step, step, source.address + source.nbytes)
 
@@ -87,7 +87,7 @@ def filling(table: int, values: int, target: View, extents: Sequence[int], to: S
 
 
 def around(shape: Sequence[int], low: Sequence[int], extents: Sequence[int]) -> Iterable[tuple[list[int], list[int]]]:
-    """What of an array lies outside a box in it, as boxes that do not overlap: places and extents."""
+    """What of an array is outside a box in it, as boxes that do not overlap: places and extents."""
     place, extent = [0] * len(shape), list(shape)
     if not all(extents):
         yield place, extent
@@ -169,7 +169,7 @@ def row_of(box: Box, itemsize: int) -> tuple[str, tuple[Any, ...], int]:
 def form_of(
     extents: tuple[int, ...], inputs: tuple[int, ...], outputs: tuple[int, ...], itemsize: int
 ) -> tuple[str, tuple[Any, ...], int]:
-    """The kernel for boxes of this form, what stands in their rows behind the addresses, and the number of blocks."""
+    """The kernel for boxes of this form, what is in their rows after the addresses, and the number of blocks."""
     axes = joined(extents, inputs, outputs)
     if not axes:
         axes = [(1, itemsize, itemsize)]
@@ -214,7 +214,7 @@ class Tables:
         self._known: dict[Any, int] = {}
 
     def address(self, array: np.ndarray) -> int:
-        """Where the array lies on the device."""
+        """Where the array is on the device."""
         key = (array.tobytes(), array.dtype)
         if key not in self._known:
             self._known[key] = self._call.upload(array)

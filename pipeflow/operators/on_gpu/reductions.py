@@ -141,7 +141,7 @@ def tables(call: DeviceCall, lists: Sequence[Extents]) -> list[int]:
 
 
 def place_partials(call: DeviceCall, plans: Sequence[Reduction]) -> None:
-    """Gives the reductions memory for what lies between the two steps, one after another."""
+    """Gives the reductions memory for what is between the two steps, one after another."""
     address = call.scratch(sum(plan.nbytes for plan in plans))
     for plan in plans:
         plan.partials = address

@@ -72,7 +72,7 @@ PICK_ROW = np.dtype(
 
 
 class Plan(NamedTuple):
-    """Extents of the axes before, those that are resized (before and after), and what lies behind them; and their taps."""
+    """Extents of the axes before, those that are resized (before and after), and what comes after them; and their taps."""
 
     outer: int
     given: tuple[int, ...]
@@ -136,7 +136,7 @@ class Work:
         self._tables: dict[int, tuple[Any, int, int]] = {}
 
     def taps(self, table: tuple[np.ndarray, np.ndarray]) -> tuple[int, int]:
-        """Where starts and weights lie on the device; one table of many samples is uploaded once."""
+        """Where starts and weights are on the device; one table of many samples is uploaded once."""
         if id(table) not in self._tables:
             starts, weights = self.call.upload(table[0].astype(np.int32)), self.call.upload(table[1])
             self._tables[id(table)] = (table, starts, weights)  # the table is kept so that its id stays its own

@@ -17,7 +17,7 @@ def no_inputs_for_shape(item: Item) -> None:
     if len(item.inputs) > 1:
         raise ValueError(
             "the shape is data on the GPU, and output shapes must be known on the CPU before the launch: "
-            "give it by the argument shape, which lies on the CPU"
+            "give it by the argument shape, which is on the CPU"
         )
 
 

@@ -30,7 +30,7 @@ def spec_of(item: Item) -> Spec:
 @structure.subscript.gpu_plan
 def _(item: Item) -> Any:
     if len(item.inputs) > 1:
-        raise ValueError("an index that is data must lie on the CPU")
+        raise ValueError("an index that is data must be on the CPU")
     return structure.index_of(item.input.shape, item.args.plan, ())
 
 

@@ -26,7 +26,7 @@ def _(call: FunctionCall) -> None:
 def _with_tensors(call: FunctionCall, name: str) -> None:
     args, runtime, library = call.args, call.runtime, framework(name)
     if library.from_device is None or library.on_stream is None:
-        raise RuntimeError(f"{name} does not say how its tensors lie on a GPU")
+        raise RuntimeError(f"{name} does not say how its tensors are placed on a GPU")
     from_device = library.from_device
     stacked = name == "jax" and args.batch_processing
 

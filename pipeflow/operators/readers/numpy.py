@@ -40,7 +40,7 @@ class NumpyReader:
         file_list: str | None = default(None, "path of a text file with a path in each line"),
         file_filter: str = default("*.npy", "pattern that the names of files match"),
         roi_start: Ints | None = default(None, "first element of the region, along each of the axes"),
-        roi_end: Ints | None = default(None, "first element behind the region, along each of the axes"),
+        roi_end: Ints | None = default(None, "first element after the region, along each of the axes"),
         roi_shape: Ints | None = default(None, "extents of the region, in place of its end"),
         rel_roi_start: Floats | None = default(None, "where the region begins, as a share of the extents"),
         rel_roi_end: Floats | None = default(None, "where the region ends, as a share of the extents"),

@@ -8,7 +8,7 @@ Two orders:
 
 - **contiguous** (unshuffled, or `stick_to_shard`): shard k of n is the run of positions from floor(N*k/n) to
   floor(N*(k+1)/n). Without `stick_to_shard` the next epoch reads the next shard. Shuffled, each run is
-  shuffled within itself, anew in each epoch.
+  shuffled within itself, differently in each epoch.
 - **strided** (`random_shuffle` or `shuffle_after_epoch`, without `stick_to_shard`): one permutation of the
   whole epoch, position p belongs to shard p mod n. All shards agree on the permutation without talking, so
   any number of shards can take up a run that another number of shards has left: it counts on from what all

@@ -24,7 +24,7 @@ ORDER = parameters(
     shard_id=(int, 0, "number of the shard that this reader gives, from 0"),
     num_shards=(int, 1, "into how many shards the data is divided, one for each of as many readers"),
     random_shuffle=(bool, False, "give the samples of each epoch in a random order"),
-    shuffle_after_epoch=(bool, False, "shuffle the whole data anew for every epoch; each shard is then other data"),
+    shuffle_after_epoch=(bool, False, "shuffle the whole data again for every epoch; each shard is then other data"),
     shuffle_after_epoch_seed=(int, None, "seed of that shuffling; default: a fixed one, the same on every shard"),
     stick_to_shard=(bool, False, "stay with the same shard in every epoch, in place of moving on to the next one"),
     pad_last_batch=(bool, False, "fill the last batch of an epoch with copies of its last sample"),
@@ -42,7 +42,7 @@ _NO_EFFECT = {
 
 
 class _Sources(Sequence[str]):
-    """The source_info of a batch's samples, written out only where somebody asks."""
+    """The source_info of a batch's samples, written out only where they are asked for."""
 
     def __init__(self, reader: Any, indices: list[int]) -> None:
         self._reader = reader
@@ -204,7 +204,7 @@ def reader(
     layout: str | None = None,
     hidden: bool = False,
 ) -> Callable[[type], type]:
-    """Declares a reader; the keywords of the class's constructor become arguments beside those of the order.
+    """Declares a reader; the keywords of the class's constructor become arguments in addition to those of the order.
 
     `outputs` may be a function of the arguments; `layout` is that of a single output. The class itself is left as it is.
     """

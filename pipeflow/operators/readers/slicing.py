@@ -105,7 +105,7 @@ def inside(bounds: Sequence[tuple[int, int]], extents: Sequence[int], policy: st
         ):
             lengths, starts = tuple(length for _, length in bounds), tuple(start for start, _ in bounds)
             raise OutOfRange(
-                f"a slice of shape {lengths} at {starts} does not lie inside the array of shape {tuple(extents)}; "
+                f"a slice of shape {lengths} at {starts} is not inside the array of shape {tuple(extents)}; "
                 'out_of_bounds_policy="pad" or "trim_to_shape" allows that'
             )
     elif policy == "trim_to_shape":

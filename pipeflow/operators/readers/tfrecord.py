@@ -138,7 +138,7 @@ def write_index(path: str, index_path: str) -> int:
 
 
 def read_index(index_path: str, path: str) -> np.ndarray:
-    """(offset, length) of every record, from an index file whose every line must lie inside the file."""
+    """(offset, length) of every record, from an index file whose every line must be inside the file."""
     size = os.stat(path).st_size
     found = []
     for number, line in read_lines(index_path):
@@ -148,7 +148,7 @@ def read_index(index_path: str, path: str) -> np.ndarray:
         offset, length = map(int, words)
         if offset < 0 or length < _FRAME or offset + length > size:
             raise BadData(
-                f"{index_path}:{number}: a record of {length} bytes at {offset} does not lie inside {path}, "
+                f"{index_path}:{number}: a record of {length} bytes at {offset} is not inside {path}, "
                 f"which has {size} bytes"
             )
         found.append((offset, length))

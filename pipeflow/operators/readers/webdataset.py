@@ -213,7 +213,7 @@ def write_index(path: str, index_path: str) -> int:
 
 
 def read_index(index_path: str, path: str) -> list[list[Component]]:
-    """The samples of a tar file from an index file, whose every entry must lie inside the tar file."""
+    """The samples of a tar file from an index file, whose every entry must be inside the tar file."""
     size = os.stat(path).st_size
     lines = read_lines(index_path)
     head = lines[0][1].split() if lines else []
@@ -242,7 +242,7 @@ def read_index(index_path: str, path: str) -> list[list[Component]]:
         for part in sample:
             if part.offset < _BLOCK or part.size < 0 or part.offset + part.size > size:
                 raise BadData(
-                    f"{index_path}:{number}: a component of {part.size} bytes at {part.offset} does not lie "
+                    f"{index_path}:{number}: a component of {part.size} bytes at {part.offset} is not "
                     f"inside {path}, which has {size} bytes"
                 )
         samples.append(sample)
@@ -332,7 +332,7 @@ def _pax(text: bytes, path: str, offset: int, name: str) -> tuple[str, int | Non
 
 
 def _check_header(block: bytes, size: int, path: str, offset: int) -> None:
-    """Raises unless a tar header of a regular file stands before the data: an index can lie."""
+    """Raises unless a tar header of a regular file is before the data: an index can lie."""
     _, stated, kind = _header(block, path, offset - _BLOCK)
     # An extended header before this one may state a size that does not fit into the eleven digits here.
     if kind not in _REGULAR or (stated != size and stated != 0):
