@@ -69,7 +69,7 @@ def batch_permutation(
     on_error: Any = None,
     seed: int | None = None,
 ) -> DataNode:
-    """The numbers of the samples of the batch, or of the branch it stands in, in a random order; one number a sample.
+    """The numbers of the samples of the batch, or of the branch it is in, in a random order; one number a sample.
 
     Arguments:
         allow_repetitions: draw each number from all, so that some may come twice
@@ -1402,7 +1402,7 @@ def lookup_table(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Replaces each key by its value and everything else by ``default_value``; keys lie between 0 and 65535.
+    """Replaces each key by its value and everything else by ``default_value``; keys are between 0 and 65535.
 
     Arguments:
         keys: values of the input that are replaced, from 0 to 65535
@@ -1518,14 +1518,14 @@ def multi_paste(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Puts parts of images of the batch onto one canvas each: mosaics, cut-mix. What comes later lies on top.
+    """Puts parts of images of the batch onto one canvas each: mosaics, cut-mix. What comes later is on top.
 
     Arguments:
         in_ids: for each canvas the numbers of the samples in the batch that its parts come from
         output_size: height and width of the canvas; by default those of the sample
         in_anchors: where each part begins in its image; its first pixel by default
         in_anchors_rel: the same relative to the image, rounded down
-        shapes: height and width of each part; by default all behind its beginning
+        shapes: height and width of each part; by default all after its beginning
         shapes_rel: the same relative to the image, rounded up
         out_anchors: where each part begins on the canvas; its first pixel by default
         out_anchors_rel: the same relative to the canvas, rounded down
@@ -2711,12 +2711,12 @@ def roi_random_crop(
     on_error: Any = None,
     seed: int | None = None,
 ) -> Data:
-    """Draws the start of a window that lies in a region, or that holds it where the window is the larger one.
+    """Draws the start of a window that is in a region, or that holds it where the window is the larger one.
 
     Arguments:
         crop_shape: extents of the window
         roi_start: first element of the region
-        roi_end: first element behind the region
+        roi_end: first element after the region
         roi_shape: extents of the region, in place of its end
         in_shape: extents of the data, where it is not an input: windows stay inside
     """
@@ -2736,12 +2736,12 @@ def roi_random_crop(
     on_error: Any = None,
     seed: int | None = None,
 ) -> DataNode:
-    """Draws the start of a window that lies in a region, or that holds it where the window is the larger one.
+    """Draws the start of a window that is in a region, or that holds it where the window is the larger one.
 
     Arguments:
         crop_shape: extents of the window
         roi_start: first element of the region
-        roi_end: first element behind the region
+        roi_end: first element after the region
         roi_shape: extents of the region, in place of its end
         in_shape: extents of the data, where it is not an input: windows stay inside
     """
@@ -2767,7 +2767,7 @@ def rotate(
 
     Arguments:
         angle: angle in degrees, counter-clockwise
-        fill_value: value of what lies outside the image; default: that of the nearest border pixel
+        fill_value: value of what is outside the image; default: that of the nearest border pixel
         interp_type: filter: INTERP_LINEAR or INTERP_NN
         dtype: type of the result; default: that of the input
         axis: axis (x, y, z) to turn around, for volumes
@@ -2879,7 +2879,7 @@ def slice(
     Arguments:
         start: first element of the part, along each of the axes
         rel_start: the same as a share of the extent, from 0 to 1
-        end: first element behind the part, along each of the axes; default: the end of the data
+        end: first element after the part, along each of the axes; default: the end of the data
         rel_end: the same as a share of the extent, from 0 to 1
         shape: extent of the part along each of the axes, in place of its end
         rel_shape: the same as a share of the extent, from 0 to 1
@@ -3169,7 +3169,7 @@ def warp_affine(
 
     Arguments:
         size: extents of the result in the order of the layout; default: those of the input
-        fill_value: value of what lies outside the image; default: that of the nearest border pixel
+        fill_value: value of what is outside the image; default: that of the nearest border pixel
         interp_type: filter: INTERP_LINEAR or INTERP_NN
         dtype: type of the result; default: that of the input
         matrix: matrix, row by row: from places of the result to places of the image, x first
@@ -3358,7 +3358,7 @@ class decoders:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
-        """Decodes a window of each image, given as in ``fn.crop``; it must lie inside the image.
+        """Decodes a window of each image, given as in ``fn.crop``; it must be inside the image.
 
         Arguments:
             crop: extents of the window in the order of the layout (depth, height, width); one number: alike
@@ -3443,12 +3443,12 @@ class decoders:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
-        """Decodes a part of each image, given as in ``fn.slice``; it must lie inside the image.
+        """Decodes a part of each image, given as in ``fn.slice``; it must be inside the image.
 
         Arguments:
             start: first element of the part, along each of the axes
             rel_start: the same as a share of the extent, from 0 to 1
-            end: first element behind the part, along each of the axes; default: the end of the data
+            end: first element after the part, along each of the axes; default: the end of the data
             rel_end: the same as a share of the extent, from 0 to 1
             shape: extent of the part along each of the axes, in place of its end
             rel_shape: the same as a share of the extent, from 0 to 1
@@ -3489,7 +3489,7 @@ class decoders:
             shape: shape of the result, or of each chunk's
             dtype: type of the result
             algorithm: how it was compressed: `LZ4`, in its block format
-            chunk_offsets: where each chunk begins, in bytes; default: one behind the other
+            chunk_offsets: where each chunk begins, in bytes; default: one after the other
             chunk_sizes: bytes of each chunk; default: up to the next one
             layout: layout of the result of a chunk
             sequence_axis_name: letter of the axis of the chunks in the layout
@@ -3975,7 +3975,7 @@ class experimental:
                 shard_id: number of the shard that this reader gives, from 0
                 num_shards: into how many shards the data is divided, one for each of as many readers
                 random_shuffle: give the samples of each epoch in a random order
-                shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+                shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
                 shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
                 stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
                 pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -4059,7 +4059,7 @@ class noise:
         on_error: Any = None,
         seed: int | None = None,
     ) -> Data:
-        """Counts the light anew: each value becomes a Poisson number with that mean, in units of ``factor``.
+        """Counts the light again: each value becomes a Poisson number with that mean, in units of ``factor``.
 
         Arguments:
             factor: value of one count: the larger, the more noise; 0 leaves the data as it is
@@ -4316,7 +4316,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -4354,7 +4354,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -4392,7 +4392,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -4430,7 +4430,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -4474,7 +4474,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -4518,7 +4518,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -4562,7 +4562,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -4606,7 +4606,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -4650,7 +4650,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -4694,7 +4694,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -4753,7 +4753,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -4791,7 +4791,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -4829,7 +4829,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -4867,7 +4867,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -4912,7 +4912,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -4955,7 +4955,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -4990,7 +4990,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -5043,7 +5043,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -5090,7 +5090,7 @@ class readers:
             file_list: path of a text file with a path in each line
             file_filter: pattern that the names of files match
             roi_start: first element of the region, along each of the axes
-            roi_end: first element behind the region, along each of the axes
+            roi_end: first element after the region, along each of the axes
             roi_shape: extents of the region, in place of its end
             rel_roi_start: where the region begins, as a share of the extents
             rel_roi_end: where the region ends, as a share of the extents
@@ -5102,7 +5102,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -5143,7 +5143,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -5180,7 +5180,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -5223,7 +5223,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample

@@ -83,7 +83,7 @@ class Autocontrast(Operator):
     def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class BatchPermutation(Operator):
-    """The numbers of the samples of the batch, or of the branch it stands in, in a random order; one number a sample.
+    """The numbers of the samples of the batch, or of the branch it is in, in a random order; one number a sample.
 
     Arguments:
         allow_repetitions: draw each number from all, so that some may come twice
@@ -1288,7 +1288,7 @@ class Laplacian(Operator):
     def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class LookupTable(Operator):
-    """Replaces each key by its value and everything else by ``default_value``; keys lie between 0 and 65535.
+    """Replaces each key by its value and everything else by ``default_value``; keys are between 0 and 65535.
 
     Arguments:
         keys: values of the input that are replaced, from 0 to 65535
@@ -1411,14 +1411,14 @@ class MotionBlur(Operator):
     def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class MultiPaste(Operator):
-    """Puts parts of images of the batch onto one canvas each: mosaics, cut-mix. What comes later lies on top.
+    """Puts parts of images of the batch onto one canvas each: mosaics, cut-mix. What comes later is on top.
 
     Arguments:
         in_ids: for each canvas the numbers of the samples in the batch that its parts come from
         output_size: height and width of the canvas; by default those of the sample
         in_anchors: where each part begins in its image; its first pixel by default
         in_anchors_rel: the same relative to the image, rounded down
-        shapes: height and width of each part; by default all behind its beginning
+        shapes: height and width of each part; by default all after its beginning
         shapes_rel: the same relative to the image, rounded up
         out_anchors: where each part begins on the canvas; its first pixel by default
         out_anchors_rel: the same relative to the canvas, rounded down
@@ -2244,12 +2244,12 @@ class ResizeCropMirror(Operator):
     def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class ROIRandomCrop(Operator):
-    """Draws the start of a window that lies in a region, or that holds it where the window is the larger one.
+    """Draws the start of a window that is in a region, or that holds it where the window is the larger one.
 
     Arguments:
         crop_shape: extents of the window
         roi_start: first element of the region
-        roi_end: first element behind the region
+        roi_end: first element after the region
         roi_shape: extents of the region, in place of its end
         in_shape: extents of the data, where it is not an input: windows stay inside
     """
@@ -2276,7 +2276,7 @@ class Rotate(Operator):
 
     Arguments:
         angle: angle in degrees, counter-clockwise
-        fill_value: value of what lies outside the image; default: that of the nearest border pixel
+        fill_value: value of what is outside the image; default: that of the nearest border pixel
         interp_type: filter: INTERP_LINEAR or INTERP_NN
         dtype: type of the result; default: that of the input
         axis: axis (x, y, z) to turn around, for volumes
@@ -2390,7 +2390,7 @@ class Slice(Operator):
     Arguments:
         start: first element of the part, along each of the axes
         rel_start: the same as a share of the extent, from 0 to 1
-        end: first element behind the part, along each of the axes; default: the end of the data
+        end: first element after the part, along each of the axes; default: the end of the data
         rel_end: the same as a share of the extent, from 0 to 1
         shape: extent of the part along each of the axes, in place of its end
         rel_shape: the same as a share of the extent, from 0 to 1
@@ -2710,7 +2710,7 @@ class WarpAffine(Operator):
 
     Arguments:
         size: extents of the result in the order of the layout; default: those of the input
-        fill_value: value of what lies outside the image; default: that of the nearest border pixel
+        fill_value: value of what is outside the image; default: that of the nearest border pixel
         interp_type: filter: INTERP_LINEAR or INTERP_NN
         dtype: type of the result; default: that of the input
         matrix: matrix, row by row: from places of the result to places of the image, x first
@@ -2904,7 +2904,7 @@ class decoders:
         def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
     class ImageCrop(Operator):
-        """Decodes a window of each image, given as in ``fn.crop``; it must lie inside the image.
+        """Decodes a window of each image, given as in ``fn.crop``; it must be inside the image.
 
         Arguments:
             crop: extents of the window in the order of the layout (depth, height, width); one number: alike
@@ -2985,12 +2985,12 @@ class decoders:
         def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
     class ImageSlice(Operator):
-        """Decodes a part of each image, given as in ``fn.slice``; it must lie inside the image.
+        """Decodes a part of each image, given as in ``fn.slice``; it must be inside the image.
 
         Arguments:
             start: first element of the part, along each of the axes
             rel_start: the same as a share of the extent, from 0 to 1
-            end: first element behind the part, along each of the axes; default: the end of the data
+            end: first element after the part, along each of the axes; default: the end of the data
             rel_end: the same as a share of the extent, from 0 to 1
             shape: extent of the part along each of the axes, in place of its end
             rel_shape: the same as a share of the extent, from 0 to 1
@@ -3042,7 +3042,7 @@ class decoders:
             shape: shape of the result, or of each chunk's
             dtype: type of the result
             algorithm: how it was compressed: `LZ4`, in its block format
-            chunk_offsets: where each chunk begins, in bytes; default: one behind the other
+            chunk_offsets: where each chunk begins, in bytes; default: one after the other
             chunk_sizes: bytes of each chunk; default: up to the next one
             layout: layout of the result of a chunk
             sequence_axis_name: letter of the axis of the chunks in the layout
@@ -3428,7 +3428,7 @@ class experimental:
                 shard_id: number of the shard that this reader gives, from 0
                 num_shards: into how many shards the data is divided, one for each of as many readers
                 random_shuffle: give the samples of each epoch in a random order
-                shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+                shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
                 shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
                 stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
                 pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -3529,7 +3529,7 @@ class noise:
         def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
     class Shot(Operator):
-        """Counts the light anew: each value becomes a Poisson number with that mean, in units of ``factor``.
+        """Counts the light again: each value becomes a Poisson number with that mean, in units of ``factor``.
 
         Arguments:
             factor: value of one count: the larger, the more noise; 0 leaves the data as it is
@@ -3684,7 +3684,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -3727,7 +3727,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -3781,7 +3781,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -3832,7 +3832,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -3876,7 +3876,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -3923,7 +3923,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -3965,7 +3965,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -4012,7 +4012,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -4059,7 +4059,7 @@ class readers:
             file_list: path of a text file with a path in each line
             file_filter: pattern that the names of files match
             roi_start: first element of the region, along each of the axes
-            roi_end: first element behind the region, along each of the axes
+            roi_end: first element after the region, along each of the axes
             roi_shape: extents of the region, in place of its end
             rel_roi_start: where the region begins, as a share of the extents
             rel_roi_end: where the region ends, as a share of the extents
@@ -4071,7 +4071,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -4124,7 +4124,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -4166,7 +4166,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
@@ -4209,7 +4209,7 @@ class readers:
             shard_id: number of the shard that this reader gives, from 0
             num_shards: into how many shards the data is divided, one for each of as many readers
             random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data anew for every epoch; each shard is then other data
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
             stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample

@@ -110,7 +110,7 @@ def steps_are_where_their_kind_runs(plan: Plan) -> Iterator[str]:
     for number, stage, part, step in _placed(plan):
         name = f"{step.name} in stage {number} ({stage.kind})"
         on_device = step.device in ("gpu", "mixed")
-        if on_device != (stage.kind in ("device", "function")):
+        if on_device != (stage.kind in ("device", "function") and part == "step"):
             yield f"{name} is for device={step.device!r}"
         source = stage.kind == "source" and part == "step"
         if source != (find(step.op).factory is not None and not step.fetch):

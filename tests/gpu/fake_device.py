@@ -341,7 +341,7 @@ def at(address, shape, dtype):
 MIRROR_ROW = row_type(input="u8", output="u8", height="i8", width="i8", channels="i8", vertical="i4", horizontal="i4")
 
 
-@operator("_mirror", hidden=True, layouts="HWC", gpu="of this test")
+@operator("_mirror", hidden=True, layouts="HWC", gpu=True)
 def mirror(image: Sample, /, *, horizontal: Arg[bool] = True, vertical: Arg[bool] = False, out: Out) -> Sample:
     """Mirrors images: an operator whose kernel needs no compiler."""
     np.copyto(out, image[:: -1 if vertical else 1, :: -1 if horizontal else 1])
