@@ -4,6 +4,7 @@ Add a property here rather than in the tests of one operator when it is true of 
 a table with their reason, never in the tests.
 """
 
+import ast
 import dataclasses
 import pickle
 import sys
@@ -22,15 +23,49 @@ OPERATORS = [op for op in public() if not op.nodes_only]  # those have no call o
 EXAMPLES = [(op, text) for op in OPERATORS if op.factory is None for text in examples(op)]
 # Operator -> why the tests in pipelines, which run batches of two, leave it out.
 NOT_IN_PIPELINES = {"permute_batch": "its example names the samples of a batch of one"}
-IN_PIPELINES = [(op, text) for op, text in EXAMPLES if op.name not in NOT_IN_PIPELINES]
+# Operator -> why it has no place in a branch.
+NOT_IN_BRANCHES = {"batch_permutation": "the numbers are those of the samples of a whole batch"}
 NAMES = {"fn": fn, "types": types, "np": np, **example_data.arrays()}
 
 # Operators that take the types that their call declares, so that other inputs of the same call are refused.
 TYPED_BY_THE_CALL = ("numba_function", "experimental.numba_function")
 
+
+def first_input(text):
+    """The first input of the call that an example makes: an array, or None where it is none or made by a call."""
+    arguments = ast.parse(text, mode="eval").body.args
+    name = arguments[0].id if arguments and isinstance(arguments[0], ast.Name) else ""
+    return NAMES.get(name)
+
+
+def draws(op):
+    """Whether the results depend on the key; the user's own code may ignore it."""
+    return op.random and op.base_traits.pure
+
+
+def marked(chosen):
+    """Parametrizes a test with these examples."""
+    return pytest.mark.parametrize(("op", "text"), chosen, ids=[text for _, text in chosen])
+
+
+IN_PIPELINES = [(op, text) for op, text in EXAMPLES if op.name not in NOT_IN_PIPELINES]
 every_operator = pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
-every_example = pytest.mark.parametrize(("op", "text"), EXAMPLES, ids=[text for _, text in EXAMPLES])
-every_pipeline = pytest.mark.parametrize(("op", "text"), IN_PIPELINES, ids=[text for _, text in IN_PIPELINES])
+every_example = marked(EXAMPLES)
+every_array = marked([(op, text) for op, text in EXAMPLES if first_input(text) is not None])
+every_array_with_axes = marked([(op, text) for op, text in EXAMPLES if np.ndim(first_input(text))])
+every_draw = marked([(op, text) for op, text in EXAMPLES if draws(op) and op.base_traits.granularity == "sample"])
+every_sample = marked(
+    [
+        (op, text)
+        for op, text in EXAMPLES
+        if not draws(op) and op.base_traits.granularity == "sample" and ast.parse(text, mode="eval").body.args
+    ]
+)
+every_elementwise = marked([(op, text) for op, text in EXAMPLES if op.elementwise and op.min_inputs and not op.random])
+every_pipeline = marked(IN_PIPELINES)
+every_pipeline_of_samples = marked([(op, t) for op, t in IN_PIPELINES if op.base_traits.granularity == "sample"])
+every_fed_pipeline = marked([(op, text) for op, text in IN_PIPELINES if first_input(text) is not None])
+every_branch = marked([(op, text) for op, text in IN_PIPELINES if op.name not in NOT_IN_BRANCHES])
 every_dtype = pytest.mark.parametrize("dtype", types.in_order(types.NUMBERS), ids=str)
 
 
@@ -70,12 +105,6 @@ def same(left, right):
 
 def with_first(call, array):
     return (array, *call.inputs[1:])
-
-
-def first_of(call):
-    """The first input, where it is an array that can be changed."""
-    first = call.inputs[0] if call.inputs else None
-    return first if isinstance(first, np.ndarray) else None
 
 
 def assert_as_inferred(call, inputs, outputs):
@@ -182,17 +211,19 @@ def test_its_outputs_are_as_inferred(op, text):
 
 @every_example
 def test_the_same_key_gives_the_same_numbers(op, text):
-    """A sample is a function of its inputs and its key; other keys give other numbers."""
+    """A sample is a function of its inputs and its key."""
     call = call_of(op, text)
-    first = outputs_of(call)
-    same(first, outputs_of(call))
-    alone = op.base_traits.granularity == "batch" and not call.inputs  # a batch of one may leave nothing to draw
-    if op.random and op.base_traits.pure and not alone and any(x.size for x in first):  # user code may ignore its key
-        others = [outputs_of(call, key=key) for key in range(100, 130)]
-        changed = [
-            any(a.shape != b.shape or not np.array_equal(a, b) for a, b in zip(first, other)) for other in others
-        ]
-        assert any(changed), "thirty other keys gave the same numbers"
+    same(outputs_of(call), outputs_of(call))
+
+
+@every_draw
+def test_other_keys_give_other_numbers(op, text):
+    """What is drawn depends on the key."""
+    call = call_of(op, text)
+    first, *others = [outputs_of(call, key=key) for key in range(100, 130)]
+    assert any(x.size for x in first)
+    changed = [any(a.shape != b.shape or not np.array_equal(a, b) for a, b in zip(first, other)) for other in others]
+    assert any(changed), "thirty keys gave the same numbers"
 
 
 @every_example
@@ -227,12 +258,10 @@ def test_the_memory_order_of_the_input_does_not_matter(op, text, order):
     same(outputs_of(call), outputs_of(call, inputs))
 
 
-@every_example
+@every_sample
 def test_a_batch_is_its_samples(op, text):
     """A list of samples gives what each sample gives alone."""
     call = call_of(op, text)
-    if op.random or not call.inputs or op.traits_of(call.constants).granularity == "batch":
-        return
     single = outputs_of(call)
     result = eager(dataclasses.replace(call, inputs=tuple([x, x] for x in call.inputs)))
     batches = result if isinstance(result, list) else [result] if result is not None else []
@@ -240,68 +269,174 @@ def test_a_batch_is_its_samples(op, text):
         same([output, output], [np.asarray(batch.at(0)), np.asarray(batch.at(1))])
 
 
-@every_example
+@every_elementwise
 def test_an_elementwise_body_takes_a_whole_column(op, text):
     """An operator declared elementwise gives for stacked samples the stacked results."""
     call = call_of(op, text)
-    if not op.elementwise or not call.inputs or op.random:
-        return
     single = outputs_of(call)
     stacked = outputs_of(call, [np.stack([x, x]) for x in map(np.asarray, call.inputs)])
     same([np.stack([output, output]) for output in single], stacked)
 
 
-def endless(samples):
-    return lambda: samples
+def made(text, arrays):
+    """The outputs of an example as a tuple of nodes, its arrays taken from a dictionary."""
+    result = eval(text, {**NAMES, **arrays})
+    return tuple(result) if isinstance(result, (tuple, list)) else (result,)
 
 
-def run_in_pipeline(text, debug=False):
-    """What the example gives as the graph of a pipeline, its arrays fed by external sources; two samples a batch."""
+def used(text):
+    """The names of the arrays in an example."""
+    return [name for name in compile(text, "example", "eval").co_names if name in example_data.arrays()]
 
-    def definition():
-        arrays = example_data.arrays()
-        used = [name for name in compile(text, "example", "eval").co_names if name in arrays]
-        nodes = {name: fn.external_source(endless([arrays[name]] * 2), name=name) for name in used}
-        result = eval(text, {**NAMES, **nodes})
-        return tuple(result) if isinstance(result, (tuple, list)) else result
 
-    pipe = pipeline_def(batch_size=2, num_threads=2, device_id=None, seed=3, debug=debug)(definition)()
+def fed(text, samples):
+    """External sources for the arrays of an example: so many samples of each in every batch."""
+    arrays = example_data.arrays()
+    return {name: fn.external_source(lambda x=arrays[name]: [x] * samples, name=name) for name in used(text)}
+
+
+def built(definition, batch_size=2, **settings):
+    pipe = pipeline_def(batch_size=batch_size, num_threads=2, device_id=None, seed=3, **settings)(definition)()
     pipe.build()
-    return [[np.asarray(batch.at(index)) for index in range(2)] for batch in pipe.run()]
+    return pipe
+
+
+def delivered(outputs):
+    """The samples of every output."""
+    return [[np.asarray(batch.at(index)) for index in range(len(batch))] for batch in outputs]
+
+
+def run_in_pipeline(text, runs=1, **settings):
+    """What the example gives as the graph of a pipeline, its arrays fed by external sources: the samples of the last run."""
+    pipe = built(lambda: made(text, fed(text, settings.get("batch_size", 2))), **settings)
+    for _ in range(runs):
+        outputs = pipe.run()
+    return delivered(outputs)
+
+
+def all_same(left, right):
+    for one, other in zip(left, right, strict=True):
+        same(one, other)
 
 
 @every_pipeline
 def test_a_pipeline_gives_what_the_call_gives(op, text):
     """Compiled into a plan, an operator computes what it computes at once; for random ones types and shapes agree."""
     alone = outputs_of(call_of(op, text))
-    if not alone:
-        return
     outputs = run_in_pipeline(text)
     assert len(outputs) == len(alone)
     for samples, expected in zip(outputs, alone):
         for sample in samples:
             assert (sample.dtype, sample.ndim) == (expected.dtype, expected.ndim)
-            if not (op.random and op.base_traits.pure):
+            if not draws(op):
                 np.testing.assert_array_equal(sample, expected)
 
 
 @every_pipeline
 def test_a_debug_run_gives_the_same_bits(op, text):
     """`debug=True` computes what the compiled pipeline computes, random numbers included."""
-    if not outputs_of(call_of(op, text)):
-        return
-    for compiled, debugged in zip(run_in_pipeline(text), run_in_pipeline(text, debug=True), strict=True):
-        same(compiled, debugged)
+    all_same(run_in_pipeline(text), run_in_pipeline(text, debug=True))
 
 
-@every_example
+@every_pipeline
+def test_what_is_delivered_is_the_users_to_write(op, text):
+    """Writing into every batch changes neither the following ones nor the data that was given; no depth of the queue."""
+    expected = run_in_pipeline(text)
+    inputs = {name: value.copy() for name, value in example_data.arrays().items()}
+    pipe = built(lambda: made(text, fed(text, 2)), prefetch_queue_depth=3)
+    steady = not draws(op)
+    for _ in range(5):
+        outputs = pipe.run()
+        if steady:
+            all_same(delivered(outputs), expected)
+        for batch in outputs:
+            for index in range(len(batch)):
+                sample = np.asarray(batch.at(index))
+                assert sample.flags.writeable
+                sample[...] = np.ones((), sample.dtype)
+    for name, value in example_data.arrays().items():
+        np.testing.assert_array_equal(value, inputs[name])
+
+
+@every_fed_pipeline
+def test_what_was_given_is_the_users_to_write(op, text):
+    """The data of a source may be written to as soon as a batch is there: what was delivered stays as it is."""
+    names = used(text)
+    buffers = {name: [example_data.arrays()[name].copy() for _ in range(2)] for name in names}
+    pipe = built(
+        lambda: made(text, {name: fn.external_source(lambda x=buffers[name]: x, name=name) for name in names}),
+        prefetch_queue_depth=1,
+    )
+    outputs = delivered(pipe.run())
+    before = [[sample.copy() for sample in samples] for samples in outputs]
+    for samples in buffers.values():
+        for sample in samples:
+            sample[...] = 0
+    all_same(outputs, before)
+
+
+@every_fed_pipeline
+def test_a_batch_of_none_gives_none(op, text):
+    """Where the source gives no samples there are no results, of as many outputs as ever."""
+    outputs = run_in_pipeline(text, batch_size=2, runs=1)
+    pipe = built(lambda: made(text, fed(text, 0)))
+    empty = pipe.run()
+    assert [len(batch) for batch in empty] == [0] * len(outputs)
+
+
+@every_pipeline_of_samples
+def test_the_size_of_the_batches_changes_nothing(op, text):
+    """Six samples are the same in batches of one, two, three and six: random numbers belong to the sample."""
+    whole = run_in_pipeline(text, batch_size=6)
+    for size in (1, 2, 3):
+        pipe = built(lambda size=size: made(text, fed(text, size)), batch_size=size)
+        parts = [delivered(pipe.run()) for _ in range(6 // size)]
+        joined = [[sample for part in parts for sample in part[output]] for output in range(len(whole))]
+        all_same(joined, whole)
+
+
+@every_fed_pipeline
+def test_constants_are_inputs_like_any_other(op, text):
+    """An array that is part of the graph gives what the same array from a source gives."""
+    arrays = example_data.arrays()
+    pipe = built(lambda: made(text, {name: types.Constant(arrays[name], arrays[name].dtype) for name in used(text)}))
+    all_same(delivered(pipe.run()), run_in_pipeline(text))
+
+
+@every_branch
+@pytest.mark.parametrize("flags", [(False, False), (True, False), (False, True), (True, True)], ids=str)
+def test_in_a_branch_it_sees_its_own_samples_only(op, text, flags):
+    """Samples of the branch have the results that they have without one, random ones included; the others have the other's."""
+    plain = built(lambda: made(text, fed(text, 2)))
+    results = plain.run()
+    expected = delivered(results)
+    layouts = [batch.layout() for batch in results]
+    others = [[sample * 0 if sample.dtype != object else sample for sample in samples] for samples in expected]
+
+    def definition():
+        inputs = fed(text, 2)
+        flag = fn.external_source(lambda: np.array(flags))
+        other = tuple(
+            fn.external_source(lambda x=samples: x, dtype=samples[0].dtype, ndim=samples[0].ndim, layout=layout or None)
+            for samples, layout in zip(others, layouts)
+        )
+        if flag:
+            chosen = made(text, inputs)
+        else:
+            chosen = other
+        return chosen
+
+    found = delivered(built(definition, enable_conditionals=True).run())
+    for output, samples in enumerate(found):
+        same(samples, [(expected if flag else others)[output][index] for index, flag in enumerate(flags)])
+
+
+@every_array
 @every_dtype
 def test_every_type_works_as_declared_or_is_refused(op, text, dtype):
     """A declared type of the first input works and gives what is inferred, another is refused by name."""
     call = call_of(op, text)
-    first = first_of(call)
-    if first is None:
-        return
+    first = call.inputs[0]
     scale = 100 if first.dtype.kind == "f" and dtype.kind != "f" else 1
     inputs = with_first(call, (first * scale).astype(dtype) if dtype != first.dtype else first)
     if op.name in TYPED_BY_THE_CALL and dtype != first.dtype:
@@ -314,13 +449,11 @@ def test_every_type_works_as_declared_or_is_refused(op, text, dtype):
             outputs_of(call, inputs)
 
 
-@every_example
+@every_array_with_axes
 def test_an_empty_sample_gives_a_result_or_a_reason(op, text):
     """An extent of 0 leads to what is inferred, or to an error in words; never to a crash or a wrong shape."""
     call = call_of(op, text)
-    first = first_of(call)
-    if first is None or not first.ndim:
-        return
+    first = call.inputs[0]
     for axis in range(first.ndim):
         shape = [0 if axis == i else extent for i, extent in enumerate(first.shape)]
         inputs = with_first(call, np.zeros(shape, first.dtype))

@@ -27,7 +27,7 @@ class _Unknown:
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __rfloordiv__ = _same
     __truediv__ = __rtruediv__ = __mod__ = __rmod__ = __neg__ = __abs__ = __round__ = __pow__ = _same
-    __lt__ = __le__ = __gt__ = __ge__ = __int__ = __index__ = __float__ = __bool__ = __iter__ = __len__ = (
+    __array__ = __lt__ = __le__ = __gt__ = __ge__ = __int__ = __index__ = __float__ = __bool__ = __iter__ = __len__ = (
         __getitem__
     ) = _refuse
 

@@ -178,7 +178,7 @@ def get_property(
     """A property of each sample, "layout" or "source_info", as the bytes of its text."""
     del data
     text = layouts[0] if key == "layout" else str(source)
-    return np.frombuffer(text.encode(), np.uint8)
+    return np.frombuffer(bytearray(text.encode()), np.uint8)  # which may be written to
 
 
 @get_property.check

@@ -10,7 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Arg, Args, DType, Floats, Sample, Spec, default, operator, parameters, required
+from pipeflow.declare import (
+    UNKNOWN,
+    Arg,
+    Args,
+    DType,
+    Floats,
+    Sample,
+    Spec,
+    UnknownValue,
+    default,
+    operator,
+    parameters,
+    required,
+)
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.warp import turned
 
@@ -282,8 +295,11 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     shape = specs[0].shape
     if not shape:
         return Spec(shape, args.dtype, specs[0].layout)
-    linear, _ = linear_and_offset(args.M, args.T, args.MT, int(shape[-1]))
-    extent = shape[-1] if np.ndim(linear) == 0 else len(linear)
+    try:
+        linear, _ = linear_and_offset(args.M, args.T, args.MT, int(shape[-1]))
+        extent = shape[-1] if np.ndim(linear) == 0 else len(linear)
+    except UnknownValue:
+        extent = UNKNOWN
     return Spec((*shape[:-1], extent), args.dtype, specs[0].layout)
 
 
