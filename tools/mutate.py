@@ -1,7 +1,7 @@
 """Which changes of the code do the tests notice? `make mutate COUNT=600 SEED=1`
 
-A mutant is the package with one change of `mutations.py`. For each one the tests that run the changed line are run, the
-quickest of every test file first, until one fails; a failure counts when the same test passes without the change. Which
+A mutant is the package with one change of `mutations.py`. For each one the tests that run the changed line are run, those
+of the most specific test files first, until one fails; a failure counts when the same test passes without the change. Which
 tests run which lines is recorded once (`--record`); lines of compiled kernels are not seen there, so all tests that come
 through their file stand for them. Every mutant is kept in build/mutate/results.jsonl, and a run that was stopped goes on
 where it was. tools/mutants_reviewed.txt lists changes that make no difference to a user, each with its reason.
@@ -32,7 +32,7 @@ REVIEWED = ROOT / "tools/mutants_reviewed.txt"
 NVRTC = os.environ.get("PIPEFLOW_NVRTC_PYTHON", str(ROOT / ".venvs/nvrtc/bin/python"))
 COPIED = ("pipeflow", "tests", "tools", "examples", "docs", "benchmarks", "README.md", "setup.cfg", "pyproject.toml",
           "CHANGELOG.md", "CONTRIBUTING.md", "Makefile")  # fmt: skip
-FIRST = 30  # tests of the first run of a mutant; the rest follow in one run
+FILES, EACH = 3, 25  # the first run of a mutant: so many test files, and tests of each; the rest follow in one run
 PYTEST = ("-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider", "--order-seed=0", "--tb=line")
 
 
@@ -48,7 +48,8 @@ class Recorder:
         )
         self.coverage.set_option("run:relative_files", True)
         self.seconds: dict[str, float] = {}
-        self.sources = {x.relative_to(ROOT).as_posix(): x.read_text() for x in (ROOT / "pipeflow").rglob("*.py")}
+        sources = {x.relative_to(ROOT).as_posix(): x.read_text() for x in (ROOT / "pipeflow").rglob("*.py")}
+        (WORK / "sources.json").write_text(json.dumps(sources))
         self.coverage.start()
 
     @pytest.hookimpl(wrapper=True)
@@ -63,12 +64,18 @@ class Recorder:
         if report.failed:
             self.seconds[report.nodeid] = 1e9  # it fails by itself and says nothing about mutants
 
-    def pytest_unconfigure(self):
-        """Writes everything down, with the code the lines belong to."""
-        self.coverage.stop()
+        if report.when == "teardown" and len(self.seconds) % 500 == 0:
+            self.save()  # a run that is stopped has recorded something
+
+    def save(self):
+        """Writes down what has been recorded."""
         self.coverage.save()
         (WORK / "seconds.json").write_text(json.dumps(self.seconds))
-        (WORK / "sources.json").write_text(json.dumps(self.sources))
+
+    def pytest_unconfigure(self):
+        """The last test has run."""
+        self.coverage.stop()
+        self.save()
 
 
 def record(arguments: list[str]) -> int:
@@ -87,6 +94,7 @@ class Lines:
         self.data.read()
         self.seconds = json.loads((WORK / "seconds.json").read_text())
         self.sources = json.loads((WORK / "sources.json").read_text())
+        self.tests_of = collections.Counter(test.partition("::")[0] for test in self.seconds)
         self.lock = threading.Lock()
 
     @functools.cache  # noqa: B019  (one object a process)
@@ -102,7 +110,7 @@ class Lines:
         return {b + k + 1: a + k + 1 for a, b, size in blocks for k in range(size)}
 
     def tests(self, mutant: Mutant) -> list[str]:
-        """The tests that run the line, or else a line near it, or any of the file; the quickest of each test file first."""
+        """The tests that run the line, or else a line near it, or any of the file: those of the most specific files first."""
         with self.lock:
             if mutant.file not in self.sources:
                 return []
@@ -115,14 +123,12 @@ class Lines:
                     found.update(test for test in tests if test)
             if found:
                 break
-        ranks: collections.Counter[str] = collections.Counter()
-        order = []
-        for test in sorted(found, key=lambda test: self.seconds.get(test, 1.0)):
-            if self.seconds.get(test, 1.0) < 1e6:
-                file = test.partition("::")[0]
-                order.append((ranks[file], self.seconds.get(test, 1.0), test))
-                ranks[file] += 1
-        return [test for _, _, test in sorted(order)]
+        usable = [test for test in found if self.seconds.get(test, 1.0) < 1e6]
+        files = collections.Counter(test.partition("::")[0] for test in usable)
+        shares = {file: count / self.tests_of[file] for file, count in files.items()}  # 1: all its tests run the line
+        return sorted(
+            usable, key=lambda x: (-shares[x.partition("::")[0]], x.partition("::")[0], self.seconds.get(x, 1.0))
+        )
 
 
 # --- running ---------------------------------------------------------------------------------------------------------
@@ -172,7 +178,9 @@ class Tree:
         original = path.read_bytes()
         tests, tried, noticed = lines.tests(mutant), 0, ""
         cuda = mutant.area in ("CUDA", "operators on GPU")
-        rounds = [(sys.executable, (), part) for part in (tests[:FIRST], tests[FIRST:]) if part]
+        first = [test for file in list(dict.fromkeys(test.partition("::")[0] for test in tests))[:FILES]
+                 for test in [test for test in tests if test.partition("::")[0] == file][:EACH]]  # fmt: skip
+        rounds = [(sys.executable, (), part) for part in (first, [x for x in tests if x not in set(first)]) if part]
         if cuda:
             rounds.append((NVRTC, ("-m", "nvrtc", "--timeout=300"), self.host_tests(mutant)))
         changed = original[: mutant.begin] + mutant.new.encode() + original[mutant.end :]
