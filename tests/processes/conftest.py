@@ -5,16 +5,20 @@ import threading
 
 import pytest
 
+from pipeflow.executor.workers.dispatcher import Dispatcher
+
 
 @pytest.fixture
-def late(tmp_path, clock):
-    """The name of a pipe: once something is written into it, the time of whatever runs in a worker process is over."""
+def late(tmp_path):
+    """The name of a pipe for `say_late`: once something is written into it, the pools look who is late."""
     path = tmp_path / "line"
     os.mkfifo(path)
 
     def watch():
         path.read_text()
-        clock.advance(1000)
+        for thread in threading.enumerate():
+            if isinstance(thread, Dispatcher):
+                thread.ring()
 
     threading.Thread(target=watch, daemon=True).start()
     return str(path)

@@ -94,6 +94,15 @@ def say(line, text="here"):
         file.write(text)
 
 
+def say_late(line):
+    """In a worker process: makes the call that is running one that began long ago, and says so into a named pipe."""
+    frame = sys._getframe()
+    while not hasattr(frame.f_locals.get("self"), "status"):
+        frame = frame.f_back
+    frame.f_locals["self"].status[2] -= 10**15
+    say(line)
+
+
 def stand_still():
     """Waits for ever."""
     os.read(os.pipe()[0], 1)

@@ -98,9 +98,9 @@ class FileReader:
     def fetch(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         """The file's bytes and its label."""
         if self._listing is None:
-            return read_file(self._paths[index]), self._labels[index : index + 1]
+            return read_file(self._paths[index]), self._labels[index : index + 1].copy()
         with self._listing.naming(index):
-            return read_file(self._paths[index]), self._labels[index : index + 1]
+            return read_file(self._paths[index]), self._labels[index : index + 1].copy()
 
     def source_info(self, index: int) -> str:
         """The file's path."""

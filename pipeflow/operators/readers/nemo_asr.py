@@ -104,7 +104,7 @@ class NemoAsrReader:
         if with_rate:
             results.append(np.array(rate, np.float32))
         if with_text:
-            results.append(np.frombuffer(os.fsencode(self._texts[index]), np.uint8))
+            results.append(np.frombuffer(bytearray(os.fsencode(self._texts[index])), np.uint8))
         if with_number:
             results.append(np.array([index], np.int64))
         return tuple(results)

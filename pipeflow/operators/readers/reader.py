@@ -7,7 +7,8 @@
         def fetch(self, index: int) -> tuple[np.ndarray, np.ndarray]: ...
 
 The order of the samples (shuffling, shards, padding, epochs, checkpoints) is added here; `order.py` defines it.
-`fetch` is called by the pipeline's threads, several at a time.
+`fetch` is called by the pipeline's threads, several at a time. The arrays it gives are the pipeline's: a reader that keeps
+them gives copies.
 """
 
 import inspect
