@@ -10,15 +10,18 @@ from pipeflow.executor.workers.dispatcher import Dispatcher
 
 @pytest.fixture
 def late(tmp_path):
-    """The name of a pipe for `say_late`: once something is written into it, the pools look who is late."""
+    """The name of a pipe: once a worker process opens it to read, which waits until then, the pools look who is late."""
     path = tmp_path / "line"
     os.mkfifo(path)
+    opened = []
 
     def watch():
-        path.read_text()
+        opened.append(os.open(path, os.O_WRONLY))
         for thread in threading.enumerate():
             if isinstance(thread, Dispatcher):
                 thread.ring()
 
     threading.Thread(target=watch, daemon=True).start()
-    return str(path)
+    yield str(path)
+    for descriptor in opened:
+        os.close(descriptor)

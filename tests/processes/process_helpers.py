@@ -88,19 +88,18 @@ def meet(path):
 MET = set()
 
 
-def say(line, text="here"):
-    """Writes into a named pipe that the test reads."""
-    with open(line, "w") as file:
-        file.write(text)
-
-
-def say_late(line):
-    """In a worker process: makes the call that is running one that began long ago, and says so into a named pipe."""
+def begin_long_ago():
+    """In a worker process: makes the call that is running one that began eleven days ago."""
     frame = sys._getframe()
     while not hasattr(frame.f_locals.get("self"), "status"):
         frame = frame.f_back
     frame.f_locals["self"].status[2] -= 10**15
-    say(line)
+
+
+def say_late(line):
+    """Begins long ago, and has the pools look who is late; `line` is that of the fixture `late`."""
+    begin_long_ago()
+    os.close(os.open(line, os.O_RDONLY))
 
 
 def stand_still():

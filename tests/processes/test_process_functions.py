@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import in_time
-from process_helpers import Meeting, gone, meet, say_late, stand_still
+from process_helpers import Meeting, begin_long_ago, gone, meet
 
 from pipeflow import fn, pipeline_def
 from pipeflow.errors import FunctionTimeout, InvalidState, WorkerDied
@@ -253,9 +253,10 @@ def test_the_sample_that_killed_a_worker_is_named(culprit, guarded):
 
 
 def hang_at_7(x, line):
-    """Says on a line (a named pipe) that it hangs, and waits for ever."""
+    """Waits for ever, and is late at once: reading from the line has the pools look."""
     if x[0, 0] == 7:
-        _ = say_late(line), stand_still()  # where it hangs
+        begin_long_ago()
+        os.read(os.open(line, os.O_RDONLY), 1)  # where it hangs
     return x
 
 
