@@ -384,6 +384,8 @@ if doing == "children":
     if not os.fork():          # a child of the program itself
         signal.pause()
 print(*pool.worker_pids(), flush=True)
+if ending in ("return", "exception"):
+    open(line + " end").close()  # waits until the test has seen both workers in the function
 if ending == "return":
     sys.exit(0)
 if ending == "exception":
@@ -410,10 +412,11 @@ def test_nothing_outlives_the_parent(method, doing, ending, tmp_path):
     """
     before = shared_memory_files()
     os.mkfifo(tmp_path / "line")
+    os.mkfifo(tmp_path / "line end")
     line = os.open(tmp_path / "line", os.O_RDWR)  # open for writing as well, so that it never ends
     parent = start(PARENT, method, doing, ending, str(tmp_path / "line"))
     try:
-        check_that_nothing_is_left(parent, doing, ending, line)
+        check_that_nothing_is_left(parent, doing, ending, line, tmp_path / "line end")
     finally:
         for pid in leftovers(parent.pid):
             os.kill(pid, signal.SIGKILL)
@@ -421,7 +424,7 @@ def test_nothing_outlives_the_parent(method, doing, ending, tmp_path):
     assert shared_memory_files() == before
 
 
-def check_that_nothing_is_left(parent, doing, ending, line):
+def check_that_nothing_is_left(parent, doing, ending, line, end):
     workers = [int(x) for x in parent.stdout.readline().split()]
     assert len(workers) == 2
     for _ in workers:
@@ -433,6 +436,8 @@ def check_that_nothing_is_left(parent, doing, ending, line):
             os.killpg(parent.pid, number)
         else:
             os.kill(parent.pid, number)
+    else:
+        end.open("w").close()
     parent.stdout.close()
     parent.wait(LONG)
     assert gone({*ours, *workers}) == []
