@@ -148,6 +148,14 @@ class Pipeline:
         self._measuring = False
         self._measured: Statistics | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A function for worker processes may refer to a pipeline that is not built."""
+        return {name: value for name, value in self.__dict__.items() if name != "_turn"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._turn = threading.RLock()
+
     # Defining the graph.
 
     def define_graph(self) -> Any:
