@@ -35,6 +35,12 @@ SMOOTH = [
     ).astype(np.uint8)
     for k in range(4)
 ] * 4
+WINDOW = np.array([[-1, -1, -1], [-1, 9, -1], [-1, -1, -1]], np.float32)
+BOXES = [np.sort(RNG.random((20, 2, 2), np.float32), axis=1).reshape(20, 4) for _ in range(BATCH)]
+MASKS = [np.zeros((360, 480), np.int32) for _ in range(BATCH)]
+for _number, _mask in enumerate(MASKS):
+    _mask[40 : 90 + _number, 60:200] = 1
+    _mask[150:300, 250:400] = 2
 NUMBERS = [np.array([3], np.int32)] * BATCH
 MATRIX = (0.9, 0.2, 10.0, -0.2, 0.9, 20.0)
 UINT8, FLOAT16, FLOAT = (getattr(TYPES, name) for name in ("UINT8", "FLOAT16", "FLOAT"))
@@ -113,6 +119,36 @@ CASES = {
     "reductions.std_dev": (IMAGES, "HWC", lambda fn, x: fn.reductions.std_dev(x, fn.reductions.mean(x)), 1),
     "jpeg_compression_distortion": (SMOOTH, "HWC", lambda fn, x: fn.jpeg_compression_distortion(x, quality=60), 1),
     "noise.gaussian": (IMAGES, "HWC", lambda fn, x: fn.noise.gaussian(x, stddev=20.0), 1),
+    "equalize": (SMOOTH, "HWC", lambda fn, x: fn.equalize(x), 1),
+    "clahe": (SMOOTH, "HWC", lambda fn, x: fn.clahe(x, tiles_x=8, tiles_y=8, clip_limit=2.0), 1),
+    "filter 3x3": (IMAGES, "HWC", lambda fn, x: fn.filter(x, TYPES.Constant(WINDOW)), 1),
+    "laplacian": (IMAGES, "HWC", lambda fn, x: fn.laplacian(x, dtype=FLOAT), 1),
+    "debayer": (
+        GREY, "HWC", lambda fn, x: fn.debayer(x, blue_position=[0, 0], algorithm="bilinear_ocv"), 1,
+    ),
+    "water": (IMAGES, "HWC", lambda fn, x: fn.water(x, ampl_x=5.0, ampl_y=5.0), 1),
+    "sphere": (IMAGES, "HWC", lambda fn, x: fn.sphere(x), 1),
+    "grid_mask": (IMAGES, "HWC", lambda fn, x: fn.grid_mask(x, tile=40, angle=0.3), 1),
+    "paste": (IMAGES, "HWC", lambda fn, x: fn.paste(x, ratio=1.5, fill_value=7), 1),
+    "multi_paste": (
+        IMAGES, "HWC",
+        lambda fn, x: fn.multi_paste(
+            x, in_ids=TYPES.Constant(np.array([0, 1], np.int32)), output_size=(360, 480),
+            out_anchors=TYPES.Constant(np.array([[0, 0], [100, 120]], np.int32)),
+            shapes=TYPES.Constant(np.array([[200, 200], [150, 150]], np.int32)),
+        ), 1,
+    ),
+    "warp_perspective": (
+        IMAGES, "HWC", lambda fn, x: fn.experimental.warp_perspective(x, matrix=[1, 0.1, 3, 0, 1, 5, 0, 0.0002, 1]), 1,
+    ),
+    "tensor_resize": (IMAGES, "HWC", lambda fn, x: fn.tensor_resize(x, sizes=[200, 300], axes=[0, 1]), 1),
+    "noise.salt_and_pepper": (IMAGES, "HWC", lambda fn, x: fn.noise.salt_and_pepper(x, prob=0.05), 1),
+    "noise.shot": (IMAGES, "HWC", lambda fn, x: fn.noise.shot(x, factor=20.0), 1),
+    "bb_flip": (BOXES, "", lambda fn, x: fn.bb_flip(x, ltrb=True, horizontal=1), 1),
+    "bbox_paste": (BOXES, "", lambda fn, x: fn.bbox_paste(x, ltrb=True, ratio=1.5), 1),
+    "segmentation.random_object_bbox": (
+        MASKS, "HW", lambda fn, x: fn.segmentation.random_object_bbox(x, format="box"), 1,
+    ),
     "permute_batch": (
         IMAGES, "HWC", lambda fn, x: fn.permute_batch(x, indices=fn.batch_permutation()), 1,
     ),
