@@ -69,7 +69,9 @@ def grid(
     return kernels.distortions.grid(moves, height, width)
 
 
-@operator("distortions.optical", layouts=LAYOUTS, examples=["fn.distortions.optical(image, strength=-0.3)"])
+@operator(
+    "distortions.optical", compiled=True, layouts=LAYOUTS, examples=["fn.distortions.optical(image, strength=-0.3)"]
+)
 def optical(
     image: Sample,
     /,

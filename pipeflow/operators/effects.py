@@ -25,7 +25,14 @@ def _correlated(image: np.ndarray, taps: np.ndarray, out: np.ndarray) -> np.ndar
     return kernels.correlation.correlate(image, taps, place, BORDERS["reflect_101"], 0.0, False, out)
 
 
-@operator("sharpen", infer="like image", layouts="HWC FHWC", sequences=True, examples=["fn.sharpen(image, alpha=0.4)"])
+@operator(
+    "sharpen",
+    compiled=True,
+    infer="like image",
+    layouts="HWC FHWC",
+    sequences=True,
+    examples=["fn.sharpen(image, alpha=0.4)"],
+)
 def sharpen(
     image: Sample,
     /,
@@ -43,7 +50,12 @@ def sharpen(
 
 
 @operator(
-    "motion_blur", infer="like image", layouts="HWC FHWC", sequences=True, examples=["fn.motion_blur(image, size=7)"]
+    "motion_blur",
+    compiled=True,
+    infer="like image",
+    layouts="HWC FHWC",
+    sequences=True,
+    examples=["fn.motion_blur(image, size=7)"],
 )
 def motion_blur(
     image: Sample,
@@ -81,7 +93,7 @@ def motion_taps(size: int, angle: float, direction: float) -> np.ndarray:
     return (taps / taps.sum()).astype(np.float32)
 
 
-@operator("unsharp_mask", infer="like image", layouts="HWC FHWC", sequences=True, dtypes="uint8")
+@operator("unsharp_mask", compiled=True, infer="like image", layouts="HWC FHWC", sequences=True, dtypes="uint8")
 def unsharp_mask(
     image: Sample,
     /,
@@ -102,13 +114,19 @@ def unsharp_mask(
     return kernels.effects.unsharp(image, blurred, amount, threshold, out)
 
 
-@operator("channel_shuffle", infer="like image", layouts="HWC FHWC")
+@operator("channel_shuffle", compiled=True, infer="like image", layouts="HWC FHWC")
 def channel_shuffle(image: Sample, /, *, key: Any, out: Out) -> Sample:
     """Puts the channels into a random order, one for all frames of a sequence."""
     return kernels.effects.in_order(image, np.argsort(key.units(image.shape[-1])), out) if image.size else out
 
 
-@operator("channel_dropout", infer="like image", layouts="HWC FHWC", examples=["fn.channel_dropout(image, fill=9.0)"])
+@operator(
+    "channel_dropout",
+    compiled=True,
+    infer="like image",
+    layouts="HWC FHWC",
+    examples=["fn.channel_dropout(image, fill=9.0)"],
+)
 def channel_dropout(
     image: Sample,
     /,
