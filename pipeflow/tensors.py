@@ -134,16 +134,22 @@ def as_sample(item: Any) -> np.ndarray:
     return np.asarray(item)
 
 
+def has_mask(array: np.ndarray) -> bool:
+    """Whether it is a masked array. Where their module is not loaded there is none; loading it takes 20 ms of a time limit."""
+    module = sys.modules.get("numpy.ma")
+    return module is not None and isinstance(array, module.MaskedArray)
+
+
 def _without_mask(array: np.ndarray) -> np.ndarray:
     """The array, if every element has a value: what a masked element holds is not the user's data."""
-    if not isinstance(array, np.ma.MaskedArray):
+    if not has_mask(array):
         return array
     if np.ma.is_masked(array):
         raise TypeError(
             f"a masked array has no value for {int(np.ma.count_masked(array))} of its {array.size} elements: give them one with "
             "x.filled(value)"
         )
-    return array.data
+    return np.asarray(array.data)
 
 
 class _Capsule:

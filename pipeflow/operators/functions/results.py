@@ -9,7 +9,7 @@ import numpy as np
 from pipeflow import types
 from pipeflow.declare import Outputs, Spec
 from pipeflow.errors import WrongResult, WrongShape, count_of, function_name
-from pipeflow.tensors import as_sample
+from pipeflow.tensors import as_sample, has_mask
 
 
 class Results:
@@ -115,7 +115,7 @@ def split_outputs(result: Any, function: Callable[..., Any], num_outputs: int, d
 
 def result_array(value: Any, function: Callable[..., Any], output: int) -> np.ndarray:
     """One result as an array, or an error that says what came back."""
-    if isinstance(value, np.ndarray) and value.dtype in types.NUMBERS and not isinstance(value, np.ma.MaskedArray):
+    if isinstance(value, np.ndarray) and value.dtype in types.NUMBERS and not has_mask(value):
         return value
     if value is None:
         raise WrongResult(f"{output_of(function, output)} returned None instead of an array")
