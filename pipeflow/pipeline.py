@@ -552,6 +552,10 @@ class Pipeline:
             raise RuntimeError(f"{name!r} is not an external_source and cannot be fed")
         source.feed(data, layout)
 
+    def fed_inputs(self) -> list[str]:
+        """The names of the inputs that have no source of their own and wait for ``feed_input`` or ``run(name=...)``."""
+        return [self._known_as(item.step.name) for item in self._compiled().sources if item.source.fed is not None]
+
     def input_feed_count(self, input_name: str) -> int:
         """How many batches to feed before run() so that nothing waits: the prefetch depth at first, then one."""
         executor = self._built()

@@ -53,6 +53,7 @@ class Source:
     """
 
     takes_data = False  # ``feed`` gives it batches
+    fed: Any = None  # where fed batches wait, in a source that has no other data
     wants_workers = False  # ``use_workers`` gives it the worker processes
 
     def next(self, request: Request) -> Feed:

@@ -1,0 +1,1 @@
+"""What DALI has under ``plugin.pytorch.experimental``: the proxy."""
