@@ -98,7 +98,7 @@ def box_paste(ltrb: bool, ratio: float, x: float, y: float) -> Mapping:
     """The mapping of bbox_paste: into a canvas `ratio` times as large."""
     if not ratio > 0:
         raise ValueError(f"ratio must be positive, got {ratio}")
-    start = np.clip([x, y], 0, 1) * (ratio - 1) / ratio
+    start = np.minimum(np.array([x, y]) * (ratio - 1), ratio - 1) / ratio
     return np.eye(4) / ratio, np.concatenate([start, start if ltrb else np.zeros(2)])
 
 

@@ -397,7 +397,7 @@ def _(args: Any) -> Traits:
 @pad.infer
 def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     spec = specs[0]
-    if args.shape is None or any(size <= 0 for size in args.shape) or spec.layout is None:
+    if args.shape is None or args.shape is UNKNOWN or any(size <= 0 for size in args.shape) or spec.layout is None:
         unknown = UNKNOWN if spec.shape is UNKNOWN else (UNKNOWN,) * len(spec.shape)
         return Spec(unknown, spec.dtype, spec.layout)
     shape = padded_shape(spec.shape, [spec.shape], args.axes, args.axis_names, args.shape, args.align, spec.layout)

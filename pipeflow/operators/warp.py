@@ -17,7 +17,8 @@ PAGE = """Operators that turn images, or move their pixels by a matrix."""
 def canvas(extents: Sequence[int], angle: float) -> list[int]:
     """Height and width that hold the turned image; even stays even and odd odd, so that the centre keeps its place."""
     height, width = extents
-    cos, sin = abs(math.cos(math.radians(angle))), abs(math.sin(math.radians(angle)))
+    radians = float(np.float32(angle) * np.float32(math.pi / 180))  # at 45 degrees float32 decides, as in DALI
+    cos, sin = abs(math.cos(radians)), abs(math.sin(radians))
     wide, tall = math.ceil(cos * width + sin * height - 0.01), math.ceil(cos * height + sin * width - 0.01)
     parity = (height, width) if sin <= cos else (width, height)
     return [tall + (tall - parity[0]) % 2, wide + (wide - parity[1]) % 2]

@@ -2,7 +2,6 @@
 
 import io
 
-import example_data
 import numpy as np
 import pytest
 
@@ -104,6 +103,12 @@ def test_an_extent_of_0_is_padded_to_the_largest():
     assert [x.tolist() for x in padded] == [[1, 9], [1, 2]]
 
 
+def test_padded_data_keeps_its_layout():
+    """Also where the shape differs from sample to sample."""
+    _, layout = run(lambda x: fn.pad(x, axes=[0], shape=x.shape()[:1] + 1), np.zeros((1, 2, 3), np.uint8), layout="HWC")
+    assert layout == "HWC"
+
+
 def test_a_shape_is_said_once():
     """shape, rel_shape and the second input exclude each other."""
     with pytest.raises(ValueError, match="shape and rel_shape exclude each other"):
@@ -161,13 +166,28 @@ def test_decoded_arrays_are_limited_to_their_type():
     assert fn.decoders.numpy(data, dtype=types.UINT8).tolist() == [0, 255]
 
 
-def test_pasted_boxes_stay_on_the_canvas():
-    """Places outside 0 to 1 count as the nearest of the two."""
-    box = example_data.arrays()["boxes"][:1]
-    np.testing.assert_array_equal(
-        fn.bbox_paste(box, ratio=2.0, paste_x=1.5, paste_y=-1.0),
-        fn.bbox_paste(box, ratio=2.0, paste_x=1.0, paste_y=0.0),
-    )
+def test_boxes_are_pasted_where_dali_pastes_them():
+    """A place beyond 1 counts as 1, one below 0 leaves the canvas, and a canvas may be smaller than the image."""
+    box = np.float32([[0.1, 0.2, 0.5, 0.6]])
+    # (b + the smaller of place * (ratio - 1) and ratio - 1) / ratio
+    for ratio, place, left in (
+        (2.0, 0.5, 0.3),
+        (2.0, 1.5, 0.55),
+        (2.0, -1.5, -0.7),
+        (0.5, 0.0, -0.8),
+        (0.5, 2.7, -2.5),
+        (0.8, 0.5, -0.125),
+    ):
+        moved = fn.bbox_paste(box, ratio=ratio, ltrb=True, paste_x=place, paste_y=place)
+        np.testing.assert_allclose(moved[0, :2], [left, left + 0.1 / ratio], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("angle", "extents"), [(45, (8, 7)), (-45, (8, 7)), (135, (7, 8)), (225, (7, 8)), (315, (8, 7))]
+)
+def test_the_canvas_of_a_turn_by_half_a_right_angle(angle, extents):
+    """Both axes lie as near to either side; which parity they take is decided by the angle in float32."""
+    assert fn.rotate(np.zeros((3, 6, 1), np.uint8), angle=angle).shape == (*extents, 1)
 
 
 def test_an_index_that_cannot_be_is_dalis_error():

@@ -223,4 +223,4 @@ def test_erase_by_shares_and_of_sequences():
     assert_same(lambda: fn.erase(batch, anchor=(0.5, 0.5), shape=(0.3, 0.4), normalized=True, centered_anchor=True))
     anchors = per_sample([1.0, 1.0], [0.0, 0.0], [3.0, 0.0], [5.0, 5.0])
     assert_same(lambda: fn.erase(batch, anchor=anchors, shape=(2.0, 3.0), fill_value=9))
-    assert_same(lambda: fn.erase(clips(), anchor=(1.0, 3.0), shape=(2.0, 3.0), fill_value=9))
+    assert_same(lambda: fn.erase(clips(), axis_names="HW", anchor=(1.0, 3.0), shape=(2.0, 3.0), fill_value=9))

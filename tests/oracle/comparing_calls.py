@@ -26,7 +26,9 @@ def answers(library, python, calls, folder):
     roots = [FOLDER, FOLDER.parents[1], FOLDER.parents[1] / "tools"] if library == OURS else [FOLDER]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, roots))}
     command = [python, FOLDER / "calls_side.py", library, questions, answer]
-    subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run(
+        command, env=environment, cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     with answer.open("rb") as file:
         return [pickle.load(file) for _ in calls]
 

@@ -37,6 +37,23 @@ LEFT_OUT = {
     "external_source": "takes a function or data",
     "io.file.read": "takes a path",
     "permute_batch": "works on the batch; in programs.py",
+    **dict.fromkeys(
+        ["bbox_warp", "coord_warp", "dilate", "erode", "median_blur", "remap", "warp_perspective"],
+        "not in DALI by this name",
+    ),
+    **dict.fromkeys(
+        [
+            "experimental.dilate",
+            "experimental.erode",
+            "experimental.median_blur",
+            "experimental.remap",
+            "jitter",
+            "experimental.resize",
+            "optical_flow",
+            "decoders.inflate",
+        ],
+        "DALI has it for the GPU alone",
+    ),
     "element_extract": "its number of outputs is an argument; in programs.py",
 }
 
