@@ -1221,7 +1221,7 @@ def gradients(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> list[DataNode]:
-    """The derivatives of the sum of ``ys`` by each of ``xs``, through chains of ``fn.py_function``."""
+    """The derivatives of the sum of ``ys`` by each of ``xs``, through ``fn.py_function``, arithmetic, casts and indexing."""
 
 def grid_mask(
     image: Data,

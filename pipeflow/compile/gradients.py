@@ -1,7 +1,9 @@
 """The pass behind fn.gradients: finds the functions between x and y and lets them keep tapes.
 
-Graph in, Graph out. A node ``gradients`` becomes ``_back_propagation``, which reads the tapes of all functions on a way from
-an x to a y; these become ``_taped_function``, with the tape as one more output. Nothing else changes.
+Graph in, Graph out. A node ``gradients`` becomes nodes that go back from the ys to the xs: for each node on a way from an x to
+a y one that makes, of the derivatives by its outputs, those by its inputs. Functions become ``_taped_function``, with a tape
+as one more output; operators have a declared derivative. Where branches meet, each sample goes back into its own: the nodes
+inside keep the guard of what they differentiate.
 
 ``check_history`` is about the other way, ``differentiable=True``: results keep their history up to the training loop, so
 whatever reads them in the pipeline must keep it too.
@@ -13,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Spec
+from pipeflow.declare import OpDef, Spec
 from pipeflow.errors import add_notes, function_name
+from pipeflow.operators import derivatives, structure
 from pipeflow.operators import gradients as tapes
-from pipeflow.record.graph import Edge, Graph, GraphNode
+from pipeflow.record.graph import Edge, Graph, GraphNode, Guard
 
 
 def check_history(graph: Graph, on_error: Any = "raise") -> None:
@@ -65,50 +68,149 @@ def _with_origins(error: ValueError, *nodes: GraphNode) -> ValueError:
 
 
 def expand(graph: Graph) -> Graph:
-    """The graph with tapes in place of ``gradients``; the same graph where there is none."""
+    """The graph with derivatives in place of ``gradients``; the same graph where there is none."""
     wanted = [node for node in graph.nodes if node.op.role == "gradients"]
     if not wanted:
         return graph
-    nodes = list(graph.nodes)
     ways = {node.id: _way(graph, node) for node in wanted}
-    needs: dict[int, set[int]] = {}  # per function the inputs that some derivative flows through
+    needs: dict[int, set[int]] = {}  # per node on a way the inputs that some derivative flows through
     for gradient in wanted:
         reached = set(_xs(gradient))
         for number in ways[gradient.id]:
-            function = graph.nodes[number]
-            needs.setdefault(number, set()).update(i for i, edge in enumerate(function.inputs) if edge in reached)
-            reached.update(Edge(number, output) for output in range(function.count))
-    for number, positions in needs.items():
-        function = nodes[number]
-        constants = {**function.constants, "wanted": tuple(sorted(positions))}
-        constants.setdefault("framework", "torch")
-        for name in ("parallel", "differentiable"):
-            constants.pop(name, None)
-        nodes[number] = replace(
-            function,
-            op=tapes.taped_function,
-            constants=constants,
-            count=function.count + 1,
-            specs=(*function.specs, Spec((), np.dtype(object), "")),
-        )
-    for gradient in wanted:
-        way = ways[gradient.id]
-        steps = tuple(
-            (
-                tuple((number, output) for output in range(graph.nodes[number].count)),
-                tuple((e.node, e.index) for e in (graph.nodes[number].inputs[i] for i in sorted(needs[number]))),
+            node = graph.nodes[number]
+            needs.setdefault(number, set()).update(i for i in _flows(node) if node.inputs[i] in reached)
+            reached.update(Edge(number, output) for output in range(node.count))
+    return _Expansion(graph, ways, needs).graph()
+
+
+class _Expansion:
+    """The graph made anew, node by node: numbers change, because derivatives come to stand between the others."""
+
+    def __init__(self, graph: Graph, ways: dict[int, list[int]], needs: dict[int, set[int]]) -> None:
+        self.old, self.ways, self.needs = graph, ways, needs
+        self.nodes: list[GraphNode] = []
+        self.moved: dict[Edge, Edge] = {}  # edges of the old graph -> those of the new one
+
+    def graph(self) -> Graph:
+        """The new graph."""
+        for node in self.old.nodes:
+            if node.op.role == "gradients":
+                for output, edge in enumerate(self._derivatives(node)):
+                    self.moved[Edge(node.id, output)] = edge
+                continue
+            copy = replace(
+                node,
+                id=len(self.nodes),
+                inputs=tuple([self.moved[edge] for edge in node.inputs]),
+                arguments={name: self.moved[edge] for name, edge in node.arguments.items()},
+                guard=tuple([(self.moved[edge], polarity) for edge, polarity in node.guard]),
             )
-            for number in way
-        )
-        ys, xs = _ys(gradient), _xs(gradient)
-        route = (tuple((e.node, e.index) for e in ys), steps, tuple((e.node, e.index) for e in xs))
-        nodes[gradient.id] = replace(
-            gradient,
-            op=tapes.back_propagation,
-            inputs=tuple(Edge(n, graph.nodes[n].count) for n in way),
-            constants={"route": route, "sizes": gradient.constants["sizes"]},
-        )
-    return Graph(nodes, graph.outputs)
+            if node.id in self.needs and node.op.role == "differentiable":
+                copy = _taped(copy, tuple(sorted(self.needs[node.id])))
+            self.nodes.append(copy)
+            for output in range(copy.count):
+                self.moved[Edge(node.id, output)] = Edge(copy.id, output)
+        return Graph(self.nodes, [self.moved[edge] for edge in self.old.outputs])
+
+    def _derivatives(self, gradient: GraphNode) -> list[Edge]:
+        """The nodes that go back from the ys to the xs, and their last edges."""
+        back = _Back(self, gradient)
+        for edge in _ys(gradient):
+            y = self.moved[edge]
+            back.add(y, back.node(derivatives.start, [y], self.nodes[y.node].guard, [y]))
+        for number in reversed(self.ways[gradient.id]):
+            positions = sorted(self.needs[number])
+            back.through(self.nodes[self.moved[Edge(number, 0)].node], positions)
+        return [back.found[self.moved[edge]] for edge in _xs(gradient)]
+
+
+class _Back:
+    """The way back of one call of fn.gradients: per edge of the graph the edge of its derivative."""
+
+    def __init__(self, expansion: _Expansion, gradient: GraphNode) -> None:
+        self.nodes, self.gradient = expansion.nodes, gradient
+        self.found: dict[Edge, Edge] = {}
+
+    def node(self, op: OpDef, inputs: Sequence[Edge], guard: Guard, like: Sequence[Edge], **constants: Any) -> Edge:
+        """A new node whose outputs have the shapes and types of these edges; its first edge."""
+        specs = tuple([self.nodes[edge.node].specs[edge.index] for edge in like])
+        number = len(self.nodes)
+        called = f"{self.gradient.name}_{number}"
+        self.nodes.append(
+            GraphNode(
+                number, op, tuple(inputs), constants, {}, len(specs), called, called, called, "cpu", None, False, (),
+                guard, specs, self.gradient.origin, on_error=self.gradient.on_error,
+            )
+        )  # fmt: skip
+        return Edge(number, 0)
+
+    def add(self, edge: Edge, derivative: Edge) -> None:
+        """One more derivative by an edge; where it holds for a branch alone, it is 0 for the other samples."""
+        outer = self.nodes[edge.node].guard
+        guard = self.nodes[derivative.node].guard
+        while len(guard) > len(outer):
+            (predicate, polarity), guard = guard[-1], guard[:-1]
+            derivative = self.chosen(derivative, edge, predicate, polarity, guard)
+        if edge in self.found:
+            derivative = self.node(derivatives.added, [self.found[edge], derivative], outer, [edge])
+        self.found[edge] = derivative
+
+    def chosen(self, derivative: Edge, like: Edge, predicate: Edge, polarity: bool, guard: Guard) -> Edge:
+        """A derivative for the samples of a branch, and 0 for the others."""
+        inside = self.node(structure.copy, [derivative], (*guard, (predicate, polarity)), [like])
+        other = self.node(derivatives.none, [like], (*guard, (predicate, not polarity)), [like])
+        sides = [inside, other] if polarity else [other, inside]
+        return self.node(structure.merge, [*sides, predicate], guard, [like], variable="derivative", sides=("", ""))
+
+    def through(self, node: GraphNode, positions: Sequence[int]) -> None:
+        """From the derivatives by a node's outputs to those by its inputs."""
+        weights = {output: self.found.get(Edge(node.id, output)) for output in range(node.count)}
+        given = {output: edge for output, edge in weights.items() if edge is not None}
+        if not given or not positions:
+            return
+        inputs = [node.inputs[position] for position in positions]
+        if node.op.role in ("merge", "late merge"):
+            for position, edge in zip(positions, inputs):
+                inner = self.nodes[edge.node].guard
+                if len(inner) > len(node.guard):  # made in the branch, and read for its samples only
+                    self.add(edge, given[0])
+                else:
+                    self.add(edge, self.chosen(given[0], edge, node.inputs[2], position == 0, node.guard))
+            return
+        if node.op is tapes.taped_function:
+            first = self.node(
+                derivatives.tape_back, [Edge(node.id, node.count - 1), *given.values()], node.guard, inputs,
+                outputs=tuple(given), count=len(inputs), number=node.count - 1,
+            )  # fmt: skip
+        else:
+            own = Edge(node.id, 0)
+            first = self.node(
+                derivatives.passed_on, [given[0], own, *node.inputs], node.guard, inputs,
+                of=node.op.name, given=dict(node.constants), wanted=tuple(positions),
+            )  # fmt: skip
+        for index, edge in enumerate(inputs):
+            self.add(edge, Edge(first.node, index))
+
+
+def _taped(function: GraphNode, positions: tuple[int, ...]) -> GraphNode:
+    """A function that keeps its tape, as one more output."""
+    constants = {**function.constants, "wanted": positions}
+    constants.setdefault("framework", "torch")
+    for name in ("parallel", "differentiable"):
+        constants.pop(name, None)
+    return replace(
+        function,
+        op=tapes.taped_function,
+        constants=constants,
+        count=function.count + 1,
+        specs=(*function.specs, Spec((), np.dtype(object), "")),
+    )
+
+
+def _flows(node: GraphNode) -> Sequence[int]:
+    """The inputs that derivatives pass to; all of them where the operator has none, so that it can be named."""
+    every = range(len(node.inputs))
+    return every if node.op.flows is None else [position for position in node.op.flows if position in every]
 
 
 def _ys(gradient: GraphNode) -> Sequence[Edge]:
@@ -125,7 +227,8 @@ def _way(graph: Graph, gradient: GraphNode) -> list[int]:
     depends: set[Edge] = set(xs)
     after: list[int] = []  # nodes that depend on an x
     for node in graph.nodes[: gradient.id]:
-        if any(edge in depends for edge in (*node.inputs, *node.arguments.values())):
+        read = [node.inputs[position] for position in _flows(node)]
+        if any(edge in depends for edge in (*read, *node.arguments.values())):
             after.append(node.id)
             depends.update(Edge(node.id, index) for index in range(node.count))
     leads: set[Edge] = set(ys)
@@ -134,14 +237,15 @@ def _way(graph: Graph, gradient: GraphNode) -> list[int]:
         node = graph.nodes[number]
         if any(Edge(number, index) in leads for index in range(node.count)):
             way.append(number)
-            leads.update(node.inputs)
+            leads.update(node.inputs[position] for position in _flows(node))
     way.reverse()
     _check(graph, gradient, way)
     return way
 
 
 def _check(graph: Graph, gradient: GraphNode, way: list[int]) -> None:
-    read = {edge for number in way for edge in graph.nodes[number].inputs}
+    ways = [graph.nodes[number] for number in way]
+    read = {node.inputs[position] for node in ways for position in _flows(node)}
     for position, edge in enumerate(_xs(gradient)):
         if edge not in read:
             raise _error(gradient, f"no y depends on x {position} ({graph.nodes[edge.node].name})")
@@ -154,8 +258,17 @@ def _check(graph: Graph, gradient: GraphNode, way: list[int]) -> None:
         node = graph.nodes[number]
         if node.op.role == "gradients":
             raise _error(gradient, "a second derivative: functions are once differentiable", node)
+        if node.device != "cpu":
+            raise _error(
+                gradient, f"{node.op.title} ({node.name}) runs on the GPU, and derivatives on the CPU alone", node
+            )
+        if node.op.flows is not None:
+            continue
         if node.op.role != "differentiable":
-            raise _error(gradient, f"{node.op.title} ({node.name}) has no derivative; fn.py_function has", node)
+            text = (
+                f"{node.op.title} ({node.name}) has no derivative; fn.py_function, arithmetic, casts and indexing have"
+            )
+            raise _error(gradient, text, node)
         if node.constants.get("parallel") == "processes":
             raise _error(gradient, f"{node.name} runs in worker processes, and derivatives cannot leave them", node)
         kind = node.constants.get("framework", "torch")
@@ -166,9 +279,6 @@ def _check(graph: Graph, gradient: GraphNode, way: list[int]) -> None:
     if len(kinds) > 1:
         named = ", ".join(f"{kind} in {_called(node)}" for kind, node in sorted(kinds.items()))
         raise _error(gradient, f"a chain mixes frameworks ({named}): write its functions for one of them")
-    guards = {graph.nodes[number].guard for number in way} | {gradient.guard}
-    if len(guards) > 1:
-        raise _error(gradient, "the functions and the derivative are in different branches; put them into one")
 
 
 def _error(gradient: GraphNode, text: str, node: GraphNode | None = None) -> ValueError:

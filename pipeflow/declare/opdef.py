@@ -66,6 +66,8 @@ class OpDef:
     names_hook: Callable[[Args], tuple[str, ...]] | None = None
     instead_names: tuple[str, ...] = ()
     instead_hook: Callable[[dict[str, Any]], Any] | None = None
+    derivative_hook: Callable[..., Any] | None = None
+    flows: tuple[int, ...] | None = None  # the inputs that derivatives pass to; None: all, or it has no derivative
     order: tuple[str, ...] = ()
     gpu_module: str = ""
     paired: tuple[str, ...] = ()
@@ -95,6 +97,11 @@ class OpDef:
         self.__doc__ = inspect.getdoc(self.body)
         self.__module__ = "pipeflow.fn"
         self.__signature__ = _signature(self)
+
+    def derivative(self, hook: Callable[..., Any] | None, flows: tuple[int, ...] | None = None) -> None:
+        """Declares the derivative (operators/derivatives.py), and the inputs that it is taken by."""
+        self.derivative_hook = hook
+        self.flows = tuple(range(self.max_inputs)) if flows is None else flows
 
     @property
     def leaf(self) -> str:

@@ -1,8 +1,8 @@
 """fn.gradients: derivatives of what ``fn.py_function`` computes, sample by sample ([Gradients](../gradients.md) has examples).
 
-The call is recorded as a node; a pass over the graph (pipeflow/compile/gradients.py) finds the functions between the inputs and
-the results. These then keep a *tape* with their outputs: how to go back from the derivatives of the outputs to those of
-the inputs. Each function runs once.
+The call is recorded as a node; a pass over the graph (pipeflow/compile/gradients.py) finds the functions and operators between
+the inputs and the results. Functions then keep a *tape* with their outputs: how to go back from the derivatives of the outputs
+to those of the inputs; each runs once. Operators have declared derivatives (derivatives.py).
 """
 
 from collections.abc import Callable, Sequence
@@ -96,9 +96,9 @@ taped_function.infer(lambda _specs, args: (*args.Tout.specs, Spec((), object, ""
     order="ys xs name",
 )
 def gradients(*nodes: Sample, sizes: Ints) -> Sample:
-    """The derivatives of the sum of ``ys`` by each of ``xs``, through chains of ``fn.py_function``.
+    """The derivatives of the sum of ``ys`` by each of ``xs``, through ``fn.py_function``, arithmetic, casts and indexing.
 
-    ``xs`` are nodes of floating-point numbers that the functions read. A derivative has the shape and type of its x.
+    ``xs`` are nodes of floating-point numbers that the ys depend on. A derivative has the shape and type of its x.
     """
     del nodes, sizes
     raise RuntimeError("fn.gradients: derivatives are taken of nodes in a pipeline definition, not of arrays")
@@ -124,33 +124,3 @@ def _(args: Args) -> None:
     if not args.sizes[0] or not args.sizes[1]:
         what = "ys" if not args.sizes[0] else "xs"
         raise ValueError(f"{what} is empty: derivatives are of {count_of(1, 'result')} or more by one input or more")
-
-
-@operator("_back_propagation", written_as="gradients", hidden=True)
-def back_propagation(*tapes: Sample, route: Any, sizes: Ints) -> Sample:
-    """Goes back through the tapes of one sample.
-
-    ``route`` is (ys, steps, xs): the edges whose sum is differentiated, per tape (its output edges, its wanted input edges),
-    in recording order, and the edges that derivatives are wanted of.
-    """
-    del sizes
-    ys, steps, xs = route
-    flows: dict[Any, np.ndarray] = {}
-    held = [tape.item() for tape in tapes]
-    for tape, (outputs, _) in zip(held, steps):
-        shown = each(tape.result, lambda value: np.asarray(value.detach() if hasattr(value, "detach") else value))
-        values = shown if isinstance(shown, (tuple, list)) else (shown,)
-        for edge, value in zip(outputs, values):
-            for _ in range(ys.count(edge)):
-                flows[edge] = flows.get(edge, 0) + np.ones(np.shape(value), np.asarray(value).dtype)
-    for tape, (outputs, inputs) in zip(reversed(held), reversed(steps)):
-        weights = [flows.get(edge) for edge in outputs]
-        if not any(weight is not None for weight in weights):
-            continue
-        for edge, found in zip(inputs, tape.back(weights)):
-            flows[edge] = flows[edge] + found if edge in flows else found
-    results = tuple(np.array(flows[edge]) for edge in xs)
-    return results[0] if len(results) == 1 else results  # type: ignore[return-value]
-
-
-back_propagation.outputs(lambda args: args.sizes[1])
