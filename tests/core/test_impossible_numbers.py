@@ -21,6 +21,8 @@ OPEN = {
 
 def numbers():
     for name, op in sorted(registry.items()):
+        if op.hidden:  # its arguments come from another operator, which is among the rest
+            continue
         for argument, param in op.arguments.items():
             if param.kind in (float, "floats") and argument not in OPEN:
                 yield name, argument

@@ -338,7 +338,7 @@ def test_regions_of_samples_keep_the_order_and_its_state(four):
     pipe = define()
     runs(pipe, 3)
     assert runs(define(checkpoint=pipe.checkpoint()), 2) == whole[3:]
-    with pytest.raises(OutOfRange, match="does not lie inside the array") as caught:
+    with pytest.raises(OutOfRange, match="is not inside the array") as caught:
         varying_batch(four, {"roi_start": [[0, 0], [1, 1], [4, 4], [0, 0]], "roi_shape": [2, 3]})
     assert f"{four / '2.npy'}" in "\n".join([str(caught.value), *caught.value.__notes__])
 
