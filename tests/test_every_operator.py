@@ -420,7 +420,11 @@ def test_constants_are_inputs_like_any_other(op, text):
 
 
 @every_branch
-@pytest.mark.parametrize("flags", [(False, False), (True, False), (False, True), (True, True)], ids=str)
+@pytest.mark.parametrize(
+    "flags",
+    [(True, False), *(pytest.param(x, marks=pytest.mark.slow) for x in [(False, False), (False, True), (True, True)])],
+    ids=str,
+)
 def test_in_a_branch_it_sees_its_own_samples_only(op, text, flags):
     """Samples of the branch have the results that they have without one, random ones included; the others have the other's."""
     plain = built(lambda: made(text, fed(text, 2)))

@@ -17,7 +17,7 @@ NOT_HERE = {"permute_batch": "its example names the samples of a batch of one"}
 EXAMPLES = [
     (op, text)
     for op in public()
-    if "gpu" in op.devices and op.factory is None and op.gpu_module != "functions" and op.name not in NOT_HERE
+    if "gpu" in op.devices and op.factory is None and not op.name.endswith("_function") and op.name not in NOT_HERE
     for text in examples(op)
 ]
 NAMES = {"fn": fn, "types": types, "np": np, **example_data.arrays()}
