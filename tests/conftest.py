@@ -23,6 +23,11 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Files with thousands of cases of the same laws -> how many of them share one place in the normal run. The others are marked
+# slow: `pytest -m "slow or not slow" FILE` runs all.
+SAMPLED = {"test_every_operator.py": 4, "test_every_reader.py": 2, "test_order.py": 2}
+
+
 @pytest.fixture
 def elsewhere(tmp_path, monkeypatch):
     """A current folder of the test's own, for operators that write files there."""
@@ -58,6 +63,12 @@ def pytest_collection_modifyitems(config, items):
 
     reason = None if not any(item.get_closest_marker("gpu") for item in items) else gpu_missing()
     for item in items:
+        if (
+            item.path.name in SAMPLED
+            and hasattr(item, "callspec")
+            and zlib.crc32(item.nodeid.encode()) % SAMPLED[item.path.name]
+        ):
+            item.add_marker(pytest.mark.slow)
         if "mutants" in item.fixturenames:
             item.add_marker(pytest.mark.fuzz)
         if reason and item.get_closest_marker("gpu"):

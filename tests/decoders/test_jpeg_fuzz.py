@@ -12,6 +12,7 @@ from decoders import jpeg_fuzzing
 TESTS = Path(__file__).parents[1]
 
 
+@pytest.mark.slow  # half a minute to compile with checks of bounds; `make fuzz` runs it
 @pytest.mark.timeout(3000)
 def test_fuzz_damaged_jpeg_files(mutants):
     """No access out of bounds, no byte written outside, and pixels only where libjpeg-turbo has the same and no complaint.
