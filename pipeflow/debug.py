@@ -319,7 +319,7 @@ class DebugRun:
         self._look()
         return self._outputs
 
-    def fill(self, ahead: int, needed: int = 1) -> None:
+    def fill(self, ahead: int) -> None:
         """Nothing runs ahead."""
 
     def measure(self, on: bool) -> None:
@@ -376,8 +376,9 @@ class DebugRun:
         self._ready, self._broken = None, False
         self.course.reset(state, rewind)
 
-    def take(self, handing: Handing) -> Delivered:
+    def take(self, handing: Handing, ahead: int = 0) -> Delivered:
         """The next batch, or StopIteration at the end of the epoch."""
+        del ahead
         self._settle()
         if self._ready is None:
             if self.course.ended:

@@ -364,16 +364,14 @@ class Pipeline:
                 )
             for name, data in inputs.items():
                 self.feed_input(name, data)
-        self.build()
-        self.iter_setup()
-        self._built().fill(1 if inputs else self._settings.depth)
-        return self._take(handing)
-
-    def _take(self, handing: Handing) -> Delivered:
         executor = self._built()
-        delivered = self._checked(executor.take(handing))
-        if not self._settings.synchronous and self._api is types.PipelineAPIType.BASIC:
-            executor.fill(self._settings.depth - 1, needed=0)
+        self.iter_setup()
+        executor.fill(1 if inputs else self._settings.depth)
+        return self._take(executor, handing)
+
+    def _take(self, executor: Executor | DebugRun, handing: Handing) -> Delivered:
+        ahead = self._settings.depth - 1 if self._api is types.PipelineAPIType.BASIC else 0
+        delivered = self._checked(executor.take(handing, ahead))
         self._last.change(handing, delivered)
         return delivered
 
@@ -392,7 +390,7 @@ class Pipeline:
         self._check_caller()
         with self._turn:
             self._use(types.PipelineAPIType.SCHEDULED)
-            delivered = self._take(handing)
+            delivered = self._take(self._built(), handing)
             if delivered.error is None:
                 self._shared.append((handing, delivered))
         return delivered.to(handing)
@@ -409,7 +407,7 @@ class Pipeline:
         with self._turn:
             self._use(types.PipelineAPIType.SCHEDULED)
             self._shared.clear()
-            delivered = self._take(handing)
+            delivered = self._take(self._built(), handing)
         return delivered.to(handing)
 
     def enable_api_check(self, enable: bool) -> None:
@@ -510,10 +508,8 @@ class Pipeline:
         executor = self._built()
         self._consumed = True
         begun = timing.wall()
-        delivered = self._checked(executor.take(handing))
+        delivered = self._checked(executor.take(handing, self._settings.depth))
         self._waited += timing.wall() - begun
-        if not self._settings.synchronous:
-            executor.fill(self._settings.depth, needed=0)
         self._last.change(handing, delivered)
         return delivered
 
@@ -567,6 +563,8 @@ class Pipeline:
 
     def _checked(self, delivered: Delivered) -> Delivered:
         """The batch, compared with what output_dtype, output_ndim and output_layout promise."""
+        if not self._settings.promises:
+            return delivered
         for index, batch in enumerate(delivered.outputs):
             for name, actual in (("dtype", batch.dtype), ("ndim", batch.ndim), ("layout", batch.layout())):
                 expected = self._expected(name)

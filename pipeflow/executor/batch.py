@@ -27,7 +27,7 @@ class Mark(NamedTuple):
 class Handing:
     """One batch, or one of each of several pipelines, on its way to a caller.
 
-    Until ``given`` was called nothing has happened: whoever comes next in the same thread gets the same batch. So an interrupt
+    Until ``given`` was called nothing has happened: the next call in the same thread gets the same batch. So an interrupt
     (Ctrl-C) loses no batch, provided that nothing but the return follows: ``return handing.given() or batch``.
     """
 
@@ -35,14 +35,14 @@ class Handing:
 
     def __init__(self) -> None:
         self.done = False
-        self.thread = threading.current_thread()
+        self.thread = threading.current_thread()  # not its number, which a later thread may have
 
     def given(self) -> Any:
         """The caller has it."""
         self.done = True
 
     def is_for(self, thread: threading.Thread) -> bool:
-        """Whether a thread may take over what has not been given: its own, or that of a thread that is gone."""
+        """Whether a thread may take over what has not been given: its own, or that of a thread that has ended."""
         return not self.done and (self.thread is thread or not self.thread.is_alive())
 
 
@@ -288,9 +288,9 @@ class BatchRun:
 
     def rows(self) -> list[int] | None:
         """The samples that are delivered; None for all."""
-        missing = (self.absent | self.hidden) - self.given.keys()
-        if not missing and not self.given:
+        if not self.absent and not self.hidden and not self.given:
             return None
+        missing = (self.absent | self.hidden) - self.given.keys()
         return [index for index in range(self.size) if index not in missing]
 
     def outputs(self, plan: Plan, device: Any = None) -> tuple[Any, ...]:

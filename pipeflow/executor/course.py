@@ -91,7 +91,9 @@ class Course:
         """A batch has gone to the caller: its state is the pipeline's now."""
         assert batch.after is not None
         self._after = {
-            **batch.after._asdict(),
+            "epoch": batch.after.epoch,
+            "iteration": batch.after.iteration,
+            "position": batch.after.position,
             "states": {**self._after["states"], **batch.states},
             "failures": self.failures(),
         }

@@ -44,19 +44,16 @@ class Gate:
         self._lock = threading.Lock()
         self._lock.acquire()
 
-    @property
-    def closed(self) -> bool:
-        """Whether a thread that waits here waits on."""
-        return self._lock.locked()
-
     def wait(self, seconds: float | None = None) -> None:
         """Returns when the gate has been opened, or after so many seconds, and closes it again."""
         self._lock.acquire(timeout=-1 if seconds is None else seconds)
 
-    def open(self) -> None:
-        """Lets the thread go on; one opens it at a time."""
-        if self._lock.locked():
-            self._lock.release()
+    def open(self) -> bool:
+        """Lets the thread go on, and says whether the gate was closed; only one thread at a time may open it."""
+        if not self._lock.locked():
+            return False
+        self._lock.release()
+        return True
 
 
 def undisturbed(work: Callable[[], None]) -> None:
@@ -125,8 +122,7 @@ class Crew:
     def wake(self) -> None:
         """Lets one idle thread look for work; called under the lock."""
         for gate in self.idle:
-            if gate.closed:
-                gate.open()
+            if gate.open():
                 return
 
     def finished(self) -> None:

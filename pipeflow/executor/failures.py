@@ -332,7 +332,7 @@ class Failures:
         if batch.failure() is not None:
             self.counts = self.counts._replace(batch=batch.index)
             return
-        found = sorted(batch.incidents, key=lambda failure: failure.sample)
+        found = sorted(batch.incidents, key=lambda failure: failure.sample) if batch.incidents else []
         if found and not (self.log and self.log[-1] is found[-1]):
             self.log.extend(found)
         self.counts = Counts(batch.index, self.counts.failed + len(found), self.counts.seen + batch.size)

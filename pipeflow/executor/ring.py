@@ -87,6 +87,7 @@ class Executor:
         self.measures = Measures(plan)
         self._warm = False  # the first batch has been delivered; what it cost is not counted
         self._one_at_a_time = bool(plan.differentiable())
+        self.synchronous = settings.synchronous  # callers make the batches; also where no thread can be started
         self._scheduled = 0
         self._sizes: dict[str, dict[str, Any]] = {}
         self._more_ahead = max(runner.more_ahead for runner in self.stages)
@@ -106,26 +107,33 @@ class Executor:
     @property
     def in_flight(self) -> int:
         """How many scheduled batches have not been taken."""
-        return len([batch for batch in list(self._ring) if batch.handing is None])
+        flying = 0
+        for batch in tuple(self._ring):
+            if batch.handing is None:
+                flying += 1
+        return flying
 
-    @property
-    def synchronous(self) -> bool:
-        """Whether callers make the batches."""
-        return self.settings.synchronous or self.crew.alone
-
-    def fill(self, ahead: int, needed: int = 1) -> None:
-        """Schedules batches until ``ahead`` are in flight; beyond the ``needed`` only what the sources can give at once."""
+    def fill(self, ahead: int) -> None:
+        """Schedules batches until ``ahead`` are in flight; beyond the first only what the sources can give at once."""
         self.check_caller()
         with self.turn:
             self._go_on()
             self._start()
-            if ahead > 1 and not self.synchronous:
-                ahead += self._more_ahead
-            with self._lock:
-                while (flying := self.in_flight) < ahead and not self.course.ended:
-                    if flying >= needed and self._available() < 1:
-                        return
-                    self._schedule()
+            self._fill(ahead, 1)
+
+    def _fill(self, ahead: int, needed: int) -> None:
+        """Schedules batches until ``ahead`` are in flight; beyond the ``needed`` only what the sources can give at once."""
+        if ahead > 1 and not self.synchronous:
+            ahead += self._more_ahead
+        flying = self.in_flight
+        if flying >= ahead:
+            return
+        with self._lock:
+            while flying < ahead and not self.course.ended:
+                if flying >= needed and self._available() < 1:
+                    return
+                self._schedule()
+                flying += 1
 
     def schedule(self) -> None:
         """Schedules one more batch."""
@@ -143,8 +151,11 @@ class Executor:
                 if not self.course.ended:
                     self._schedule()
 
-    def take(self, handing: Handing) -> Delivered:
-        """The oldest batch: waits for it; StopIteration at the end of the epoch. It is the caller's with ``handing.given()``."""
+    def take(self, handing: Handing, ahead: int = 0) -> Delivered:
+        """The oldest batch: waits for it; StopIteration at the end of the epoch. It is the caller's with ``handing.given()``.
+
+        Threads go on with up to ``ahead`` more batches, as far as the sources can give them at once.
+        """
         self.check_caller()
         with self.turn:
             self._go_on()
@@ -156,7 +167,7 @@ class Executor:
             ready = len([item for item in list(self._ring) if item.done]) if batch.done else 0
             if self.synchronous:
                 self._work_off(batch)
-            else:
+            elif not batch.done:
                 self._wait(lambda: batch.done)
             if batch.ended:
                 self.course.at_end()
@@ -178,6 +189,8 @@ class Executor:
                     error = unfit
             delivered = Delivered.of(batch, outputs, error)
             batch.handing = handing
+            if not self.synchronous:
+                self._fill(ahead, 0)
             return delivered
 
     def _next(self) -> BatchRun:
@@ -210,17 +223,20 @@ class Executor:
             self._ring.popleft()
 
     def _go_on(self) -> None:
-        """Finishes what an interrupted call has begun."""
-        self.check_caller()
+        """Finishes what an interrupted call has begun. The pipeline may have been closed while the caller waited for its turn."""
+        if self.crew.closing:
+            self.check_caller()
         if self._moving is not None:
             self._move()
-        with self._lock:
-            self._settle()
+        if self._ring:
+            with self._lock:
+                self._settle()
 
     def _start(self) -> None:
         """Makes sure that there are threads, where threads make the batches."""
-        if not self.synchronous:
+        if len(self.crew.threads) < self.crew.size and not self.synchronous:
             self.crew.start(self)
+            self.synchronous = self.crew.alone
 
     # Going elsewhere.
 
@@ -527,8 +543,8 @@ class Executor:
 
     def _wait(self, over: Callable[[], bool]) -> None:
         """Waits until something is so, which is looked at under the lock, and gives up calls that take longer than they may."""
+        gate = Gate()
         while True:
-            gate = Gate()
             with self._lock:
                 if over():
                     return
@@ -536,9 +552,11 @@ class Executor:
                     raise InvalidState("the pipeline is closed")
                 if self.crew.idle and self._unclaimed() is not None:
                     self.crew.wake()  # an interrupted call has not
-                self.crew.callers.append(gate)
-            gate.wait(self.watch.patience())
-            for call in self.watch.overdue():
+                if gate not in self.crew.callers:
+                    self.crew.callers.append(gate)
+            patience = self.watch.patience()
+            gate.wait(patience)
+            for call in () if patience is None else self.watch.overdue():
                 with self._lock:
                     self._give_up(call)
                 self.crew.start(self)
@@ -632,7 +650,7 @@ class Executor:
             )
         if self.crew.closing:
             raise InvalidState("the pipeline is closed")
-        if getattr(self.crew.inside, "active", False) or self._works_off():
+        if getattr(self.crew.inside, "active", False) or (self._at_work and self._works_off()):
             error = InvalidState("a function of a pipeline cannot run that same pipeline: it would wait for itself")
             add_notes(error, ["give the function what it needs as another input"])
             raise error

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -81,12 +82,17 @@ class Settings:
         depth = self.prefetch_queue_depth
         return (depth["cpu_size"], depth["gpu_size"]) if isinstance(depth, Mapping) else (depth, depth)
 
-    @property
+    @cached_property
     def depth(self) -> int:
         """How many batches are in flight."""
         return self.queue_sizes[0] if self.exec_pipelined else 1
 
-    @property
+    @cached_property
+    def promises(self) -> bool:
+        """Whether output_dtype, output_ndim or output_layout says what the outputs must be."""
+        return any(value is not None for value in (self.output_dtype, self.output_ndim, self.output_layout))
+
+    @cached_property
     def synchronous(self) -> bool:
         """Whether a batch is made by the thread that asks for it, when it asks."""
         return not (self.exec_async and self.exec_pipelined)
