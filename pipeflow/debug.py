@@ -292,7 +292,7 @@ class DebugRun:
             found = make()
             self.course.add(found)
         for data, layout in self._waiting.pop(name, []):
-            found.source.feed(data, layout)
+            found.source.feed(data, layout, self.course.batch_size)
         return found
 
     def feed(self, name: str, data: Any, layout: str | None) -> None:

@@ -21,7 +21,7 @@ class _PlainKeyError(KeyError):
         return str(self.args[0]) if self.args else ""
 
 
-class UnknownArgument(_PlainKeyError, TypeError):
+class UnknownArgument(_PlainKeyError, TypeError, ValueError):
     """An operator was given an argument it does not have."""
 
 
@@ -75,6 +75,10 @@ class WrongResult(TypeError, RuntimeError):
 
 class WrongShape(ValueError, RuntimeError):
     """There is a wrong number of values, outputs, samples or axes."""
+
+
+class DivergentBranches(UserWarning, RuntimeError):
+    """A batch with samples of both branches of a condition will be an error; as an error it is that one, early."""
 
 
 class InvalidState(RuntimeError):
@@ -209,7 +213,8 @@ LAYOUT = "Give both the same layout, e.g. with fn.transpose or fn.reshape(..., l
 
 def merge_error(name: str, first: str, second: str, advice: str) -> str:
     """The message for two sides that cannot be one batch; also of merges that find out when they run."""
-    return f"{name!r}: {first}, {second}. {advice}"
+    found = "Divergent data found in different branches of conditional operation"
+    return f"{found}: {name!r}: {first}, {second}. {advice}"
 
 
 def scalar_error(what: str, got: str) -> str:

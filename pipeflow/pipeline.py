@@ -546,7 +546,7 @@ class Pipeline:
             )
         if not source.takes_data:
             raise RuntimeError(f"{name!r} is not an external_source and cannot be fed")
-        source.feed(data, layout)
+        source.feed(data, layout, self._executor.course.batch_size)
 
     def fed_inputs(self) -> list[str]:
         """The names of the inputs that have no source of their own and wait for ``feed_input`` or ``run(name=...)``."""

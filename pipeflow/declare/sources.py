@@ -76,8 +76,8 @@ class Source:
         """How many batches it can give at once; a pipeline does not run ahead of it."""
         return math.inf
 
-    def feed(self, data: Any, layout: str | None) -> None:
-        """Queues a batch."""
+    def feed(self, data: Any, layout: str | None, most: int) -> None:
+        """Queues a batch of at most ``most`` samples."""
         raise NotImplementedError
 
     def use_workers(self, pool: Any) -> None:

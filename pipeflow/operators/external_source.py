@@ -94,7 +94,7 @@ class ExternalSource(Source):
         """How many batches can be had at once; without a callable that depends on what was fed."""
         return float("inf") if self.fed is None else self.fed.available()
 
-    def feed(self, data: Any, layout: str | None) -> None:
+    def feed(self, data: Any, layout: str | None, most: int) -> None:
         """Queues one batch (a copy of it, unless ``no_copy``)."""
         if self.fed is None:
             raise RuntimeError(
@@ -104,6 +104,7 @@ class ExternalSource(Source):
         if layout is None and isinstance(data, (TensorListCPU, TensorCPU)):
             layout = data.layout()
         values, size = self._batch_of(data, 0)
+        _check_size(size, most)
         if not self.no_copy:
             values = values.copy() if isinstance(values, np.ndarray) else [sample.copy() for sample in values]
         feed = Feed(size, [values], owned=not self.no_copy, layouts=[layout if layout is not None else self.layouts[0]])
@@ -143,11 +144,7 @@ class ExternalSource(Source):
             layouts = [part.layout() if isinstance(part, TensorListCPU) else None for part in parts]
             feed = Feed(sizes.pop(), [values for values, _ in batches])
             feed.layouts = [found or declared for found, declared in zip(layouts, self.layouts)]
-        if feed.size > request.batch_size:
-            raise RuntimeError(
-                "The external source callback returned an unexpected batch size. "
-                f"Expected batch_size <= {request.batch_size}, actual: {feed.size}"
-            )
+        _check_size(feed.size, request.batch_size)
         if feed.layouts is None:
             feed.layouts = self.layouts
         self._check(feed)
@@ -327,14 +324,33 @@ def _(args: Args) -> None:
             raise ValueError("cycle needs a source")
         if args.parallel:
             raise ValueError("parallel=True needs a source: data that is fed by feed_input() is there already")
+        if args.num_outputs is not None:
+            raise ValueError(
+                "The parameter `num_outputs` is only valid when using `source` to provide data. To feed several outputs by "
+                "feed_input(), write one fn.external_source(name=...) for each of them"
+            )
     else:
         make = functools.partial(Callback, args.source, args.batch is False, args.batch_info, args.cycle)
         (Ahead(make, args.batch is False, args.prefetch_queue_depth) if args.parallel else make())
+    if args.prefetch_queue_depth != 1 and not args.parallel:
+        raise ValueError(
+            "The argument `prefetch_queue_depth` is valid only for parallel external sources: write parallel=True, or leave it "
+            "out; how far the whole pipeline runs ahead is an argument of the pipeline"
+        )
     if args.prefetch_queue_depth < 1:
         raise ValueError(f"prefetch_queue_depth must be at least 1, got {args.prefetch_queue_depth}")
     count = 1 if args.num_outputs is None else args.num_outputs
     for name in ("dtype", "ndim", "layout"):
         _per_output(getattr(args, name), count, name)
+
+
+def _check_size(size: int, most: int) -> None:
+    """Refuses more samples than the pipeline's batches have."""
+    if size > most:
+        raise RuntimeError(
+            "The external source callback returned an unexpected batch size. "
+            f"Expected batch_size <= {most}, actual: {size}"
+        )
 
 
 def _per_output(value: Any, count: int, name: str = "") -> list[Any]:

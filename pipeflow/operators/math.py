@@ -50,12 +50,20 @@ def broadcast(*shapes: Any) -> Any:
     return tuple(result)
 
 
-def _layout(specs: tuple[Spec, ...]) -> str | None:
-    """The layout of the operand with the most axes; operands without a layout follow."""
-    known = [spec for spec in specs if spec.layout]
+def _layout(specs: tuple[Spec, ...], symbol: str, shape: Any) -> str | None:
+    """The longest layout, of which the others are the end; operands without a layout follow."""
+    known = [(index, spec.layout) for index, spec in enumerate(specs) if spec.layout]
     if not known:
         return None if any(spec.layout is None for spec in specs) else ""
-    return max(known, key=lambda spec: len(spec.layout or "")).layout
+    index, longest = max(known, key=lambda item: len(item[1]))
+    for other, layout in known:
+        if not longest.endswith(layout):
+            (first, one), (second, two) = sorted([(index, longest), (other, layout)])
+            raise RuntimeError(
+                f"Layouts of subexpressions {first} and {second} for arithmetic operation {symbol} do not match: {one!r} "
+                f"and {two!r}. They must be equal or one must be a suffix of the other; fn.reinterpret(x, layout='') removes one"
+            )
+    return longest if shape is UNKNOWN or len(shape) == len(longest) else ""
 
 
 def common_type(specs: Sequence[Spec]) -> Any:
@@ -72,10 +80,12 @@ def _declare(
     compute: Callable[..., Any],
     result: Callable[[Any], Any],
     summary: str,
-    accepts: Callable[[np.dtype], bool] = lambda dtype: dtype.kind in "buif",
-    complaint: str = "",
+    accepts: Callable[[np.dtype], bool] = lambda dtype: dtype.kind in "uif",
+    complaint: str = "{inputs}: use fn.cast, or the bitwise `&`, `|`, `^` and `~`",
+    symbol: str = "",
 ) -> OpDef:
     """One elementwise operator: ``compute(arrays in the common type, out)`` and the dtype of its result."""
+    symbol = symbol or name
 
     def run(inputs: tuple[np.ndarray, ...], out: Any) -> np.ndarray:
         common = common_type(tuple(Spec(x.shape, x.dtype) for x in inputs))
@@ -104,9 +114,15 @@ def _declare(
         dtype = common_type(specs)
         if dtype is not UNKNOWN:
             if not accepts(dtype):
-                raise RuntimeError(f"{complaint or 'the operator does not take'} {dtype}")
+                several, one = (
+                    "Inputs to arithmetic operator `{}` cannot be booleans",
+                    "Input to arithmetic operator `{}` cannot be a boolean",
+                )
+                inputs = (one if arity == 1 else several).format(symbol)
+                raise RuntimeError(complaint.format(inputs=inputs, symbol=symbol, dtype=dtype))
             dtype = result(dtype)
-        return Spec(broadcast(*[spec.shape for spec in specs]), dtype, _layout(specs))
+        shape = broadcast(*[spec.shape for spec in specs])
+        return Spec(shape, dtype, _layout(specs, symbol, shape))
 
     return op
 
@@ -192,8 +208,21 @@ def _positive(x: np.ndarray, out: np.ndarray) -> np.ndarray:
     return out
 
 
+def _shift(ufunc: Callable[..., Any]) -> Callable[..., Any]:
+    """Shifts of BOOL are those of the numbers 0 and 1."""
+
+    def compute(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> np.ndarray:
+        if left.dtype == BOOL:
+            np.not_equal(ufunc(left.view(np.uint8), right.view(np.uint8)), 0, out=out)
+        else:
+            ufunc(left, right, out=out, casting="unsafe")
+        return out
+
+    return compute
+
+
 def _absolute(x: np.ndarray, out: np.ndarray) -> np.ndarray:
-    if x.dtype.kind in "bu":
+    if x.dtype.kind == "u":
         np.copyto(out, x)
     else:
         np.absolute(x, out=out)
@@ -215,49 +244,30 @@ def to_float(dtype: np.dtype) -> np.dtype:
     return dtype if dtype.kind == "f" else FLOAT
 
 
-_NOT_BOOL: dict[str, Any] = {
-    "accepts": lambda dtype: dtype.kind in "uif",
-    "complaint": "Input to an arithmetic operator cannot be",
-}
 _INTEGRAL: dict[str, Any] = {
     "accepts": lambda dtype: dtype.kind in "bui",
-    "complaint": "Inputs to a bitwise operator must be of integral type, got",
+    "complaint": "Inputs to bitwise operator `{symbol}` must be of integral type, got {dtype}",
 }
+_ANY: dict[str, Any] = {"accepts": lambda dtype: dtype.kind in "buif", "complaint": "`{symbol}` does not take {dtype}"}
 
-_declare("add", 2, _ufunc(np.add), same, "``left + right``; integers wrap around.", **_NOT_BOOL)
-_declare("sub", 2, _ufunc(np.subtract), same, "``left - right``; integers wrap around.", **_NOT_BOOL)
-_declare("mul", 2, _ufunc(np.multiply), same, "``left * right``; integers wrap around.")
-_declare("div", 2, _truediv, to_float, "``left / right``; integers give FLOAT.", **_NOT_BOOL)
+_declare("add", 2, _ufunc(np.add), same, "``left + right``; integers wrap around.", symbol="+")
+_declare("sub", 2, _ufunc(np.subtract), same, "``left - right``; integers wrap around.", symbol="-")
+_declare("mul", 2, _ufunc(np.multiply), same, "``left * right``; integers wrap around.", **_ANY, symbol="*")
+_declare("div", 2, _truediv, to_float, "``left / right``; integers give FLOAT.", symbol="/")
 _declare(
-    "fdiv", 2, _floordiv, same, "``left // right``; as in C, integers are truncated and floats divided.", **_NOT_BOOL
+    "fdiv", 2, _floordiv, same, "``left // right``; as in C, integers are truncated and floats divided.", symbol="//"
 )
-_declare("mod", 2, _mod, same, "``left % right``; as in C, the sign is that of the left side.", **_NOT_BOOL)
-_declare("pow", 2, _power, same, "``base ** exponent``; an integer to a negative power is 0.", **_NOT_BOOL)
+_declare("mod", 2, _mod, same, "``left % right``; as in C, the sign is that of the left side.", symbol="%")
+_declare("pow", 2, _power, same, "``base ** exponent``; an integer to a negative power is 0.")
 _declare("fpow", 2, _in_float(np.power), to_float, "``base ** exponent`` in floating point.")
-_declare("minus", 1, _negative, same, "``-x``; unsigned integers wrap around.", **_NOT_BOOL)
-_declare("plus", 1, _positive, same, "``+x``.")
-_declare("bitand", 2, _ufunc(np.bitwise_and), same, "``left & right``, elementwise.", **_INTEGRAL)
-_declare("bitor", 2, _ufunc(np.bitwise_or), same, "``left | right``, elementwise.", **_INTEGRAL)
-_declare("bitxor", 2, _ufunc(np.bitwise_xor), same, "``left ^ right``, elementwise.", **_INTEGRAL)
-_declare(
-    "shl",
-    2,
-    _ufunc(np.left_shift),
-    same,
-    "``left << right``.",
-    accepts=lambda d: d.kind in "ui",
-    complaint=_INTEGRAL["complaint"],
-)
-_declare(
-    "shr",
-    2,
-    _ufunc(np.right_shift),
-    same,
-    "``left >> right``.",
-    accepts=lambda d: d.kind in "ui",
-    complaint=_INTEGRAL["complaint"],
-)
-_declare("bitnot", 1, _ufunc(np.invert), same, "``~x``.", **_INTEGRAL)
+_declare("minus", 1, _negative, same, "``-x``; unsigned integers wrap around.", symbol="-")
+_declare("plus", 1, _positive, same, "``+x``.", **_ANY, symbol="+")
+_declare("bitand", 2, _ufunc(np.bitwise_and), same, "``left & right``, elementwise.", **_INTEGRAL, symbol="&")
+_declare("bitor", 2, _ufunc(np.bitwise_or), same, "``left | right``, elementwise.", **_INTEGRAL, symbol="|")
+_declare("bitxor", 2, _ufunc(np.bitwise_xor), same, "``left ^ right``, elementwise.", **_INTEGRAL, symbol="^")
+_declare("shl", 2, _shift(np.left_shift), same, "``left << right``.", **_INTEGRAL, symbol="<<")
+_declare("shr", 2, _shift(np.right_shift), same, "``left >> right``.", **_INTEGRAL, symbol=">>")
+_declare("bitnot", 1, _ufunc(np.invert), same, "``~x``.", **_INTEGRAL, symbol="~")
 _declare("min", 2, _ufunc(np.minimum), same, "The smaller of two values.")
 _declare("max", 2, _ufunc(np.maximum), same, "The larger of two values.")
 _declare("clamp", 3, _clamp, same, "The value limited to low ... high.")
@@ -306,4 +316,6 @@ for _name, _symbol, _comparison in (
     ("gt", ">", np.greater),
     ("ge", ">=", np.greater_equal),
 ):
-    _declare(_name, 2, _compare(_comparison), to_bool, f"``left {_symbol} right``, elementwise.")
+    _declare(
+        _name, 2, _compare(_comparison), to_bool, f"``left {_symbol} right``, elementwise.", **_ANY, symbol=_symbol
+    )

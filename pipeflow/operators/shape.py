@@ -538,7 +538,11 @@ def permute_batch(
 
 
 def check_permutation(indices: Sequence[int], size: int) -> None:
-    """Refuses samples that the batch does not have."""
+    """Refuses samples that the batch does not have, and more or fewer of them."""
+    if len(indices) != size:
+        raise RuntimeError(
+            f"The number of sample indices {len(indices)} does not match the current batch size, which is {size}"
+        )
     for index in indices:
         if not 0 <= index < size:
             raise OutOfRange(f"indices names sample {index} of a batch of {size}")

@@ -151,13 +151,18 @@ def _(_specs: tuple[Spec, ...], _args: Any) -> Spec:
 def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
     left, right = specs[0], specs[1]
     dtype = right.dtype if left.dtype is UNKNOWN else left.dtype
+    layout = left.layout or right.layout or (None if None in (left.layout, right.layout) else "")
+    if left.dtype is not UNKNOWN and right.dtype is not UNKNOWN and left.dtype != right.dtype:
+        dtype = UNKNOWN  # that of the branch which the samples of a batch take
+    if left.layout and right.layout and left.layout != right.layout:
+        layout = None
     if left.shape is UNKNOWN or right.shape is UNKNOWN or len(left.shape) != len(right.shape):
         shape: Any = UNKNOWN
     else:
         shape = tuple(
             a if b is not UNKNOWN and a is not UNKNOWN and a == b else UNKNOWN for a, b in zip(left.shape, right.shape)
         )
-    return Spec(shape, dtype, left.layout or right.layout or (None if None in (left.layout, right.layout) else ""))
+    return Spec(shape, dtype, layout)
 
 
 @operator("shapes", dtypes="any", gpu=True)

@@ -268,7 +268,7 @@ def _subscript_plan(index: tuple[Any, ...], ndim: int | None) -> tuple[tuple[Any
             if item.start is None and item.stop is None and item.step is None:
                 entries.append(("all",))
             else:
-                if item.step == 0:
+                if not isinstance(item.step, DataNode) and item.step == 0:
                     raise BadValue("the step of a slice must not be 0")
                 entries.append(("range", bound(item.start), bound(item.stop), bound(item.step)))
         else:

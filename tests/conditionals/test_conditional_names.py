@@ -2,7 +2,7 @@
 
 The functions under test are written as users write them, not as a linter would have them.
 """
-# ruff: noqa: B007, C401, F841, RUF043, SIM102, SIM201
+# ruff: noqa: B007, C401, F841, SIM102, SIM201
 
 import contextlib
 import functools
@@ -22,6 +22,7 @@ from conditional_harness import NUMBERS, B, agree, batch, data, operators, pipel
 import pipeflow
 from pipeflow import Pipeline, do_not_convert, fn, pipeline_def, types
 from pipeflow import autograph_guard as guard
+from pipeflow.errors import DivergentBranches
 from pipeflow.executor.workers.pool import WorkerPool
 from pipeflow.record import autograph
 from pipeflow.saving.functions import dumps_function
@@ -728,17 +729,27 @@ def test_weak_scalar_dtype():
     assert np.asarray(output).tolist() == [1, 1, 2, 2, 4, 5]
 
 
-def test_dtype_mismatch_reported_even_if_side_empty():
-    """While the graph is built where both are known, in the first batch where one is."""
+def test_dtype_mismatch_is_reported_while_the_graph_is_built_and_fails_where_both_sides_have_samples():
+    """A warning where both types are known; a batch that takes one branch alone has the type of that branch, as in DALI."""
 
     def known(i):
         return i if i < 100 else i * types.Constant(1).float64()
 
-    def half_known(i):
-        return pyfn(i, function=lambda x: x * np.float64(1)) if i < 100 else i
+    def mixed(i):
+        return i if i < 3 else i * types.Constant(1).float64()
 
-    with pytest.raises(RuntimeError, match="int32 0-d in the `if` branch.*float64 0-d in the `else` branch"):
+    def half_known(i):
+        return pyfn(i, function=lambda x: x * np.float64(1)) if i < 3 else i
+
+    text = "int32 0-d in the `if` branch.*float64 0-d in the `else` branch"
+    with pytest.raises(RuntimeError, match=text):  # warnings are errors here
         pipeline(known)
+    with pytest.warns(DivergentBranches, match=text):
+        assert pipeline(known).run()[0].dtype == types.INT32
+    with pytest.warns(DivergentBranches, match=text):
+        pipe = pipeline(mixed)
+    with pytest.raises(RuntimeError, match=f"Divergent data found.*{text}"):
+        pipe.run()
     fails(half_known, match="float64 0-d in the `if` branch.*int32 0-d in the `else` branch")
 
 

@@ -171,14 +171,52 @@ def test_broadcasting():
         (operator.mod, ([1], [0]), ValueError, "Integer division by zero"),
         (operator.and_, ([1.5], [2.5]), RuntimeError, "integral type"),
         (lambda a: a << 1.0, ([1],), RuntimeError, "integral type"),
-        (operator.add, ([True], [False]), RuntimeError, "cannot be bool"),
-        (operator.neg, ([True],), RuntimeError, "cannot be bool"),
+        (operator.add, ([True], [False]), RuntimeError, "Inputs to arithmetic operator `[+]` cannot be booleans"),
+        (math.max, ([True], [False]), RuntimeError, "Inputs to arithmetic operator `max` cannot be booleans"),
+        (operator.neg, ([True],), RuntimeError, "Input to arithmetic operator `-` cannot be a boolean"),
+        (math.log10, ([True],), RuntimeError, "Input to arithmetic operator `log10` cannot be a boolean"),
     ],
 )
 def test_impossible_arithmetic(function, arrays, error, text):
     """DALI's errors, of its types."""
     with pytest.raises(error, match=text):
         evaluate(function, *map(np.array, arrays))
+
+
+def test_shifts_of_booleans():
+    """They are shifts of 0 and 1."""
+    left, right = np.array([True, False, True, True]), np.array([True, True, False, True])
+    assert evaluate(operator.lshift, left, right).tolist() == [True, False, True, True]
+    assert evaluate(operator.rshift, left, right).tolist() == [False, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("layouts", "expected"),
+    [
+        (("HWC", "HWC"), "HWC"),
+        (("HWC", "C"), "HWC"),
+        (("WC", "HWC"), "HWC"),
+        (("", "HWC"), "HWC"),
+        (("HWC", "CHW"), None),
+        (("HWC", "H"), None),
+        (("HW", "HWC"), None),
+    ],
+)
+def test_layouts_of_operands(layouts, expected):
+    """The longer one is kept; the other has to be its end."""
+
+    @pipeline_def(batch_size=1, num_threads=1)
+    def define():
+        arrays = [np.ones((1, *[2] * len(letters or "HWC"))) for letters in layouts]
+        left, right = [fn.external_source([array], layout=letters) for array, letters in zip(arrays, layouts)]
+        return left + right
+
+    if expected is None:
+        first, second = layouts
+        with pytest.raises(RuntimeError, match=f"Layouts of subexpressions 0 and 1 .* {first!r} and {second!r}"):
+            define().run()
+    else:
+        assert define().run()[0].layout() == expected
 
 
 @pytest.mark.parametrize("other", ["text", None, ["text"], object()])

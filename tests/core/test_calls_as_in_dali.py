@@ -195,3 +195,22 @@ def test_an_index_that_cannot_be_is_dalis_error():
     for kind in (ValueError, RuntimeError):
         with pytest.raises(kind, match="the step of a slice must not be 0"):
             run(lambda x: x[::0], IMAGE)
+
+
+@pytest.mark.parametrize("indices", [[0], [1, 0, 1], 0])
+def test_a_permutation_names_each_sample_of_the_batch(indices):
+    """One index for each output sample, as many as the batch has."""
+    samples = [np.array(5), np.array(6)]
+    with pytest.raises(RuntimeError, match="does not match the current batch size, which is 2"):
+        pipeline_def(lambda: fn.permute_batch(fn.external_source([samples]), indices=indices), batch_size=2)().run()
+
+
+def test_the_step_of_a_slice_may_be_data():
+    """Each sample has its own."""
+
+    @pipeline_def(batch_size=2, num_threads=1)
+    def define():
+        data, step = fn.external_source([[np.arange(5)] * 2]), fn.external_source([[np.int32(2), np.int32(-3)]])
+        return data[::step]
+
+    assert [sample.tolist() for sample in define().run()[0].samples()] == [[0, 2, 4], [4, 1]]

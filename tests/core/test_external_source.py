@@ -1,6 +1,7 @@
 """fn.external_source: every kind of source, its checks, feeding, ends of data."""
 
 import ctypes
+import functools
 import threading
 
 import numpy as np
@@ -41,6 +42,34 @@ def two():
         yield np.array([index, index])
 
 
+class Pages:
+    """A sequence by its items alone."""
+
+    def __getitem__(self, index):
+        return two_pages[index]
+
+
+two_pages = list(two())
+BOUND = np.array([5, 6])
+
+
+class CallableAndIterable:
+    """It starts over with every ``iter``, and as an iterable it is not called."""
+
+    def __iter__(self):
+        self.number = 0
+        return self
+
+    def __next__(self):
+        self.number += 1
+        if self.number > 2:
+            raise StopIteration
+        return np.array([self.number] * 2)
+
+    def __call__(self):
+        raise AssertionError("called")
+
+
 @pytest.mark.parametrize(
     ("source", "arguments", "expected"),
     [
@@ -48,6 +77,12 @@ def two():
         ([np.array([1, 2]), np.array([3, 4])], {}, [[1, 2], [3, 4], "STOP"]),
         (lambda i: [np.array(i), np.array(i + 10)], {}, [[0, 10], [1, 11], [2, 12]]),
         (lambda: np.array([5, 6]), {}, [[5, 6]] * 3),
+        (lambda i=7: np.array([i, i]), {}, [[0, 0], [1, 1], [2, 2]]),
+        (lambda bound=BOUND: bound, {}, [[5, 6]] * 3),
+        (functools.partial(lambda factor, i=7: np.array([factor, i]), 3), {}, [[3, 7]] * 3),
+        (Pages(), {}, [[0, 0], [1, 1], "STOP"]),
+        (CallableAndIterable(), {}, [[1, 1], [2, 2], "STOP"]),
+        (CallableAndIterable(), {"cycle": "quiet"}, [[1, 1], [2, 2], [1, 1]]),
         (two, {}, [[0, 0], [1, 1], "STOP"]),
         (two, {"cycle": "quiet"}, [[0, 0], [1, 1], [0, 0]]),
         (two, {"cycle": True}, [[0, 0], [1, 1], [0, 0]]),
@@ -451,3 +486,24 @@ def test_data_that_changes_its_type_between_batches_is_refused():
         pipe.run()
     with pytest.raises(RuntimeError, match="the same number of dimensions, and all batches of an epoch"):
         pipe.run()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"num_outputs": 2}, "`num_outputs` is only valid when using `source`"),
+        ({"source": two, "prefetch_queue_depth": 3}, "`prefetch_queue_depth` is valid only for parallel"),
+        ({"source": two, "bogus": 1}, 'Argument "bogus" is not defined'),
+    ],
+)
+def test_arguments_that_do_not_go_together(arguments, text):
+    """DALI's ValueError, before anything runs."""
+    with pytest.raises(ValueError, match=text):
+        pipeline_def(lambda: fn.external_source(**arguments), batch_size=2, num_threads=1)()
+
+
+def test_a_batch_that_is_fed_is_no_larger_than_those_of_the_pipeline():
+    """The error comes from feed_input, not from a later run."""
+    pipe = fed()
+    with pytest.raises(RuntimeError, match="Expected batch_size <= 2, actual: 3"):
+        pipe.feed_input("data", [np.array(1)] * 3)

@@ -20,7 +20,8 @@ class MergeStep(SampleStep):
         sides = [plan.slots[slot] for slot in step.inputs[:2]]
         self.constant = [side.storage == "constant" for side in sides]
         self.sides = [side.spec for side in sides]
-        self.sure = all(side.spec.dtype is not None and side.spec.ndim is not None for side in sides)
+        one, two = [(side.spec.dtype, side.spec.ndim) for side in sides]
+        self.sure = None not in one and one == two  # dtypes are compared with dtypes: float64 == None in NumPy
 
     def run(self, batch: BatchRun, sample: int, row: list[Any], place: "Placement") -> None:
         values = batch.values
@@ -61,29 +62,25 @@ class MergeStep(SampleStep):
         """Compares the sides of one batch where their kinds were not known before."""
         first, second, predicate = self.step.inputs
         a, b = batch.layouts[first], batch.layouts[second]
-        if a and b and a != b:
-            batch.fail(self._error(f"layout {a}", f"layout {b}", LAYOUT), self.step)
-        if self.sure or self.storage != "table":
+        layouts_differ = bool(a and b and a != b)
+        if self.storage != "table" or (self.sure and not layouts_differ):
             return
-        known: list[Any] = [None, None]  # (dtype, axes) of each side: as declared, or of a dense batch, or of a sample
-        for position, (slot, spec) in enumerate(zip((first, second), self.sides)):
-            values = batch.values[slot]
-            if spec.dtype is not None and spec.ndim is not None:
-                known[position] = spec.dtype, spec.ndim
-            elif isinstance(values, np.ndarray) and len(values):
-                known[position] = values.dtype, values.ndim - 1
-        if known[0] is not None and known[0] == known[1]:
-            return
+        known: list[Any] = [None, None]  # (dtype, axes) of each side, of the samples that took it
         for sample, (flag, array) in enumerate(zip(batch.mask(((predicate, True),)), batch.values[self.output])):
             if array is None or (batch.failures and sample in batch.failures):
                 continue
             side = 0 if flag else 1
             known[side] = kind = array.dtype, array.ndim
             other = known[1 - side]
-            if other is not None and other != kind:
+            if other is None:
+                continue
+            if other != kind:
                 one, two = [f"{dtype} {ndim}-d" for dtype, ndim in known]
                 advice = CAST if other[1] == kind[1] else RESHAPE
                 batch.fail(self._error(one, two, advice), self.step, sample)
+                return
+            if layouts_differ:
+                batch.fail(self._error(f"layout {a}", f"layout {b}", LAYOUT), self.step, sample)
                 return
 
     def _error(self, first: str, second: str, advice: str) -> RuntimeError:

@@ -1,5 +1,6 @@
 """One way to ask every kind of source that fn.external_source takes: a callable, an iterable, a generator function."""
 
+import functools
 import inspect
 import math
 from collections.abc import Callable, Iterator
@@ -25,9 +26,10 @@ class Callback:
         self._taken = 0
         self._pulling = False  # an item has been asked for and not been counted
         self._restartable: Callable[[], Iterator[Any]] | None = None
+        iterable = hasattr(source, "__iter__") or hasattr(source, "__getitem__")
         if inspect.isgeneratorfunction(source) and not _parameters(source):
             self._restartable = source
-        elif callable(source) and not isinstance(source, (list, tuple)):
+        elif callable(source) and (not iterable or isinstance(source, type)):
             number = len(_parameters(source))
             if number > 1:
                 raise TypeError(
@@ -40,12 +42,12 @@ class Callback:
                 )
             self.takes_info = number == 1
             return
-        elif hasattr(source, "__iter__") and not isinstance(source, (str, bytes, dict)):
-            if iter(source) is source and self.cycle in ("quiet", "raise"):
+        elif iterable and not isinstance(source, (str, bytes, dict, type)):
+            if inspect.isgenerator(source) and self.cycle in ("quiet", "raise"):
                 raise TypeError(
-                    "Cannot cycle through a generator or iterator: pass the generator function itself, or a list, as `source`"
+                    "Cannot cycle through a generator: pass the generator function itself, or a list, as `source`"
                 )
-            self._restartable = source.__iter__
+            self._restartable = functools.partial(iter, source)
         else:
             raise TypeError(
                 f"The `source` must be callable, iterable or a parameterless generator function, got {source!r}"
@@ -198,11 +200,17 @@ class Callback:
 
 
 def _parameters(source: Any) -> list[str]:
-    """The positional parameters that must or may be given."""
+    """The positional parameters that a call gives: those without a default, or the only one.
+
+    As in DALI `def batch(index=0)` gets the index. Data as the default, as in `lambda array=array: [array]`, is kept.
+    """
     try:
         signature = inspect.signature(source)
     except (TypeError, ValueError):
         return []
-    positional = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    parameters = list(signature.parameters.values())
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     required = [p.name for p in positional if p.default is p.empty]
-    return required or [p.name for p in positional[:1] if p.default is p.empty]
+    if len(parameters) == 1 and not isinstance(source, functools.partial):
+        return required or [p.name for p in positional if isinstance(p.default, (int, float, type(None)))]
+    return required

@@ -8,6 +8,7 @@ moved. A variable that has no single value afterwards becomes ``Unusable`` and r
 import os
 import sys
 import types as python_types
+import warnings
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,7 +17,17 @@ import numpy as np
 
 from pipeflow import autograph_guard as guard
 from pipeflow import declare, types
-from pipeflow.errors import CAST, LAYOUT, PACKAGE, RESHAPE, logical_error, merge_error, scalar_error
+from pipeflow.errors import (
+    CAST,
+    LAYOUT,
+    PACKAGE,
+    RESHAPE,
+    DivergentBranches,
+    logical_error,
+    merge_error,
+    scalar_error,
+    user_origin,
+)
 from pipeflow.record import autograph
 from pipeflow.record.conditional.paths import (
     EXPRESSION,
@@ -397,7 +408,7 @@ def place(node: Any, side: str) -> str:
 
 
 def _check_kinds(name: str, first: Any, second: Any) -> None:
-    """RuntimeError if it is known that two nodes cannot be one batch."""
+    """RuntimeError if two nodes are on different devices; a warning if a batch of samples of both is known to fail."""
     a, b = first.spec, second.spec
     if first.device != second.device:
         sides = [f"on {node.device.upper()} {place(node, side)}" for node, side in ((first, "if"), (second, "else"))]
@@ -414,7 +425,10 @@ def _check_kinds(name: str, first: Any, second: Any) -> None:
             f"{spec.dtype or 'data'} {spec.layout or ('?' if spec.ndim is None else f'{spec.ndim}-d')} {place(node, side)}"
             for node, spec, side in ((first, a, "if"), (second, b, "else"))
         ]
-        raise RuntimeError(merge_error(name, *sides, advice))  # type: ignore[call-arg]
+        text = merge_error(name, *sides, advice)  # type: ignore[call-arg]
+        where = user_origin()
+        place_of = (where.file, where.line) if where else (PACKAGE, 1)
+        warnings.warn_explicit(f"{text} Such a batch is an error when it runs.", DivergentBranches, *place_of)
 
 
 def truth_error(frame: Any = None) -> TypeError:
