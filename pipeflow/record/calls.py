@@ -70,7 +70,7 @@ def _device(call: Call, inputs: Sequence[Any], arguments: Mapping[str, Any]) -> 
     on_gpu = [node.device == "gpu" for node in inputs]
     for name, node in arguments.items():
         if node.device != "cpu":
-            raise ValueError(f"argument {name!r} lies on the GPU; named arguments must be on the CPU: use .cpu()")
+            raise ValueError(f"argument {name!r} is on the GPU; named arguments must be on the CPU: use .cpu()")
     if call.device in ("gpu", "mixed") or any(on_gpu):
         for position, node in enumerate(inputs):
             if node.spec.dtype is not None and node.spec.dtype.hasobject:
@@ -86,7 +86,7 @@ def _device(call: Call, inputs: Sequence[Any], arguments: Mapping[str, Any]) -> 
     # constants go along with what an operator of the GPU needs anyway
     there = [on or node.source.op is structure.constant for on, node in zip(on_gpu, inputs)]
     if device == "cpu" and any(on_gpu):
-        raise ValueError(f"a CPU operator cannot read input {on_gpu.index(True)}, which lies on the GPU: use .cpu()")
+        raise ValueError(f"a CPU operator cannot read input {on_gpu.index(True)}, which is on the GPU: use .cpu()")
     if device == "mixed" and any(on_gpu):
         raise ValueError(
             f'device="mixed" takes CPU data to the GPU, and input {on_gpu.index(True)} lies there already: use .cpu()'

@@ -362,7 +362,7 @@ def test_sigterm_ends_a_busy_program():
     [
         (lambda data: fn.shapes(data.gpu(), device="cpu"), "use .cpu()"),
         (lambda data: fn.copy(data, device="gpu"), "use .gpu()"),
-        (lambda data: fn.random.uniform(range=data.gpu()), "argument 'range' lies on the GPU"),
+        (lambda data: fn.random.uniform(range=data.gpu()), "argument 'range' is on the GPU"),
         (lambda data: fn.python_function(data, function=print, device="mixed"), "use .gpu()|no mixed"),
     ],
 )

@@ -796,7 +796,7 @@ def test_masked_arrays_are_refused_where_values_are_missing(batched):
         )()
 
     one = (lambda batch: [masked(x) for x in batch]) if batched else masked
-    with pytest.raises(TypeError, match=r"no value for 1 of its 3 elements: give them one with x.filled\(value\)"):
+    with pytest.raises(TypeError, match=r"no value for 1 of its 3 elements: fill them with x.filled\(value\)"):
         define(one).run()
     whole = (lambda batch: [np.ma.array(x) for x in batch]) if batched else np.ma.array
     assert type(define(whole).run()[0].at(0)) is np.ndarray

@@ -261,13 +261,11 @@ class TestPipelines:
             ValueError, match=r"a GPU operator cannot read input 0, which lies on the CPU: use \.gpu\(\)"
         ):
             build(lambda: mirror(fn.external_source(IMAGES), device="gpu"))
-        with pytest.raises(
-            ValueError, match=r"a CPU operator cannot read input 0, which lies on the GPU: use \.cpu\(\)"
-        ):
+        with pytest.raises(ValueError, match=r"a CPU operator cannot read input 0, which is on the GPU: use \.cpu\(\)"):
             build(lambda: mirror(source(), device="cpu"))
         pipe = build(lambda: fn.external_source(name="images"))
         (there,) = build(lambda: fn.copy(fn.external_source([[x[:4] for x in IMAGES[0]]]).gpu())).run()
-        with pytest.raises(TypeError, match="lies on the GPU; a CPU array is wanted here"):
+        with pytest.raises(TypeError, match="is on the GPU, and a CPU array is needed here"):
             pipe.feed_input("images", there)
 
     def test_a_source_for_the_device(self, device):
@@ -339,7 +337,7 @@ class TestPipelines:
 
     def test_arguments_from_the_cpu(self, device):
         """Named arguments are columns on the CPU; one on the GPU is an error that says .cpu()."""
-        with pytest.raises(ValueError, match=r"argument 'vertical' lies on the GPU; .* use .cpu\(\)") as caught:
+        with pytest.raises(ValueError, match=r"argument 'vertical' is on the GPU; .* use .cpu\(\)") as caught:
             build(lambda: mirror(source(), vertical=fn.random.coin_flip().gpu()))
         assert any("test_device_pipelines.py" in note for note in caught.value.__notes__)
 

@@ -1,0 +1,29 @@
+"""Batches and samples as the user sees them: TensorListCPU and TensorCPU, without copies for NumPy and DLPack."""
+
+from pipeflow.tensors.batch import TensorListCPU
+from pipeflow.tensors.collector import Collector, Take, slab_size
+from pipeflow.tensors.memory import Block, Lease
+from pipeflow.tensors.metadata import Metadata, Shape, fitting_layout, position_of
+from pipeflow.tensors.sample import TensorCPU, as_sample, as_samples, copy_out, has_mask
+from pipeflow.tensors.traced import Traced, lent, traced
+
+__all__ = [
+    "Block",
+    "Collector",
+    "Lease",
+    "Metadata",
+    "Shape",
+    "Take",
+    "TensorCPU",
+    "TensorListCPU",
+    "Traced",
+    "as_sample",
+    "as_samples",
+    "copy_out",
+    "fitting_layout",
+    "has_mask",
+    "lent",
+    "position_of",
+    "slab_size",
+    "traced",
+]

@@ -1,0 +1,86 @@
+"""What samples and batches share: layout, source_info, the index of a sample, and how they are printed."""
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow import types
+from pipeflow.errors import OutOfRange
+
+Shape = tuple[int, ...]
+
+
+class CallableInt(int):
+    """DALI's ``ndim`` is a method here and an attribute there; this number is both."""
+
+    def __call__(self) -> int:
+        return int(self)
+
+
+LINES = 20  # the most lines of numbers that are printed of a batch or a sample: with the other lines, one screen
+
+
+def shown_values(array: np.ndarray, room: int = LINES) -> list[str]:
+    """The numbers of an array as at most ``room`` lines; of a large array only the first and last numbers."""
+    for threshold, edge in ((64, 2), (16, 1)):
+        lines = np.array2string(array, threshold=threshold, edgeitems=edge, prefix="    ").splitlines()
+        if len(lines) <= room:
+            return lines
+    return [*lines[: room - 1], "     ..."]
+
+
+def shown_samples(samples: Sequence[np.ndarray]) -> str:
+    """The first samples, as many as fit on a screen."""
+    shown: list[str] = []
+    left = LINES
+    for sample in samples:
+        lines = shown_values(sample, left if not shown else LINES)
+        if shown and len(lines) > left:
+            break
+        shown.append("\n".join(lines))
+        left -= len(lines)
+    return ",\n    ".join([*shown, *(["..."] if len(shown) < len(samples) else [])])
+
+
+def position_of(index: Any, size: int, name: str) -> int:
+    """The position of a sample in a batch; a negative index counts from the end."""
+    if not hasattr(type(index), "__index__"):
+        raise TypeError(
+            f"the index of a {name} is an integer (one sample) or a slice (several); got {type(index).__name__} {index!r}"
+        )
+    if not -size <= index < size:
+        raise OutOfRange(f"{name} index out of range: there is no sample {index} in a batch of {size}")
+    return operator.index(index) % size
+
+
+class Metadata:
+    """The layout and source_info of samples and batches, shared by CPU and GPU tensors."""
+
+    __slots__ = ()
+    _layout: str
+
+    def layout(self) -> str:
+        """The layout of a sample, "" when there is none."""
+        return self._layout
+
+    def source_info(self) -> Any:
+        """Where the data came from."""
+        raise NotImplementedError
+
+    def get_property(self, key: str) -> Any:
+        """The layout or the source_info by name."""
+        if key == "layout":
+            return self._layout
+        if key == "source_info":
+            return self.source_info()
+        raise RuntimeError(f"unsupported property key: {key}; there are 'layout' and 'source_info'")
+
+
+def fitting_layout(layout: str | None, ndim: int) -> str:
+    """A layout that has one letter for every axis."""
+    text = types.check_layout(layout)
+    if text and len(text) != ndim:
+        raise ValueError(f"layout {text!r} has {len(text)} axes and the data has {ndim}")
+    return text
