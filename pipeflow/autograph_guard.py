@@ -1,9 +1,9 @@
 """Which functions conditional execution converts, and why it leaves a function as it is.
 
-With ``enable_conditionals=True`` the functions *called* while a graph is built are run as converted copies, made by
-record/autograph.py from their source. The original function objects never change: a function that is only handed to an operator
-(``python_function``, ``external_source``) stays the user's own. This module answers for any function whether it would be
-converted, finds its definition, and explains to the user a truth test that met a DataNode.
+With ``enable_conditionals=True`` the functions *called* while a graph is built run as converted copies, which record/autograph
+makes from their source. The original function objects never change: a function that is only passed to an operator
+(``python_function``, ``external_source``) is not converted. This module decides whether a function is converted, finds its
+definition, and writes the message for a DataNode that is used as one truth value.
 """
 
 import ast
@@ -64,23 +64,23 @@ def do_not_convert(function: Any = None) -> Any:
 
 
 def is_marked(function: Any) -> bool:
-    """Whether do_not_convert was applied to the function, or to the class of the object it belongs to."""
+    """True if do_not_convert was applied to the function, or to the class of its object."""
     return bool(getattr(function, MARK, False) or getattr(type(getattr(function, "__self__", None)), MARK, False))
 
 
 def is_converted(function: Any) -> bool:
-    """Whether this very object is a converted copy."""
+    """True if this object is a converted copy."""
     return hasattr(getattr(function, "__func__", function), ORIGINAL)
 
 
 def never_converted(module: str | None) -> bool:
-    """Whether functions of a module are run as they are: the standard library, array libraries and pipeflow."""
+    """True for modules whose functions run as written: the standard library, array libraries and pipeflow."""
     name = module or ""  # code made by exec may have none: it is the user's
     return name.partition(".")[0] in NEVER and not name.startswith(CONVERTED_MODULES)
 
 
 def reason_against(function: types.FunctionType) -> str | None:
-    """Why a Python function is not converted, before its source has been looked for."""
+    """The reason why a Python function is not converted, as far as it is known without its source."""
     module = function.__globals__.get("__name__")  # not __module__, which functools.wraps copies
     if is_marked(function):
         return "it is marked @do_not_convert"
@@ -129,7 +129,7 @@ def _no_rewriter(_: types.FunctionType) -> ast.AST:
     raise RuntimeError("pipeflow.record.autograph has not been imported")
 
 
-# The rewriter is one floor up; record/autograph.py puts it here.
+# record/autograph sets this at import: this module is lower and must not import it.
 rewriter: Callable[[types.FunctionType], ast.AST] = _no_rewriter
 
 
@@ -140,10 +140,10 @@ _sources: dict[str, Source] = {}
 
 
 def parse(text: str, filename: str = "<unknown>") -> ast.Module:
-    """``ast.parse``, again where another thread disturbed it.
+    """``ast.parse``, repeated if another thread disturbed it.
 
-    CPython counts the depth of a tree for the whole interpreter: when a thread that also parses (formatting a traceback
-    does) or a finaliser gets in between, the check at the end fails with a SystemError although the tree is right.
+    CPython counts the depth of a tree for the whole interpreter. If another thread parses at the same time (formatting a
+    traceback does), or a finaliser runs, the check at the end fails with a SystemError although the tree is right.
     """
     for _ in range(20):
         try:
@@ -155,7 +155,7 @@ def parse(text: str, filename: str = "<unknown>") -> ast.Module:
 
 
 def source_of(filename: str, module_globals: dict[str, Any] | None = None) -> Source | None:
-    """The parsed file that code was compiled from, where its text can be had."""
+    """The parsed file that code was compiled from, or None without its text."""
     lines = linecache.getlines(filename, module_globals)
     known = _sources.get(filename)
     if known is None or known.lines != lines:
@@ -190,7 +190,7 @@ def _index(lines: list[str], tree: ast.Module) -> Source:
 
 
 def find_definition(function: types.FunctionType) -> tuple[Definition | None, str | None]:
-    """The syntax tree of a function, or the reason why it cannot be had."""
+    """The syntax tree of a function, or the reason why there is none."""
     code = function.__code__
     source = source_of(code.co_filename, function.__globals__)
     if source is None:
@@ -198,7 +198,7 @@ def find_definition(function: types.FunctionType) -> tuple[Definition | None, st
     found = source.definitions.get((code.co_name, code.co_firstlineno), [])
     if code.co_name == "<lambda>":
         places = {(line, column) for line, _, column, _ in code.co_positions() if line and column is not None}
-        places.discard((code.co_firstlineno, 0))  # the start of the function, which stands for no expression
+        places.discard((code.co_firstlineno, 0))  # the start of the function, which is no expression
         if len(found) > 1 and not places:
             return None, "several lambdas share its line and Python runs without column positions (-X no_debug_ranges)"
         fitting = [node for node in found if all(_covers(node.body, *place) for place in places)]
@@ -220,9 +220,9 @@ def _covers(node: Any, line: int, column: int) -> bool:
 
 
 def _is_stale(code: types.CodeType, source: Source) -> bool:
-    """Whether the text was edited since this process began and no longer compiles to this code.
+    """True if the text was edited after this process began and now compiles to other code.
 
-    Bytecode alone cannot tell: pytest and other tools rewrite what they import.
+    Comparing the bytecode alone is not enough: pytest and other tools rewrite the modules they import.
     """
     try:
         if os.stat(code.co_filename).st_mtime < _STARTED:
@@ -257,7 +257,7 @@ def codes_within(code: types.CodeType) -> Iterator[types.CodeType]:
 # ----------------------------------------------------------------------------------------------------
 # Explaining a truth test on per-sample data
 
-# Code that record/autograph.py has compiled, and the functions that the call hook met and left alone.
+# The code that record/autograph has compiled, and the functions that it did not convert, with the reason.
 converted_codes: set[types.CodeType] = set()
 left_alone: dict[types.CodeType, str] = {}
 
@@ -273,7 +273,7 @@ _ADVICE = {
 
 
 def _construct(frame: types.FrameType) -> str | None:
-    """The construct of converted code that asked for a truth value, from the position of the running instruction."""
+    """The construct of converted code that needs a truth value, found by the position of the running instruction."""
     positions = list(frame.f_code.co_positions())[frame.f_lasti // 2]
     source = source_of(frame.f_code.co_filename, frame.f_globals)
     if source is None or None in positions:

@@ -67,7 +67,7 @@ NEVER = {
     "pipeflow/compile/plan.py": ("record", "operators", "executor", "compile.compiler"),
     "pipeflow/saving/": ("record", "compile", "executor", "operators"),
     "pipeflow/autograph_guard.py": ("record",),
-    "pipeflow/record/autograph.py": ("record.graph", "record.recorder"),
+    "pipeflow/record/autograph/": ("record.graph", "record.recorder"),
     "pipeflow/kernels/": ("types", "errors", "seeds", "tensors", "declare", "operators", "backends"),
 }
 

@@ -1,0 +1,25 @@
+"""Conversion of functions: the converted copy asks *hooks* at every condition, return and call.
+
+If a condition is a DataNode, both branches run while the graph is built, so no branch has to become a function. The copy is
+straight-line code in which locals stay locals::
+
+    if c: A             k = hooks.If(c, ...)
+    else: B             if k.then(locals()): A
+                        if k.other(locals()): B        (variables get the values they had before A)
+                        if k.end(locals()): reload the merged variables
+    x if c else y       (k := hooks.IfExp(c)).end(x if k.then(..) else U, y if k.other(..) else U)
+    p and q             (k := hooks.Bool(p, "and")).end(q if k.then(..) else U)
+    f(x)                hooks.call(f)(x)
+    return v            frame.ret(v), and the statements after it go under `if frame.alive:`; only where it is conditional
+    break, continue     loop.jump(...), likewise
+
+Every generated node carries the position of the user's code it replaces: tracebacks, debuggers and coverage see the user's
+file. Nested functions keep their own code and are converted when, and only when, converted code calls them.
+
+``hooks`` has the meaning of plain Python, used whenever nothing is recorded; record/conditional has the other meaning.
+"""
+
+from pipeflow.record.autograph.converting import convert, converted
+from pipeflow.record.autograph.plain import UNSET, Hooks, hooks
+
+__all__ = ["UNSET", "Hooks", "convert", "converted", "hooks"]

@@ -1,0 +1,97 @@
+"""The questions that converted code asks, with the answers of plain Python.
+
+record/conditional has the other answers, those for conditions on DataNodes.
+"""
+
+from contextvars import ContextVar
+from typing import Any
+
+UNSET: Any = type("Unset", (), {"__repr__": lambda _: "<no value>"})()
+
+
+class Choice:
+    """A condition on a plain Python value: one of the two sides runs and nothing is merged."""
+
+    node = False
+
+    def __init__(self, value: Any, kind: str) -> None:
+        self.value, self.kind, self.truth = value, kind, bool(value)
+
+    def then(self, _: Any) -> bool:
+        """True if the first side has to run; for ``and`` and ``or``, if the right operand has to be evaluated."""
+        return self.truth != (self.kind == "or")
+
+    def other(self, _: Any) -> bool:
+        """True if the second side has to run."""
+        return not self.truth
+
+    def end(self, first: Any, second: Any = UNSET) -> Any:
+        """The value of an expression; for a statement False, because there is nothing to reload."""
+        if self.kind == "if":
+            return False
+        if self.kind == "ternary":
+            return first if self.truth else second
+        return self.value if first is UNSET else first
+
+
+class Flow:
+    """The returns, jumps and handlers of plain Python: Python itself does the work."""
+
+    alive = True
+    value: Any = None
+
+    def ret(self, value: Any) -> None:
+        """Stores the returned value; from here on nothing in the function is alive."""
+        self.value, self.alive = value, False
+
+    def finish(self) -> Any:
+        """The returned value."""
+        return self.value
+
+    def jump(self, _: str, __: Any) -> bool:
+        """True: Python itself jumps."""
+        return True
+
+    def next(self, _: Any) -> bool:
+        """Ends an iteration. False: no variable has to be reloaded."""
+        return False
+
+    begin = reset = final = end = next
+
+
+class Hooks:
+    """The meaning of plain Python. Hooks ignore the further arguments that those of record/conditional need."""
+
+    U = UNSET
+
+    def If(self, condition: Any, *_: Any) -> Any:
+        return Choice(condition, "if")
+
+    def IfExp(self, condition: Any, *_: Any) -> Any:
+        return Choice(condition, "ternary")
+
+    def Bool(self, left: Any, operator: str, *_: Any) -> Any:
+        return Choice(left, operator)
+
+    def Not(self, value: Any, *_: Any) -> Any:
+        return not value
+
+    def Frame(self, *_: Any) -> Any:
+        return Flow()
+
+    Loop = Mark = Frame
+
+    def subject(self, value: Any, *_: Any) -> Any:
+        return value
+
+    call = subject
+
+
+hooks: ContextVar[Hooks] = ContextVar("pipeflow_hooks", default=Hooks())  # noqa: B039 (it has no state)
+
+
+class Door:
+    """The object that converted code calls. It finds the current hooks, so code that runs after a recording is plain again."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(hooks.get(), name)
