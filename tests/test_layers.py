@@ -51,6 +51,7 @@ FLOORS = {
     "pipeflow/plugin/__init__.py": 5,
     "pipeflow/auto_aug/": 6,
     "pipeflow/debug.py": 6,
+    "pipeflow/handle/": 7,
     "pipeflow/pipeline.py": 7,
     "pipeflow/plugin/": 8,
     "pipeflow/backend.py": 8,

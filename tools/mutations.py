@@ -23,7 +23,7 @@ AREAS = {
     "sources": "operators/external_source operators/parallel_source operators/sources operators/readers/ tfrecord.py",
     "operators": "operators/", "sound": "operators/audio kernels/cpu/audio", "operators on GPU": "operators/on_gpu/",
     "kernels": "kernels/cpu/", "CUDA": "kernels/gpu/", "delivery": "plugin/ epochs.py executor/checkpoint.py saving/",
-    "ground": "tensors/ types.py errors.py seeds.py system.py timing.py pipeline.py debug.py advice.py",
+    "ground": "tensors/ types.py errors.py seeds.py system.py timing.py pipeline.py handle/ debug.py advice.py",
 }  # fmt: skip
 NOT_DRAWN = ("plugin/pytorch", "plugin/jax", "plugin/keras", "distributed/", "backends/gpu", "backends/codec",
              "operators/tensorflow_functions", "kernels/gpu/numba_cuda", "__main__", "version")  # fmt: skip

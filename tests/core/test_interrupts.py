@@ -16,7 +16,8 @@ from pipeflow.errors import InvalidState
 
 PACKAGE = str(Path(pipeflow.__file__).parent)
 INSIDE = tuple(
-    f"{PACKAGE}/{part}" for part in ("executor/", "pipeline.py", "epochs.py", "resume.py", "debug.py", "plugin/")
+    f"{PACKAGE}/{part}"
+    for part in ("executor/", "handle/", "pipeline.py", "epochs.py", "resume.py", "debug.py", "plugin/")
 )
 COUNT = 3
 

@@ -166,5 +166,5 @@ def test_what_needs_a_plan_says_so(ask):
 def test_a_checkpoint_is_not_ignored():
     """A debug pipeline that was given a checkpoint does not begin at the first batch without a word."""
     compiled, _ = both(lambda: read_numbers(10), enable_checkpointing=True)
-    with pytest.raises(InvalidState, match="the checkpoint cannot be taken up: a debug pipeline"):
+    with pytest.raises(InvalidState, match="the checkpoint cannot be loaded: a debug pipeline"):
         both(lambda: read_numbers(10), checkpoint=compiled.checkpoint())[1].build()

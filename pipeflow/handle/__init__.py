@@ -1,0 +1,1 @@
+"""What a Pipeline is made of: its definition, what it was compiled to, its runs, its states and its reports."""

@@ -1,0 +1,114 @@
+"""Reports of a pipeline: its readers, its outputs, times, advice and failures."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pipeflow.advice import Advice, advise
+from pipeflow.errors import InvalidState, nearest
+from pipeflow.executor import Settings
+from pipeflow.executor.failures import Failure
+from pipeflow.executor.figures import Statistics
+from pipeflow.handle.built import Built
+
+ENOUGH_BATCHES = 3  # for advice
+
+
+class Reports(Built):
+    """A pipeline that reports on its readers, its outputs, and the time of its steps."""
+
+    def __init__(self, settings: Settings, seed_given: bool) -> None:
+        super().__init__(settings, seed_given)
+        self._measuring = False
+        self._measured: Statistics | None = None
+
+    def reader_meta(self, name: str | None = None) -> dict[str, Any]:
+        """Sizes and sharding of one reader, or of all readers by name."""
+        found = {self._known_as(item.step.name): item.source.reader_meta() for item in self._built().sources}
+        metas = {reader: meta for reader, meta in found.items() if meta is not None}
+        if name is None:
+            return metas
+        if self._known_as(name) not in metas:
+            raise RuntimeError(
+                f"there is no reader {name!r} in this pipeline{nearest(name, metas)}; there are {list(metas)}"
+            )
+        return metas[self._known_as(name)]
+
+    def epoch_size(self, name: str | None = None) -> Any:
+        """The number of samples in an epoch of one reader, or of all readers by name."""
+        if name is not None:
+            return self.reader_meta(name)["epoch_size_padded"]
+        return {reader: meta["epoch_size_padded"] for reader, meta in self.reader_meta().items()}
+
+    @contextmanager
+    def measure(self) -> Iterator[None]:
+        """Measures each step during a ``with`` block, for ``statistics()`` and ``advice()``.
+
+        For half a second of every Python function another thread competes for the interpreter lock (the GIL). That shows for
+        how much of its time the function keeps other threads waiting.
+        """
+        executor = self._compiled()
+        if self._measuring:
+            raise InvalidState(
+                "this pipeline is being measured already: end the first `with pipe.measure():` before another"
+            )
+        self._measuring = True
+        executor.measure(True, race=True)
+        try:
+            yield
+        finally:
+            self._measured = executor.figures()
+            executor.measure(False)
+            self._measuring = False
+
+    def statistics(self) -> Statistics:
+        """The time of the loop and of every step in the last ``with pipe.measure():``, or since the first batch. Print it."""
+        return self._measured or self._compiled().figures()
+
+    def advice(self) -> list[Advice]:
+        """What limits the speed of this pipeline, and what would help by how much; empty if nothing stands out.
+
+        It uses measured times: run the pipeline for a while first, best inside ``with pipe.measure():``.
+        """
+        figures = self.statistics()
+        if figures.batches < ENOUGH_BATCHES:
+            raise InvalidState(
+                f"advice needs at least {ENOUGH_BATCHES} measured batches and there are {figures.batches} (the first one is not "
+                "counted): run more batches first"
+            )
+        return advise(figures)
+
+    def executor_statistics(self) -> dict[str, Any]:
+        """The seconds of each operator, with ``enable_memory_stats`` the bytes of its outputs, and the state of the memory pool.
+
+        ``statistics()`` has the same times as an object, and the time of the loop.
+        """
+        return self._compiled().statistics()
+
+    def failures(self) -> list[Failure]:
+        """The last 10000 samples that failed and were skipped, replaced or given a value, in the order of delivery."""
+        runs = self._executor or self._debug
+        return [] if runs is None else runs.log()
+
+    def external_source_shm_statistics(self) -> dict[str, Any]:
+        """The sizes in bytes of the shared memory for results of worker processes: in total, and per sample of a chunk."""
+        executor = self._compiled()
+        capacities = executor.shared_memory()
+        samples = max(1, -(-self.batch_size // self._settings.py_num_workers))
+        return {"capacities": capacities, "per_sample_capacities": [size // samples for size in capacities]}
+
+    def output_dtype(self) -> list[Any]:
+        """The declared types of the outputs."""
+        return self._declared("dtype")
+
+    def output_ndim(self) -> list[Any]:
+        """The declared numbers of axes of the outputs."""
+        return self._declared("ndim")
+
+    def output_layout(self) -> list[Any]:
+        """The declared layouts of the outputs."""
+        return self._declared("layout")
+
+    def _declared(self, name: str) -> list[Any]:
+        expected = self._expected(name)
+        return list(expected) if isinstance(expected, (list, tuple)) else [expected] * self.num_outputs
