@@ -97,7 +97,7 @@ def test_a_slice_is_a_batch(part, table):
 def test_an_index_is_a_number_or_a_slice():
     """Anything else is refused by name."""
     for index in (1.5, "a", None, (0, 1), [0]):
-        with pytest.raises(TypeError, match="named by its number, several by a slice"):
+        with pytest.raises(TypeError, match=r"an integer \(one sample\) or a slice \(several\)"):
             TensorListCPU(DENSE)[index]
 
 

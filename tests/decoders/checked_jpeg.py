@@ -2,17 +2,18 @@
 
 import importlib.util
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import numba
 from decoders import plain_simd
 
-from pipeflow.kernels import cpu
-from pipeflow.kernels.cpu import jit, jpeg, jpeg_entropy, jpeg_forward, jpeg_headers, jpeg_pixels, jpeg_simd
+from pipeflow.kernels.cpu import jit, jpeg, jpeg_entropy, jpeg_forward, jpeg_headers, jpeg_pixels
+from pipeflow.kernels.cpu.simd import bits, jpeg_colors, jpeg_cosines, moves
 
 # In the order of their imports.
 KERNELS = (jpeg_headers, jpeg_entropy, jpeg_pixels, jpeg, jpeg_forward)
+# The modules whose vector functions they call.
+VECTORS = (bits, jpeg_colors, jpeg_cosines, moves)
 
 
 def checked_kernel(function=None, **options):
@@ -23,18 +24,17 @@ def checked_kernel(function=None, **options):
 
 def build(wanted=jpeg):
     """A copy of the module that was made with the checked twins."""
-    names = [module.__name__.rpartition(".")[2] for module in KERNELS]
-    originals = {name: getattr(cpu, name) for name in ["jit", "jpeg_simd", *names]}
+    originals = {module.__name__: module for module in (jit, *VECTORS, *KERNELS)}
     fake_jit = ModuleType(jit.__name__)
     fake_jit.kernel, fake_jit.plain, fake_jit.types_of = checked_kernel, jit.plain, jit.types_of
     try:
-        install("jit", fake_jit)
-        install("jpeg_simd", plain_simd)
-        for name in names:
-            path = Path(jpeg_simd.__file__).with_name(f"{name}.py")
-            spec = importlib.util.spec_from_file_location(f"{cpu.__name__}.{name}", path)
+        install(jit.__name__, fake_jit)
+        for module in VECTORS:
+            install(module.__name__, plain_simd)
+        for original in KERNELS:
+            spec = importlib.util.spec_from_file_location(original.__name__, original.__file__)
             module = importlib.util.module_from_spec(spec)
-            install(name, module)
+            install(original.__name__, module)
             spec.loader.exec_module(module)
         return sys.modules[wanted.__name__]
     finally:
@@ -43,5 +43,6 @@ def build(wanted=jpeg):
 
 
 def install(name, module):
-    sys.modules[f"{cpu.__name__}.{name}"] = module
-    setattr(cpu, name, module)
+    package, _, last = name.rpartition(".")
+    sys.modules[name] = module
+    setattr(sys.modules[package], last, module)

@@ -9,17 +9,12 @@ are done in one loop: the chain of reading bits and the chain of predictions do 
 processor runs them side by side.
 """
 
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from pipeflow.kernels.cpu.audio_wav import BrokenAudio, believable, check_size
 from pipeflow.kernels.cpu.jit import kernel
+from pipeflow.kernels.cpu.simd.bits import leading_zeros, prediction, put, word_at
 
 # Zero bytes behind the data: a few short reads in a row begin at the last byte at the latest, and each takes 8.
 PADDING = 64
@@ -32,83 +27,14 @@ PIECE = 1 << 18
 # Bits that can be used of a word of 64 that begins inside a byte.
 USABLE = 57
 
-_INT32, _INT64 = ir.IntType(32), ir.IntType(64)
 
-
-@intrinsic
-def _peek(_typing, data, position):
-    """The 64 bits that begin at a bit position, the first one on top; the last 7 may be missing (zero)."""
-    signature = types.uint64(types.Array(types.uint8, 1, "C"), types.int64)
-
-    def codegen(context, builder, signature, arguments):
-        base = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        pointer = builder.gep(base, [builder.lshr(arguments[1], _INT64(3))])
-        word = builder.load(builder.bitcast(pointer, _INT64.as_pointer()), align=1)
-        swap = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_INT64, [_INT64]), "llvm.bswap.i64")
-        return builder.shl(builder.call(swap, [word]), builder.and_(arguments[1], _INT64(7)))
-
-    return signature, codegen
-
-
-@intrinsic
-def _leading_zeros(_typing, word):
-    """How many zero bits precede the first one; 64 if there is none."""
-
-    def codegen(_context, builder, _signature, arguments):
-        return builder.ctlz(arguments[0], ir.IntType(1)(0))
-
-    return types.int64(types.uint64), codegen
-
-
-def _wide(builder, value):
-    return value if value.type == _INT64 else builder.sext(value, _INT64)
-
-
-def _prediction(order: int) -> Any:
-    """An intrinsic: the sum over j < order of coefficients[j] * samples[place - 1 - j], unrolled."""
-
-    @intrinsic
-    def predict(_typing, samples, place, coefficients):
-        signature = types.int64(types.Array(samples.dtype, 1, "C"), types.int64, types.Array(types.int64, 1, "C"))
-
-        def codegen(context, builder, signature, arguments):
-            samples, coefficients = (
-                context.make_array(signature.args[i])(context, builder, arguments[i]).data for i in (0, 2)
-            )
-            total = _INT64(0)
-            # The newest sample comes last: everything before it can be computed while it is still being made.
-            for j in reversed(range(order)):
-                value = builder.load(builder.gep(samples, [builder.sub(arguments[1], _INT64(j + 1))]))
-                factor = builder.load(builder.gep(coefficients, [_INT64(j)]))
-                total = builder.add(total, builder.mul(_wide(builder, value), factor))
-            return total
-
-        return signature, codegen
-
-    return predict
-
-
-_predict4, _predict8, _predict12, _predict32 = (_prediction(order) for order in (4, 8, 12, 32))
-
-
-@intrinsic
-def _put(_typing, samples, place, value):
-    """samples[place] = value, without the test for negative places."""
-    signature = types.void(types.Array(samples.dtype, 1, "C"), types.int64, types.int64)
-
-    def codegen(context, builder, signature, arguments):
-        base = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        number = arguments[2] if samples.dtype == types.int64 else builder.trunc(arguments[2], _INT32)
-        builder.store(number, builder.gep(base, [arguments[1]]))
-        return context.get_dummy_value()
-
-    return signature, codegen
+_predict4, _predict8, _predict12, _predict32 = (prediction(order) for order in (4, 8, 12, 32))
 
 
 @kernel
 def _bits(data, position, count):
     """``count`` bits, at most 32, as an unsigned number."""
-    return np.int64((_peek(data, position) >> np.uint64(1)) >> np.uint64(63 - count))
+    return np.int64((word_at(data, position) >> np.uint64(1)) >> np.uint64(63 - count))
 
 
 @kernel
@@ -122,9 +48,9 @@ def _zeros(data, position, end):
     """The number of zero bits at a position, however many; -1 if the data end before a one."""
     count = 0
     while position + count <= end:
-        word = _peek(data, position + count) >> np.uint64(64 - USABLE)
+        word = word_at(data, position + count) >> np.uint64(64 - USABLE)
         if word:
-            return count + _leading_zeros(word) - (64 - USABLE)
+            return count + leading_zeros(word) - (64 - USABLE)
         count += USABLE
     return -1
 
@@ -149,8 +75,8 @@ def _rice(data, position, end, samples, place, last, coefficients, order, shift,
     while place < last:
         if position > end:
             return -1
-        word = _peek(data, position)
-        quotient = _leading_zeros(word)
+        word = word_at(data, position)
+        quotient = leading_zeros(word)
         used = quotient + 1 + parameter
         if used > USABLE:
             quotient = _zeros(data, position, end)
@@ -159,24 +85,24 @@ def _rice(data, position, end, samples, place, last, coefficients, order, shift,
             position += quotient + 1
             if position > end:
                 return -1
-            value = np.int64((np.uint64(_peek(data, position)) >> one) >> down) | (quotient << parameter)
+            value = np.int64((np.uint64(word_at(data, position)) >> one) >> down) | (quotient << parameter)
             position += parameter
             residual = (value >> 1) ^ -(value & 1)
-            _put(samples, place, residual + _predicted(samples, place, coefficients, order, shift))
+            put(samples, place, residual + _predicted(samples, place, coefficients, order, shift))
             place += 1
             continue
         value = np.int64(((word << np.uint64(quotient + 1)) >> one) >> down) | (quotient << parameter)
         residual = (value >> 1) ^ -(value & 1)
-        _put(samples, place, residual + _predicted(samples, place, coefficients, order, shift))
+        put(samples, place, residual + _predicted(samples, place, coefficients, order, shift))
         place += 1
         # Most codes are short enough for a second one in the same word, which halves the waiting for memory.
         word = word << np.uint64(used)
-        quotient = _leading_zeros(word)
+        quotient = leading_zeros(word)
         more = quotient + 1 + parameter
         if used + more <= USABLE and place < last:
             value = np.int64(((word << np.uint64(quotient + 1)) >> one) >> down) | (quotient << parameter)
             residual = (value >> 1) ^ -(value & 1)
-            _put(samples, place, residual + _predicted(samples, place, coefficients, order, shift))
+            put(samples, place, residual + _predicted(samples, place, coefficients, order, shift))
             place += 1
             used += more
         position += used
@@ -211,7 +137,7 @@ def _residual(data, position, end, samples, size, coefficients, order, shift):
                 return -1
             residual = _signed(data, position, raw)
             position += raw
-            _put(samples, place, residual + _predicted(samples, place, coefficients, order, shift))
+            put(samples, place, residual + _predicted(samples, place, coefficients, order, shift))
             place += 1
     return position
 
@@ -334,7 +260,7 @@ def _frame_header(data, position, end, bits, channels):
     position += 32
     # The number of the frame, as UTF-8 writes a character: as many bytes as the first has leading ones.
     first = _bits(data, position, 8)
-    ones = _leading_zeros(np.uint64(~first & 0xFF) << np.uint64(56))
+    ones = leading_zeros(np.uint64(~first & 0xFF) << np.uint64(56))
     if ones == 1 or ones > 7:
         return wrong
     position += 8 * max(ones, 1)

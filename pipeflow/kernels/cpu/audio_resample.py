@@ -16,8 +16,10 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeflow.kernels.cpu.audio_simd import LANES, dot_between, turn, weighted_rows
+from pipeflow.kernels.cpu.audio_turn import turn
 from pipeflow.kernels.cpu.jit import kernel
+from pipeflow.kernels.cpu.simd.frames import dot_between, weighted_lanes
+from pipeflow.kernels.cpu.simd.instructions import LANES
 
 Floats = NDArray[np.float32]
 
@@ -106,7 +108,7 @@ def _stretches(signal, out, channels, channel, length, numerator, denominator, r
             turn(stage, 0, inputs, LANES, rows, tile, 0, LANES)
         position, phase = 0, 0
         for i in range(outputs):
-            weighted_rows(tile, position * LANES, LANES, table, phase * row, taps, results, i * LANES)
+            weighted_lanes(tile, position * LANES, LANES, table, phase * row, taps, results, i * LANES)
             phase += denominator
             position += phase // numerator
             phase %= numerator

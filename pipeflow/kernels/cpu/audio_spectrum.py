@@ -13,23 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeflow.kernels.cpu.audio_simd import (
-    LANES,
-    bits_of,
-    butterfly2,
-    butterfly3,
-    butterfly4,
-    butterfly5,
-    first4,
-    float_of,
-    load_tile,
-    scale_row,
-    split_real,
-    transpose_tile,
-    turn,
-    weighted_rows,
-)
+from pipeflow.kernels.cpu.audio_turn import turn
 from pipeflow.kernels.cpu.jit import kernel
+from pipeflow.kernels.cpu.simd.fourier import butterfly2, butterfly3, butterfly4, butterfly5, first4, split_real
+from pipeflow.kernels.cpu.simd.frames import bits_of, float_of, load_tile, scale_row, transpose_tile, weighted_lanes
+from pipeflow.kernels.cpu.simd.instructions import LANES
 
 Floats = NDArray[np.float32]
 
@@ -353,7 +341,7 @@ def _apply_bands(spectrum, out, first, count, start, weights):
         # Band by band, so that memory is read along its rows; a row's second reader finds it in the cache.
         for band in range(bands):
             for column in range(0, whole, LANES):
-                weighted_rows(
+                weighted_lanes(
                     source,
                     (outer * bins + first[band]) * inner + column,
                     inner,
@@ -383,7 +371,9 @@ def _apply_bands_last(spectrum, out, first, count, start, weights):
         lanes = min(LANES, frames - frame)
         turn(source, frame * bins, bins, lanes, bins, turned, 0, LANES)
         for band in range(bands):
-            weighted_rows(turned, first[band] * LANES, LANES, weights, start[band], count[band], weighted, band * LANES)
+            weighted_lanes(
+                turned, first[band] * LANES, LANES, weights, start[band], count[band], weighted, band * LANES
+            )
         turn(weighted, 0, LANES, bands, lanes, target, frame * bands, bands)
 
 
@@ -475,7 +465,7 @@ def _apply_table(values, out, table):
     for outer in range(values.shape[0]):
         for column in range(0, whole, LANES):
             for row in range(count):
-                weighted_rows(
+                weighted_lanes(
                     source,
                     outer * size * inner + column,
                     inner,

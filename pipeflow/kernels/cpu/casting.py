@@ -8,7 +8,7 @@ from numba import types
 from numba.extending import overload
 
 from pipeflow.kernels.cpu.jit import kernel, plain
-from pipeflow.kernels.cpu.simd import from_half, to_half
+from pipeflow.kernels.cpu.simd.elements import from_half, to_half
 
 
 def convert(value, array):

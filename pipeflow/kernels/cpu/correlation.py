@@ -8,10 +8,11 @@ from functools import lru_cache
 
 import numpy as np
 
+from pipeflow.kernels.cpu.simd.sums import tap_row
+
 from .casting import as_type, cast
 from .displacement import border_index
 from .jit import kernel, plain
-from .simd_taps import tap_row
 
 READ = {np.dtype(t) for t in (np.uint8, np.int8, np.uint16, np.int16, np.float32)}
 WRITTEN = {np.dtype(np.uint8), np.dtype(np.float32)}

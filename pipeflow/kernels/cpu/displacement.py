@@ -7,11 +7,11 @@ OpenCV does.
 
 import numpy as np
 
+from pipeflow.kernels.cpu.simd.sums import bilinear_pixel, round_row
+
 from .casting import as_type, cast
 from .jit import kernel, plain
 from .noise import GOLDEN, mixed
-from .simd import bilinear_pixel
-from .simd_taps import round_row
 
 FAST = {np.dtype(np.uint8), np.dtype(np.float32)}
 NEAREST, LINEAR, CUBIC = 0, 1, 2

@@ -7,7 +7,7 @@ import numpy as np
 
 from pipeflow.kernels.cpu.casting import as_type, cast
 from pipeflow.kernels.cpu.jit import kernel, plain
-from pipeflow.kernels.cpu.simd import weighted_rows
+from pipeflow.kernels.cpu.simd.sums import weighted_rows
 
 FAST = {np.dtype(np.uint8), np.dtype(np.float32)}
 

@@ -10,7 +10,7 @@ from pipeflow.kernels.cpu.casting import as_type
 from pipeflow.kernels.cpu.jit import kernel, plain
 from pipeflow.kernels.cpu.normalize import bits, tiled
 from pipeflow.kernels.cpu.resample import BAND, ROWS, Taps, extent, four_rows
-from pipeflow.kernels.cpu.simd import normalize_row, split_row
+from pipeflow.kernels.cpu.simd.pixels import normalize_row, split_row
 
 
 @kernel

@@ -50,7 +50,7 @@ KERNELS: list[dispatcher.Dispatcher] = []
 def stamp() -> str:
     """Digest of all kernel sources and of the compiler's version."""
     digest = hashlib.sha256(f"{numba.__version__} {sys.version}".encode())
-    for source in sorted(Path(__file__).parent.glob("*.py")):
+    for source in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(source.name.encode())
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]

@@ -15,7 +15,9 @@ import numpy as np
 
 from pipeflow.kernels.cpu.jit import kernel
 from pipeflow.kernels.cpu.jpeg_headers import CODE, CODES, DAMAGED, DONE, ZIGZAG
-from pipeflow.kernels.cpu.jpeg_simd import fill_square, inverse_cosines, load_big_endian, move_plain_bytes
+from pipeflow.kernels.cpu.simd.bits import load_big_endian
+from pipeflow.kernels.cpu.simd.jpeg_cosines import fill_square, inverse_cosines
+from pipeflow.kernels.cpu.simd.moves import move_plain_bytes
 
 U = np.uint64
 

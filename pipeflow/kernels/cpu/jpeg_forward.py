@@ -15,7 +15,9 @@ from pipeflow.kernels.cpu.jit import kernel, plain, types_of
 from pipeflow.kernels.cpu.jpeg import Workspace, thread_workspace
 from pipeflow.kernels.cpu.jpeg_headers import ACROSS, COMPONENT, COMPONENTS, DOWN, HEIGHT, RECORD, WIDTH, ZIGZAG
 from pipeflow.kernels.cpu.jpeg_pixels import PART, RGB
-from pipeflow.kernels.cpu.jpeg_simd import copy_row, forward_cosines, halve_rows, inverse_cosines, split_colors
+from pipeflow.kernels.cpu.simd.jpeg_colors import halve_rows, split_colors
+from pipeflow.kernels.cpu.simd.jpeg_cosines import forward_cosines, inverse_cosines
+from pipeflow.kernels.cpu.simd.moves import copy_row
 
 # The factors for quality 50 in zigzag order, of luma and chroma: tables K.1 and K.2 of the standard.
 _LUMA = (

@@ -4,7 +4,8 @@ import numpy as np
 
 from pipeflow.kernels.cpu.jit import kernel
 from pipeflow.kernels.cpu.jpeg_headers import ACROSS, COMPONENT, COMPONENTS, DOWN, HEIGHT, RECORD, WIDTH
-from pipeflow.kernels.cpu.jpeg_simd import blend_rows, color_doubled_row, color_row, copy_row, quarter_sums, repeat_gray
+from pipeflow.kernels.cpu.simd.jpeg_colors import blend_rows, color_doubled_row, color_row, quarter_sums, repeat_gray
+from pipeflow.kernels.cpu.simd.moves import copy_row
 
 # What to make of the samples.
 GRAY, RGB, BGR = 0, 1, 2

@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeflow.kernels.cpu.casting import as_type, cast
 from pipeflow.kernels.cpu.jit import RAW, kernel, plain
-from pipeflow.kernels.cpu.simd import normalize_row, split_row
+from pipeflow.kernels.cpu.simd.pixels import normalize_row, split_row
 
 FAST_OUT = {np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.uint8), np.dtype(np.int8)}
 FAST_IN = {np.dtype(np.uint8), np.dtype(np.float32)}

@@ -12,8 +12,9 @@ import numpy as np
 
 from pipeflow.kernels.cpu.casting import as_type, cast, convert
 from pipeflow.kernels.cpu.jit import RAW, kernel, plain
-from pipeflow.kernels.cpu.simd import LANES as BAND
-from pipeflow.kernels.cpu.simd import band_taps, copy_four_bytes, pixel_taps, weighted_rows
+from pipeflow.kernels.cpu.simd.instructions import LANES as BAND
+from pipeflow.kernels.cpu.simd.moves import copy_four_bytes
+from pipeflow.kernels.cpu.simd.sums import band_taps, pixel_taps, weighted_rows
 
 NEAREST, LINEAR, CUBIC, LANCZOS3, TRIANGULAR, GAUSSIAN = range(6)
 EDGE = 1e-6  # the Gaussian is cut off where it is not 0 yet: a pixel just there counts, however its place is rounded

@@ -8,7 +8,7 @@ element in several streams).
 import numpy as np
 
 from pipeflow.kernels.cpu.jit import kernel, plain
-from pipeflow.kernels.cpu.simd import stream_bytes
+from pipeflow.kernels.cpu.simd.moves import stream_bytes
 
 
 @kernel

@@ -8,7 +8,7 @@ import numpy as np
 
 from pipeflow.kernels.cpu.casting import as_type, cast, convert
 from pipeflow.kernels.cpu.jit import kernel, plain
-from pipeflow.kernels.cpu.simd import bilinear_pixel, weighted_rows
+from pipeflow.kernels.cpu.simd.sums import bilinear_pixel, weighted_rows
 
 FAST = {np.dtype(np.uint8), np.dtype(np.float32)}
 

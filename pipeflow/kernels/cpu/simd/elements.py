@@ -1,0 +1,101 @@
+"""Floats in vectors from elements of any small type in memory, and back."""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from pipeflow.kernels.cpu.simd.instructions import (
+    FLOAT,
+    HALF,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    call,
+    constant,
+    load,
+    store,
+    vector_function,
+)
+
+
+def load_float(builder: Any, pointer: Any, element: Any, lanes: int) -> Any:
+    """`lanes` elements of any small numeric type from memory, as floats (a scalar for one lane)."""
+    vector = isinstance(lanes, int) and lanes > 1
+    many = (lambda kind: ir.VectorType(kind, lanes)) if vector else (lambda kind: kind)
+    if isinstance(element, types.Float):
+        return load(builder, pointer, many(FLOAT), 4)
+    narrow = ir.IntType(element.bitwidth)
+    value = builder.load(builder.bitcast(pointer, many(narrow).as_pointer()), align=element.bitwidth // 8)
+    if element.bitwidth < 32:
+        value = builder.sext(value, many(INT32)) if element.signed else builder.zext(value, many(INT32))
+    return builder.sitofp(value, many(FLOAT))
+
+
+def clamp(builder: Any, value: Any, low: float, high: float) -> Any:
+    bound = (lambda x: constant(x, value.type)) if isinstance(value.type, ir.VectorType) else (lambda x: FLOAT(x))
+    return call(builder, "minnum", call(builder, "maxnum", value, bound(low)), bound(high))
+
+
+def store_as(builder: Any, value: Any, pointer: Any, element: Any) -> None:
+    """Stores floats in the element type: integers rounded half away from zero and saturated, uint16 as
+    half precision bits."""
+    vector = isinstance(value.type, ir.VectorType)
+    many = (lambda kind: ir.VectorType(kind, value.type.count)) if vector else (lambda kind: kind)
+    if isinstance(element, types.Float):
+        store(builder, value, pointer)
+    elif element.bitwidth == 16:
+        bits = builder.bitcast(builder.fptrunc(value, many(HALF)), many(INT16))
+        store(builder, bits, pointer, 2)
+    else:
+        half = constant(0.5, value.type) if vector else FLOAT(0.5)
+        if element.signed:
+            half = call(builder, "copysign", half, value)
+        low, high = (-128, 127) if element.signed else (0, 255)
+        whole = builder.fptosi(clamp(builder, builder.fadd(value, half), low, high), many(INT32))
+        store(builder, builder.trunc(whole, many(INT8)), pointer, 1)
+
+
+def rounded(builder: Any, value: Any, wanted: Any) -> Any:
+    """The value as an 8-bit pixel would hold it, where wanted."""
+    half = constant(0.5) if isinstance(value.type, ir.VectorType) else FLOAT(0.5)
+    whole = call(builder, "floor", clamp(builder, builder.fadd(value, half), 0, 255))
+    return builder.select(wanted, whole, value)
+
+
+def channels_of(builder: Any, pointer: Any, element: Any, lanes: int) -> list[Any]:
+    """Three planar vectors (or scalars) of interleaved pixels from memory."""
+    if lanes == 1:
+        return [load_float(builder, builder.gep(pointer, [INT64(c)]), element, 1) for c in range(3)]
+    loaded = load_float(builder, pointer, element, 3 * lanes)
+    order = ir.VectorType(INT32, lanes)
+    return [
+        builder.shuffle_vector(
+            loaded, ir.Constant(loaded.type, ir.Undefined), ir.Constant(order, [c + 3 * i for i in range(lanes)])
+        )
+        for c in range(3)
+    ]
+
+
+@vector_function(types.float32, result=types.uint16)
+def to_half(builder, value):
+    """The bits of the nearest half-precision number (ties to even)."""
+    return builder.bitcast(builder.fptrunc(value, HALF), INT16)
+
+
+@vector_function(types.uint16, result=types.float32)
+def from_half(builder, bits):
+    """The number whose half-precision bits are given."""
+    return builder.fpext(builder.bitcast(bits, HALF), FLOAT)
+
+
+def store_even(builder: Any, value: Any, pointer: Any, element: Any) -> None:
+    """Stores floats as floats or as bytes, rounded half to even and saturated."""
+    if isinstance(element, types.Float):
+        store(builder, value, pointer)
+        return
+    vector = isinstance(value.type, ir.VectorType)
+    many = (lambda kind: ir.VectorType(kind, value.type.count)) if vector else (lambda kind: kind)
+    whole = builder.fptosi(call(builder, "rint", clamp(builder, value, 0, 255)), many(INT32))
+    store(builder, builder.trunc(whole, many(INT8)), pointer, 1)

@@ -1,0 +1,180 @@
+"""The declaration of vector functions, and the instructions they are made of.
+
+LLVM divides vectors that are wider than those of the processor, so one version serves all processors, and the little code
+compiles fast. Offsets and strides count elements from the start of the memory of an array. They are not checked: the callers
+compute them from the sizes of the arrays.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from llvmlite import binding, ir
+from numba import types
+from numba.core import cgutils
+from numba.core.registry import cpu_target
+from numba.extending import intrinsic
+
+FLOAT = ir.FloatType()
+HALF = ir.HalfType()
+INT8 = ir.IntType(8)
+INT16 = ir.IntType(16)
+INT32 = ir.IntType(32)
+INT64 = ir.IntType(64)
+LANES = 16  # one AVX-512 or two AVX2 registers of floats
+V = ir.VectorType(FLOAT, LANES)
+
+
+class Memory(NamedTuple):
+    """An array argument of a vector function: the pointer to its first element, and the type of its elements."""
+
+    pointer: Any
+    element: Any
+
+
+def DATA(given: Any) -> Any:
+    """A kind of argument: an array of any type."""
+    return given
+
+
+INDEX = types.int64  # a number of elements
+FLOATS = types.Array(types.float32, 1, "C", aligned=True)
+INDICES = types.Array(types.int64, 1, "C", aligned=True)
+
+
+def vector_function(*kinds: Any, result: Any = types.void) -> Callable[[Callable], Any]:
+    """Declares a function for kernels that consists of given instructions.
+
+    ``kinds`` are the types of its arguments: a type of Numba, or a function from the type in the call to the expected one
+    (``DATA`` accepts any). The decorated function gets the builder and the values, with arrays as ``Memory``, and emits the
+    instructions. With a ``result`` type it returns the value.
+    """
+
+    def declare(emit: Callable) -> Any:
+        @functools.wraps(emit)
+        def definition(_typing: Any, *given: Any) -> Any:
+            expected = [
+                kind if isinstance(kind, types.Type) else kind(one) for kind, one in zip(kinds, given, strict=True)
+            ]
+
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                values = [
+                    Memory(context.make_array(kind)(context, builder, value).data, kind.dtype)
+                    if isinstance(kind, types.Array)
+                    else value
+                    for kind, value in zip(signature.args, arguments, strict=True)
+                ]
+                made = emit(builder, *values)
+                return context.get_dummy_value() if result is types.void else made
+
+            return result(*expected), generate
+
+        return intrinsic(definition)
+
+    return declare
+
+
+def at(builder: Any, pointer: Any, offset: Any) -> Any:
+    """The pointer moved by a number of elements."""
+    return builder.gep(pointer, [offset])
+
+
+def load_at(builder: Any, pointer: Any, offset: Any) -> Any:
+    """LANES floats from the element ``offset`` on."""
+    return load(builder, at(builder, pointer, offset))
+
+
+def store_at(builder: Any, value: Any, pointer: Any, offset: Any) -> None:
+    """Stores LANES floats from the element ``offset`` on."""
+    store(builder, value, at(builder, pointer, offset))
+
+
+def constant(value: float, vector: ir.VectorType = V) -> Any:
+    """A vector of one float."""
+    return ir.Constant(vector, [value] * vector.count)
+
+
+def splat(builder: Any, value: Any, vector: ir.VectorType = V) -> Any:
+    """The value in every lane."""
+    undefined = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(undefined, value, INT32(0))
+    return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(INT32, vector.count), [0] * vector.count))
+
+
+def load(builder: Any, pointer: Any, vector: ir.VectorType = V, align: int = 4) -> Any:
+    """A vector (or a number) from memory."""
+    return builder.load(builder.bitcast(pointer, vector.as_pointer()), align=align)
+
+
+def store(builder: Any, value: Any, pointer: Any, align: int = 4) -> None:
+    """Stores a vector (or a number)."""
+    builder.store(value, builder.bitcast(pointer, value.type.as_pointer()), align=align)
+
+
+def call(builder: Any, name: str, *values: Any) -> Any:
+    """An LLVM intrinsic of float vectors or scalars."""
+    kind = values[0].type
+    suffix = f"v{kind.count}f32" if isinstance(kind, ir.VectorType) else "f32"
+    function = ir.FunctionType(kind, [kind] * len(values))
+    return builder.call(cgutils.get_or_insert_function(builder.module, function, f"llvm.{name}.{suffix}"), values)
+
+
+def multiply_add(builder: Any, a: Any, b: Any, c: Any) -> Any:
+    """a * b + c, in one step if the processor has it. `llvm.fma` would call a library function if not: forty times slower."""
+    return call(builder, "fmuladd", a, b, c)
+
+
+def extensions() -> frozenset[str]:
+    """The vector extensions of this processor that the code may name: sse2 and avx2, if it has them."""
+    if not binding.get_process_triple().startswith("x86_64"):
+        return frozenset()
+    named = cpu_target.target_context.codegen()._tm_features.split(",")
+    return frozenset({"sse2"} | ({"avx2"} if "+avx2" in named else set()))
+
+
+def over(builder: Any, total: Any, body: Callable[[Any, int], None], wide: int = 1, width: int = LANES) -> None:
+    """Runs body(first, lanes) over `total` items in vectors of `width` lanes.
+
+    The last vector is moved back to end at the last item, so items may be computed twice and must not depend on one another.
+    Fewer items than lanes are computed one by one.
+    """
+    lanes = INT64(width)
+    enough = builder.icmp_signed(">=", total, lanes)
+    with builder.if_else(enough) as (vectors, single):
+        with vectors:
+            done = INT64(0)
+            if wide > 1:
+                blocks = builder.sdiv(total, INT64(width * wide))
+                with cgutils.for_range(builder, blocks, intp=INT64) as block:
+                    body(builder.mul(block.index, INT64(width * wide)), width * wide)
+                done = builder.mul(blocks, INT64(width * wide))
+            rest = builder.sub(total, done)
+            with cgutils.for_range(builder, builder.sdiv(rest, lanes), intp=INT64) as chunk:
+                body(builder.add(done, builder.mul(chunk.index, lanes)), width)
+            with builder.if_then(builder.icmp_signed("!=", builder.srem(rest, lanes), INT64(0))):
+                body(builder.sub(total, lanes), width)
+        with single, cgutils.for_range(builder, total, intp=INT64) as one:
+            body(one.index, 1)
+
+
+def many(kind: Any, lanes: int) -> Any:
+    """The type of a vector of so many lanes; of one lane, the type of the number."""
+    return ir.VectorType(kind, lanes) if lanes > 1 else kind
+
+
+def number(value: int, kind: Any) -> Any:
+    """An integer constant, in every lane of a vector type."""
+    return ir.Constant(kind, [value] * kind.count) if isinstance(kind, ir.VectorType) else kind(value)
+
+
+def joined(builder: Any, first: Any, second: Any) -> Any:
+    """Two vectors as one of twice the length."""
+    count = first.type.count
+    order = ir.Constant(ir.VectorType(INT32, 2 * count), list(range(2 * count)))
+    return builder.shuffle_vector(first, second, order)
+
+
+def part(builder: Any, value: Any, first: int, count: int) -> Any:
+    """Some lanes of a vector, one after another."""
+    order = ir.Constant(ir.VectorType(INT32, count), list(range(first, first + count)))
+    return builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), order)

@@ -1,0 +1,89 @@
+"""Bytes that are moved or read as they are."""
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils
+
+from pipeflow.kernels.cpu.simd.instructions import DATA, INDEX, INT8, INT32, INT64, load, number, store, vector_function
+
+
+@vector_function(DATA, INDEX, DATA, INDEX)
+def copy_four_bytes(builder, source, offset, out, out_offset):
+    """Four bytes in one go, for pixels of three: the fourth is overwritten by the next pixel."""
+    source = builder.gep(source.pointer, [offset])
+    out = builder.gep(out.pointer, [out_offset])
+    store(builder, builder.load(builder.bitcast(source, INT32.as_pointer()), align=1), out, 1)
+
+
+@vector_function(DATA, DATA, INDEX)
+def stream_bytes(builder, source, out, total):
+    """out[:total] = source[:total], written past the caches; other threads see it when the function has returned."""
+    line, wide = 64, 256
+    vector = ir.VectorType(INT8, line)
+    source, out = source.pointer, out.pointer
+    total = total
+    past = builder.module.add_metadata([INT32(1)])
+    # Byte by byte before the first whole line and after the last one: these stores need aligned memory.
+    offset = builder.and_(builder.sub(INT64(0), builder.ptrtoint(out, INT64)), INT64(line - 1))
+    head = builder.select(builder.icmp_signed("<", offset, total), offset, total)
+    blocks = builder.sdiv(builder.sub(total, head), INT64(wide))
+    tail = builder.add(head, builder.mul(blocks, INT64(wide)))
+
+    def single(begin: Any, count: Any) -> None:
+        with cgutils.for_range(builder, count, intp=INT64) as loop:
+            at = builder.add(begin, loop.index)
+            builder.store(builder.load(builder.gep(source, [at])), builder.gep(out, [at]))
+
+    single(INT64(0), head)
+    with cgutils.for_range(builder, blocks, intp=INT64) as loop:
+        begin = builder.add(head, builder.mul(loop.index, INT64(wide)))
+        places = [builder.add(begin, INT64(line * part)) for part in range(wide // line)]
+        values = [load(builder, builder.gep(source, [at]), vector, 1) for at in places]
+        for at, value in zip(places, values, strict=True):
+            pointer = builder.bitcast(builder.gep(out, [at]), vector.as_pointer())
+            builder.store(value, pointer, align=line).set_metadata("nontemporal", past)
+    single(tail, builder.sub(total, tail))
+    builder.fence("seq_cst")
+
+
+@vector_function(DATA, INDEX, INDEX, DATA, INDEX)
+def copy_row(builder, source, source_at, count, out, out_at):
+    """out[out_at:][:count] = source[source_at:]."""
+    source = builder.gep(source.pointer, [source_at])
+    out = builder.gep(out.pointer, [out_at])
+    cgutils.raw_memcpy(builder, out, source, count, 1)
+
+
+@vector_function(DATA, INDEX, INDEX, DATA, INDEX, result=INDEX)
+def move_plain_bytes(builder, source, offset, limit, out, out_offset):
+    """Copies the bytes before the next 0xFF, in steps of 32 that end before `limit`, and returns their number.
+
+    Up to 32 bytes of `out` after the copied ones are overwritten.
+    """
+    step = 32
+    vector = ir.VectorType(INT8, step)
+    source = builder.gep(source.pointer, [offset])
+    out = builder.gep(out.pointer, [out_offset])
+    last = builder.sub(builder.sub(limit, offset), INT64(step))
+    before = builder.block
+    check, body, further, end = (builder.append_basic_block(name) for name in ("check", "body", "further", "end"))
+    builder.branch(check)
+    builder.position_at_end(check)
+    place = builder.phi(INT64)
+    place.add_incoming(INT64(0), before)
+    builder.cbranch(builder.icmp_signed("<=", place, last), body, end)
+    builder.position_at_end(body)
+    values = load(builder, builder.gep(source, [place]), vector, 1)
+    store(builder, values, builder.gep(out, [place]), 1)
+    found = builder.bitcast(builder.icmp_unsigned("==", values, number(-1, vector)), INT32)
+    found_at = builder.add(place, builder.zext(builder.cttz(found, ir.IntType(1)(0)), INT64))
+    builder.cbranch(builder.icmp_unsigned("==", found, INT32(0)), further, end)
+    builder.position_at_end(further)
+    place.add_incoming(builder.add(place, INT64(step)), further)
+    builder.branch(check)
+    builder.position_at_end(end)
+    result = builder.phi(INT64)
+    result.add_incoming(place, check)
+    result.add_incoming(found_at, body)
+    return result

@@ -1,0 +1,167 @@
+"""Weighted sums of rows and of neighbours: the inner loops of resampling and filters."""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from pipeflow.kernels.cpu.simd.elements import load_float, store_as, store_even
+from pipeflow.kernels.cpu.simd.instructions import (
+    DATA,
+    FLOAT,
+    INDEX,
+    INT64,
+    LANES,
+    constant,
+    load,
+    multiply_add,
+    over,
+    splat,
+    store,
+    vector_function,
+)
+
+
+@vector_function(DATA, INDEX, INDEX, DATA, INDEX, INDEX, DATA, INDEX, INDEX)
+def weighted_rows(builder, source, offset, stride, weights, weight_offset, count, out, out_offset, total):
+    """out[:total] = sum over k < count of weights[k] * source[offset + k * stride :][:total], in float32.
+
+    With rows apart this blends rows; with a stride of one pixel it filters along a row.
+    """
+    element, target = source.element, out.element
+    source = builder.gep(source.pointer, [offset])
+    weights = builder.gep(weights.pointer, [weight_offset])
+    out = builder.gep(out.pointer, [out_offset])
+
+    def body(first: Any, lanes: int) -> None:
+        parts = max(1, lanes // LANES)
+        zero = constant(0.0) if lanes > 1 else FLOAT(0.0)
+        sums = [cgutils.alloca_once_value(builder, zero) for _ in range(parts)]
+        for one in sums:
+            builder.store(zero, one)
+        with cgutils.for_range(builder, count, intp=INT64) as tap:
+            weight = builder.load(builder.gep(weights, [tap.index]), align=4)
+            factor = splat(builder, weight) if lanes > 1 else weight
+            row = builder.gep(source, [builder.add(builder.mul(tap.index, stride), first)])
+            for part, one in enumerate(sums):
+                value = load_float(builder, builder.gep(row, [INT64(part * LANES)]), element, min(lanes, LANES))
+                builder.store(multiply_add(builder, value, factor, builder.load(one)), one)
+        for part, one in enumerate(sums):
+            store_as(builder, builder.load(one), builder.gep(out, [builder.add(first, INT64(part * LANES))]), target)
+
+    over(builder, total, body, wide=4)
+
+
+def pixel_taps(rows: int, lanes: int, fixed: int = 0) -> Any:
+    """Makes the horizontal pass over interleaved channels: `rows` rows at a time, `lanes` channels of a pixel
+    side by side.
+
+    With `fixed` taps the sum is written out without a loop.
+    """
+    vector = ir.VectorType(FLOAT, lanes)
+
+    @vector_function(DATA, INDEX, INDEX, INDEX, DATA, INDEX, INDEX, DATA, INDEX, INDEX)
+    def taps(builder, source, offset, row_stride, step, weights, weight_offset, count, out, out_offset, out_stride):
+        """out[r, :lanes] = sum over k of weights[k] * source[r, offset + k * step :][:lanes]."""
+        source = builder.gep(source.pointer, [offset])
+        weight = builder.gep(weights.pointer, [weight_offset])
+        out = builder.gep(out.pointer, [out_offset])
+        sums = [cgutils.alloca_once_value(builder, constant(0.0, vector)) for _ in range(rows)]
+        for one in sums:
+            builder.store(constant(0.0, vector), one)
+
+        def tap(k: Any) -> None:
+            factor = splat(builder, builder.load(builder.gep(weight, [k]), align=4), vector)
+            for r, one in enumerate(sums):
+                where = builder.add(builder.mul(k, step), builder.mul(row_stride, INT64(r)))
+                pixel = load(builder, builder.gep(source, [where]), vector)
+                builder.store(multiply_add(builder, pixel, factor, builder.load(one)), one)
+
+        for k in range(fixed):
+            tap(INT64(k))
+        if not fixed:
+            with cgutils.for_range(builder, count, intp=INT64) as loop:
+                tap(loop.index)
+        for r, one in enumerate(sums):
+            store(builder, builder.load(one), builder.gep(out, [builder.mul(out_stride, INT64(r))]))
+
+    return taps
+
+
+@vector_function(DATA, INDEX, DATA, INDEX, INDEX, DATA, INDEX)
+def band_taps(builder, source, offset, weights, weight_offset, count, out, out_offset):
+    """out[:LANES] = sum over k of weights[k, :LANES] * source[offset + k]."""
+    source = builder.gep(source.pointer, [offset])
+    weight = builder.gep(weights.pointer, [weight_offset])
+    out = builder.gep(out.pointer, [out_offset])
+    total = cgutils.alloca_once_value(builder, constant(0.0))
+    builder.store(constant(0.0), total)
+    with cgutils.for_range(builder, count, intp=INT64) as loop:
+        factors = load(builder, builder.gep(weight, [builder.mul(loop.index, INT64(LANES))]))
+        value = splat(builder, builder.load(builder.gep(source, [loop.index]), align=4))
+        builder.store(multiply_add(builder, value, factors, builder.load(total)), total)
+    store(builder, builder.load(total), out)
+
+
+@vector_function(DATA, INDEX, INDEX, INDEX, types.float32, types.float32, DATA, INDEX)
+def bilinear_pixel(builder, source, offset, step, stride, u, v, out, out_offset):
+    """Four channels blended between the pixels at offset, offset + step and the same on the next row,
+    stored as floats."""
+    four = ir.VectorType(FLOAT, 4)
+    element = source.element
+    upper = builder.gep(source.pointer, [offset])
+    lower = builder.gep(upper, [stride])
+    across, down = splat(builder, u, four), splat(builder, v, four)
+
+    def mixed(row: Any) -> Any:
+        near = load_float(builder, row, element, 4)
+        far = load_float(builder, builder.gep(row, [step]), element, 4)
+        return multiply_add(builder, across, builder.fsub(far, near), near)
+
+    top, bottom = mixed(upper), mixed(lower)
+    result = multiply_add(builder, down, builder.fsub(bottom, top), top)
+    store(builder, result, builder.gep(out.pointer, [out_offset]))
+
+
+@vector_function(DATA, INDEX, DATA, DATA, INDEX, DATA, INDEX, INDEX)
+def tap_row(builder, source, offset, places, weights, count, out, out_offset, total):
+    """out[:total] = sum over k < count of weights[k] * source[offset + places[k] :][:total], in float32."""
+    element, target = source.element, out.element
+    source = builder.gep(source.pointer, [offset])
+    places = places.pointer
+    weights = weights.pointer
+    out = builder.gep(out.pointer, [out_offset])
+
+    def body(first: Any, lanes: int) -> None:
+        parts = max(1, lanes // LANES)
+        zero = constant(0.0) if lanes > 1 else FLOAT(0.0)
+        sums = [cgutils.alloca_once_value(builder, zero) for _ in range(parts)]
+        for one in sums:
+            builder.store(zero, one)
+        with cgutils.for_range(builder, count, intp=INT64) as tap:
+            weight = builder.load(builder.gep(weights, [tap.index]), align=4)
+            factor = splat(builder, weight) if lanes > 1 else weight
+            row = builder.gep(source, [builder.add(builder.load(builder.gep(places, [tap.index]), align=8), first)])
+            for part, one in enumerate(sums):
+                value = load_float(builder, builder.gep(row, [INT64(part * LANES)]), element, min(lanes, LANES))
+                builder.store(multiply_add(builder, value, factor, builder.load(one)), one)
+        for part, one in enumerate(sums):
+            place = builder.gep(out, [builder.add(first, INT64(part * LANES))])
+            store_even(builder, builder.load(one), place, target)
+
+    over(builder, total, body, wide=4)
+
+
+@vector_function(DATA, INDEX, DATA, INDEX, INDEX)
+def round_row(builder, source, offset, out, out_offset, total):
+    """out[:total] = source[:total] in the type of out: floats, or bytes rounded half to even."""
+    target = out.element
+    source = builder.gep(source.pointer, [offset])
+    out = builder.gep(out.pointer, [out_offset])
+
+    def body(first: Any, lanes: int) -> None:
+        kind = ir.VectorType(FLOAT, lanes) if lanes > 1 else FLOAT
+        store_even(builder, load(builder, builder.gep(source, [first]), kind), builder.gep(out, [first]), target)
+
+    over(builder, total, body)
