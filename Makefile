@@ -52,7 +52,7 @@ TORCH = torch==2.13.0+cpu --retries 1 --extra-index-url https://download.pytorch
 
 CUDA ?= 13
 .venvs/gpu-cuda$(CUDA)/.ready: $(SETUP)
-	@$(ENVIRONMENT) "$(PYTHON)" -e ".[test,cuda$(CUDA),codec$(CUDA)]" torch==2.13.0
+	@$(ENVIRONMENT) "$(PYTHON)" -e ".[test,cuda$(CUDA),codec$(CUDA),fft$(CUDA)]" torch==2.13.0
 
 .venvs/types/.ready: $(SETUP)
 	@$(ENVIRONMENT) "$(PYTHON)" -e . "pyright[nodejs]==1.1.414"

@@ -2,10 +2,12 @@
 
     python benchmarks/gpu_operators.py [names of cases]
 
-128 images of 500 x 400. An operator's launches over a batch that is on the GPU are repeated alone and timed by CUDA events;
-the bytes it must read and write, over that time, are shown against the bandwidth of a copy within the device in the same
-run, which reads and writes as well. Beside it, where they are installed, torchvision v2 and kornia on the same GPU and the same
-images, stacked. The aim: 0.7 of the copy, 0.85 for crop_mirror_normalize and cast, and ahead of the others on every operator.
+128 images of 500 x 400. An operator's launches over a batch that is on the GPU are repeated alone and timed as
+gpu_clock.py says; the bytes it must read and write, over that time, are shown against the bandwidth of a copy within the
+device in the same run, which reads and writes as well. Beside it, where they are installed, torchvision v2 and kornia on the
+same GPU and the same images, stacked.
+
+The aim: 0.7 of the copy, 0.85 for crop_mirror_normalize and cast, and ahead of the others on every operator.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from _harness import Target, header, save, table, verdicts
+from gpu_clock import SETS, copy_bandwidth, queue_seconds
 
 from pipeflow import backends, declare, fn, seeds, types
 from pipeflow.device.calls import DevicePlanner, SampleValues, View
@@ -145,32 +148,6 @@ def prepared(runtime: Any, call: declare.Call) -> tuple[Launches, int]:
     return memory, read + written
 
 
-def timed(runtime: Any, work: Callable[[], None]) -> float:
-    """Seconds of the GPU for one repetition: the median of many, by events around each."""
-    cuda = runtime.module.cuda
-    seconds = []
-    with runtime.active():
-        for _ in range(3):
-            work()
-        for _ in range(ROUNDS):
-            before, after = cuda.Event(), cuda.Event()
-            before.record(runtime.computing)
-            work()
-            after.record(runtime.computing)
-            after.synchronize()
-            seconds.append(cuda.get_elapsed_time(before, after) / 1000)
-    return statistics.median(seconds)
-
-
-def copy_bandwidth(runtime: Any) -> float:
-    """Bytes a second that a copy within the device reads and writes."""
-    nbytes = BATCH * IMAGE.nbytes
-    with runtime.active():
-        source, target = runtime.allocate(nbytes), runtime.allocate(nbytes)
-        seconds = timed(runtime, lambda: runtime.copy(runtime.computing, target.address, source.address, nbytes))
-    return 2 * nbytes / seconds
-
-
 def peer_seconds(name: str) -> dict[str, float]:
     """The same work by torchvision and kornia, where they are installed."""
     found: dict[str, float] = {}
@@ -216,7 +193,7 @@ def main() -> None:
         return
     runtime = backends.gpu.open_device(0)
     reading = header("How near does each GPU operator come to the bandwidth of the device?")
-    bandwidth = copy_bandwidth(runtime)
+    bandwidth = copy_bandwidth(runtime, BATCH * IMAGE.nbytes)
     print(f"a copy within the device: {bandwidth / 1e9:.0f} GB/s read and written")
     wanted = sys.argv[1:]
     rows, targets, results = [], [], {"copy": bandwidth}
@@ -224,9 +201,9 @@ def main() -> None:
         if wanted and not any(name.startswith(prefix) for prefix in wanted):
             continue
         with runtime.active():
-            memory, moved = prepared(runtime, call_of(function))
-            queue = memory.queue
-            seconds = timed(runtime, lambda queue=queue: [launch() for launch in queue])  # type: ignore[misc]
+            made = [prepared(runtime, call_of(function)) for _ in range(SETS)]
+            queue, moved = made[0][0].queue, made[0][1]
+            seconds = queue_seconds(runtime, [memory.queue for memory, _ in made])
         peers = peer_seconds(name)
         share = moved / seconds / bandwidth
         rows.append(

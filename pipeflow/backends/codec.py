@@ -1,28 +1,60 @@
 """JPEG and other images on the GPU by nvImageCodec, which is imported here and nowhere else."""
 
+import base64
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from nvidia import nvimgcodec
 
+from pipeflow.errors import NoGpu
+
 ON_CPU = -99999  # nvImageCodec's number for no device: its decoders of the CPU, for tests
+# Chroma is interpolated, as on the CPU: versions before 0.9 repeat it unless this is said.
+OPTIONS = ":fancy_upsampling=1"
+INSTALL = (
+    "are nvidia-nvimgcodec-cu13 and nvidia-nvjpeg installed (for CUDA 12: nvidia-nvimgcodec-cu12 and nvidia-nvjpeg-cu12)? "
+    'device="cpu" decodes without them'
+)
+# A gray JPEG of 8 x 8 pixels, which every decoder can decode: where it cannot, the trouble is not in the user's files.
+KNOWN = np.frombuffer(
+    base64.b85decode(
+        "|JeWF01!$>Nk#wx0RR9200961|JwjV01yid4h#wq4h;?x5fBp?C>j_R78o%jB^@X_Gd(;xGdMRuNL)@pL{~*OI8bd-S6^ahXlFi6ad~iLcwA*?"
+        "WB<Sa3kU!R00;pA5di<h02BZL00000000000000000000|HJ?k5CH%H0000000000000000095m00;pA002J#KmXY"
+    ),
+    np.uint8,
+)
+Region = tuple[int, int, int, int]  # top, left, height, width
 
 
 class Codec:
-    """A decoder of one device."""
+    """A decoder of one device; NoGpu where nvImageCodec decodes nothing."""
 
     def __init__(self, device_id: int) -> None:
         backends = [nvimgcodec.Backend(nvimgcodec.BackendKind.CPU_ONLY)] if device_id == ON_CPU else None
-        self._decoder = nvimgcodec.Decoder(device_id=device_id, backends=backends)
-        if self._decoder is None or not hasattr(self._decoder, "decode"):
-            raise RuntimeError(
-                "nvImageCodec gives no decoder: are nvidia-nvimgcodec-cu13 and nvidia-nvjpeg installed "
-                "(for CUDA 12: nvidia-nvimgcodec-cu12 and nvidia-nvjpeg-cu12)?"
-            )
+        try:
+            self._decoder = nvimgcodec.Decoder(device_id=device_id, backends=backends, options=OPTIONS)
+        except RuntimeError as error:
+            raise NoGpu(f"nvImageCodec gives no decoder ({error}): {INSTALL}") from None
+        if not self.works():
+            raise NoGpu(f"nvImageCodec decodes no JPEG at all: {INSTALL}")
 
-    def decode(self, files: Sequence[np.ndarray], color: str, adjust_orientation: bool, stream: int = 0) -> list[Any]:
-        """An image of nvImageCodec for each file, or a text that says why there is none."""
+    def works(self, stream: int = 0) -> bool:
+        """Whether the library decodes a file that is known to be good."""
+        return self._decoder.decode(nvimgcodec.CodeStream(KNOWN), cuda_stream=stream) is not None
+
+    def decode(
+        self,
+        files: Sequence[np.ndarray],
+        color: str,
+        adjust_orientation: bool,
+        stream: int = 0,
+        regions: Sequence[Region] | None = None,
+    ) -> list[Any]:
+        """An image of nvImageCodec for each file, or for the part of it, or a text that says why there is none.
+
+        RuntimeError where the library itself has failed, not on the files.
+        """
         specs = nvimgcodec.ColorSpec
         wanted = specs.GRAY if color == "GRAY" else specs.SRGB if hasattr(specs, "SRGB") else specs.RGB
         params = nvimgcodec.DecodeParams(apply_exif_orientation=adjust_orientation, color_spec=wanted)
@@ -32,12 +64,21 @@ class Codec:
             try:
                 code = nvimgcodec.CodeStream(data)
                 _ = code.height  # reads the header: one bad file would be an error of the whole batch
+                if regions is not None:
+                    top, left, height, width = regions[index]
+                    code = code.get_sub_code_stream(region=nvimgcodec.Region(top, left, top + height, left + width))
                 opened[index] = code
             except Exception as error:  # of pybind11: its types say nothing
                 results[index] = f"nvImageCodec cannot read it: {error}"
-        if opened:
-            made = self._decoder.decode(list(opened.values()), params=params, cuda_stream=stream)
-            for (index, code), image in zip(opened.items(), made, strict=True):
-                kind = getattr(code, "codec_name", "image")
-                results[index] = f"nvImageCodec cannot decode this {kind}" if image is None else image
+        if not opened:
+            return results
+        made = self._decoder.decode(list(opened.values()), params=params, cuda_stream=stream)
+        if not any(image is not None for image in made) and not self.works(stream):
+            raise RuntimeError(
+                "nvImageCodec decodes nothing any more, not even a file that is known to be good: the GPU may have no memory "
+                "left, or an earlier kernel may have failed (PIPEFLOW_SYNC=1 tells which)"
+            )
+        for (index, code), image in zip(opened.items(), made, strict=True):
+            kind = getattr(code, "codec_name", "image")
+            results[index] = f"nvImageCodec cannot decode this {kind}" if image is None else image
         return results

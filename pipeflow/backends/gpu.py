@@ -6,20 +6,22 @@ before ``why_not`` has found the device usable, since half-made CUDA objects com
 
 import contextlib
 import functools
-import hashlib
 import importlib.metadata
 import importlib.util
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from pipeflow import backends
-from pipeflow.device.runtime import Runtime
-from pipeflow.errors import InvalidState, NoGpu
-from pipeflow.kernels import gpu as kernels
+from pipeflow.backends import cuda_programs
+from pipeflow.backends.cuda_objects import Context, DeviceMemory, Event, PinnedMemory
+from pipeflow.device.runtime import LEGACY, Runtime
+from pipeflow.errors import InvalidState, NoGpu, add_notes
 
 try:
     import cupy
@@ -36,7 +38,7 @@ INSTALL = (
     "pip install cupy-cuda13x nvidia-cuda-nvrtc nvidia-cuda-runtime, or, where the driver is older than 580, "
     "cupy-cuda12x nvidia-cuda-nvrtc-cu12 nvidia-cuda-runtime-cu12"
 )
-LEGACY, PER_THREAD = 1, 2  # CUDA's names of the default streams
+INSTALL_CUFFT = "pip install nvidia-cufft, or, with cupy-cuda12x, nvidia-cufft-cu12"
 _initialised: list[int] = []  # the process that has used CUDA
 
 
@@ -72,6 +74,10 @@ def _why_not(device_id: int) -> str:
     hidden = "" if visible is None else f" (CUDA_VISIBLE_DEVICES={visible!r} hides the others)"
     if not count:
         return f"there is no CUDA device{hidden}"
+    if not _initialised:
+        _initialised.append(
+            os.getpid()
+        )  # counting devices is the first call after which a forked process cannot use CUDA
     if not 0 <= device_id < count:
         return (
             f"device_id={device_id} and there {'is one GPU, 0' if count == 1 else f'are {count} GPUs, from 0'}{hidden}"
@@ -80,10 +86,20 @@ def _why_not(device_id: int) -> str:
         cupy.cuda.nvrtc.getVersion()
     except Exception as error:  # a missing library is of another type in every CuPy
         return f"NVRTC, the CUDA compiler, is not installed ({error}): {INSTALL}"
+    if not headers_folder():
+        return (
+            "the headers of the CUDA runtime are not installed, and NVRTC needs them: pip install nvidia-cuda-runtime, or, "
+            "with cupy-cuda12x, nvidia-cuda-runtime-cu12"
+        )
     try:
-        with cupy.cuda.Device(device_id):
-            cupy.cuda.memory.Memory(256)
-    except (runtime.CUDARuntimeError, MemoryError) as error:
+        architecture_of(device_id)
+    except NoGpu as error:
+        return str(error)
+    try:
+        context = context_of(device_id)
+        with context.current():
+            DeviceMemory(context, 256).free()
+    except runtime.CUDARuntimeError as error:
         return f"GPU {device_id} gives no memory: {error}"
     return ""
 
@@ -106,36 +122,108 @@ def require(device_id: int) -> None:
         raise NoGpu(f"this pipeline works on GPU {device_id}, which cannot be used here: {reason}")
 
 
+@functools.cache
+def headers_folder() -> str:
+    """The folder of cuda_fp16.h: of the wheel of the CUDA runtime, or of an installed toolkit; "" where there is none."""
+    folders = []
+    if pathfinder is not None:
+        folders.append(pathfinder.find_nvidia_header_directory("cudart"))
+    if importlib.util.find_spec("nvidia") is not None:
+        found = importlib.util.find_spec("nvidia.cuda_runtime")
+        folders += (
+            [Path(place) / "include" for place in (found.submodule_search_locations or ()) if found] if found else []
+        )
+    folders += [Path(os.environ.get("CUDA_PATH") or "/usr/local/cuda") / "include"]
+    return next((str(folder) for folder in folders if folder and (Path(folder) / "cuda_fp16.h").exists()), "")
+
+
+@functools.cache
+def architecture_of(device_id: int) -> int:
+    """What the kernels of a GPU are compiled for; NoGpu where the compiler does not know it."""
+    nvrtc = cupy.cuda.nvrtc
+    return cuda_programs.architecture_for(
+        int(cupy.cuda.Device(device_id).compute_capability), nvrtc.getSupportedArchs(), nvrtc.getVersion()
+    )
+
+
 def open_device(device_id: int) -> Runtime:
     """A runtime for one pipeline."""
     require(device_id)
-    if not _initialised:
-        _initialised.append(os.getpid())
     return CupyRuntime(device_id)
 
 
 _own: dict[int, Runtime] = {}  # for batches that the user makes of his own arrays
 
 
-def for_arrays() -> Runtime:
-    """A runtime of the current device, for arrays that belong to no pipeline."""
-    number = cupy.cuda.Device().id if cupy is not None and not why_not() else 0
+def for_arrays(value: Any = None) -> Runtime:
+    """A runtime of the device that an array is on, or else of the current one, for arrays that belong to no pipeline."""
+    number = 0
+    if cupy is not None:
+        with contextlib.suppress(cupy.cuda.runtime.CUDARuntimeError):  # require says why there is none
+            number = _number_of(value)
     if number not in _own:
-        _own[number] = open_device(number)
+        require(number)
+        _own[number] = CupyRuntime(number)
     return _own[number]
+
+
+def _number_of(value: Any) -> int:
+    """The GPU that an array is on, or the current one."""
+    if hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] in ON_DEVICE:
+        return int(value.__dlpack_device__()[1])
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if interface is not None and interface["data"][0]:
+        return int(cupy.cuda.runtime.pointerGetAttributes(interface["data"][0]).device)
+    return int(cupy.cuda.runtime.getDevice())
+
+
+ON_DEVICE = (2, 13)  # kDLCUDA, kDLCUDAManaged
+
+
+@functools.cache
+def context_of(device_id: int) -> Context:
+    """The context of a device."""
+    return Context(cupy.cuda, device_id)
 
 
 class OutOfMemory(MemoryError):
     """The GPU has no memory left; the pipeline can be used on."""
 
 
-class CupyMemory:
-    """Device memory; it goes back when this object does, and CUDA waits then for what still uses it."""
+class Handle(NamedTuple):
+    """A stream that is known by its number: CuPy's objects for such warn, and cost microseconds."""
 
-    def __init__(self, nbytes: int) -> None:
-        self._memory = cupy.cuda.memory.Memory(nbytes)
-        self.address = self._memory.ptr
-        self.nbytes = nbytes
+    ptr: int
+
+
+LATE = (
+    "CUDA reports the errors of kernels late, by some later call: the operator named here may be another one than the one "
+    "that failed. Run the program again with PIPEFLOW_SYNC=1, which waits after every operator, to learn which it is"
+)
+LOST = "this process cannot use the GPU any more: start it again"
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _explained(method: Method) -> Method:
+    """Adds to errors of CUDA what a user should know of them."""
+
+    @functools.wraps(method)
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            return method(*args, **options)
+        except Exception as error:
+            explain(error)
+            raise
+
+    return call  # type: ignore[return-value]
+
+
+def explain(error: BaseException) -> None:
+    """Notes what is known of an error of CUDA, unless it is of memory or of something else."""
+    of_cuda = isinstance(error, (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError))
+    if of_cuda and "MEMORY" not in str(error).upper().replace("ILLEGAL MEMORY", ""):
+        careful = os.environ.get("PIPEFLOW_SYNC", "0") not in ("", "0")
+        add_notes(error, [LOST] if careful else [LATE, LOST])
 
 
 class CupyRuntime:
@@ -144,111 +232,136 @@ class CupyRuntime:
     def __init__(self, device_id: int) -> None:
         self.module = cupy
         self.device = (2, device_id)  # kDLCUDA
-        self._process = os.getpid()
+        self.context = context_of(device_id)
         self._codec: Any = None
-        with self._device:
-            self.copying = cupy.cuda.Stream(non_blocking=True)
-            self.computing = cupy.cuda.Stream(non_blocking=True)
+        self._functions: dict[str, Any] = {}
+        with self.context.current():
+            try:
+                streams = self.context.streams.popleft()
+            except IndexError:
+                streams = tuple(cupy.cuda.Stream(non_blocking=True) for _ in range(3))
+        self.copying, self.computing, self.returning = streams
+        weakref.finalize(self, self.context.streams.append, streams).atexit = False
 
-    @property
-    def _device(self) -> Any:
-        return cupy.cuda.Device(self.device[1])  # a new one each time: threads must not share what it restores
+    def close(self) -> None:
+        """Gives back what CuPy keeps for this pipeline's stream."""
+        if self.context.alive:
+            with self.context.current():
+                cupy.get_default_memory_pool().free_all_blocks(stream=self.computing)
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
         """Makes the device current in this thread."""
-        if os.getpid() != self._process:
+        if os.getpid() != self.context.process:
             raise InvalidState(why_not(self.device[1]))
-        with self._device:
+        with self.context.current():
             yield
 
     @contextlib.contextmanager
     def using(self, stream: Any) -> Iterator[None]:
         """Makes the arrays of CuPy work on a stream."""
-        with self._device, stream:
-            yield
+        with self.context.current(), stream:
+            try:
+                yield
+            except Exception as error:
+                explain(error)
+                raise
 
     def event(self) -> Any:
-        """An event without a clock, which is cheaper."""
-        return cupy.cuda.Event(disable_timing=True)
+        """An event."""
+        return Event(self.context)
 
+    @_explained
     def record(self, event: Any, stream: Any) -> None:
         """Records an event on a stream."""
-        event.record(stream)
+        cupy.cuda.runtime.eventRecord(event.ptr, stream.ptr)
 
+    @_explained
     def wait(self, stream: Any, event: Any) -> None:
         """Lets a stream wait."""
-        stream.wait_event(event)
+        cupy.cuda.runtime.streamWaitEvent(stream.ptr, event.ptr)
 
+    @_explained
     def synchronize(self, event: Any) -> None:
         """Lets the host wait."""
-        event.synchronize()
+        cupy.cuda.runtime.eventSynchronize(event.ptr)
 
     def done(self, event: Any) -> bool:
         """Whether an event has happened."""
-        return bool(event.done)
+        return bool(cupy.cuda.runtime.eventQuery(event.ptr) == 0)
 
+    @_explained
     def drain(self, stream: Any) -> None:
         """Waits for a stream."""
-        stream.synchronize()
+        cupy.cuda.runtime.streamSynchronize(stream.ptr)
 
-    def external(self, handle: int) -> Any:
-        """Somebody else's stream."""
-        if handle == LEGACY:
-            return cupy.cuda.Stream.null
-        if handle == PER_THREAD:
-            return cupy.cuda.Stream.ptds
-        return cupy.cuda.ExternalStream(handle, self.device[1])
+    @_explained
+    def drain_all(self) -> None:
+        """Waits for the device."""
+        cupy.cuda.runtime.deviceSynchronize()
+
+    def external(self, handle: int) -> Handle:
+        """Somebody else's stream; the numbers of the default streams are handles too."""
+        return Handle(handle)
 
     def current(self) -> int:
         """CuPy's current stream in this thread."""
         return cupy.cuda.get_current_stream(self.device[1]).ptr or LEGACY
 
-    def allocate(self, nbytes: int) -> CupyMemory:
+    def holder(self, handle: int) -> Any:
+        """CuPy's current stream, where it is this one: as long as it is referred to it is not destroyed."""
+        stream = cupy.cuda.get_current_stream(self.device[1])
+        return stream if stream.ptr == handle else None
+
+    def allocate(self, nbytes: int) -> DeviceMemory:
         """Memory straight from CUDA: these blocks are kept, so a pool beneath would only hide them."""
         try:
-            return CupyMemory(nbytes)
-        except (cupy.cuda.memory.OutOfMemoryError, cupy.cuda.runtime.CUDARuntimeError) as error:
-            if isinstance(error, cupy.cuda.runtime.CUDARuntimeError) and "MemoryAllocation" not in str(error):
+            return DeviceMemory(self.context, nbytes)
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            if "MemoryAllocation" not in str(error):
                 raise
             cupy.get_default_memory_pool().free_all_blocks()
             try:
-                return CupyMemory(nbytes)
-            except (cupy.cuda.memory.OutOfMemoryError, cupy.cuda.runtime.CUDARuntimeError):
+                return DeviceMemory(self.context, nbytes)
+            except cupy.cuda.runtime.CUDARuntimeError:
                 free, total = cupy.cuda.runtime.memGetInfo()
                 raise OutOfMemory(
                     f"GPU {self.device[1]} has no {nbytes / 1e6:.0f} MB left: {free / 1e6:.0f} of {total / 1e6:.0f} MB are free. "
                     "A smaller batch_size or prefetch_queue_depth needs less; so does letting go of earlier batches"
                 ) from error
 
-    def free(self, memory: CupyMemory) -> None:
+    def free(self, memory: DeviceMemory) -> None:
         """Gives memory back; cudaFree waits for the device."""
-        del memory._memory
+        memory.free()
 
     def pinned(self, nbytes: int) -> np.ndarray:
         """Page-locked memory that no pool of CuPy hands out meanwhile."""
-        memory = cupy.cuda.PinnedMemoryPointer(cupy.cuda.PinnedMemory(nbytes), 0)
-        return np.frombuffer(memory, np.uint8, nbytes)
+        return np.asarray(PinnedMemory(self.context, nbytes))
 
+    @_explained
     def upload(self, stream: Any, address: int, source: np.ndarray) -> None:
         """Host to device."""
         kind = cupy.cuda.runtime.memcpyHostToDevice
         cupy.cuda.runtime.memcpyAsync(address, source.ctypes.data, source.nbytes, kind, stream.ptr)
 
+    @_explained
     def download(self, stream: Any, target: np.ndarray, address: int) -> None:
         """Device to host."""
         kind = cupy.cuda.runtime.memcpyDeviceToHost
         cupy.cuda.runtime.memcpyAsync(target.ctypes.data, address, target.nbytes, kind, stream.ptr)
 
+    @_explained
     def copy(self, stream: Any, target: int, source: int, nbytes: int) -> None:
         """Device to device."""
         cupy.cuda.runtime.memcpyAsync(target, source, nbytes, cupy.cuda.runtime.memcpyDeviceToDevice, stream.ptr)
 
+    @_explained
     def launch(self, stream: Any, kernel: str, grid: int, threads: int, rows: int, first: int, count: int) -> None:
-        """Queues a kernel; the first launch of an instance in a process compiles it, or finds it in CuPy's cache on disk."""
-        function = compiled(kernel, self.device[1])
-        with stream:
-            function((grid,), (threads,), (np.uint64(rows), np.uint64(first), np.int32(count)))
+        """Queues a kernel; the first launch of a process loads its file, which is compiled where no process has done so yet."""
+        function = self._functions.get(kernel)
+        if function is None:
+            function = self._functions[kernel] = loaded(kernel, self.device[1])
+        function((grid,), (threads,), (np.uint64(rows), np.uint64(first), np.int32(count)), stream=stream)
 
     def run(self, stream: Any, function: Callable[..., None], arrays: Sequence[Any]) -> None:
         """Queues a function of CuPy's arrays."""
@@ -265,7 +378,7 @@ class CupyRuntime:
         """A CuPy array on the memory of whatever is on this kind of device."""
         if isinstance(value, cupy.ndarray):
             array = value
-        elif hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] in (2, 13):  # device, managed
+        elif hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] in ON_DEVICE:
             array = cupy.from_dlpack(value)
         elif hasattr(value, "__cuda_array_interface__"):
             array = cupy.asarray(value)
@@ -281,12 +394,22 @@ class CupyRuntime:
         """A capsule; which stream waits for which is settled already."""
         return array.__dlpack__(stream=-1, **options)
 
-    def decode(self, files: Sequence[np.ndarray], color: str, adjust_orientation: bool) -> list[Any]:
+    @_explained
+    def decode(
+        self,
+        files: Sequence[np.ndarray],
+        color: str,
+        adjust_orientation: bool,
+        regions: Sequence[tuple[int, int, int, int]] | None = None,
+    ) -> list[Any]:
         """CuPy arrays on the memory of nvImageCodec's images, or why there is none."""
+        found = self._open_codec().decode(files, color, adjust_orientation, self.computing.ptr, regions)
+        return [image if isinstance(image, str) else self._array_of(image) for image in found]
+
+    def _open_codec(self) -> Any:
         if self._codec is None:
             self._codec = backends.codec.Codec(self.device[1])
-        found = self._codec.decode(files, color, adjust_orientation, self.computing.ptr)
-        return [image if isinstance(image, str) else self._array_of(image) for image in found]
+        return self._codec
 
     def _array_of(self, image: Any) -> Any:
         interface = image.__cuda_array_interface__
@@ -295,10 +418,27 @@ class CupyRuntime:
         return self.array(interface["data"][0], tuple(interface["shape"]), np.dtype(interface["typestr"]), image)
 
     def prepare(self, kernels: Sequence[str]) -> None:
-        """Compiles kernels."""
-        with self._device:
+        """Compiles kernels, those of several files at once."""
+        files = sorted({kernel.partition(":")[0] for kernel in kernels})
+        cuda_programs.prepare(cupy.cuda.nvrtc, files, architecture_of(self.device[1]), headers_folder())
+        with self.context.current():
             for kernel in kernels:
-                compiled(kernel, self.device[1])
+                self._functions[kernel] = loaded(kernel, self.device[1])
+
+    def require(self, library: str) -> None:
+        """Sees that a library is there; NoGpu says how to install it."""
+        if library == "nvImageCodec":
+            with self.context.current():
+                self._open_codec()
+            return
+        assert library == "cuFFT", library
+        try:
+            _ = cupy.cuda.cufft  # loads it
+        except AttributeError:
+            pass  # an older CuPy loads it with the first transform
+        except Exception as error:  # a missing library is of another type in every CuPy
+            first = str(error).partition("\n")[0]
+            raise NoGpu(f"spectra on the GPU need cuFFT, which cannot be loaded ({first}): {INSTALL_CUFFT}") from None
 
 
 class _Capsule:
@@ -315,31 +455,18 @@ class _Capsule:
         return self._device
 
 
-_compiling = threading.Lock()
+_loading = threading.Lock()
+_modules: dict[tuple[str, int], Any] = {}  # a file on a device
 
 
-def compiled(kernel: str, device_id: int) -> Any:
-    """One instance of a kernel on one device, "file.cu:name<types>"; compiled once a process."""
-    with _compiling:
-        return _compiled(kernel, device_id)
-
-
-@functools.cache
-def _compiled(kernel: str, device_id: int) -> Any:
-    del device_id  # a module belongs to the device that is current
+def loaded(kernel: str, device_id: int) -> Any:
+    """One instance of a kernel, "file.cu:name<types>", on the device that is current."""
     file, _, name = kernel.partition(":")
-    module = cupy.RawModule(
-        code=kernels.source(file), options=compiler_options(), backend="nvrtc", name_expressions=(name,)
-    )
-    return module.get_function(name)
-
-
-@functools.cache
-def compiler_options() -> tuple[str, ...]:
-    """How NVRTC compiles the kernels: no fast maths and no fusing of what is written apart, so that results are the CPU's."""
-    headers = pathfinder.find_nvidia_header_directory("cudart") if pathfinder is not None else None
-    # CuPy's cache on disk knows a kernel by its own text and these options, not by what it includes.
-    shared = b"".join(path.read_bytes() for path in sorted(kernels.FOLDER.glob("*.cuh")))
-    digest = hashlib.sha256(shared).hexdigest()[:8]
-    options = ("--std=c++17", "--fmad=false", f"-DPIPEFLOW_HEADERS=0x{digest}", f"-I{kernels.FOLDER}")
-    return (*options, f"-I{headers}") if headers else options
+    program = cuda_programs.program(cupy.cuda.nvrtc, file, architecture_of(device_id), headers_folder())
+    with _loading:
+        module = _modules.get((file, device_id))
+        if module is None:
+            module = cupy.cuda.function.Module()
+            module.load(program.code)
+            _modules[file, device_id] = module
+    return module.get_function(program.lowered[name])

@@ -233,13 +233,17 @@ class OpDef:
         self._gpu_hooks["check"] = hook
         return hook
 
+    def gpu_needs(self, library: Literal["cuFFT", "nvImageCodec"]) -> None:
+        """Declares a library that the GPU form needs; building a pipeline without it says how to install it."""
+        self._gpu_hooks["needs"] = lambda: library
+
     def codec(self, hook: Callable[[Args], bool]) -> Callable[[Args], bool]:
         """Declares for which arguments nvImageCodec can decode with ``device="mixed"``."""
         self.codec_hook = hook
         return hook
 
     def gpu_hook(
-        self, role: Literal["launch", "plan", "view", "specs", "check"] = "launch"
+        self, role: Literal["launch", "plan", "view", "specs", "check", "needs"] = "launch"
     ) -> Callable[..., Any] | None:
         """A part of the GPU form; its module is imported when the first one is asked for."""
         if not self._gpu_hooks:

@@ -79,6 +79,12 @@ class Item(NamedTuple):
         return self.outputs[0]
 
 
+def array_address(array: Any) -> int:
+    """Where an array of the module begins."""
+    interface = getattr(array, "__cuda_array_interface__", None) or array.__array_interface__
+    return int(interface["data"][0])
+
+
 class DeviceMemory(Protocol):
     """Where a call puts things; the executor's segment on a device, an array's memory in tests."""
 

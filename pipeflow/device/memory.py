@@ -4,18 +4,21 @@ Nothing here waits for the device but the ring of staging blocks, whose next blo
 """
 
 import gc
+import logging
 import threading
-from collections import deque
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
 from pipeflow.device.calls import ALIGNMENT
-from pipeflow.device.runtime import DeviceBlock, DeviceLease, Memory, Runtime
+from pipeflow.device.runtime import LEGACY, PER_THREAD, DeviceBlock, DeviceLease, Memory, Runtime
 
+log = logging.getLogger("pipeflow")
 GROWTH = 1.5
 SMALLEST = 64 * 1024  # bytes of a block
-OTHER = -1  # the purpose of blocks that are no output of a step
+# The purposes of blocks that are no output of a step; their sizes have nothing to do with each other.
+JOINED, STAND_IN = "joined", "stand-in"
 
 
 def aligned(nbytes: int) -> int:
@@ -36,23 +39,28 @@ def offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
 
 
 class DevicePool:
-    """Blocks for what is handed on, apart for each purpose, so that what one batch needed fits the next one."""
+    """Blocks for what is handed on, apart for each purpose, so that what one batch needed fits the next one.
 
-    def __init__(self, runtime: Runtime) -> None:
+    ``ahead`` is how many blocks of a purpose the copy stream fills in turn, so that it is not held up by kernels.
+    """
+
+    def __init__(self, runtime: Runtime, ahead: int = 1) -> None:
         self.runtime = runtime
+        self.ahead = ahead
         self.allocations = 0
         self.reserved = 0
-        self._returned: dict[int, deque[DeviceBlock]] = {}
-        self._free: dict[int, list[DeviceBlock]] = {}
-        self._capacity: dict[int, int] = {}
+        self._returned: dict[Hashable, deque[DeviceBlock]] = {}
+        self._free: dict[Hashable, list[DeviceBlock]] = {}
+        self._capacity: dict[Hashable, int] = {}
+        self._made: Counter[Hashable] = Counter()  # blocks of each purpose, free or not
         self._lock = threading.RLock()
 
-    def reserve(self, purpose: int, nbytes: int, blocks: int) -> None:
+    def reserve(self, purpose: Hashable, nbytes: int, blocks: int) -> None:
         """Allocates blocks of a purpose ahead of their first use."""
         if nbytes:
             with self._lock:
                 self._capacity[purpose] = nbytes = max(nbytes, SMALLEST)
-                self._free[purpose] = [self._block(nbytes) for _ in range(blocks)]
+                self._free[purpose] = [self._block(purpose, nbytes) for _ in range(blocks)]
 
     def collect(self) -> None:
         """Records what the consumers of blocks that came back have queued, so that it is waited for."""
@@ -60,14 +68,24 @@ class DevicePool:
             for purpose, returned in self._returned.items():
                 while returned:
                     block = returned.popleft()
-                    for handle in block.streams:
-                        event = block.spare.pop() if block.spare else self.runtime.event()
-                        self.runtime.record(event, self.runtime.external(handle))
-                        block.consumed.append(event)
+                    # The default stream of the consumer's thread is another one here; the legacy one is ordered with all of them.
+                    for handle in {LEGACY if handle == PER_THREAD else handle for handle in block.streams}:
+                        self._consumed(block, handle)
                     block.streams.clear()
                     self._free[purpose].append(block)
 
-    def take(self, purpose: int, nbytes: int, writer: object) -> DeviceLease:
+    def _consumed(self, block: DeviceBlock, handle: int) -> None:
+        event = block.spare.pop() if block.spare else self.runtime.event()
+        try:
+            self.runtime.record(event, self.runtime.external(handle))
+        except Exception as error:  # the consumer's stream was destroyed: what it had queued is waited for here
+            log.debug("the stream %#x of a consumer cannot be waited for: %r", handle, error)
+            self.runtime.drain_all()
+            block.spare.append(event)
+        else:
+            block.consumed.append(event)
+
+    def take(self, purpose: Hashable, nbytes: int, writer: object) -> DeviceLease:
         """A block of at least so many bytes that the stream ``writer`` may write to."""
         with self._lock:
             self._free.setdefault(purpose, [])
@@ -79,8 +97,9 @@ class DevicePool:
             capacity = max(self._capacity.get(purpose, 0), SMALLEST)
             for block in [block for block in free if block.nbytes < capacity]:
                 free.remove(block)
+                self._made[purpose] -= 1
                 self._release(block)
-            block = free.pop(0) if free else self._block(capacity)
+            block = self._next(purpose, capacity, writer)
         if writer is self.runtime.copying:
             self.runtime.wait(writer, block.computed)
         for event in block.consumed:
@@ -89,14 +108,27 @@ class DevicePool:
         block.consumed = []
         return DeviceLease(block, home, self)
 
+    def _next(self, purpose: Hashable, capacity: int, writer: object) -> DeviceBlock:
+        """The block that has been free for longest; for the copy stream one that is idle, while there may be more."""
+        free = self._free[purpose]
+        if writer is self.runtime.copying and self._made[purpose] < self.ahead:
+            idle = (block for block in free if all(map(self.runtime.done, (block.computed, *block.consumed))))
+            found = next(idle, None)
+            if found is None:
+                return self._block(purpose, capacity)
+            free.remove(found)
+            return found
+        return free.pop(0) if free else self._block(purpose, capacity)
+
     def trim(self) -> int:
         """Gives the blocks that are not in use back to the device; returns how many bytes that were."""
         with self._lock:
             self.collect()
             freed = 0
-            for free in self._free.values():
+            for purpose, free in self._free.items():
                 while free:
                     freed += free[-1].nbytes
+                    self._made[purpose] -= 1
                     self._release(free.pop())
             return freed
 
@@ -111,8 +143,10 @@ class DevicePool:
             self.reserved -= memory.nbytes
             self.runtime.free(memory)
 
-    def _block(self, nbytes: int) -> DeviceBlock:
-        return DeviceBlock(self._allocate(nbytes), self.runtime.event())
+    def _block(self, purpose: Hashable, nbytes: int) -> DeviceBlock:
+        block = DeviceBlock(self._allocate(nbytes), self.runtime.event())
+        self._made[purpose] += 1
+        return block
 
     def _allocate(self, nbytes: int) -> Memory:
         try:

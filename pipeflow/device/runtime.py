@@ -2,8 +2,8 @@
 
 There are two runtimes: CuPy's (backends/gpu.py), and a fake one in the tests whose streams do their work late and in any
 order that the recorded waits allow. Everything a runtime queues runs in the order of its stream, and on different streams
-in any order that no wait forbids. The waits that make this safe, all of them in ``backends/device_memory.py``,
-``executor/device.py`` and ``device/tensors.py``:
+in any order that no wait forbids. The waits that make this safe, all of them in ``device/memory.py``,
+``executor/device/`` and ``device/tensors.py``:
 
 1. The host fills a staging block when the copy that read it last is done (``synchronize``).
 2. The copy stream writes a device block when the kernels that read it last are done, and
@@ -13,6 +13,9 @@ in any order that no wait forbids. The waits that make this safe, all of them in
 6. A consumer's stream reads a block when the kernels that wrote it are done.
 7. The host reads a staging block when the copy that wrote it is done (``synchronize``); only CPU stages after ``.cpu()``
    wait so, and only for that copy.
+8. The stream of copies to the host reads a block when the kernels that wrote it are done; what writes the block next waits for
+   the copy, which is one of its consumers.
+9. The compute stream copies what a function returned when the streams are done that it may have worked on.
 """
 
 from collections import deque
@@ -24,6 +27,8 @@ import numpy as np
 
 from pipeflow.declare import Args, OpDef
 from pipeflow.device.calls import View
+
+LEGACY, PER_THREAD = 1, 2  # CUDA's names of the default streams
 
 
 class Memory(Protocol):
@@ -40,6 +45,7 @@ class Runtime(Protocol):
     device: tuple[int, int]  # as DLPack numbers it: (2, device_id)
     copying: Any  # the stream of the copies to the device
     computing: Any  # the stream of everything else
+    returning: Any  # the stream of the copies to the host
 
     def active(self) -> AbstractContextManager[Any]:
         """Makes the device current in this thread; refuses to where it cannot be used any more (after fork)."""
@@ -73,12 +79,20 @@ class Runtime(Protocol):
         """Waits for everything on a stream, and raises what failed there."""
         ...
 
+    def drain_all(self) -> None:
+        """Waits for everything on the device."""
+        ...
+
     def external(self, handle: int) -> Any:
         """The stream of a foreign handle, as DLPack numbers them: 1 is the legacy default stream, 2 the thread's."""
         ...
 
     def current(self) -> int:
         """The handle of the stream that arrays of the module work on in this thread."""
+        ...
+
+    def holder(self, handle: int) -> Any:
+        """What keeps the stream of a handle from being destroyed; None where that is not known."""
         ...
 
     def allocate(self, nbytes: int) -> Memory:
@@ -125,12 +139,29 @@ class Runtime(Protocol):
         """A DLPack capsule of an array of the module; no stream waits for another."""
         ...
 
-    def decode(self, files: Sequence[np.ndarray], color: str, adjust_orientation: bool) -> list[Any]:
-        """Images as arrays on the device, or for each that cannot be decoded there a text that says why."""
+    def decode(
+        self,
+        files: Sequence[np.ndarray],
+        color: str,
+        adjust_orientation: bool,
+        regions: Sequence[tuple[int, int, int, int]] | None = None,
+    ) -> list[Any]:
+        """Images as arrays on the device, or for each that cannot be decoded there a text that says why.
+
+        With ``regions`` (top, left, height, width) those parts of them.
+        """
         ...
 
     def prepare(self, kernels: Sequence[str]) -> None:
         """Compiles kernels before they are needed."""
+        ...
+
+    def require(self, library: str) -> None:
+        """Raises NoGpu, with how to install it, where a library is missing: "cuFFT" or "nvImageCodec"."""
+        ...
+
+    def close(self) -> None:
+        """Gives back memory that nothing refers to, when the pipeline ends."""
         ...
 
 
@@ -144,7 +175,9 @@ class DeviceBlock:
         self.address = memory.address
         self.nbytes = memory.nbytes
         self.computed = computed  # recorded on the compute stream after its last use there
-        self.streams: set[int] = set()  # the consumers' streams since it was written
+        self.streams: dict[
+            int, Any
+        ] = {}  # the consumers' streams since it was written, and what keeps each from its end
         self.consumed: list[Any] = []  # recorded on those when the batch was let go
         self.spare: list[Any] = []  # events to record next
 

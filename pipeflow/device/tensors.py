@@ -12,13 +12,11 @@ from typing import Any, overload
 import numpy as np
 
 from pipeflow import backends, tensors, types
-from pipeflow.device.calls import View
-from pipeflow.device.memory import OTHER, offsets
-from pipeflow.device.runtime import DeviceArray, Runtime
+from pipeflow.device.calls import View, array_address
+from pipeflow.device.memory import JOINED, offsets
+from pipeflow.device.runtime import LEGACY, DeviceArray, Runtime
 from pipeflow.errors import RaggedBatch
 from pipeflow.tensors import Metadata, Shape, TensorCPU, TensorListCPU, fitting_layout, position_of
-
-LEGACY_DEFAULT = 1  # CUDA's names of streams in DLPack and in the array interface
 
 
 class TensorGPU(Metadata):
@@ -36,7 +34,7 @@ class TensorGPU(Metadata):
             self._runtime, self._sample, self._array = data._runtime, data._sample, data._array
             layout = data._layout if layout is None else layout
         else:
-            self._runtime = backends.gpu.for_arrays()
+            self._runtime = backends.gpu.for_arrays(data)
             self._sample, self._array = None, on_device(self._runtime, data)
         self._source_info = source_info
         self._layout = ""
@@ -86,7 +84,7 @@ class TensorGPU(Metadata):
 
     def data_ptr(self) -> int:
         """The address of the first element. It is valid for work on streams that waited for this batch."""
-        return self._sample.view.address if self._sample is not None else _address(self._array)
+        return self._sample.view.address if self._sample is not None else array_address(self._array)
 
     def as_array(self) -> Any:
         """This tensor as an array of CuPy, for work on CuPy's current stream; no copy, and the host does not wait."""
@@ -105,10 +103,10 @@ class TensorGPU(Metadata):
         if self._sample is None:
             return self._array.__cuda_array_interface__
         runtime = self._runtime
-        if (
-            self._sample.lease is not None
-        ):  # the interface does not name the consumer's stream: assume the legacy and the current one
-            self._sample.lease.block.streams.update((LEGACY_DEFAULT, runtime.current()))
+        # The interface does not name the consumer's stream, and torch does not look at the pipeline's: the default stream, and
+        # CuPy's current one, wait.
+        for handle in {LEGACY, runtime.current()}:
+            lend(runtime, [self._sample], handle)
         view = self._sample.view
         return {
             "shape": view.shape,
@@ -127,7 +125,7 @@ class TensorGPU(Metadata):
                 "stream 0 is ambiguous: give 1 for the legacy default stream, 2 for the thread's, or a handle"
             )
         if stream != -1:
-            lend(self._runtime, [self._sample], LEGACY_DEFAULT if stream is None else int(stream))
+            lend(self._runtime, [self._sample], LEGACY if stream is None else int(stream))
         return self._runtime.capsule(self._raw(), **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -146,17 +144,12 @@ class TensorGPU(Metadata):
             self._array = array
             event = self._runtime.event()  # what the caller's stream has queued on it comes first
             self._runtime.record(event, self._runtime.external(self._runtime.current()))
-            self._runtime.wait(self._runtime.computing, event)
-        return DeviceArray(View(_address(array), tuple(array.shape), np.dtype(array.dtype)), None)
+            self._runtime.wait(self._runtime.returning, event)
+        return DeviceArray(View(array_address(array), tuple(array.shape), np.dtype(array.dtype)), None)
 
     def __repr__(self) -> str:
         layout = f', layout="{self._layout}"' if self._layout else ""
         return f'TensorGPU(shape={self._shape}, dtype={self.dtype!r}{layout}, device="gpu:{self.device_id()}")'
-
-
-def _address(array: Any) -> int:
-    interface = getattr(array, "__cuda_array_interface__", None) or array.__array_interface__
-    return int(interface["data"][0])
 
 
 def on_device(runtime: Runtime, value: Any) -> Any:
@@ -177,18 +170,20 @@ def lend(runtime: Runtime, samples: Sequence[DeviceArray], handle: int) -> None:
         stream = runtime.external(handle)
         for block in {id(x.lease.block): x.lease.block for x in samples if x.lease is not None}.values():
             runtime.wait(stream, block.computed)
-            block.streams.add(handle)
+            block.streams[handle] = runtime.holder(handle)
 
 
 def download(runtime: Runtime, samples: Sequence[DeviceArray]) -> list[np.ndarray]:
     """Copies samples to the host and waits for that."""
     with runtime.active():
         arrays = [np.empty(x.shape, x.dtype) for x in samples]
+        for block in {id(x.lease.block): x.lease.block for x in samples if x.lease is not None}.values():
+            runtime.wait(runtime.returning, block.computed)
         for x, array in zip(samples, arrays):
             if x.nbytes:
-                runtime.download(runtime.computing, array.reshape(-1).view(np.uint8), x.view.address)
+                runtime.download(runtime.returning, array.reshape(-1).view(np.uint8), x.view.address)
         event = runtime.event()
-        runtime.record(event, runtime.computing)
+        runtime.record(event, runtime.returning)
         runtime.synchronize(event)
     return arrays
 
@@ -381,7 +376,7 @@ class TensorListGPU(Metadata):
             return DeviceArray(View(base, shape, self._dtype), lease)
         runtime = self._runtime
         with runtime.active():
-            joined = lease.pool.take(OTHER, total, runtime.computing)
+            joined = lease.pool.take(JOINED, total, runtime.computing)
             for x, start in zip(samples, starts):
                 if x.nbytes:
                     runtime.copy(runtime.computing, joined.block.address + start, x.view.address, x.nbytes)

@@ -299,6 +299,8 @@ class Executor:
     def close(self) -> None:
         """Ends the threads; what is running is finished first, nothing new is started."""
         self.crew.close()
+        if self.device is not None:
+            self.device.runtime.close()
 
     def start_workers(self) -> None:
         """Starts the worker processes if the plan needs any; the first batch does it too."""

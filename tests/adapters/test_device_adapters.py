@@ -20,7 +20,7 @@ IMAGES = [[np.arange(24, dtype=np.uint8).reshape(2, 4, 3) + np.uint8(10 * b + k)
 def device(monkeypatch):
     runtime = fake_device.FakeRuntime(seed=5, launcher=fake_device.by_numpy)
     monkeypatch.setattr(backends.gpu, "open_device", lambda _number: runtime)
-    monkeypatch.setattr(backends.gpu, "for_arrays", lambda: runtime)
+    monkeypatch.setattr(backends.gpu, "for_arrays", lambda *_: runtime)
     return runtime
 
 
@@ -93,8 +93,8 @@ def test_feeding_a_tensor(device):
         pytorch.feed_ndarray(batch, torch.zeros(3))
 
 
-def test_jax_takes_the_memory(device):
-    """Arrays of JAX, on the batch's memory."""
+def test_jax_gets_memory_of_its_own(device):
+    """Arrays of JAX are copies on the device: nobody can tell when JAX has read memory of others for the last time."""
     from pipeflow.plugin import jax
 
     device.eager = True
@@ -102,6 +102,43 @@ def test_jax_takes_the_memory(device):
     for batch, images in zip(iterator, IMAGES, strict=True):
         np.testing.assert_array_equal(np.asarray(batch["data"]), np.stack(images)[:, :, ::-1])
         assert batch["label"].tolist() == [0, 1, 2, 3]
+        place = batch["data"].unsafe_buffer_pointer()
+        assert not any(m.address <= place < m.address + m.nbytes for m in device.memories)
+
+
+def test_a_batch_is_held_until_jax_has_copied_it(device, monkeypatch):
+    """Its memory is not used again before the copy is there, even where the user gives the copy away at once."""
+    from pipeflow.plugin import jax
+
+    marks = []
+
+    class Mark:
+        ready = False
+
+        def is_ready(self):
+            return self.ready
+
+        def block_until_ready(self):
+            self.ready = True
+
+    copy = jax._copy
+
+    def slow(array):
+        marks.append(Mark())
+        return copy(array)[0], marks[-1]
+
+    monkeypatch.setattr(jax, "_copy", slow)
+    device.eager = True
+    iterator = jax.DALIGenericIterator(pipeline(), ["data", "label"])
+    batches = iter(iterator)
+    for number in range(4):
+        next(batches)["data"].delete()
+        if number == 2:
+            marks[0].ready = marks[1].ready = True
+    held = {tensor.data_ptr() for _, tensor in iterator._copying}
+    assert len(iterator._copying) == len(held) == 2
+    jax._finish(iterator._copying)
+    assert all(mark.ready for mark in marks)
 
 
 def test_functions_of_tensors(device):

@@ -11,5 +11,5 @@ def device(monkeypatch):
     """What pipelines with a device_id work on; kernels are those of NumPy."""
     runtime = fake_device.FakeRuntime(seed=5, launcher=fake_device.by_numpy)
     monkeypatch.setattr(backends.gpu, "open_device", lambda _number: runtime)
-    monkeypatch.setattr(backends.gpu, "for_arrays", lambda: runtime)
+    monkeypatch.setattr(backends.gpu, "for_arrays", lambda *_: runtime)
     return runtime

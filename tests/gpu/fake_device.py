@@ -110,9 +110,12 @@ class FakeRuntime:
         self.streams = {}
         self.legacy, self.per_thread = self.stream("legacy", LEGACY), self.stream("per thread", PER_THREAD)
         self.copying, self.computing = self.stream("copying"), self.stream("computing")
+        self.returning = self.stream("returning")
         self.thread = threading.local()
         self.broken = ""  # why the device cannot be used any more
         self.prepared = []
+        self.required = []
+        self.closed = 0
 
     def stream(self, name, ptr=None):
         """A stream; consumers make their own."""
@@ -193,6 +196,7 @@ class FakeRuntime:
         return Event()
 
     def record(self, event, stream):
+        assert self.streams.get(stream.ptr) is stream, f"the stream {stream.name!r} was destroyed"
         event.work = self.queue(stream, lambda: None)
 
     def wait(self, stream, event):
@@ -213,8 +217,18 @@ class FakeRuntime:
     def drain(self, stream):
         self._settle(stream)
 
+    def drain_all(self):
+        self.finish_all()
+
     def external(self, handle):
-        return self.streams[handle]
+        return self.streams.get(handle) or Stream("destroyed", handle)
+
+    def holder(self, handle):
+        return None
+
+    def destroy(self, stream):
+        """Destroys a stream of a consumer, as cudaStreamDestroy does: what is queued on it runs still."""
+        del self.streams[stream.ptr]
 
     def current(self):
         using = getattr(self.thread, "using", None)
@@ -302,20 +316,30 @@ class FakeRuntime:
         del options
         return Holder(array).__dlpack__()
 
-    def decode(self, files, color, adjust_orientation):
+    def decode(self, files, color, adjust_orientation, regions=None):
         """A codec that knows BMP files of even width, and nothing else."""
         from PIL import Image
 
         assert (color, adjust_orientation) == ("RGB", True)
         found = []
-        for data in files:
+        for index, data in enumerate(files):
             image = np.asarray(Image.open(io.BytesIO(data.tobytes())))
-            found.append(fake(image) if image.shape[1] % 2 == 0 else "it has an odd width")
+            even = image.shape[1] % 2 == 0
+            if regions is not None:
+                top, left, height, width = regions[index]
+                image = image[top : top + height, left : left + width].copy()
+            found.append(fake(image) if even else "it has an odd width")
         self.counts["decode"] = self.counts.get("decode", 0) + 1
         return found
 
     def prepare(self, kernels):
         self.prepared += kernels
+
+    def require(self, library):
+        self.required.append(library)
+
+    def close(self):
+        self.closed += 1
 
 
 class Holder(np.ndarray):

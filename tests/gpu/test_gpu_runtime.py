@@ -2,10 +2,10 @@
 
 import inspect
 import re
-from types import SimpleNamespace
 
 import fake_device
 import pytest
+from pretend_cupy import CudaError, PretendCupy
 
 from pipeflow import backends, fn, pipeline_def
 from pipeflow.device.runtime import Runtime
@@ -22,12 +22,9 @@ def test_every_runtime_offers_the_same(runtime, name):
     assert [p.name for p in found.parameters.values()] == [p.name for p in wanted.parameters.values()]
 
 
-class CudaError(RuntimeError):
-    """What CuPy raises."""
-
-
-def stub(version=13010, count=1, nvrtc=None, memory=None):
+def stub(capability="90", **answers):
     """CuPy as it answers on a machine; an exception in place of an answer is raised."""
+    cupy = PretendCupy(devices=1, capability=capability)
 
     def answer(value):
         def call(*_):
@@ -37,27 +34,15 @@ def stub(version=13010, count=1, nvrtc=None, memory=None):
 
         return call
 
-    class Device:
-        def __init__(self, number):
-            self.number = number
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            return None
-
-    runtime = SimpleNamespace(
-        CUDARuntimeError=CudaError, driverGetVersion=answer(version), getDeviceCount=answer(count)
-    )
-    return SimpleNamespace(
-        cuda=SimpleNamespace(
-            runtime=runtime,
-            nvrtc=SimpleNamespace(getVersion=answer(nvrtc)),
-            Device=Device,
-            memory=SimpleNamespace(Memory=answer(memory)),
-        )
-    )
+    places = {
+        "version": (cupy.cuda.runtime, "driverGetVersion"),
+        "count": (cupy.cuda.runtime, "getDeviceCount"),
+        "memory": (cupy.cuda.runtime, "malloc"),
+        "nvrtc": (cupy.cuda.nvrtc, "getVersion"),
+    }
+    for name, value in answers.items():
+        setattr(*places[name], answer(value))
+    return cupy
 
 
 @pytest.mark.parametrize(
@@ -76,6 +61,11 @@ def stub(version=13010, count=1, nvrtc=None, memory=None):
             r"NVRTC, the CUDA compiler, is not installed \(libnvrtc.so\): pip install",
         ),
         (stub(memory=CudaError("out of memory")), 0, "GPU 0 gives no memory: out of memory"),
+        (
+            stub(capability="130"),
+            0,
+            "architecture sm_130, and NVRTC 13.0 compiles for sm_75 to sm_120: install a newer",
+        ),
         (stub(), 0, "^$"),
     ],
 )
@@ -86,10 +76,29 @@ def test_why_a_gpu_cannot_be_used(monkeypatch, cupy, device_id, reason):
     monkeypatch.setattr(gpu, "cupy", cupy)
     monkeypatch.setattr(gpu, "MISSING", "No module named 'cupy'")
     monkeypatch.setattr(gpu, "installed_wheels", lambda: ["cupy-cuda13x"])
-    gpu._why_not.cache_clear()
+    monkeypatch.setattr(gpu, "headers_folder", lambda: "/cuda/include")
+    monkeypatch.setattr(gpu, "_initialised", [])
+    caches = (gpu._why_not, gpu.context_of, gpu.architecture_of)
+    for one in caches:
+        one.cache_clear()
     try:
         found = gpu.why_not(device_id)
         assert re.search(reason, found), found
+    finally:
+        for one in caches:
+            one.cache_clear()
+
+
+def test_missing_headers(monkeypatch):
+    """NVRTC without the headers of CUDA compiles nothing: the wheel that has them is named."""
+    gpu = backends.gpu
+    monkeypatch.setattr(gpu, "cupy", stub())
+    monkeypatch.setattr(gpu, "installed_wheels", lambda: ["cupy-cuda13x"])
+    monkeypatch.setattr(gpu, "headers_folder", lambda: "")
+    monkeypatch.setattr(gpu, "_initialised", [])
+    gpu._why_not.cache_clear()
+    try:
+        assert "NVRTC needs them: pip install nvidia-cuda-runtime" in gpu.why_not(0)
     finally:
         gpu._why_not.cache_clear()
 

@@ -128,6 +128,46 @@ def brought_back(device):
         np.testing.assert_array_equal(flipped.as_cpu().as_array(), expected)
 
 
+def copied_by_the_user(device):
+    """A batch is copied to the host as soon as it is handed out."""
+
+    @pipeline_def(batch_size=SAMPLES, num_threads=1, device_id=0, exec_async=False, exec_pipelined=False)
+    def define():
+        images = fn.external_source(lambda info: images_of(info.iteration), layout="HWC", batch_info=True).gpu()
+        return mirror(images)
+
+    pipe = define()
+    for batch in range(BATCHES):
+        expected = np.stack(images_of(batch))[:, :, ::-1]
+        np.testing.assert_array_equal(pipe.run()[0].as_cpu().as_array(), expected)
+
+
+def capsules_from_another_stream(device):
+    """A function of capsules whose own library works on the default stream returns what that stream has yet to make."""
+
+    def function(capsule):
+        source = device.as_array(capsule)
+        made = fake_device.fake(np.full(source.shape, 0xA5, np.uint8))
+
+        def work():
+            made[...] = source + 1
+
+        device.queue(device.legacy, work)
+        return fake_device.Holder(made).__dlpack__()
+
+    @pipeline_def(batch_size=SAMPLES, num_threads=1, device_id=0, exec_async=False, exec_pipelined=False)
+    def define():
+        images = fn.external_source(lambda info: images_of(info.iteration), layout="HWC", batch_info=True).gpu()
+        return mirror(
+            fn.reshape(fn.dl_tensor_python_function(images, function=function, batch_processing=False), layout="HWC")
+        )
+
+    pipe = define()
+    for batch in range(BATCHES):
+        expected = np.stack(images_of(batch))[:, :, ::-1] + np.uint8(1)
+        np.testing.assert_array_equal(pipe.run()[0].as_cpu().as_array(), expected)
+
+
 def stood_in(device):
     """Values for samples that failed go to the device one after another."""
 
@@ -168,7 +208,7 @@ def own_arrays(device):
     np.testing.assert_array_equal(back.as_array(), np.full((1, 2, 3), 7.0))
 
 
-STORIES = (handed_over, passed_on, brought_back, stood_in, own_arrays)
+STORIES = (handed_over, passed_on, brought_back, copied_by_the_user, capsules_from_another_stream, stood_in, own_arrays)
 
 
 @pytest.fixture
@@ -179,7 +219,7 @@ def play(monkeypatch):
         device = Watched(seed, without)
         with monkeypatch.context() as patch:
             patch.setattr(backends.gpu, "open_device", lambda _number: device)
-            patch.setattr(backends.gpu, "for_arrays", lambda: device)
+            patch.setattr(backends.gpu, "for_arrays", lambda *_: device)
             story(device)
         return device
 
@@ -193,7 +233,7 @@ def find_places():
         for story in STORIES:
             device = Watched(1)
             patch.setattr(backends.gpu, "open_device", lambda _number, device=device: device)
-            patch.setattr(backends.gpu, "for_arrays", lambda device=device: device)
+            patch.setattr(backends.gpu, "for_arrays", lambda _value=None, device=device: device)
             story(device)
             for place in device.places:
                 found.setdefault(place, []).append(story)
@@ -206,7 +246,7 @@ PLACES = find_places()
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
 def test_every_schedule_is_right(story, play):
     """500 adversarial schedules of all stories together."""
-    for seed in range(100):
+    for seed in range(72):
         play(story, seed)
 
 
@@ -227,12 +267,14 @@ def test_the_waits_are_those_that_are_described():
     functions = sorted(place.partition("+")[0] for place in PLACES)
     assert functions == [
         "ArrivalStage.run",
-        "Device.put",
+        "Device.download",
         "DevicePool.take",
         "DevicePool.take",
         "PinnedRing.take",
         "TensorGPU._held",
         "Work.send",
         "download",
+        "download",
         "lend",
+        "wait_for",
     ]

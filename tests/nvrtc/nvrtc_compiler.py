@@ -4,7 +4,8 @@ import functools
 import importlib
 import os
 
-from pipeflow.kernels import gpu
+from pipeflow import backends
+from pipeflow.backends import cuda_programs
 
 # What compiles for the oldest compiles for the others too, as a rule; `make test-nvrtc ARCHITECTURES=all` tries them all.
 ALL = (75, 80, 86, 89, 90, 100, 120)
@@ -26,24 +27,13 @@ def layer():
 @functools.cache
 def headers():
     """The folder of cuda_fp16.h, from the wheel of the CUDA runtime."""
-    folder = importlib.import_module("cuda.pathfinder").find_nvidia_header_directory("cudart")
+    folder = backends.gpu.headers_folder()
     if not folder:
         raise RuntimeError(f"the headers of the CUDA runtime are missing. {INSTALL}")
     return folder
 
 
 def compiled(text, file, names, architecture):
-    """The machine code, and the lowered names of the instances; RuntimeError with the compiler's messages."""
-    nvrtc = layer()
-    program = nvrtc.createProgram(text, file, [], [])
-    try:
-        for name in names:
-            nvrtc.addNameExpression(program, name)
-        options = [f"-arch=sm_{architecture}", "--std=c++17", f"-I{gpu.FOLDER}", f"-I{headers()}"]
-        try:
-            nvrtc.compileProgram(program, options)
-        except nvrtc.NVRTCError:
-            raise RuntimeError(nvrtc.getProgramLog(program)) from None
-        return nvrtc.getCUBIN(program), [nvrtc.getLoweredName(program, name) for name in names]
-    finally:
-        nvrtc.destroyProgram(program)
+    """The machine code, and the lowered names of the instances, as pipelines compile them."""
+    made = cuda_programs.compiled(layer(), file, text, names, architecture, headers())
+    return made.code, list(made.lowered.values())

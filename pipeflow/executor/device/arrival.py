@@ -29,7 +29,10 @@ class ArrivalStage(BoundStep, StageRunner):
     def ready(self, batch: BatchRun) -> bool:
         """Whether the copy is done."""
         landing = batch.values[self.step.outputs[0]]
-        return not isinstance(landing, Landing) or all(map(self.runtime.done, landing.events))
+        if not isinstance(landing, Landing):
+            return True
+        with self.runtime.active():  # any thread may ask, and a query on another GPU would open a context there
+            return all(map(self.runtime.done, landing.events))
 
     def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
         """Takes the arrays in."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeflow.backends.cpu import HeapPool
 from pipeflow.device.calls import View
-from pipeflow.device.memory import OTHER, DevicePool, PinnedRing, offsets
+from pipeflow.device.memory import STAND_IN, DevicePool, PinnedRing, offsets
 from pipeflow.device.runtime import DeviceArray, DeviceLease, Runtime
 from pipeflow.tensors import Block
 
@@ -39,10 +39,12 @@ class Device:
     def __init__(self, runtime: Runtime, depth: int, batch_size: int) -> None:
         self.runtime = runtime
         self.depth = depth
+        self.blocks = depth + 2  # of an output: the batches in flight, the one handed out and the one before it
         self.batch_size = batch_size
-        self.pool = DevicePool(runtime)
+        self.pool = DevicePool(runtime, self.blocks)
         self.landing = LandingPool(runtime)
         self.rings: list[PinnedRing] = []
+        self.one_by_one = PinnedRing(runtime, 1)  # for what stands in for samples that failed
         self.careful = os.environ.get("PIPEFLOW_SYNC", "0") not in ("", "0")
         self.launches = 0
         self.uploads = 0
@@ -60,7 +62,7 @@ class Device:
 
     def statistics(self) -> dict[str, Any]:
         """Allocations and bytes, copies to the device and launches, and why images were decoded on the CPU."""
-        pinned = sum(ring.allocations for ring in self.rings) + self.landing.allocations
+        pinned = sum(ring.allocations for ring in (*self.rings, self.one_by_one)) + self.landing.allocations
         return {
             "allocations": self.pool.allocations,
             "reserved": self.pool.reserved,
@@ -78,6 +80,11 @@ class Device:
         present = [x for x in values if x is not None]
         if not present:
             return [None] * len(values)
+        runtime = self.runtime
+        stream, blocks = runtime.returning, {id(x.lease.block): x.lease.block for x in present if x.lease is not None}
+        computed = runtime.event()
+        runtime.record(computed, runtime.computing)
+        runtime.wait(stream, computed)
         begin = min(x.view.address for x in present)
         end = max(x.view.address + x.nbytes for x in present)
         whole = len({id(x.lease) for x in present}) == 1 and end - begin <= 2 * sum(x.nbytes for x in present) + 4096
@@ -86,7 +93,7 @@ class Device:
             memory = self.landing.take(max(end - begin, least))
             places = {id(x): x.view.address - begin for x in present}
             if end > begin:
-                self.runtime.download(self.runtime.computing, memory[: end - begin], begin)
+                runtime.download(stream, memory[: end - begin], begin)
         else:
             starts, total = offsets([x.nbytes for x in present])
             memory = self.landing.take(max(total, least))
@@ -94,7 +101,11 @@ class Device:
             for x in {id(x): x for x in present}.values():
                 if x.nbytes:
                     place = memory[places[id(x)] : places[id(x)] + x.nbytes]
-                    self.runtime.download(self.runtime.computing, place, x.view.address)
+                    runtime.download(stream, place, x.view.address)
+        for block in blocks.values():
+            event = block.spare.pop() if block.spare else runtime.event()
+            runtime.record(event, stream)
+            block.consumed.append(event)
         return [
             None if x is None else memory[places[id(x)] :][: x.nbytes].view(x.dtype).reshape(x.shape) for x in values
         ]
@@ -105,15 +116,16 @@ class Device:
             self.runtime.record(lease.block.computed, self.runtime.computing)
 
     def put(self, array: np.ndarray) -> DeviceArray:
-        """One array on the device; waits for the copy. For what stands in for a sample that failed."""
+        """One array on the device, for what stands in for a sample that failed."""
         with self.runtime.active():
             array = np.ascontiguousarray(array)
-            lease = self.pool.take(OTHER, array.nbytes, self.runtime.computing)
-            pinned = self.landing.take(array.nbytes)
-            pinned[:] = array.reshape(-1).view(np.uint8)
-            self.runtime.upload(self.runtime.computing, lease.block.address, pinned)
+            lease = self.pool.take(STAND_IN, array.nbytes, self.runtime.computing)
+            pinned = self.one_by_one.take(array.nbytes)
+            staged = pinned.array[: array.nbytes]
+            staged[:] = array.reshape(-1).view(np.uint8)
+            self.runtime.upload(self.runtime.computing, lease.block.address, staged)
+            self.runtime.record(pinned.copied, self.runtime.computing)
             self.done([lease])
-            self.runtime.synchronize(lease.block.computed)
             return DeviceArray(View(lease.block.address, array.shape, array.dtype), lease)
 
 

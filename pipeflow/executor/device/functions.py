@@ -26,6 +26,7 @@ class FunctionStage(DeviceStage, BoundStep):
         step = plan.stages[number].steps[0]
         try:
             self.call: Any = self.op.gpu_hook()
+            self.require_library(self.op)
             check = self.op.gpu_hook("check")
             if check is not None:
                 check(self.op.known(self.constants))

@@ -5,6 +5,7 @@ from functools import partial
 from pipeflow.compile.plan import Plan, Step, is_in_inputs
 from pipeflow.device.memory import aligned
 from pipeflow.device.runtime import DeviceArray
+from pipeflow.errors import add_notes
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.device.segment_steps import CopyStep, OperatorStep, SegmentStep, SelectStep, UploadStep
 from pipeflow.executor.device.stage import DeviceStage
@@ -31,10 +32,17 @@ class Segment(DeviceStage):
             capacity = aligned(carried + device.batch_size * TABLES * len(stage.steps))
             between = sum(self.hints.get(slot, 0) for slot in self.made - held)
             self.memory = SegmentMemory(device, -number - 2, held, capacity, between)
-            device.pool.reserve(self.memory.purpose, capacity if carried else 0, device.depth + 2)
+            device.pool.reserve(self.memory.purpose, capacity if carried else 0, device.blocks)
             self.reserve_slots(held)
             kinds = {"transfer": UploadStep, "merge": SelectStep, "copy": CopyStep}
             self.members: list[SegmentStep] = [kinds.get(step.role, OperatorStep)(plan, step) for step in stage.steps]
+            for item in self.members:
+                if isinstance(item, OperatorStep):
+                    try:
+                        self.require_library(item.op)
+                    except Exception as error:
+                        add_notes(error, item.step.notes())
+                        raise
             self.runtime.prepare(sorted({kernel for item in self.members for kernel in item.foreseen(plan)}))
 
     def perform(self, batch: BatchRun, rows: list[int] | None) -> None:

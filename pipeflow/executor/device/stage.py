@@ -6,6 +6,7 @@ import numpy as np
 
 from pipeflow.backends.cpu import Arena
 from pipeflow.compile.plan import Plan, Stage, Step
+from pipeflow.declare import OpDef
 from pipeflow.device.memory import aligned
 from pipeflow.device.runtime import DeviceArray
 from pipeflow.executor.batch import BatchRun
@@ -44,12 +45,19 @@ class DeviceStage(StageRunner):
             if step.inputs[0] in self.made
         ]
 
+    def require_library(self, op: OpDef) -> None:
+        """Says at build that a library is missing which the GPU form of an operator needs."""
+        needs = op.gpu_hook("needs")
+        if needs is not None:
+            with self.runtime.active():
+                self.runtime.require(needs())
+
     def reserve_slots(self, slots: Iterable[int]) -> None:
-        """Allocates what byte-size hints promise: for the batches in flight, the one handed out and the one before it."""
+        """Allocates what byte-size hints promise."""
         for slot in slots:
-            self.device.pool.reserve(slot, self.hints.get(slot, 0), self.device.depth + 2)
+            self.device.pool.reserve(slot, self.hints.get(slot, 0), self.device.blocks)
         for slot, _ in self.returning:
-            self.device.landing.reserve(self.hints.get(slot, 0), self.device.depth + 2)
+            self.device.landing.reserve(self.hints.get(slot, 0), self.device.blocks)
 
     def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
         """Queues the work of one batch."""
@@ -101,7 +109,7 @@ class DeviceStage(StageRunner):
             chosen = values if rows is None else [values[row] for row in rows]
             arrays = self.device.download(chosen, self.hints.get(slot, 0) if rows is None else 0)
             event = self.runtime.event()
-            self.runtime.record(event, self.runtime.computing)
+            self.runtime.record(event, self.runtime.returning)
             landing = batch.values[target]
             if rows is None:
                 batch.values[target] = Landing(arrays, [event])

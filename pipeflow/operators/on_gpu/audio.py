@@ -217,6 +217,9 @@ def _transform(module: Any, frames: Any, spectra: Any) -> None:
     spectra[...] = module.fft.rfft(frames, axis=1)
 
 
+audio.spectrogram.gpu_needs("cuFFT")
+
+
 @audio.spectrogram.gpu_plan
 def _(item: Item) -> None:
     audio.one_channel_of_spectrogram(item.input.shape)

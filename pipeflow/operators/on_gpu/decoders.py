@@ -5,6 +5,8 @@ from pipeflow.kernels import cpu as kernels
 from pipeflow.operators import decoders
 from pipeflow.types import DALIImageType
 
+decoders.image.gpu_needs("nvImageCodec")
+
 
 @decoders.image.gpu
 def _(call: FunctionCall) -> None:

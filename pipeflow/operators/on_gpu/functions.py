@@ -5,14 +5,14 @@ whatever reads its results; nothing waits. Results are copied once, on that stre
 contiguous what is not, and a function may use its own buffers again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from pipeflow import seeds, types
 from pipeflow.declare import Outputs
-from pipeflow.device.runtime import FunctionCall
+from pipeflow.device.runtime import LEGACY, PER_THREAD, FunctionCall, Runtime
 from pipeflow.errors import WrongResult, WrongShape, count_of, function_name
 from pipeflow.operators.functions.calls import thread_generator
 from pipeflow.operators.functions.results import Results, check_like_first
@@ -52,6 +52,26 @@ class DeviceResults(Results):
         return array
 
 
+def wait_for(runtime: Runtime, handles: Iterable[int]) -> None:
+    """Lets what comes next on the compute stream wait for what is queued on other streams now; the host does not wait."""
+    for handle in handles:
+        event = runtime.event()
+        runtime.record(event, runtime.external(handle))
+        runtime.wait(runtime.computing, event)
+
+
+def wait_for_default_streams(runtime: Runtime) -> None:
+    """A capsule does not say which stream its data is made on: one of the default streams, as a rule."""
+    wait_for(runtime, (LEGACY, PER_THREAD))
+
+
+def wait_for_current(runtime: Runtime) -> None:
+    """Where a function has left CuPy working on another stream, what is queued there comes first."""
+    current = runtime.current()
+    if current != runtime.computing.ptr:
+        wait_for(runtime, [current])
+
+
 def run(
     call: FunctionCall, function: Callable[..., Any], whole: bool, rng: bool, promised: Outputs | None = None
 ) -> None:
@@ -68,6 +88,7 @@ def by_sample(call: FunctionCall, function: Callable[..., Any], results: DeviceR
         named = {"rng": thread_generator(seeds.Key(int(call.keys[index])))} if rng else {}
         inputs = [call.array(position, index) for position in range(call.num_inputs)]
         values = results.split(function(*inputs, **named))
+        wait_for_current(call.runtime)
         for output, value in enumerate(values):
             array = results.array(value, output)
             if not index:
@@ -82,6 +103,7 @@ def by_batch(call: FunctionCall, function: Callable[..., Any], results: DeviceRe
     named = {"rng": [seeds.Key(key) for key in call.keys.tolist()]} if rng else {}
     columns = [[call.array(position, index) for index in range(call.size)] for position in range(call.num_inputs)]
     result = function(*columns, **named)
+    wait_for_current(call.runtime)
     outputs: Sequence[Any]
     if results.names or results.count != 1:
         outputs = results.split(result)

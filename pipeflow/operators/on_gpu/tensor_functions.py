@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeflow.declare import framework
+from pipeflow.device.calls import array_address
 from pipeflow.device.runtime import FunctionCall
 from pipeflow.operators import tensor_functions
-from pipeflow.operators.on_gpu.functions import run
+from pipeflow.operators.on_gpu.functions import run, wait_for_default_streams
 from pipeflow.operators.tensor_functions import each
+
+XLA_ALIGNMENT = 16
 
 
 @tensor_functions.dl_tensor_python_function.gpu
@@ -17,7 +20,9 @@ def _(call: FunctionCall) -> None:
         runtime.drain(runtime.computing)  # the function may then work on any stream
 
     def called(*arrays: Any) -> Any:
-        return args.function(*[each(array, runtime.capsule) for array in arrays])
+        result = args.function(*[each(array, runtime.capsule) for array in arrays])
+        wait_for_default_streams(runtime)
+        return result
 
     called.func = args.function  # type: ignore[attr-defined]
     run(call, called, args.batch_processing, False)
@@ -33,12 +38,19 @@ def _with_tensors(call: FunctionCall, name: str) -> None:
     def called(*arrays: Any) -> Any:
         if stacked:
             arrays = tuple(_stacked(call, batch, position) for position, batch in enumerate(arrays))
+        if name == "jax":
+            arrays = tuple(each(array, aligned_for_xla) for array in arrays)
         result = args.function(*[each(array, from_device) for array in arrays])
         return each(result, lambda value: library.to_device(value) if library.is_tensor(value) else value)
 
     called.func = args.function  # type: ignore[attr-defined]
     with library.on_stream(runtime.device[1], runtime.computing.ptr):
         run(call, called, args.batch_processing, False)
+
+
+def aligned_for_xla(array: Any) -> Any:
+    """The array, or a copy where it does not begin where XLA takes its parameters to begin: on a GPU it does not look."""
+    return array if not array_address(array) % XLA_ALIGNMENT else array.copy()
 
 
 def _stacked(call: FunctionCall, batch: Sequence[Any], position: int) -> Any:

@@ -5,6 +5,8 @@ import functools
 import inspect
 import sys
 import types as _python_types
+import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -13,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pipeflow import declare
-from pipeflow.device.tensors import TensorListGPU
+from pipeflow.device.tensors import TensorGPU, TensorListGPU
 from pipeflow.epochs import LastBatchPolicy
 from pipeflow.operators import tensor_functions
 from pipeflow.pipeline import Pipeline, pipeline_def
@@ -21,6 +23,18 @@ from pipeflow.plugin.base import BaseIterator, dense_array, dense_tensor
 
 # ----------------------------------------------------------------------------------------------------
 # Iterators
+
+
+@jax.jit
+def _copy(array: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """A copy, and a number of it that is there when the copy is, and that no user donates."""
+    return jnp.copy(array), array.reshape(-1)[0]
+
+
+def _finish(copying: "deque[tuple[jax.Array, TensorGPU]]") -> None:
+    """Waits for the copies that are being made."""
+    for mark, _ in copying:
+        mark.block_until_ready()
 
 
 class GenericIterator(BaseIterator[dict[str, jax.Array]]):
@@ -47,14 +61,31 @@ class GenericIterator(BaseIterator[dict[str, jax.Array]]):
                 "LastBatchPolicy.PARTIAL gives shards of different sizes, which cannot be one array: use FILL with mask=, or DROP"
             )
         self._sharding = sharding
+        self._copying: deque[tuple[jax.Array, TensorGPU]] = deque()  # batches on the GPU that JAX has yet to copy
+        weakref.finalize(self, _finish, self._copying).atexit = False
         options["last_batch_policy"] = last_batch_policy
         super().__init__(pipelines, output_map, *args, **options)
 
     def convert(self, batch: Any, name: str) -> Any:
         """The batch as one array; from the CPU it becomes JAX's when the batches of all pipelines are together."""
         if isinstance(batch, TensorListGPU):
-            return jax.dlpack.from_dlpack(dense_tensor(batch, name))
+            return self._copied(dense_tensor(batch, name))
         return dense_array(batch, name)
+
+    def _copied(self, tensor: TensorGPU) -> jax.Array:
+        """JAX's own copy on the same device; the batch is held until it is made, and the host does not wait.
+
+        XLA reads memory of others on streams that nobody can name, so that no event tells when it has done so; but of what it
+        makes itself it knows when it is there.
+        """
+        while self._copying and self._copying[0][0].is_ready():
+            self._copying.popleft()
+        source = jax.dlpack.from_dlpack(tensor)
+        if not source.size:
+            return source
+        made, mark = _copy(source)
+        self._copying.append((mark, tensor))
+        return made
 
     def convert_mask(self, valid: np.ndarray) -> np.ndarray:
         """The mask as it is."""

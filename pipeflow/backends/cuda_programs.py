@@ -1,0 +1,123 @@
+"""Machine code of the CUDA kernels: NVRTC compiles a file with all its instances, and the result is kept on disk.
+
+The options are those that the tests compile with, and no others: CuPy's own way to NVRTC adds ``-ftz=true``, by which small
+numbers become 0. ``nvrtc`` is CuPy's thin layer over the compiler, which needs neither a driver nor a GPU.
+"""
+
+import hashlib
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pipeflow.errors import NoGpu
+from pipeflow.kernels import cpu as cpu_kernels
+from pipeflow.kernels import gpu as kernels
+from pipeflow.system import processors
+
+FOLDER = "cuda-kernels"
+
+
+class Program(NamedTuple):
+    """A compiled file."""
+
+    code: bytes
+    lowered: dict[str, str]  # instance -> its name in the code
+
+
+def options(architecture: int, headers: str) -> tuple[str, ...]:
+    """How NVRTC compiles: no fusing of what is written apart, so that results are the CPU's."""
+    return (f"-arch=sm_{architecture}", "--std=c++17", "--fmad=false", f"-I{kernels.FOLDER}", f"-I{headers}")
+
+
+def architecture_for(capability: int, supported: Sequence[int], version: tuple[int, int]) -> int:
+    """The newest architecture that the compiler knows and whose code the GPU runs: one of the same generation."""
+    usable = [known for known in supported if known <= capability and known // 10 == capability // 10]
+    if not usable:
+        known = f"sm_{min(supported)} to sm_{max(supported)}" if supported else "none"
+        raise NoGpu(
+            f"the GPU has architecture sm_{capability}, and NVRTC {version[0]}.{version[1]} compiles for {known}: install "
+            "a newer nvidia-cuda-nvrtc, or an older one for an old GPU"
+        )
+    return max(usable)
+
+
+def compiled(nvrtc: Any, file: str, text: str, names: Sequence[str], architecture: int, headers: str) -> Program:
+    """What NVRTC makes of a file; RuntimeError with its messages where it cannot."""
+    program = nvrtc.createProgram(text, file, [], [])
+    try:
+        for name in names:
+            nvrtc.addNameExpression(program, name)
+        try:
+            nvrtc.compileProgram(program, options(architecture, headers))
+        except nvrtc.NVRTCError:
+            raise RuntimeError(nvrtc.getProgramLog(program)) from None
+        lowered = {}
+        for name in names:
+            found = nvrtc.getLoweredName(program, name)
+            lowered[name] = found.decode() if isinstance(found, bytes) else found
+        return Program(nvrtc.getCUBIN(program), lowered)
+    finally:
+        nvrtc.destroyProgram(program)
+
+
+@cache
+def shared_digest(headers: str) -> str:
+    """A digest of what the kernel files include: our headers, and CUDA's."""
+    digest = hashlib.sha256()
+    for path in (*sorted(kernels.FOLDER.glob("*.cuh")), *sorted(Path(headers).glob("cuda_fp16.h*"))):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def key_of(nvrtc: Any, file: str, architecture: int, headers: str) -> tuple[Any, ...]:
+    """What the code depends on. Not the folders, which differ between environments with the same contents."""
+    text = hashlib.sha256(kernels.source(file).encode()).hexdigest()
+    flags = [option for option in options(architecture, headers) if not option.startswith("-I")]
+    return (text, kernels.instances_of(file), shared_digest(headers), tuple(flags), nvrtc.getVersion())
+
+
+def _kept_or_compiled(nvrtc: Any, file: str, architecture: int, headers: str) -> Program:
+    folder = cpu_kernels.kernel_files.folder_for(FOLDER)
+    store = None if folder is None else cpu_kernels.kernel_files.KernelFiles(folder, Path(file).stem)
+    key = key_of(nvrtc, file, architecture, headers)
+    found = None if store is None else store.load(key)
+    if found is not None:
+        return Program(*found)
+    made = compiled(nvrtc, file, kernels.source(file), kernels.instances_of(file), architecture, headers)
+    if store is not None:
+        store.save(key, tuple(made))
+    return made
+
+
+_lock = threading.Lock()
+_programs: dict[tuple[str, int], Future[Program]] = {}  # of this process
+
+
+def program(nvrtc: Any, file: str, architecture: int, headers: str) -> Program:
+    """A compiled file: of this process, from the disk, or made now. Who comes while it is made waits for it."""
+    with _lock:
+        future = _programs.get((file, architecture))
+        mine = future is None
+        if future is None:
+            future = _programs[file, architecture] = Future()
+    if mine:
+        try:
+            future.set_result(_kept_or_compiled(nvrtc, file, architecture, headers))
+        except BaseException as error:
+            with _lock:
+                del _programs[file, architecture]  # the next one tries again
+            future.set_exception(error)
+    return future.result()
+
+
+def prepare(nvrtc: Any, files: Sequence[str], architecture: int, headers: str) -> None:
+    """Compiles files, several at once: NVRTC works without Python's lock."""
+    if len(files) < 2:
+        for file in files:
+            program(nvrtc, file, architecture, headers)
+        return
+    with ThreadPoolExecutor(min(len(files), len(processors()))) as pool:
+        list(pool.map(lambda file: program(nvrtc, file, architecture, headers), files))
