@@ -7,6 +7,7 @@ whose name exists by now is not used.
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from pipeflow.errors import nearest
@@ -154,3 +155,18 @@ def speaking(place: str, names: Callable[[], Iterable[str]]) -> Callable[[str], 
         raise AttributeError(message(f"{place}.{name}".removeprefix("."), names()))
 
     return __getattr__
+
+
+def namespace(root: ModuleType, name: str) -> ModuleType:
+    """The module in ``root`` for the folders of a dotted name. It is made if it does not exist, and can be imported."""
+    place = root
+    for folder in name.split(".")[:-1]:
+        if not hasattr(place, folder):
+            module = ModuleType(
+                f"{place.__name__}.{folder}", f"Operators {root.__name__.removeprefix('pipeflow.')}.{folder}.*"
+            )
+            module.__getattr__ = speaking(module.__name__.removeprefix("pipeflow."), vars(module).keys)  # type: ignore[method-assign]
+            sys.modules[module.__name__] = module
+            setattr(place, folder, module)
+        place = getattr(place, folder)
+    return place

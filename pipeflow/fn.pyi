@@ -14,7 +14,7 @@ from pipeflow.record.recorder import DataNode
 from pipeflow.tensors import TensorListCPU
 from pipeflow.types import DALIDataType
 
-# What goes in comes out: a node inside a pipeline definition, arrays at once everywhere else.
+# The result is of the kind of the input: a node in a pipeline definition, arrays everywhere else.
 Data = TypeVar("Data", DataNode, TensorListCPU, np.ndarray, list[Any])
 
 def audio_resample(

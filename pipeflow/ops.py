@@ -1,12 +1,12 @@
 """The class API: ``ops.Flip(horizontal=1)(images)``; arguments at construction, data and per-sample arguments at the call."""
 
 import sys
-import types as _python_types
 from collections.abc import Callable as _Callable
 from collections.abc import Sequence as _Sequence
 from typing import Any
 
 import pipeflow.operators  # noqa: F401  (fills the registry)
+from pipeflow.dali_names import namespace as _namespace
 from pipeflow.dali_names import speaking as _speaking
 from pipeflow.declare import OpDef, former_names
 from pipeflow.declare import check_names as _check_names
@@ -110,24 +110,11 @@ def _former(name: str, op: OpDef) -> type:
     return type(_class_name(name), (Operator,), attributes)
 
 
-def _place(name: str) -> Any:
-    """The module of an operator; made where it does not exist."""
-    place = sys.modules[__name__]
-    for folder in name.split(".")[:-1]:
-        if not hasattr(place, folder):
-            module = _python_types.ModuleType(f"{place.__name__}.{folder}", f"Operators ops.{folder}.*")
-            module.__getattr__ = _speaking(module.__name__.removeprefix("pipeflow."), vars(module).keys)  # type: ignore[method-assign]
-            sys.modules[module.__name__] = module
-            setattr(place, folder, module)
-        place = getattr(place, folder)
-    return place
-
-
 def _fill() -> None:
     for name, present in former_names.FORMER_NAMES.items():
-        setattr(_place(name), _class_name(name), _former(name, _registry[present]))
+        setattr(_namespace(sys.modules[__name__], name), _class_name(name), _former(name, _registry[present]))
     for name, op in _registry.items():
-        place = _place(name)
+        place = _namespace(sys.modules[__name__], name)
         if not op.hidden and not op.nodes_only:
             attributes = {"op": op, "__doc__": op.__doc__, "__module__": place.__name__}
             setattr(place, op.ops_name, type(op.ops_name, (Operator,), attributes))

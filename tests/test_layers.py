@@ -334,7 +334,12 @@ def test_compiling_neither_allocates_nor_opens_files():
 
 
 @pytest.mark.parametrize(
-    "file", [x for x in FILES if x.startswith(("pipeflow/compile/", "pipeflow/executor/")) and x not in WARM]
+    "file",
+    [
+        x
+        for x in FILES
+        if x.startswith(("pipeflow/record/", "pipeflow/compile/", "pipeflow/executor/")) and x not in WARM
+    ],
 )
 def test_no_pass_and_no_runner_knows_an_operator_by_its_name(file):
     """What they must know of an operator is said in its declaration: a role, a hook, a property."""

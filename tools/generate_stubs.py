@@ -14,6 +14,11 @@ from pipeflow.declare import REQUIRED, UNIVERSAL, OpDef, Param, Role, counted, r
 PACKAGE = Path(fn.__file__).parent
 MARK = "# Generated from the declarations by tools/generate_stubs.py: run `make docs` to renew it.\n"
 
+# What fn.pyi and ops.pyi import alike.
+IMPORTS = """from pipeflow.record.recorder import DataNode
+from pipeflow.tensors import TensorListCPU
+from pipeflow.types import DALIDataType"""
+DATA = 'Data = TypeVar("Data", DataNode, TensorListCPU, np.ndarray, list[Any])'
 HEADER = {
     "fn": f'''{MARK}
 """The functional API: every operator of the registry by its name."""
@@ -26,12 +31,10 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from pipeflow.record.choices import maybe as maybe
 from pipeflow.record.choices import one_of as one_of
-from pipeflow.record.recorder import DataNode
-from pipeflow.tensors import TensorListCPU
-from pipeflow.types import DALIDataType
+{IMPORTS}
 
-# What goes in comes out: a node inside a pipeline definition, arrays at once everywhere else.
-Data = TypeVar("Data", DataNode, TensorListCPU, np.ndarray, list[Any])
+# The result is of the kind of the input: a node in a pipeline definition, arrays everywhere else.
+{DATA}
 ''',
     "ops": f'''{MARK}
 """The class API: arguments at construction, data and per-sample arguments at the call."""
@@ -43,11 +46,9 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from pipeflow.declare import OpDef
-from pipeflow.record.recorder import DataNode
-from pipeflow.tensors import TensorListCPU
-from pipeflow.types import DALIDataType
+{IMPORTS}
 
-Data = TypeVar("Data", DataNode, TensorListCPU, np.ndarray, list[Any])
+{DATA}
 
 def cpu_ops() -> set[str]: ...
 def gpu_ops() -> set[str]: ...
@@ -82,7 +83,7 @@ from numpy.typing import ArrayLike
 from pipeflow.record.recorder import DataNode
 from pipeflow.tensors import TensorListCPU
 
-Data = TypeVar("Data", DataNode, TensorListCPU, np.ndarray, list[Any])
+{DATA}
 ''',
 }
 

@@ -11,7 +11,7 @@ from pipeflow.auto_aug import augmentations as a
 from pipeflow.auto_aug.core.choice import draw_seed, forbid_unused, select
 from pipeflow.auto_aug.core.decorator import Augmentation
 from pipeflow.auto_aug.core.magnitudes import signed_bin
-from pipeflow.auto_aug.suites import check_bins, check_some, geometry_arguments, translations, without
+from pipeflow.auto_aug.suites import check_bins, check_some, geometry_arguments, strengths, translations, without
 from pipeflow.declare import outside_package
 
 _FAR_PIXELS, _FAR_SHARE = 100, 100 / 224
@@ -82,18 +82,7 @@ def get_rand_augment_suite(
     """The augmentations of RandAugment, each stronger with a higher bin."""
     return [
         *translations(use_shape, _FAR_PIXELS, _FAR_SHARE, max_translate_abs, max_translate_rel),
-        a.shear_x.augmentation((0, 0.3), True),
-        a.shear_y.augmentation((0, 0.3), True),
-        a.rotate.augmentation((0, 30), True),
-        a.brightness.augmentation((0, 0.9), True, a.shift_enhance_range),
-        a.contrast.augmentation((0, 0.9), True, a.shift_enhance_range),
-        a.color.augmentation((0, 0.9), True, a.shift_enhance_range),
-        a.sharpness.augmentation((0, 0.9), True, a.sharpness_kernel),
-        a.posterize.augmentation((8, 4), False, a.poster_mask_uint8),
-        a.solarize.augmentation((256, 0)),
-        a.equalize,
-        a.auto_contrast,
-        a.identity,
+        *strengths(shear=0.3, angle=30, colors=(0, 0.9), bits=(8, 4)),
     ]
 
 

@@ -1,4 +1,4 @@
-"""What the three modes share: how far images are shifted, and leaving augmentations out."""
+"""Parts of the standard suites: shifts, the other augmentations, and leaving some out."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,6 +21,24 @@ def translations(use_shape: bool, pixels: Any, share: Any, max_abs: Any, max_rel
     height, width = far if isinstance(far, (tuple, list)) else (far, far)
     pair = (a.translate_x, a.translate_y) if use_shape else (a.translate_x_no_shape, a.translate_y_no_shape)
     return [pair[0].augmentation((0, width), True), pair[1].augmentation((0, height), True)]
+
+
+def strengths(shear: float, angle: float, colors: tuple[float, float], bits: tuple[int, int]) -> list[Augmentation]:
+    """Shears, rotation and changes of values up to these magnitudes, each stronger with a higher bin, and those without one."""
+    return [
+        a.shear_x.augmentation((0, shear), True),
+        a.shear_y.augmentation((0, shear), True),
+        a.rotate.augmentation((0, angle), True),
+        a.brightness.augmentation(colors, True, a.shift_enhance_range),
+        a.contrast.augmentation(colors, True, a.shift_enhance_range),
+        a.color.augmentation(colors, True, a.shift_enhance_range),
+        a.sharpness.augmentation(colors, True, a.sharpness_kernel),
+        a.posterize.augmentation(bits, False, a.poster_mask_uint8),
+        a.solarize.augmentation((256, 0)),
+        a.equalize,
+        a.auto_contrast,
+        a.identity,
+    ]
 
 
 def geometry_arguments(shape: Any, fill_value: Any, interp_type: Any) -> dict[str, Any]:

@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 
 from pipeflow import fn
-from pipeflow.auto_aug import augmentations as a
 from pipeflow.auto_aug.core.choice import draw_seed, forbid_unused, select
 from pipeflow.auto_aug.core.decorator import Augmentation
 from pipeflow.auto_aug.core.magnitudes import signed_bin
-from pipeflow.auto_aug.suites import check_bins, check_some, geometry_arguments, translations, without
+from pipeflow.auto_aug.suites import check_bins, check_some, geometry_arguments, strengths, translations, without
 
 
 def trivial_augment_wide(
@@ -58,16 +57,5 @@ def get_trivial_augment_wide_suite(
     """The 14 augmentations of the wide space of TrivialAugment."""
     return [
         *translations(use_shape, 32, 1.0, max_translate_abs, max_translate_rel),
-        a.shear_x.augmentation((0, 0.99), True),
-        a.shear_y.augmentation((0, 0.99), True),
-        a.rotate.augmentation((0, 135), True),
-        a.brightness.augmentation((0.01, 0.99), True, a.shift_enhance_range),
-        a.contrast.augmentation((0.01, 0.99), True, a.shift_enhance_range),
-        a.color.augmentation((0.01, 0.99), True, a.shift_enhance_range),
-        a.sharpness.augmentation((0.01, 0.99), True, a.sharpness_kernel),
-        a.posterize.augmentation((8, 2), False, a.poster_mask_uint8),
-        a.solarize.augmentation((256, 0)),
-        a.equalize,
-        a.auto_contrast,
-        a.identity,
+        *strengths(shear=0.99, angle=135, colors=(0.01, 0.99), bits=(8, 2)),
     ]

@@ -1,12 +1,12 @@
-"""The pass behind fn.gradients: finds the functions between x and y and lets them keep tapes.
+"""The compiler pass for fn.gradients: it adds the nodes that compute derivatives.
 
-Graph in, Graph out. A node ``gradients`` becomes nodes that go back from the ys to the xs: for each node on a way from an x to
-a y one that makes, of the derivatives by its outputs, those by its inputs. Functions become ``_taped_function``, with a tape
-as one more output; operators have a declared derivative. Where branches meet, each sample goes back into its own: the nodes
-inside keep the guard of what they differentiate.
+It makes a new Graph from a Graph. A node ``gradients`` becomes a row of nodes from the ys back to the xs. For each node between
+an x and a y there is one new node: it gets the derivatives with respect to the outputs and computes those with respect to the
+inputs. Python functions become ``_taped_function``, which has a tape as one more output. Operators have a declared derivative.
+New nodes have the guard of the node that they differentiate, so each sample goes back through the branch that it took.
 
-``check_history`` is about the other way, ``differentiable=True``: results keep their history up to the training loop, so
-whatever reads them in the pipeline must keep it too.
+``check_history`` is for ``differentiable=True``. There, results keep their history until they reach the training loop, so
+every step that reads them must keep it too.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from pipeflow.record.graph import Edge, Graph, GraphNode, Guard
 
 
 def check_history(graph: Graph, on_error: Any = "raise") -> None:
-    """Refuses whatever would lose the gradients of a differentiable function."""
+    """Refuses a step that would lose the gradients of a differentiable function."""
     for node in graph.nodes:
         for edge in (*node.inputs, *node.arguments.values(), *(edge for edge, _ in node.guard)):
             function = graph.nodes[edge.node]
@@ -45,14 +45,14 @@ def _lost(reader: GraphNode, function: GraphNode) -> ValueError:
     if reader.op.role == "gradients":
         text = (
             f"fn.gradients ({reader.name}) takes derivatives within the pipeline, and differentiable=True of "
-            f"{_called(function)} hands them to the training loop: use one of both"
+            f"{_called(function)} leaves them to the training loop: use one of the two"
         )
     else:
         name = what.get(reader.op.role, f"{reader.op.title} ({reader.name})")
         text = (
             f"{name} would lose the gradients of {_called(function)}: what "
-            "a function with differentiable=True returns goes to another one or is an output of the pipeline. Do the rest before "
-            "it, inside of it, or in the training loop"
+            "a function with differentiable=True returns must go to another one, or be an output of the pipeline. Do the rest "
+            "before it, inside it, or in the training loop"
         )
     return _with_origins(ValueError(text), reader, function)
 
@@ -68,12 +68,12 @@ def _with_origins(error: ValueError, *nodes: GraphNode) -> ValueError:
 
 
 def expand(graph: Graph) -> Graph:
-    """The graph with derivatives in place of ``gradients``; the same graph where there is none."""
+    """The graph with derivatives in place of ``gradients``; the same graph if there is none."""
     wanted = [node for node in graph.nodes if node.op.role == "gradients"]
     if not wanted:
         return graph
     ways = {node.id: _way(graph, node) for node in wanted}
-    needs: dict[int, set[int]] = {}  # per node on a way the inputs that some derivative flows through
+    needs: dict[int, set[int]] = {}  # for each node on a way, the inputs that a derivative passes through
     for gradient in wanted:
         reached = set(_xs(gradient))
         for number in ways[gradient.id]:
@@ -84,7 +84,7 @@ def expand(graph: Graph) -> Graph:
 
 
 class _Expansion:
-    """The graph made anew, node by node: numbers change, because derivatives come to stand between the others."""
+    """Makes the new graph node by node. Nodes get new numbers, because derivatives are added between them."""
 
     def __init__(self, graph: Graph, ways: dict[int, list[int]], needs: dict[int, set[int]]) -> None:
         self.old, self.ways, self.needs = graph, ways, needs
@@ -113,7 +113,7 @@ class _Expansion:
         return Graph(self.nodes, [self.moved[edge] for edge in self.old.outputs])
 
     def _derivatives(self, gradient: GraphNode) -> list[Edge]:
-        """The nodes that go back from the ys to the xs, and their last edges."""
+        """Adds the nodes from the ys back to the xs; returns the edges of the derivatives with respect to the xs."""
         back = _Back(self, gradient)
         for edge in _ys(gradient):
             y = self.moved[edge]
@@ -125,27 +125,42 @@ class _Expansion:
 
 
 class _Back:
-    """The way back of one call of fn.gradients: per edge of the graph the edge of its derivative."""
+    """The new nodes for one call of fn.gradients, and for each edge of the graph the edge of its derivative."""
 
     def __init__(self, expansion: _Expansion, gradient: GraphNode) -> None:
         self.nodes, self.gradient = expansion.nodes, gradient
         self.found: dict[Edge, Edge] = {}
 
     def node(self, op: OpDef, inputs: Sequence[Edge], guard: Guard, like: Sequence[Edge], **constants: Any) -> Edge:
-        """A new node whose outputs have the shapes and types of these edges; its first edge."""
+        """Adds a node whose outputs have the shapes and types of these edges; returns its first edge."""
         specs = tuple([self.nodes[edge.node].specs[edge.index] for edge in like])
         number = len(self.nodes)
         called = f"{self.gradient.name}_{number}"
         self.nodes.append(
             GraphNode(
-                number, op, tuple(inputs), constants, {}, len(specs), called, called, called, "cpu", None, False, (),
-                guard, specs, self.gradient.origin, on_error=self.gradient.on_error,
+                id=number,
+                op=op,
+                inputs=tuple(inputs),
+                constants=constants,
+                arguments={},
+                count=len(specs),
+                name=called,
+                known_as=called,
+                random_name=called,
+                device="cpu",
+                seed=None,
+                preserve=False,
+                hint=(),
+                guard=guard,
+                specs=specs,
+                origin=self.gradient.origin,
+                on_error=self.gradient.on_error,
             )
-        )  # fmt: skip
+        )
         return Edge(number, 0)
 
     def add(self, edge: Edge, derivative: Edge) -> None:
-        """One more derivative by an edge; where it holds for a branch alone, it is 0 for the other samples."""
+        """Adds to the derivative with respect to an edge. If it is known in one branch only, it is 0 for other samples."""
         outer = self.nodes[edge.node].guard
         guard = self.nodes[derivative.node].guard
         while len(guard) > len(outer):
@@ -163,7 +178,7 @@ class _Back:
         return self.node(structure.merge, [*sides, predicate], guard, [like], variable="derivative", sides=("", ""))
 
     def through(self, node: GraphNode, positions: Sequence[int]) -> None:
-        """From the derivatives by a node's outputs to those by its inputs."""
+        """From the derivatives with respect to the outputs of a node to those with respect to its inputs."""
         weights = {output: self.found.get(Edge(node.id, output)) for output in range(node.count)}
         given = {output: edge for output, edge in weights.items() if edge is not None}
         if not given or not positions:
@@ -172,28 +187,38 @@ class _Back:
         if node.op.role in ("merge", "late merge"):
             for position, edge in zip(positions, inputs):
                 inner = self.nodes[edge.node].guard
-                if len(inner) > len(node.guard):  # made in the branch, and read for its samples only
+                if len(inner) > len(node.guard):  # computed in the branch, so only for the samples of the branch
                     self.add(edge, given[0])
                 else:
                     self.add(edge, self.chosen(given[0], edge, node.inputs[2], position == 0, node.guard))
             return
         if node.op is tapes.taped_function:
             first = self.node(
-                derivatives.tape_back, [Edge(node.id, node.count - 1), *given.values()], node.guard, inputs,
-                outputs=tuple(given), count=len(inputs), number=node.count - 1,
-            )  # fmt: skip
+                derivatives.tape_back,
+                [Edge(node.id, node.count - 1), *given.values()],
+                node.guard,
+                inputs,
+                outputs=tuple(given),
+                count=len(inputs),
+                number=node.count - 1,
+            )
         else:
             own = Edge(node.id, 0)
             first = self.node(
-                derivatives.passed_on, [given[0], own, *node.inputs], node.guard, inputs,
-                of=node.op.name, given=dict(node.constants), wanted=tuple(positions),
-            )  # fmt: skip
+                derivatives.passed_on,
+                [given[0], own, *node.inputs],
+                node.guard,
+                inputs,
+                of=node.op.name,
+                given=dict(node.constants),
+                wanted=tuple(positions),
+            )
         for index, edge in enumerate(inputs):
             self.add(edge, Edge(first.node, index))
 
 
 def _taped(function: GraphNode, positions: tuple[int, ...]) -> GraphNode:
-    """A function that keeps its tape, as one more output."""
+    """The function with its tape as one more output."""
     constants = {**function.constants, "wanted": positions}
     constants.setdefault("framework", "torch")
     for name in ("parallel", "differentiable"):
@@ -208,7 +233,7 @@ def _taped(function: GraphNode, positions: tuple[int, ...]) -> GraphNode:
 
 
 def _flows(node: GraphNode) -> Sequence[int]:
-    """The inputs that derivatives pass to; all of them where the operator has none, so that it can be named."""
+    """The inputs that derivatives pass to. All inputs if the operator has no derivative: then an error names it."""
     every = range(len(node.inputs))
     return every if node.op.flows is None else [position for position in node.op.flows if position in every]
 

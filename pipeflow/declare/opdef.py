@@ -75,6 +75,7 @@ class OpDef:
     role: Part = "work"
     compiled: bool = False
     written_as: str = ""  # the name in messages, where a pass of the compiler put the operator in place of another
+    dali_class: str = ""  # the class in the names that DALI gives to unnamed calls, if it is not that of ``ops``
     codec_hook: Callable[[Args], bool] | None = None
     line_hook: Callable[..., Any] | None = None
     samples_hook: Callable[..., Any] | None = None

@@ -79,28 +79,32 @@ def operator(
     role: Part = "work",
     compiled: bool = False,
     written_as: str = "",
+    dali_class: str = "",
 ) -> Callable[[Callable[..., Any]], Operator]:
-    """Declares an operator from its kernel for one sample; see the module's words.
+    """Declares an operator from its kernel for one sample. The docstring of declare/ explains the words.
 
-    ``takes`` names the arguments that it shares with other operators, made by ``parameters`` and joined by ``|``; they come
-    before those of the body's own signature. A body with a parameter ``args: Args`` gets all arguments in it.
-    ``dtypes`` says what the first input may be: names ("uint8 float32") or groups ("number" is everything, "integer",
-    "float", "bool"). ``examples`` are calls written as in a pipeline, over the named arrays of ``tools/example_data.py``:
-    ``"fn.flip(image, vertical=True)"``; the page, the support table and the tests of every operator run them. Without
-    any, one is made from the declaration where no argument is required. ``order`` is for operators that are called like
-    ordinary functions: their parameters by position, where a name that is no argument stands for a list of data; the
-    lengths of these lists go to an argument named ``sizes``. One with ``nodes_only`` is about the graph: it has no call on
-    arrays, and fn has it alone.
-    ``gpu`` says that the file of the same name in operators/on_gpu/ has the operator's GPU form.
-    ``unsized`` says that the inputs' shapes never tell the output's (decoders): unless the plan knew it, the body gets an
-    allocator at once, and nothing is inferred for each sample. ``staged`` is for bodies that write in several places at
-    once or piece by piece: where a batch is larger than the caches, their samples are made in the thread's own memory and
-    copied from there. ``paired`` names optional inputs that have an output of their own: there is none without the input.
-    ``compiled`` says that kernels compiled by Numba do its work: those of a plan are compiled when the pipeline is built, and
-    large results are copied past the caches. ``role`` is for the few operators that the compiler treats in its own way, and
-    ``written_as`` for those that it puts in place of another: the name of that one in messages.
-    ``infer="like image"`` says that the result has the shape and the layout of that input, and its type unless there is a
-    ``dtype``; every other rule is a function next to the body, ``@name.infer``.
+    - ``takes``: the arguments that it shares with other operators, made by ``parameters`` and joined by ``|``. They come before
+      those of the body's own signature. A body with a parameter ``args: Args`` gets all arguments in it.
+    - ``dtypes``: the types that the first input may have: names ("uint8 float32") or groups ("number" is everything, "integer",
+      "float", "bool").
+    - ``examples``: calls as in a pipeline, on the arrays of ``tools/example_data.py``: ``"fn.flip(image, vertical=True)"``. The
+      page, the support table and the tests of every operator run them. If no argument is required, one is made without.
+    - ``infer="like image"``: the result has the shape and the layout of that input, and its type unless there is a ``dtype``.
+      Every other rule is a function next to the body, ``@name.infer``.
+    - ``gpu``: the file of the same name in operators/on_gpu/ has the GPU form.
+    - ``compiled``: kernels compiled by Numba do its work. Those of a plan are compiled when the pipeline is built, and large
+      results are copied past the caches.
+    - ``order``: for operators that are called like ordinary functions, the names of their parameters by position. A name that
+      is no argument is a list of data; the lengths of these lists go to an argument named ``sizes``.
+    - ``nodes_only``: the operator is about the graph. It has no call on arrays, and only ``fn`` has it.
+    - ``unsized``: the shapes of the inputs never determine that of the output (decoders). Unless the plan knows the shape, the
+      body gets an allocator at once, and nothing is inferred for each sample.
+    - ``staged``: the body writes in several places at once, or piece by piece. If a batch is larger than the caches, samples are
+      made in memory of the thread and copied from there.
+    - ``paired``: optional inputs that have their own output. Without the input there is no such output.
+    - ``role``: for the few operators that the compiler treats in a special way.
+    - ``written_as``: for operators that the compiler puts in place of another one: the name of that one in messages.
+    - ``dali_class``: the class in the names that DALI gives to unnamed calls, if it is not that of ``ops``.
     """
 
     def declare(body: Callable[..., Any]) -> Operator:
@@ -131,6 +135,7 @@ def operator(
             role=role,
             compiled=compiled,
             written_as=written_as,
+            dali_class=dali_class,
         )
         if infer:
             op.infer(_like(op, infer))

@@ -8,7 +8,7 @@ import numpy as np
 
 from pipeflow.declare import Arg, Args, Floats, Operator, Out, Sample, Spec, alias, default, operator, parameters
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.geometry import spatial
+from pipeflow.operators.geometry import some_pixels, spatial
 from pipeflow.operators.warp import given_size
 from pipeflow.types import INTERP_CUBIC, INTERP_LINEAR, INTERP_NN, DALIInterpType
 
@@ -37,12 +37,6 @@ def interpolations(op: Operator, name: str, *allowed: DALIInterpType) -> None:
         if getattr(args, name) not in allowed:
             names = " or ".join(NAMES[one] for one in allowed)
             raise ValueError(f"{name} must be {names}, got {getattr(args, name)!r}")
-
-
-def some_pixels(shape: Sequence[int]) -> None:
-    """There must be something to look up."""
-    if 0 in shape:
-        raise ValueError(f"the image has no pixels: shape {tuple(shape)}")
 
 
 PIXEL_ORIGIN = parameters(

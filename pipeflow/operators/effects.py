@@ -8,19 +8,15 @@ import numpy as np
 from pipeflow.declare import Arg, Ints, Out, Sample, default, operator
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.filters import BORDERS
+from pipeflow.operators.geometry import some_pixels
 
 PAGE = """Effects that augmentation libraries offer beside DALI's operators. What they draw is a function of the sample's key."""
 
 SMOOTHED = np.array([[-1, -1, -1], [-1, 8, -1], [-1, -1, -1]], np.float32)
 
 
-def _some_pixels(shape: tuple[int, ...]) -> None:
-    if 0 in shape:
-        raise ValueError(f"the image has no pixels: shape {shape}")
-
-
 def _correlated(image: np.ndarray, taps: np.ndarray, out: np.ndarray) -> np.ndarray:
-    _some_pixels(image.shape)
+    some_pixels(image.shape)
     place = tuple(size // 2 for size in taps.shape)
     return kernels.correlation.correlate(image, taps, place, BORDERS["reflect_101"], 0.0, False, out)
 
@@ -106,7 +102,7 @@ def unsharp_mask(
     """Amplifies the differences from a blurred form of the image."""
     if sigma <= 0:
         raise ValueError(f"sigma must be above 0, got {sigma}")
-    _some_pixels(image.shape)
+    some_pixels(image.shape)
     reach = max(math.ceil(3 * sigma), 1)
     line = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
     taps = np.outer(line, line) / line.sum() ** 2

@@ -50,6 +50,12 @@ NO_IMAGE_TYPE = {"image_type": "no longer used: the channels are treated alike, 
 CROP_LAYOUTS = "HWC CHW DHWC CDHW FHWC FCHW CFHW FDHWC FCDHW CFDHW"
 
 
+def some_pixels(shape: Sequence[int]) -> None:
+    """Refuses an image without pixels."""
+    if 0 in shape:
+        raise ValueError(f"the image has no pixels: shape {tuple(shape)}")
+
+
 def spatial(layout: str) -> list[int]:
     """The axes D, H, W of a layout."""
     return [axis for axis, letter in enumerate(layout) if letter in "DHW"]

@@ -24,7 +24,7 @@ from pipeflow.declare import (
     parameters,
 )
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.geometry import axes_of, spatial
+from pipeflow.operators.geometry import axes_of, some_pixels, spatial
 from pipeflow.operators.reductions import squared_distances, sums
 
 PAGE = """Operators that images go through before they are fed to a model, and some that change how they look."""
@@ -199,12 +199,6 @@ def blur_windows(sigma: Any, sizes: Any, axes: int) -> list[np.ndarray]:
             raise ValueError(f"window_size must be odd, got {size}")
         windows.append(kernels.filters.gaussian_window(size, deviation or ((size - 1) * 0.5 - 1) * 0.3 + 0.8))
     return windows
-
-
-def some_pixels(shape: tuple[int, ...]) -> None:
-    """Refuses an empty image."""
-    if 0 in shape:
-        raise ValueError(f"the image has no pixels: shape {shape}")
 
 
 BLUR_LAYOUTS = "HWC FHWC DHWC FDHWC CHW FCHW CDHW FCDHW CFHW CFDHW HW FHW DHW"

@@ -6,7 +6,7 @@ signed type; an integer and a float give the float; Python numbers are BOOL, INT
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -107,7 +107,7 @@ def _declare(
             return run((value, low, high), out)
 
     body.__doc__ = summary
-    op = operator(f"math.{name}", elementwise=True, hidden=True, gpu=True)(body)
+    op = operator(f"math.{name}", elementwise=True, hidden=True, gpu=True, dali_class="_ArithmeticGenericOp")(body)
 
     @op.infer
     def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
@@ -319,3 +319,24 @@ for _name, _symbol, _comparison in (
     _declare(
         _name, 2, _compare(_comparison), to_bool, f"``left {_symbol} right``, elementwise.", **_ANY, symbol=_symbol
     )
+
+
+class PythonOperator(NamedTuple):
+    """An operator of Python: its special method without the underscores, its sign, and the operator that a node records."""
+
+    method: str
+    sign: str
+    operator: str
+
+
+def _python(*rows: str) -> tuple[PythonOperator, ...]:
+    """Each row is: method, sign, name of the function."""
+    return tuple(PythonOperator(method, sign, f"math.{name}") for method, sign, name in map(str.split, rows))
+
+
+BINARY = _python(
+    "add + add", "sub - sub", "mul * mul", "truediv / div", "floordiv // fdiv", "mod % mod", "pow ** pow",
+    "and & bitand", "or | bitor", "xor ^ bitxor", "lshift << shl", "rshift >> shr",
+)  # fmt: skip
+COMPARISONS = _python("eq == eq", "ne != ne", "lt < lt", "le <= le", "gt > gt", "ge >= ge")
+UNARY = _python("neg - minus", "pos + plus", "invert ~ bitnot", "abs abs abs")

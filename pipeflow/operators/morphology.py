@@ -11,6 +11,7 @@ import numpy as np
 from pipeflow.declare import UNKNOWN, Arg, Args, Ints, Operator, Out, Sample, alias, default, operator, parameters
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.filters import planes_of
+from pipeflow.operators.geometry import some_pixels
 
 LAYOUTS = "HWC HW CHW FHWC FHW FCHW"
 BORDERS = ("constant", "replicate", "reflect", "reflect_101", "wrap")
@@ -43,12 +44,6 @@ def window_of(args: Any) -> tuple[tuple[int, int], tuple[int, int]]:
         if not -1 <= place < extent:
             raise ValueError(f"anchor {anchor} is not in the window of {size[0]} x {size[1]}")
     return size, tuple(extent // 2 if place == -1 else place for place, extent in zip(anchor, size))  # type: ignore[return-value]
-
-
-def some_pixels(shape: Sequence[int]) -> None:
-    """Refuses an empty image."""
-    if 0 in shape:
-        raise ValueError(f"the image has no pixels: shape {tuple(shape)}")
 
 
 @operator(

@@ -165,7 +165,7 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
     return Spec(shape, dtype, layout)
 
 
-@operator("shapes", dtypes="any", gpu=True)
+@operator("shapes", dtypes="any", gpu=True, dali_class="_Shape")
 def shapes(data: Sample, /, *, dtype: DType = default(INT64, "type of the extents")) -> Sample:
     """The extents of each sample."""
     return np.array(data.shape, dtype)
@@ -197,7 +197,7 @@ def _(_specs: tuple[Spec, ...], _args: Any) -> Spec:
     return Spec((UNKNOWN,), np.uint8, "")
 
 
-@operator("_subscript", dtypes="any", hidden=True, gpu=True)
+@operator("_subscript", dtypes="any", hidden=True, gpu=True, dali_class="_TensorSubscript")
 def subscript(data: Sample, /, *indices: Sample, plan: Any) -> Sample:
     """``data[...]``: a view. ``plan`` has an entry per written index.
 

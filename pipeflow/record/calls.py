@@ -1,4 +1,4 @@
-"""What a call over nodes makes, before it belongs to a graph: where it runs, how many outputs it has, what is known of them."""
+"""A call on nodes before it belongs to a graph: its device, its number of outputs, and their Specs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ class Outcome(NamedTuple):
 
 
 def outcome(call: Call, inputs: Sequence[Any], arguments: Mapping[str, Any]) -> Outcome:
-    """What a call makes of these DataNodes; an error says why it cannot be made."""
+    """The outcome of a call with these DataNodes; an error says why the call is refused."""
     device = _device(call, inputs, arguments)
     count = call.op.outputs_of(call.constants, len(inputs))
     if len(call.hint) > max(count, 1):
@@ -31,18 +31,15 @@ def outcome(call: Call, inputs: Sequence[Any], arguments: Mapping[str, Any]) -> 
 
 def class_name(op: OpDef) -> str:
     """The operator's name inside the names that DALI gives to unnamed calls."""
-    return "_ArithmeticGenericOp" if op.name.startswith("math.") else _CLASS_NAMES.get(op.name, op.ops_name)
-
-
-_CLASS_NAMES = {"_subscript": "_TensorSubscript", "shapes": "_Shape"}
+    return op.dali_class or op.ops_name
 
 
 def lineage(node: DetachedNode) -> list[DetachedNode]:
-    """A detached node and all that it reads, each after what it reads itself."""
+    """A detached node and all nodes that it depends on, each after those that it reads."""
     found: list[DetachedNode] = []
     seen: set[int] = set()
     waiting: list[tuple[DetachedNode, bool]] = [(node, False)]
-    while waiting:  # not by recursion: chains may be longer than Python's stack
+    while waiting:  # no recursion: chains may be longer than Python's stack
         one, ready = waiting.pop()
         if ready:
             found.append(one)
@@ -80,20 +77,20 @@ def _device(call: Call, inputs: Sequence[Any], arguments: Mapping[str, Any]) -> 
     if call.op is structure.transfer:
         return call.device or "cpu"
     if call.op in (structure.merge, structure.merge_late):
-        # record/conditional has compared the sides, and the predicate is on the CPU
+        # record/conditional has compared the devices of both sides, and the predicate is on the CPU
         return "gpu" if on_gpu[0] else "cpu"
     device = call.device or ("gpu" if any(on_gpu) else "cpu")
-    # constants go along with what an operator of the GPU needs anyway
+    # constants are copied to the GPU with the other inputs
     there = [on or node.source.op is structure.constant for on, node in zip(on_gpu, inputs)]
     if device == "cpu" and any(on_gpu):
         raise ValueError(f"a CPU operator cannot read input {on_gpu.index(True)}, which is on the GPU: use .cpu()")
     if device == "mixed" and any(on_gpu):
         raise ValueError(
-            f'device="mixed" takes CPU data to the GPU, and input {on_gpu.index(True)} lies there already: use .cpu()'
+            f'device="mixed" takes CPU data to the GPU, and input {on_gpu.index(True)} is there already: use .cpu()'
         )
     if device == "gpu" and not all(there):
-        raise ValueError(f"a GPU operator cannot read input {there.index(False)}, which lies on the CPU: use .gpu()")
-    if device not in call.op.devices and not (device == "gpu" and call.op.name == "copy"):
+        raise ValueError(f"a GPU operator cannot read input {there.index(False)}, which is on the CPU: use .gpu()")
+    if device not in call.op.devices:
         devices = " and ".join(call.op.devices)
         raise ValueError(f"{call.op.title} has no {device} implementation, only {devices}")
     if device == "gpu" and (call.constants.get("jit") or call.op.traits_of(call.constants).processes):

@@ -13,7 +13,7 @@ import numpy as np
 from pipeflow import declare, types
 from pipeflow.declare import Call, OpDef, Operator, Spec, registry
 from pipeflow.errors import BadValue, InvalidState, NestedStructure, Origin, add_notes, user_origin
-from pipeflow.operators import math as _math  # noqa: F401  (what the operators of DataNode record)
+from pipeflow.operators import math as arithmetic
 from pipeflow.operators import structure
 from pipeflow.record import autograph, constants
 from pipeflow.record.calls import class_name, lineage, outcome
@@ -21,19 +21,6 @@ from pipeflow.record.conditional.scopes import Scope, resolve
 from pipeflow.record.conditional.session import Session, place, truth_error
 from pipeflow.record.graph import DetachedNode, Edge, Graph, GraphNode, Guard
 from pipeflow.record.not_iterable import OneValue
-
-# Everything whose use with a DataNode is arithmetic: the name of the operator that it records.
-_BINARY = {
-    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "fdiv", "mod": "mod", "pow": "pow",
-    "and": "bitand", "or": "bitor", "xor": "bitxor", "lshift": "shl", "rshift": "shr",
-}  # fmt: skip
-_COMPARE = {"eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}
-_SIGNS = {
-    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
-    "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>",
-    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-}  # fmt: skip
-_UNARY = {"neg": "minus", "pos": "plus", "invert": "bitnot", "abs": "abs"}
 
 Arithmetic = Callable[..., "DataNode"]
 
@@ -202,12 +189,12 @@ def _install_operators() -> None:
     def unary(op: Operator) -> Callable[[DataNode], DataNode]:
         return lambda self: op(self)
 
-    for python_name, name in {**_BINARY, **_COMPARE}.items():
-        setattr(DataNode, f"__{python_name}__", binary(registry[f"math.{name}"], _SIGNS[python_name], False))
-    for python_name, name in _BINARY.items():
-        setattr(DataNode, f"__r{python_name}__", binary(registry[f"math.{name}"], _SIGNS[python_name], True))
-    for python_name, name in _UNARY.items():
-        setattr(DataNode, f"__{python_name}__", unary(registry[f"math.{name}"]))
+    for one in arithmetic.BINARY + arithmetic.COMPARISONS:
+        setattr(DataNode, f"__{one.method}__", binary(registry[one.operator], one.sign, False))
+    for one in arithmetic.BINARY:
+        setattr(DataNode, f"__r{one.method}__", binary(registry[one.operator], one.sign, True))
+    for one in arithmetic.UNARY:
+        setattr(DataNode, f"__{one.method}__", unary(registry[one.operator]))
 
 
 _install_operators()

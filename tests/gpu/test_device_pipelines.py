@@ -257,9 +257,7 @@ class TestPipelines:
 
     def test_text_and_mixtures_stay_on_their_side(self, device):
         """Text cannot go to the GPU, and operators do not read from both sides."""
-        with pytest.raises(
-            ValueError, match=r"a GPU operator cannot read input 0, which lies on the CPU: use \.gpu\(\)"
-        ):
+        with pytest.raises(ValueError, match=r"a GPU operator cannot read input 0, which is on the CPU: use \.gpu\(\)"):
             build(lambda: mirror(fn.external_source(IMAGES), device="gpu"))
         with pytest.raises(ValueError, match=r"a CPU operator cannot read input 0, which is on the GPU: use \.cpu\(\)"):
             build(lambda: mirror(source(), device="cpu"))

@@ -102,7 +102,7 @@ def test_windows_and_other_types_are_decoded_on_the_cpu(device, monkeypatch):
 
 def test_data_that_lies_on_the_device_already(device):
     """mixed takes CPU data."""
-    with pytest.raises(ValueError, match='device="mixed" takes CPU data to the GPU, and input 0 lies there already'):
+    with pytest.raises(ValueError, match='device="mixed" takes CPU data to the GPU, and input 0 is there already'):
         pipeline_def(
             lambda: fn.decoders.image(fn.external_source(FILES).gpu(), device="mixed"),
             batch_size=3,

@@ -81,9 +81,15 @@ def windows_of(values: bytes, height: int, width: int) -> tuple[np.ndarray, np.n
 
 
 def correlate(
-    source: np.ndarray, taps: np.ndarray, anchor: tuple[int, ...], border: int, fill: float, valid: bool, out: np.ndarray,
+    source: np.ndarray,
+    taps: np.ndarray,
+    anchor: tuple[int, ...],
+    border: int,
+    fill: float,
+    valid: bool,
+    out: np.ndarray,
     away: bool = False,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """An image (H, W, pixel) or volume (D, H, W, pixel), correlated with a kernel of two or three axes.
 
     Integers are rounded half to even, or half away from zero where asked.

@@ -313,9 +313,15 @@ def perspective(
 
 
 def remap(
-    source: np.ndarray, map_x: np.ndarray, map_y: np.ndarray, shift: float, border: int, fill: np.ndarray,
-    interpolation: int, out: np.ndarray,
-) -> np.ndarray:  # fmt: skip
+    source: np.ndarray,
+    map_x: np.ndarray,
+    map_y: np.ndarray,
+    shift: float,
+    border: int,
+    fill: np.ndarray,
+    interpolation: int,
+    out: np.ndarray,
+) -> np.ndarray:
     """An image (H, W, C) by the places in two maps, less `shift`."""
     maps = plain(as_type(map_x, np.dtype(np.float32))), plain(as_type(map_y, np.dtype(np.float32)))
     if interpolation == NEAREST:
@@ -324,9 +330,16 @@ def remap(
 
 
 def effect(
-    source: np.ndarray, kind: int, lines: np.ndarray, columns: np.ndarray, key: int, degree: float, fill: np.ndarray,
-    interpolation: int, out: np.ndarray,
-) -> np.ndarray:  # fmt: skip
+    source: np.ndarray,
+    kind: int,
+    lines: np.ndarray,
+    columns: np.ndarray,
+    key: int,
+    degree: float,
+    fill: np.ndarray,
+    interpolation: int,
+    out: np.ndarray,
+) -> np.ndarray:
     """An image (H, W, C) under waves (how far each line and each column moves), a lens or a scatter."""
     arguments = kind, lines, columns, np.uint64(key), float(degree)
     if interpolation == NEAREST:

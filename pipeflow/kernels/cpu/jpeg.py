@@ -121,9 +121,30 @@ def aim_blocks(frame, parts, blocks, count, row):
 
 @kernel(fastmath=False)
 def decode_image(
-    data, expected, window, color, checked, frame, factors, codes, built, dc_lookup, ac_lookup, single, longs, stream,
-    state, blocks, parts, queue, aims, planes, sums, tints, out,
-):  # fmt: skip
+    data,
+    expected,
+    window,
+    color,
+    checked,
+    frame,
+    factors,
+    codes,
+    built,
+    dc_lookup,
+    ac_lookup,
+    single,
+    longs,
+    stream,
+    state,
+    blocks,
+    parts,
+    queue,
+    aims,
+    planes,
+    sums,
+    tints,
+    out,
+):
     """Decodes the window (top, left, height, width) of a file into `out`; a status of `jpeg_headers`.
 
     `expected` is the image's (height, width, components). The scan is decoded at least down to the row `checked`, so that
@@ -190,9 +211,22 @@ def decode_image(
                     last = min(last, first + remaining)
                     remaining -= last - first
                 status = entropy.decode_run(
-                    stream, length, state, blocks, count, first, last, dc_lookup, ac_lookup, codes, longs, factors,
-                    queue, aims, planes,
-                )  # fmt: skip
+                    stream,
+                    length,
+                    state,
+                    blocks,
+                    count,
+                    first,
+                    last,
+                    dc_lookup,
+                    ac_lookup,
+                    codes,
+                    longs,
+                    factors,
+                    queue,
+                    aims,
+                    planes,
+                )
                 if status != DONE:
                     return status
                 first = last
@@ -263,9 +297,14 @@ def thread_workspace() -> Workspace:
 
 
 def decode(
-    data: np.ndarray, size: tuple[int, int, int], color: str, window: tuple[int, int, int, int], checked: int,
-    out: np.ndarray, space: Workspace | None = None,
-) -> bool:  # fmt: skip
+    data: np.ndarray,
+    size: tuple[int, int, int],
+    color: str,
+    window: tuple[int, int, int, int],
+    checked: int,
+    out: np.ndarray,
+    space: Workspace | None = None,
+) -> bool:
     """Decodes a window (top, left, height, width) of a JPEG file into `out`, contiguous bytes, if it can: else False.
 
     `size` is the image's height, width and number of components, as stored. Damage is noticed down to the row `checked`.
@@ -287,14 +326,35 @@ def decode(
 
 
 def arguments(
-    space: Workspace, data: np.ndarray, size: tuple[int, int, int], window: tuple[int, int, int, int], color: int,
-    checked: int, out: np.ndarray,
-) -> tuple[Any, ...]:  # fmt: skip
+    space: Workspace,
+    data: np.ndarray,
+    size: tuple[int, int, int],
+    window: tuple[int, int, int, int],
+    color: int,
+    checked: int,
+    out: np.ndarray,
+) -> tuple[Any, ...]:
     """Those of `decode_image`."""
     return (
-        data, size, window, color, checked, space.frame, space.factors, *space.tables, space.stream, space.state,
-        space.blocks, space.parts, space.queue, space.aims, space.planes, space.sums, space.tints, out,
-    )  # fmt: skip
+        data,
+        size,
+        window,
+        color,
+        checked,
+        space.frame,
+        space.factors,
+        *space.tables,
+        space.stream,
+        space.state,
+        space.blocks,
+        space.parts,
+        space.queue,
+        space.aims,
+        space.planes,
+        space.sums,
+        space.tints,
+        out,
+    )
 
 
 def _types() -> tuple[Any, ...]:

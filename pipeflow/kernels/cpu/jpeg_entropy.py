@@ -187,9 +187,8 @@ def build_ac(codes, table, single, lookup):
 
 @kernel(fastmath=False)
 def decode_run(
-    stream, length, state, blocks, count, first, last, dc_lookup, ac_lookup, codes, longs, factors, queue,
-    aims, planes,
-):  # fmt: skip
+    stream, length, state, blocks, count, first, last, dc_lookup, ac_lookup, codes, longs, factors, queue, aims, planes
+):
     """Decodes the units [first, last) of a row of units; DONE or DAMAGED.
 
     `blocks` describes the `count` blocks of a unit; those outside their columns FIRST to LAST_COLUMN are read and thrown

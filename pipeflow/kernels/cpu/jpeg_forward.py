@@ -132,9 +132,18 @@ def arguments(
 ) -> tuple[Any, ...]:
     """Those of `distort_image`."""
     return (
-        source, height, width, quantisation(quality), space.frame, space.queue, space.parts, space.planes, space.sums,
-        space.tints, out,
-    )  # fmt: skip
+        source,
+        height,
+        width,
+        quantisation(quality),
+        space.frame,
+        space.queue,
+        space.parts,
+        space.planes,
+        space.sums,
+        space.tints,
+        out,
+    )
 
 
 def _types() -> tuple[Any, ...]:

@@ -148,15 +148,31 @@ def make_rows(planes, parts, frame, color, first_row, end_row, top, left, width,
             if odd:
                 single_pixel(planes[luma], sums, blue, red, 1, odd_bias, backwards, out, target)
             color_doubled_row(
-                planes, luma + odd, sums, blue + odd, red + odd, np.int16(even_bias), np.int16(odd_bias), backwards,
-                pairs, out, target + 3 * odd,
-            )  # fmt: skip
+                planes,
+                luma + odd,
+                sums,
+                blue + odd,
+                red + odd,
+                np.int16(even_bias),
+                np.int16(odd_bias),
+                backwards,
+                pairs,
+                out,
+                target + 3 * odd,
+            )
             if rest:
                 step = odd + pairs
                 single_pixel(
-                    planes[luma + width - 1], sums, blue + step, red + step, -1, even_bias, backwards, out,
+                    planes[luma + width - 1],
+                    sums,
+                    blue + step,
+                    red + step,
+                    -1,
+                    even_bias,
+                    backwards,
+                    out,
                     target + 3 * (width - 1),
-                )  # fmt: skip
+                )
         else:
             half = tints.size // 2
             tint_row(planes, near_blue, far_blue, y, across, down, count, sums, tints, 0)

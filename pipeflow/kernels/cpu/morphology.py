@@ -23,17 +23,27 @@ SQUARES = {
 
 
 def extremes(
-    image: np.ndarray, largest: bool, size: tuple[int, int], anchor: tuple[int, int], border: str, iterations: int,
+    image: np.ndarray,
+    largest: bool,
+    size: tuple[int, int],
+    anchor: tuple[int, int],
+    border: str,
+    iterations: int,
     out: np.ndarray,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """An image (H, W, C); size and anchor are width and height. With a constant border what is outside does not count."""
     within = np.dtype(WITHIN.get(image.dtype, image.dtype))
     operation = cv2.dilate if largest else cv2.erode
     source = as_type(np.ascontiguousarray(image), within)
     if border == "wrap":  # OpenCV does not go round here
         source = wrapped(source, size, anchor, iterations)
-    found = operation(source, np.ones(size[::-1], np.uint8), anchor=anchor, iterations=iterations,
-                      borderType=BORDERS["constant" if border == "wrap" else border])  # fmt: skip
+    found = operation(
+        source,
+        np.ones(size[::-1], np.uint8),
+        anchor=anchor,
+        iterations=iterations,
+        borderType=BORDERS["constant" if border == "wrap" else border],
+    )
     if border == "wrap":
         top, left = anchor[1] * iterations, anchor[0] * iterations
         found = found[top : top + image.shape[0], left : left + image.shape[1]]

@@ -11,7 +11,7 @@ import numpy as np
 from pipeflow.device.calls import DeviceCall, Item, View, ceil_div, row_type
 from pipeflow.kernels.gpu import TYPE_CODES, TYPES
 from pipeflow.operators import image
-from pipeflow.operators.geometry import spatial
+from pipeflow.operators.geometry import some_pixels, spatial
 from pipeflow.operators.on_gpu.elementwise import BLOCK, blocks_of, cast_views
 from pipeflow.operators.on_gpu.reductions import (
     DISTANCES,
@@ -67,7 +67,7 @@ def launch_passes(
 @image.gaussian_blur.gpu_plan
 def _(item: Item) -> Any:
     windows = image.blur_windows(item.args.sigma, item.args.window_size, len(spatial(item.layouts[0])))
-    image.some_pixels(item.input.shape)
+    some_pixels(item.input.shape)
     return windows
 
 

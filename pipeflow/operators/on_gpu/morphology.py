@@ -10,7 +10,7 @@ from pipeflow.device.calls import DeviceCall, Item, ceil_div
 from pipeflow.kernels.gpu import TYPE_CODES
 from pipeflow.operators import morphology
 from pipeflow.operators.displacement import BORDERS
-from pipeflow.operators.geometry import spatial
+from pipeflow.operators.geometry import some_pixels, spatial
 from pipeflow.operators.on_gpu.moves import DIVIDER, divide_by
 
 ROW = np.dtype(
@@ -24,7 +24,7 @@ ROW = np.dtype(
 
 def check_size(item: Item) -> None:
     """There must be something to look at, and not too much to count."""
-    morphology.some_pixels(item.input.shape)
+    some_pixels(item.input.shape)
     if item.input.size >= 1 << 31:
         raise ValueError(f"the image has {item.input.size} values; the GPU form takes fewer than 2**31")
 

@@ -9,6 +9,7 @@ import numpy as np
 from pipeflow.declare import default
 from pipeflow.errors import BadData, count_of
 from pipeflow.operators.readers.files import (
+    IMAGES,
     Listing,
     Paths,
     joined,
@@ -23,23 +24,7 @@ from pipeflow.operators.readers.reader import reader
 _SMALLEST, _LARGEST = -(2**31), 2**31 - 1
 _NUMBER = re.compile(r"[+-]?[0-9]+")
 
-DEFAULT_FILTERS = (
-    "*.jpg",
-    "*.jpeg",
-    "*.png",
-    "*.bmp",
-    "*.tif",
-    "*.tiff",
-    "*.pnm",
-    "*.ppm",
-    "*.pgm",
-    "*.pbm",
-    "*.jp2",
-    "*.webp",
-    "*.flac",
-    "*.ogg",
-    "*.wav",
-)
+DEFAULT_FILTERS = (*IMAGES, "*.flac", "*.ogg", "*.wav")
 
 
 @reader("readers.file", outputs=2, examples=['fn.readers.file(file_root="train", random_shuffle=True)'])

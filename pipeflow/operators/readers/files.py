@@ -13,6 +13,11 @@ import numpy as np
 
 from pipeflow.errors import BadData
 
+# The names of image files.
+IMAGES = (
+    "*.jpg", "*.jpeg", "*.png", "*.bmp", "*.tif", "*.tiff", "*.pnm", "*.ppm", "*.pgm", "*.pbm", "*.jp2", "*.webp",
+)  # fmt: skip
+
 
 class Paths(Sequence[str]):
     """Many strings in one block of bytes: a million Python strings take 100 MB in every forked worker."""

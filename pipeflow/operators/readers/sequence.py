@@ -7,24 +7,9 @@ import numpy as np
 from pipeflow.declare import default, required
 from pipeflow.errors import BadData
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.readers.files import Paths, matcher, read_file
+from pipeflow.operators.readers.files import IMAGES, Paths, matcher, read_file
 from pipeflow.operators.readers.reader import reader
 from pipeflow.types import ANY_DATA, BGR, GRAY, RGB, DALIImageType
-
-_IMAGES = (
-    "*.jpg",
-    "*.jpeg",
-    "*.png",
-    "*.bmp",
-    "*.tif",
-    "*.tiff",
-    "*.pnm",
-    "*.ppm",
-    "*.pgm",
-    "*.pbm",
-    "*.jp2",
-    "*.webp",
-)
 
 
 @reader(
@@ -107,7 +92,7 @@ class SequenceReader:
 
 def _videos(root: str) -> list[list[str]]:
     """The images of every sub-folder."""
-    wanted = matcher(_IMAGES, False)
+    wanted = matcher(IMAGES, False)
     with os.scandir(root) as entries:
         folders = sorted(entry.path for entry in entries if entry.is_dir())
     videos = []

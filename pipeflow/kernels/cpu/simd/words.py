@@ -118,8 +118,10 @@ class Words:
         both = clamped(builder, joined(builder, low, high), -32768, 32767, result)
         order = [
             half * kind.count + group // 2 + i
-            for group in range(0, result.count, GROUP) for half in (0, 1) for i in range(4)
-        ]  # fmt: skip
+            for group in range(0, result.count, GROUP)
+            for half in (0, 1)
+            for i in range(4)
+        ]
         return builder.shuffle_vector(both, both, ir.Constant(ir.VectorType(INT32, result.count), order))
 
     def bytes(self, first: Any, second: Any) -> Any:
