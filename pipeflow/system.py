@@ -45,6 +45,27 @@ def lock(descriptor: int) -> bool:
     return True
 
 
+def lock_place(descriptor: int, place: int) -> bool:
+    """Locks one place of a file for this process; False where another one has it.
+
+    The system drops such a lock when the process ends, however it ends, and a forked child does not have it. It is dropped
+    too when the process closes any descriptor of the file.
+    """
+    if fcntl is None:
+        return True
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+def unlock_place(descriptor: int, place: int) -> None:
+    """Lets other processes have such a lock."""
+    if fcntl is not None:
+        fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, place)
+
+
 def anonymous_file(label: str) -> int:
     """A file of size zero without a name, which can be given to other processes: memory, where the system has such files."""
     if HAS_MEMFD:

@@ -5,10 +5,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from pipeflow import timing
 from pipeflow.kernels.cpu import jit, kernel_files
 
 PROGRAM = """
@@ -48,10 +50,11 @@ def test_a_second_process_compiles_nothing(tmp_path):
     assert second[1] == 0
 
 
-def test_two_processes_compiling_at_once_do_not_mix_up_their_code(tmp_path):
-    """Different specialisations of one kernel, compiled at the same moment, are both right afterwards."""
-    together = [run(tmp_path, target) for target in ("int16", "uint8")]
-    assert [answer(process)[0] for process in together] == ["[2, -3, 300]", "[2, 0, 255]"]
+def test_processes_that_start_together_compile_each_kernel_once(tmp_path):
+    """Different specialisations of one kernel are right in all of them; of two that need the same one, one waits."""
+    together = [answer(run) for run in [run(tmp_path, target) for target in ("int16", "int16", "uint8")]]
+    assert [one[0] for one in together] == ["[2, -3, 300]", "[2, -3, 300]", "[2, 0, 255]"]
+    assert sum(one[1] for one in together) == len(list(tmp_path.rglob("*.nbc")))
     again = [answer(run(tmp_path, target)) for target in ("int16", "uint8")]
     assert [one[:2] for one in again] == [("[2, -3, 300]", 0), ("[2, 0, 255]", 0)]
 
@@ -151,6 +154,83 @@ def test_a_symbolic_link_is_not_followed(tmp_path):
     files.path("key").rename(tmp_path / "elsewhere")
     files.path("key").symlink_to(tmp_path / "elsewhere")
     assert files.load("key") is None
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from pipeflow.kernels.cpu.kernel_files import Turns
+print(Turns(Path(sys.argv[1])).wait(Path(sys.argv[1], "kernel")), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """A process whose turn it is to compile "kernel", and which never does."""
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root) as process:
+        assert process.stdout.readline() == "False\n"
+        yield process
+        process.kill()
+
+
+def test_a_process_that_is_killed_while_it_compiles_holds_nobody_up(holder, tmp_path):
+    """The system drops its lock, and the next process compiles."""
+    locks = kernel_files.Locks(tmp_path)
+    assert not locks.take("kernel")
+    assert locks.take("another")
+    holder.kill()
+    holder.wait()
+    assert locks.take("kernel")
+    assert [path.name for path in tmp_path.iterdir()] == ["locks"]
+    assert (tmp_path / "locks").stat().st_size == 0
+
+
+def test_a_process_that_was_stopped_is_waited_for_a_while(holder, tmp_path, clock, monkeypatch):
+    """Then this one compiles too; what the other one stores later is the same."""
+    monkeypatch.setattr(kernel_files, "time", SimpleNamespace(sleep=clock.advance))
+    assert not kernel_files.Turns(tmp_path).wait(tmp_path / "kernel")
+    assert timing.wall() > 1060
+
+
+def test_the_file_is_waited_for(holder, tmp_path, monkeypatch):
+    """A process whose turn it is not goes on with the file that the other one has made."""
+    sleep = lambda _: (tmp_path / "kernel").write_text("compiled")
+    monkeypatch.setattr(kernel_files, "time", SimpleNamespace(sleep=sleep))
+    assert kernel_files.Turns(tmp_path).wait(tmp_path / "kernel")
+
+
+def test_a_kernel_that_cannot_be_compiled_keeps_no_lock(tmp_path):
+    """Others need not wait for it."""
+    turns, held = kernel_files.Turns(tmp_path), kernel_files.locks_of(tmp_path)._held
+
+    def compile_inner():
+        assert not turns.wait(tmp_path / "inner")
+        assert held == {"outer", "inner"}
+        raise ValueError("cannot")
+
+    with turns.given_back():
+        assert not turns.wait(tmp_path / "outer")
+        with pytest.raises(ValueError, match="cannot"), turns.given_back():
+            compile_inner()
+        assert held == {"outer"}
+    assert not held
+
+
+def test_a_planted_file_in_place_of_the_locks_is_not_opened(tmp_path):
+    """A link or a pipe there is not followed and not waited for: then every process compiles for itself."""
+    (tmp_path / "victim").write_text("")
+    (tmp_path / "locks").symlink_to(tmp_path / "victim")
+    locks = kernel_files.Locks(tmp_path)
+    assert locks.take("kernel")
+    assert locks._descriptor == -1
+    locks.give("kernel")
+    (tmp_path / "locks").unlink()
+    os.mkfifo(tmp_path / "locks")
+    assert locks.take("kernel")
+    assert locks._descriptor == -1
 
 
 HELPED = """

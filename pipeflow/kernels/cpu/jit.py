@@ -17,7 +17,7 @@ import numpy as np
 from numba.core import dispatcher
 from numba.np import linalg
 
-from pipeflow.kernels.cpu.kernel_files import cache_class, folder_for
+from pipeflow.kernels.cpu.kernel_files import cache_class, folder_for, keep
 
 
 def _look_for_scipy_only(ensure_blas: Callable[[], None]) -> Callable[[], None]:
@@ -79,7 +79,7 @@ def kernel(function: Callable | None = None, **options: Any) -> Any:
     def make(target: Callable) -> dispatcher.Dispatcher:
         compiled = numba.njit(**settings)(target)
         if cache_folder() is not None:
-            compiled._cache = KernelCache(target)
+            keep(compiled, KernelCache)
         KERNELS.append(compiled)
         return compiled
 

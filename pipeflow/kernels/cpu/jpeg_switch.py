@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 import simplejpeg
 
-from pipeflow import system, timing
+from pipeflow import timing
 from pipeflow.kernels import counts
 from pipeflow.kernels import cpu as kernels
+from pipeflow.kernels.cpu import kernel_files
 from pipeflow.kernels.cpu.image_base import Header
 
 log = logging.getLogger("pipeflow.decoders")
@@ -136,9 +137,13 @@ def compile_here(module: str) -> None:
 @contextmanager
 def compiling_alone(module: str) -> Iterator[bool]:
     """Holds the lock of a module in the folder of kernels; False where another process holds it."""
-    folder = kernels.jit.cache_folder()
-    with open(folder / f"{module}.lock", "ab") as file:
-        yield system.lock(file.fileno())
+    locks = kernel_files.locks_of(kernels.jit.cache_folder())
+    alone = locks.take(module)
+    try:
+        yield alone
+    finally:
+        if alone:
+            locks.give(module)
 
 
 def _end_with_input() -> None:

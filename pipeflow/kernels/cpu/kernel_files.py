@@ -3,8 +3,9 @@
 Compiled code is run as it is read. A folder is used only if this user owns it and nobody else can change it or any folder
 above it; each file carries a digest of its content, so that a damaged one is compiled again; Numba's own setting
 (NUMBA_CACHE_DIR) is not read. Files are written under another name and moved into place, so that processes which compile at
-the same moment do not disturb each other. Where no folder of the user can be written, the processes of one start share a
-temporary one, which the first of them removes when it ends.
+the same moment do not disturb each other. Of several processes that need the same kernel one compiles it, and the others
+wait for its file. Where no folder of the user can be written, the processes of one start share a temporary one, which the
+first of them removes when it ends.
 """
 
 import atexit
@@ -15,19 +16,30 @@ import pickle
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from numba.core import caching
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
+
+from pipeflow import system, timing
 
 log = logging.getLogger("pipeflow.kernels")
 
 # Set by a process that keeps kernels in a temporary folder, for the processes it starts.
 SHARED = "PIPEFLOW_SHARED_KERNELS"
 _DIGEST_BYTES = 32
+# Seconds for which a process waits for another one that compiles the same kernel, and between two looks. One that has ended
+# holds nobody up; this is for one that was stopped, or for a disk whose locks nobody looks after.
+_LONGEST_WAIT = 60.0
+_LOOK = 0.01
 
 
 def refusal(folder: Path) -> str:
@@ -163,13 +175,122 @@ class KernelFiles:
             path.unlink(missing_ok=True)
 
 
+class Locks:
+    """Locks with names, each held once at a time. All are in one empty file of the folder: a name is a place in it.
+
+    Where the system or the disk has no locks, every process gets every lock: they save work, no result depends on them.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "locks"
+        self._guard = threading.Lock()
+        self._descriptor = -1
+        self._held: set[str] = set()  # the file stays open for them: closing it would drop the locks
+
+    def take(self, name: str) -> bool:
+        """Whether the lock was free and is now held."""
+        with self._guard:
+            if name in self._held:
+                return False
+            try:
+                if not self._held:
+                    self._descriptor = _open_own(self._path, os.O_RDWR | os.O_CREAT)
+                taken = system.lock_place(self._descriptor, _place(name))
+            except OSError as error:
+                log.debug("there are no locks in %s: %r", self._path.parent, error)
+                taken = True
+            if taken:
+                self._held.add(name)
+            elif not self._held:
+                self._close()
+            return taken
+
+    def give(self, name: str) -> None:
+        """Gives a lock back that was taken."""
+        with self._guard:
+            self._held.discard(name)
+            try:
+                if not self._held:
+                    self._close()
+                elif self._descriptor >= 0:
+                    system.unlock_place(self._descriptor, _place(name))
+            except OSError as error:
+                log.debug("a lock in %s was lost: %r", self._path.parent, error)
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _place(name: str) -> int:
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) >> 2
+
+
+@cache
+def locks_of(folder: Path) -> Locks:
+    """The locks in a folder of compiled code."""
+    return Locks(folder)
+
+
+class Turns:
+    """Sees to it that one process compiles a kernel while the others wait for its file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._locks = locks_of(folder)
+        self._taken: list[str] = []
+
+    def wait(self, path: Path) -> bool:
+        """Waits until the file is there (True), or until it is this process's turn to make it (False)."""
+        end = timing.wall() + _LONGEST_WAIT
+        while path.name not in self._taken and not path.exists():
+            if self._locks.take(path.name):
+                self._taken.append(path.name)
+                break
+            if timing.wall() > end:
+                log.info("another process has been compiling %s for a minute: this one compiles it too", path.name)
+                break
+            time.sleep(_LOOK)
+        return path.exists()
+
+    @contextmanager
+    def given_back(self) -> Iterator[None]:
+        """Gives back the turns that begin inside; those of kernels that are compiled on the way end on their own."""
+        before = len(self._taken)
+        try:
+            yield
+        finally:
+            while len(self._taken) > before:
+                self._locks.give(self._taken.pop())
+
+
+def keep(compiled: Dispatcher, kept: "type[caching.FunctionCache]") -> None:
+    """Keeps on disk what a dispatcher compiles, by a class that `cache_class` has made."""
+    cache_of = compiled._cache = kept(compiled.py_func)  # type: ignore[attr-defined]
+    compile_now = compiled.compile
+
+    def compile_in_turn(signature: Any) -> Any:
+        # The lock of Numba is taken here as well: turns end in the reverse order of their beginning.
+        with global_compiler_lock, cache_of.turns.given_back():
+            return compile_now(signature)
+
+    compiled.compile = compile_in_turn  # type: ignore[method-assign, assignment]
+
+
+def _open_own(path: Path, flags: int) -> int:
+    """Opens a plain file of this user; a symbolic link is not followed."""
+    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, flags, 0o600)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or (hasattr(os, "getuid") and status.st_uid != os.getuid()):
+        os.close(descriptor)
+        raise PermissionError(f"{path} is not a file of this user")
+    return descriptor
+
+
 def _read_own(path: Path) -> bytes:
     """The content of a plain file of this user; a symbolic link is not followed."""
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0))
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or (hasattr(os, "getuid") and status.st_uid != os.getuid()):
-            raise PermissionError(f"{path} is not a file of this user")
+    with os.fdopen(_open_own(path, os.O_RDONLY), "rb") as file:
         return file.read()
 
 
@@ -206,5 +327,12 @@ def cache_class(stamp: Callable[[], str], name: Callable[[], str]) -> type[cachi
         def __init__(self, function: Callable[..., Any]) -> None:
             super().__init__(function)
             self._cache_file = KernelFiles(Path(self._cache_path), f"{self._impl.filename_base}-{stamp()}")
+            self.turns = Turns(Path(self._cache_path))
+
+        def load_overload(self, sig: Any, target_context: Any) -> Any:
+            found = super().load_overload(sig, target_context)
+            if found is None and self.turns.wait(self._cache_file.path(self._index_key(sig, target_context.codegen()))):
+                found = super().load_overload(sig, target_context)
+            return found
 
     return Cache

@@ -15,7 +15,7 @@ import numpy as np
 from numba.core import errors
 from numba.core.dispatcher import Dispatcher
 
-from pipeflow.kernels.cpu.kernel_files import cache_class, folder_for
+from pipeflow.kernels.cpu.kernel_files import cache_class, folder_for, keep
 
 FOLDER = "functions"
 # Modules whose functions change with their version only.
@@ -35,7 +35,7 @@ def dispatcher(function: Callable[..., Any], signature: Any = None) -> Dispatche
     if getattr(function, "__module__", None) in sys.modules and os.path.isfile(function.__code__.co_filename):
         stamp = digest(function)
         if folder_for(FOLDER) is not None:
-            compiled._cache = cache_class(lambda: stamp, lambda: FOLDER)(function)
+            keep(compiled, cache_class(lambda: stamp, lambda: FOLDER))
     if signature is not None:
         compiled.compile(signature)
         compiled.disable_compile()
