@@ -341,6 +341,36 @@ def test_truncated_ogg_says_so():
         fn.decoders.audio(data[: pages[-1]])
 
 
+def test_several_ogg_recordings_in_a_row_are_refused():
+    """libsndfile would give the first one and say nothing."""
+    one = encoded(sound(300, 1), "OGG")
+    with pytest.raises(
+        ValueError, match=f"ogg: another recording begins at byte {len(one)}; files of several in a row"
+    ):
+        fn.decoders.audio(np.concatenate([one, one]))
+
+
+def test_a_large_wav_that_is_cut_is_refused():
+    """RF64 states its length in 64 bits."""
+    data = encoded(sound(300, 1), "RF64", "PCM_16")
+    np.testing.assert_array_equal(fn.decoders.audio(data)[0], reference(data)[0])
+    stated = data.copy()
+    stated[28:36] = list(struct.pack("<Q", 1 << 40))
+    with pytest.raises(
+        ValueError, match=f"announces {1 << 40} bytes of samples, the file has {len(data)}: it is truncated"
+    ):
+        fn.decoders.audio(stated)
+
+
+@pytest.mark.parametrize("rate", [bytes(10), b"\x7f\xff\x80" + bytes(7), b"\xc0\x0d\x80" + bytes(7)])
+def test_impossible_rates_of_aiff_are_refused(rate):
+    """Zero, infinity and less than nothing, of which libsndfile makes 1 and 67108864."""
+    data = encoded(sound(300, 1), "AIFF", "PCM_16").tobytes()
+    place = data.index(b"COMM") + 16
+    with pytest.raises(ValueError, match=f"aiff: an impossible rate, stored as {rate.hex()}"):
+        fn.decoders.audio(np.frombuffer(data[:place] + rate + data[place + 10 :], np.uint8))
+
+
 @pytest.mark.parametrize("kind", ["WAV", "FLAC", "OGG", "AIFF", "MP3"])
 def test_damaged_files_never_crash_fuzz(kind, mutants):
     """Random bytes overwritten, anywhere or in the header, end in sound or in a ValueError."""

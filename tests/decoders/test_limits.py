@@ -189,6 +189,47 @@ def test_png_with_too_few_rows_behind_right_checksums_is_refused():
             decode(head + chunk(b"IDAT", stream) + chunk(b"IEND", b""))
 
 
+def test_the_image_of_an_animated_png_is_its_own():
+    """Whatever its frames are or lack: OpenCV would give black where none is stated."""
+    still = PNGS["png rgb"]
+    begin, end = still.index(b"IDAT") - 4, still.index(b"IEND") - 4
+    frame = lambda number, height, width: struct.pack(">IIIIIHHBB", number, width, height, 1, 1, 1, 1, 0, 0)
+    small = struct.pack(">I", 2) + zlib.compress(b"\0" + bytes([9, 8, 7] * 5))
+    parts = {
+        "no frame": (b"acTL", struct.pack(">II", 10**9, 0)),
+        "an empty frame": (b"fcTL", frame(0, 0, 0)),
+        "a frame that is not the image": (b"fcTL", frame(1, 1, 5)),
+    }
+    for name, (kind, body) in parts.items():
+        counted = b"" if kind == b"acTL" else chunk(b"acTL", struct.pack(">II", 1, 0))
+        before = still[:begin] + counted + chunk(kind, body) + still[begin:end]
+        for animated in (before + still[end:], before + chunk(b"fdAT", small) + still[end:]):
+            np.testing.assert_array_equal(decode(animated), decode(still), err_msg=name)
+            np.testing.assert_array_equal(decode(animated, on_damage="accept"), decode(still), err_msg=name)
+
+
+def test_a_jpeg_without_all_of_its_pixels_is_refused():
+    """Also where the mark of the end was put after the half that is there, or is in a thumbnail before it."""
+    data = JPEG["jpeg"]
+    scan = data.index(b"\xff\xda")
+    half = data[: scan + (len(data) - scan) // 2]
+    thumbnail = b"Exif\0\0II*\0\x08\0\0\0\0\0\0\0\0\0" + pillow(RGB, "JPEG")
+    segment = b"\xff\xe1" + struct.pack(">H", len(thumbnail) + 2) + thumbnail
+    np.testing.assert_array_equal(decode(data[:2] + segment + data[2:]), decode(data))
+    with pytest.raises(ValueError, match=r'damaged JPEG .* premature end of data segment; on_damage="accept" gives'):
+        decode(half + b"\xff\xd9")
+    with pytest.raises(ValueError, match="truncated JPEG of"):
+        decode(half[:2] + segment + half[2:])
+    assert decode(half + b"\xff\xd9", on_damage="accept").shape == decode(data).shape
+
+
+def test_a_webp_that_is_cut_says_how_long_it_should_be():
+    """The length that its first bytes announce."""
+    data = pillow(RGB, "WEBP")
+    with pytest.raises(ValueError, match=f"truncated WebP file: {len(data)} bytes are announced, the file has 100"):
+        decode(data[:100])
+
+
 def test_transparency_that_decoders_pass_over_is_none():
     """A list of alphas before its palette, behind the pixels, or longer than the palette: three channels, as peeked."""
     places, colors = np.arange(37 * 53).reshape(37, 53, 1) % 16, np.arange(48).reshape(16, 3) * 5

@@ -214,6 +214,7 @@ def test_run_lengths_of_bmp():
     (bmp(numbers(16, 1)[..., 0], 16, masks=(0x7400, 0x3E0, 0x1F)), "the masks 0x7400"),
     (bmp(numbers(16, 1)[..., 0], 16, masks=(0x7C00, 0, 0x1F)), "a colour without a mask"),
     (bmp(numbers(8, 1)[..., 0], 8, palette=[(1, 2, 3)] * 16), "of a palette of 16"),
+    (b"\x20".join([bmp(numbers(8, 1)[..., 0], 24)[:10], bmp(numbers(8, 1)[..., 0], 24)[11:]]), "begin at byte 32, inside"),
     (bmp(numbers(8, 1)[..., 0], 24, compression=4), "BMP file with compression 4 of 24 bits: it is not decoded"),
     (pnm(numbers(8, 1), 5, 100), "a value of 255 where the largest is 100"),
     (pnm(numbers(8, 1), 2, 100), "no number up to 100 at byte"),

@@ -203,6 +203,7 @@ def with_header(text, data=b"\0" * 64, length=None):
         (b"", "is not a .npy file"),
         (b"PK\x03\x04 a zip file", "is not a .npy file"),
         (b"\x93NUMPY\x01\x00\xff\xff{", "truncated or damaged"),
+        (b"\x93NUMPY\x09\x01" + bytes(100), r"files of version 9\.1 are not known; 1\.0 to 3\.0 are"),
         (with_header("{'descr': '<i4', 'fortran_order': False, 'shape': (17,)}"), "needs 134 bytes, the file has 130"),
         (with_header("{'descr': '<i4', 'fortran_order': False, 'shape': (1000000000000, 1000000000)}"), "truncated"),
         (with_header("{'descr': '<i4', 'fortran_order': False, 'shape': (-1,)}"), "damaged .npy header: shape"),

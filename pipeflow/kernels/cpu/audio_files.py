@@ -7,7 +7,7 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
-from pipeflow.kernels.cpu.audio_wav import BrokenAudio, believable, check_size
+from pipeflow.kernels.cpu.audio_wav import MOST_CHUNKS, BrokenAudio, believable, check_size
 
 # Frames read at a time where the header announces more than the file is likely to hold.
 PIECE = 1 << 16
@@ -29,12 +29,34 @@ def check_complete(data: NDArray[np.uint8]) -> None:
         announced = unpack_from(">I", data.data, 4)[0] + 8
         if announced > data.size:
             raise BrokenAudio(f"aiff: {announced} bytes are announced, the file has {data.size}: it is truncated")
+        _check_rate(data)
+    elif head == b"RF64" and data.size >= 36 and data[12:16].tobytes() == b"ds64":
+        announced = unpack_from("<Q", data.data, 28)[0]
+        if announced > data.size and announced != 0xFFFFFFFFFFFFFFFF:
+            raise BrokenAudio(
+                f"wav: the header announces {announced} bytes of samples, the file has {data.size}: it is truncated"
+            )
     elif head == b"OggS":
         _check_pages(data)
 
 
+def _check_rate(data: NDArray[np.uint8]) -> None:
+    """Refuses an AIFF file of an impossible rate, for which libsndfile makes one up."""
+    at = 12
+    for _ in range(MOST_CHUNKS):
+        if at + 26 > data.size:
+            return
+        name, length = unpack_from(">4sI", data.data, at)
+        if name == b"COMM":
+            exponent, mantissa = unpack_from(">HQ", data.data, at + 16)
+            if not 0 <= exponent - 16383 < 32 or not mantissa >> 63:
+                raise BrokenAudio(f"aiff: an impossible rate, stored as {data[at + 16 : at + 26].tobytes().hex()}")
+            return
+        at += 8 + length + length % 2
+
+
 def _check_pages(data: NDArray[np.uint8]) -> None:
-    at, last = 0, False
+    at, last, begun = 0, False, False
     while at < data.size and data[at : at + 4].tobytes() == b"OggS":
         if at + 27 > data.size or at + 27 + int(data[at + 26]) > data.size:
             break
@@ -42,7 +64,10 @@ def _check_pages(data: NDArray[np.uint8]) -> None:
         end = at + 27 + segments + int(data[at + 27 : at + 27 + segments].sum(dtype=np.int64))
         if end > data.size:
             break
-        last = bool(data[at + 5] & 4)
+        first, last = bool(data[at + 5] & 2), bool(data[at + 5] & 4)
+        if first and begun:
+            raise BrokenAudio(f"ogg: another recording begins at byte {at}; files of several in a row are not decoded")
+        begun |= not first
         at = end
     if at < data.size and data[at : at + 4].tobytes() == b"OggS"[: data.size - at]:
         raise BrokenAudio(f"ogg: the file ends after {data.size} bytes inside a page: it is truncated")

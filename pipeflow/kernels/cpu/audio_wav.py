@@ -14,7 +14,7 @@ from pipeflow.kernels.cpu.jit import kernel
 
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
 # A file with more chunks than this before its samples is none.
-_MOST_CHUNKS = 10_000
+MOST_CHUNKS = 10_000
 _EXTENSIBLE_TAIL = bytes.fromhex("000000001000800000aa00389b71")
 _DTYPES = {(PCM, 8): "u1", (PCM, 16): "<i2", (PCM, 32): "<i4", (FLOAT, 32): "<f4", (FLOAT, 64): "<f8"}
 
@@ -59,7 +59,7 @@ def parse(data: NDArray[np.uint8]) -> Wav | None:
     layout: tuple[int, int, int, int] | None = None
     known = False
     at = 12
-    for _ in range(_MOST_CHUNKS):
+    for _ in range(MOST_CHUNKS):
         if at + 8 > size:
             break
         name, length = data[at : at + 4].tobytes(), unpack_from("<I", data.data, at + 4)[0]

@@ -57,6 +57,8 @@ def _layout(data: memoryview) -> _Layout:
         colors = unpack_from("<I", data, 46)[0]
     else:
         raise BadImage(f"damaged BMP file: a header of {size} bytes")
+    if begin < 14 + size:
+        raise BadImage(f"damaged BMP file: its pixels begin at byte {begin}, inside of its header of {14 + size} bytes")
     top_down, height = height < 0, abs(height)
     if bits not in (1, 2, 4, 8, 16, 24, 32) or width < 0:
         raise BadImage(f"damaged BMP file: {width} x {height} pixels of {bits} bits")

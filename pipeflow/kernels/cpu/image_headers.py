@@ -116,7 +116,9 @@ def _jpeg(data: memoryview) -> Header:
 
 
 def _webp(data: memoryview) -> Header:
-    need("WebP", data, _LE32.unpack_from(data, 4)[0] + 8 - 1, 0, 0)  # the last padding byte may be missing
+    announced = _LE32.unpack_from(data, 4)[0] + 8
+    if len(data) < announced - 1:  # the last padding byte may be missing
+        raise BadImage(f"truncated WebP file: {announced} bytes are announced, the file has {len(data)}")
     kind, body = bytes(data[12:16]), data[20:]
     if kind == b"VP8 ":
         if body[3:6] != b"\x9d\x01\x2a":

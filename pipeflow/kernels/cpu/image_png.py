@@ -14,6 +14,7 @@ _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _DEFLATE_EXPANSION = 1032
 # Colour type -> samples of a pixel, and the bits that each may have.
 _KINDS = {0: (1, (1, 2, 4, 8, 16)), 2: (3, (8, 16)), 3: (1, (1, 2, 4, 8)), 4: (2, (8, 16)), 6: (4, (8, 16))}
+_ANIMATION = (b"acTL", b"fcTL", b"fdAT")
 # An error of zlib takes with it what came out of the piece that holds it.
 _PIECE = 256
 # First row, first column and steps of the passes of an interlaced image.
@@ -87,6 +88,19 @@ def check(data: memoryview) -> None:
         raise BadImage(f"truncated PNG file: it ends at byte {len(data)} without an IEND chunk")
     length, name = _BE32.unpack_from(data, end)[0], bytes(data[end + 4 : end + 8])
     raise BadImage(f"truncated PNG file: a chunk {_shown(name)} states {length} bytes, {len(data) - end - 8} are left")
+
+
+def still(data: np.ndarray) -> np.ndarray:
+    """A whole file without its animation: its image is what everyone sees who knows nothing of animations.
+
+    OpenCV takes the first frame in place of the image, and where there is none, black.
+    """
+    chunks = [
+        (name in _ANIMATION, data[start - 8 : start + length + 4]) for name, start, length in _chunks(memoryview(data))
+    ]  # type: ignore[arg-type]
+    if not any(animated for animated, _ in chunks):
+        return data
+    return np.concatenate([data[:8], *(chunk for animated, chunk in chunks if not animated)])
 
 
 def _shown(name: bytes) -> str:

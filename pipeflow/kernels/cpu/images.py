@@ -222,6 +222,10 @@ def _decode_stored(
 
 
 _MARGIN = 16  # rows below a part: smooth upsampling looks at the next row of chroma
+# Complaints of libjpeg-turbo after which pixels are missing, or are not those of their places.
+_MISSING = re.compile(
+    r"Corrupt JPEG data: (premature end of data segment|bad Huffman code|found marker .* instead of RST.*)"
+)
 _LEFT_OVER = re.compile(r"Corrupt JPEG data: \d+ extraneous bytes before marker 0xd9")
 
 
@@ -260,8 +264,10 @@ def _decode_jpeg(
         if damaged and _decode_rest(data, space, fast_idct, array):
             _tell_once(data, header, [str(error)], source)
             return array
-        if data.tobytes().rfind(b"\xff\xd9") < 0:
+        if "Premature end" in str(error) or data.tobytes().rfind(b"\xff\xd9") < 0:
             raise BadImage(f"truncated {header}: {error}") from None
+        if _MISSING.fullmatch(str(error)):
+            raise BadImage(f'damaged {header}: {error}; on_damage="accept" gives what is left') from None
         if space == "CMYK":
             raise BadImage(f"cannot decode the {header}: {error}") from None
         array[:] = _decode_tolerant(data, header, space, [str(error)], source)

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 from PIL import Image, Jpeg2KImagePlugin, JpegImagePlugin, TiffImagePlugin, WebPImagePlugin
 
-from pipeflow.kernels.cpu import image_bmp, image_pnm, image_tiff
+from pipeflow.kernels.cpu import image_bmp, image_png, image_pnm, image_tiff
 from pipeflow.kernels.cpu.image_base import BadImage, Header
 from pipeflow.kernels.cpu.image_bits import filled
 from pipeflow.kernels.cpu.image_headers import oriented
@@ -87,6 +87,8 @@ def pnm(data: np.ndarray, header: Header, color: str) -> np.ndarray:
 
 def opencv(data: np.ndarray, header: Header, color: str) -> np.ndarray:
     """The image in the stored orientation and the asked colours, by OpenCV."""
+    if header.format == "PNG":
+        data = image_png.still(data)
     # Asked for colours, OpenCV cuts 16 bits to the upper 8, and takes fewer bits than 8 as they are.
     as_stored = color == "ANY_DATA" or header.bits != 8 or header.depth not in (0, 8)
     if as_stored:

@@ -45,6 +45,8 @@ def read_header(start: bytes, size: int, where: str) -> NpyHeader:
     """The header of a .npy file of `size` bytes, from its first bytes; `where` names the file in messages."""
     if start[:6] != b"\x93NUMPY":
         raise BadData(f"{where} is not a .npy file: it starts with {start[:8]!r}")
+    if start[6:8] not in (b"\x01\x00", b"\x02\x00", b"\x03\x00"):
+        raise BadData(f"{where}: .npy files of version {'.'.join(map(str, start[6:8]))} are not known; 1.0 to 3.0 are")
     wide = start[6:7] >= b"\x02"
     first = 12 if wide else 10
     length = int.from_bytes(start[8:first], "little")

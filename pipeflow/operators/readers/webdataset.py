@@ -326,7 +326,7 @@ def _pax(text: bytes, path: str, offset: int, name: str) -> tuple[str, int | Non
                 raise BadData(f"{path}: damaged extended tar header at {offset}: a size of {value[:40]!r}")
             size = int(value)
         elif key.startswith(b"GNU.sparse."):
-            raise BadData(f"{path}: {name!r} is a sparse file; only regular files are read from tar files")
+            raise BadData(f"{path}: the entry at {offset} is a sparse file; only regular files are read from tar files")
         place = after
     raise BadData(f"{path}: an extended tar header of more than {_MOST_RECORDS} records at {offset}")
 
