@@ -603,7 +603,7 @@ class Executor:
                 if stage == 0 and batch.error is None:
                     self._compute_columns(batch, 0)
                 over = batch.error is not None or bool(batch.failures) or following == len(self.stages)
-                if over and batch.hidden:
+                if over and batch.hidden and batch.error is None and not batch.failures:
                     self.failures.hide(batch)
             if not over:
                 self._compute_columns(batch, following)
