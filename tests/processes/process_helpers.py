@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -43,8 +44,12 @@ def gone(pids):
     left = []
     for pid in pids:
         if not system.HAS_PIDFD:
-            with suppress(psutil.NoSuchProcess):
-                left += [pid] if psutil.wait_procs([psutil.Process(pid)], LONG / 2)[1] else []
+            with suppress(ProcessLookupError):
+                end = time.monotonic() + LONG / 2
+                while time.monotonic() < end:
+                    os.kill(pid, 0)
+                    os.sched_yield()
+                left.append(pid)
             continue
         try:
             descriptor = os.pidfd_open(pid)

@@ -490,7 +490,8 @@ class Dispatcher(threading.Thread):
         task = job.registered.task
         error: BaseException
         if hung is not None:
-            found = _FRAME.search(hung)
+            # Where the worker has more threads than one, all are listed; functions run in the one that was asked.
+            found = _FRAME.search(hung, max(hung.find("Current thread"), 0))
             where = f" and was at {found[1]}:{found[2]}" if found else ""
             error = FunctionTimeout(
                 f"{task.name} did not return within {job.registered.timeout:g} s{where}; its worker process "

@@ -95,9 +95,8 @@ def still(data: np.ndarray) -> np.ndarray:
 
     OpenCV takes the first frame in place of the image, and where there is none, black.
     """
-    chunks = [
-        (name in _ANIMATION, data[start - 8 : start + length + 4]) for name, start, length in _chunks(memoryview(data))
-    ]  # type: ignore[arg-type]
+    view = memoryview(data)  # type: ignore[arg-type]
+    chunks = [(name in _ANIMATION, data[start - 8 : start + length + 4]) for name, start, length in _chunks(view)]
     if not any(animated for animated, _ in chunks):
         return data
     return np.concatenate([data[:8], *(chunk for animated, chunk in chunks if not animated)])
