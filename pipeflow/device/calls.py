@@ -163,6 +163,15 @@ def row_type(**fields: str) -> np.dtype:
     return np.dtype(list(fields.items()), align=True)
 
 
+def given_value(op: OpDef, name: str, value: np.ndarray) -> Any:
+    """An argument that differs from sample to sample, as the kernel of a sample gets it."""
+    param = op.arguments[name]
+    try:
+        return check_finite(param, from_sample(param.kind, value))
+    except (TypeError, ValueError) as error:
+        raise refused(type(error), param, error) from None
+
+
 @dataclass
 class SampleValues:
     """The inputs and per-sample arguments of one sample."""
@@ -180,7 +189,6 @@ class DevicePlanner:
         self.count = count
         self.per_frame = frozenset(per_frame)
         self._kernel = Bound(op, constants, count)
-        self._kinds = {name: param.kind for name, param in op.arguments.items()}
         self._launch, self._view = op.gpu_hook("launch"), op.gpu_hook("view")
         self._plan_of_item, self._specs_of_batch = op.gpu_hook("plan"), op.gpu_hook("specs")
         # What was planned for inputs of the same shapes, where nothing else decides.
@@ -305,10 +313,7 @@ class DevicePlanner:
         op = self.op
         arguments = dict(self._kernel.constants)
         for name, value in per_sample.items():
-            try:
-                arguments[name] = check_finite(op.arguments[name], from_sample(self._kinds[name], value))
-            except (TypeError, ValueError) as error:
-                raise refused(type(error), op.arguments[name], error) from None
+            arguments[name] = given_value(op, name, value)
         given = tuple(Spec(x.shape, x.dtype, layout) for x, layout in zip(inputs, layouts, strict=True))
         if op.draw_hook is not None:
             arguments.update(op.draw_hook(seeds.Key(key), given, Args(**arguments)))

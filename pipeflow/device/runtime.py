@@ -251,6 +251,10 @@ class FunctionCall:
         """A sample of an input as an array; where another step reads it too it is a copy, since all can be written."""
         raise NotImplementedError
 
+    def args_of(self, index: int) -> Args:
+        """The arguments with their values for one sample."""
+        raise NotImplementedError
+
     def source(self, index: int) -> str:
         """Where a sample comes from."""
         raise NotImplementedError

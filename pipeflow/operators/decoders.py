@@ -131,7 +131,8 @@ image.check(check_options)
 
 
 @image.codec
-def _(args: Any) -> bool:
+def fits_codec(args: Any) -> bool:
+    """Whether nvImageCodec gives what these arguments ask for."""
     return args.output_type in (RGB, GRAY) and (args.dtype is None or args.dtype == "uint8")
 
 

@@ -3,13 +3,14 @@
 They decode only what is in the window, as far as the decoding library allows (`kernels.images.decode_region`).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from pipeflow.declare import UNKNOWN, Args, Out, Sample, Spec, operator
 from pipeflow.operators import geometry
-from pipeflow.operators.decoders import DECODE, NO_EFFECT, check_options, decode, image_spec
+from pipeflow.operators.decoders import DECODE, NO_EFFECT, check_options, decode, fits_codec, image_spec
 from pipeflow.operators.windows import BOUNDS, CROP_WINDOW, RANDOM_WINDOW, crop_extents, place_window, random_window
 
 PAGE = (
@@ -18,6 +19,8 @@ PAGE = (
 
 
 _UINT8 = np.dtype(np.uint8)
+# (height, width) of an image -> top, left, height and width of the part that is wanted
+Region = Callable[[int, int], tuple[int, int, int, int]]
 
 
 FLAT_WINDOW = {name: param for name, param in CROP_WINDOW.items() if name not in ("crop_d", "crop_pos_z")}
@@ -29,11 +32,17 @@ FLAT_WINDOW = {name: param for name, param in CROP_WINDOW.items() if name not in
     dtypes="uint8 text",
     unsized=True,
     devices=("cpu", "mixed"),
+    gpu=True,
     no_effect={**NO_EFFECT, "crop_d": "images have no depth", "crop_pos_z": "images have no depth"},
     examples=["fn.decoders.image_crop(encoded_image, crop=(20, 30))"],
 )
 def image_crop(data: Sample, /, *, args: Args, out: Out, source: Any) -> Sample:
     """Decodes a window of each image, given as in ``fn.crop``; it must be inside the image."""
+    return decode(data, args, out, source, crop_region(args))
+
+
+def crop_region(args: Any) -> Region:
+    """The window of a crop, as a function of the image's extents."""
     window = flat(args)
 
     def region(height: int, width: int) -> tuple[int, int, int, int]:
@@ -41,7 +50,7 @@ def image_crop(data: Sample, /, *, args: Args, out: Out, source: Any) -> Sample:
         top, left = place_window("HW", (height, width), (rows, columns), window)
         return top, left, rows, columns
 
-    return decode(data, args, out, source, region)
+    return region
 
 
 @image_crop.infer
@@ -67,16 +76,19 @@ def _(args: Any) -> None:
     dtypes="uint8 text",
     unsized=True,
     devices=("cpu", "mixed"),
+    gpu=True,
     no_effect=NO_EFFECT,
     examples=["fn.decoders.image_random_crop(encoded_image)"],
 )
 def image_random_crop(data: Sample, /, *, args: Args, key: Any, out: Out, source: Any) -> Sample:
     """Decodes a random window of each image, chosen by its share of the area and its aspect ratio."""
+    return decode(data, args, out, source, random_region(key, args))
 
-    def region(height: int, width: int) -> tuple[int, int, int, int]:
-        return random_window(key, height, width, args.random_area, args.random_aspect_ratio, args.num_attempts)
 
-    return decode(data, args, out, source, region)
+def random_region(key: Any, args: Any) -> Region:
+    """A random window, as a function of the image's extents."""
+    area, ratio, attempts = args.random_area, args.random_aspect_ratio, args.num_attempts
+    return lambda height, width: random_window(key, height, width, area, ratio, attempts)
 
 
 @image_random_crop.infer
@@ -101,6 +113,7 @@ def _(args: Any) -> None:
     dtypes="uint8 text",
     unsized=True,
     devices=("cpu", "mixed"),
+    gpu=True,
     no_effect=NO_EFFECT,
     examples=["fn.decoders.image_slice(encoded_image, start=(10, 5), shape=(20, 15))"],
 )
@@ -118,6 +131,11 @@ def image_slice(
 
     Anchor and shape may be inputs. Without ``axes`` the values are in the order width, height.
     """
+    return decode(data, args, out, source, slice_region(anchor, shape_input, args))
+
+
+def slice_region(anchor: Any, shape_input: Any, args: Any) -> Region:
+    """The part that a slice names, as a function of the image's extents."""
 
     def region(height: int, width: int) -> tuple[int, int, int, int]:
         bounds = {0: (0, height), 1: (0, width)}
@@ -129,7 +147,7 @@ def image_slice(
             bounds[axis] = (low, size)
         return bounds[0][0], bounds[1][0], bounds[0][1], bounds[1][1]
 
-    return decode(data, args, out, source, region)
+    return region
 
 
 @image_slice.infer
@@ -141,3 +159,7 @@ def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
 def _(args: Any) -> None:
     check_options(args)
     geometry.check_bounds(args)
+
+
+for _op in (image_crop, image_random_crop, image_slice):
+    _op.codec(fits_codec)

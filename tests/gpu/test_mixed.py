@@ -83,21 +83,81 @@ def test_broken_files(device, monkeypatch, codec):
         build(FILES, codec, monkeypatch, max_pixels=50).run()
 
 
-def test_windows_and_other_types_are_decoded_on_the_cpu(device, monkeypatch):
+def test_other_types_are_decoded_on_the_cpu(device, monkeypatch):
     """What the codec does not do is planned for the CPU from the start."""
     monkeypatch.setattr(backends.gpu, "has_codec", lambda: True)
 
     def define():
-        files = fn.external_source(FILES)
-        window = fn.decoders.image_crop(files, device="mixed", crop=(4, 4))
-        return window, fn.decoders.image(files, device="mixed", dtype=np.float32)
+        return fn.decoders.image(fn.external_source(FILES), device="mixed", dtype=np.float32)
 
-    pipe = pipeline_def(define, batch_size=3, num_threads=2, device_id=0)()
-    windows, floats = pipe.run()
-    assert windows.shape() == [(4, 4, 3)] * 3
+    (floats,) = pipeline_def(define, batch_size=3, num_threads=2, device_id=0)().run()
     for one, picture in zip(floats.as_cpu().samples(), PICTURES[0], strict=True):
         np.testing.assert_allclose(one, picture / np.float32(255), rtol=1e-6)
     assert "decode" not in device.counts
+
+
+PARTS = {
+    "crop": lambda files, device: fn.decoders.image_crop(
+        files, device=device, crop=(4, 4), crop_pos_x=fn.random.uniform(range=[0.0, 1.0])
+    ),
+    "random crop": lambda files, device: fn.decoders.image_random_crop(files, device=device, name="window"),
+    "slice": lambda files, device: fn.decoders.image_slice(
+        files, np.float32([0.25, 0.0]), np.float32([0.5, 0.5]), device=device
+    ),
+    "slice by arguments": lambda files, device: fn.decoders.image_slice(files, device=device, start=(1, 2), shape=(3, 4)),
+}
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_parts_of_images(device, monkeypatch, kind):
+    """Windows are those of the CPU, and only they are decoded; what the codec cannot do is decoded by the CPU."""
+    monkeypatch.setattr(backends.gpu, "has_codec", lambda: True)
+
+    def build(where, number):
+        return pipeline_def(
+            lambda: PARTS[kind](fn.external_source(FILES), where), batch_size=3, num_threads=2, device_id=number, seed=3
+        )()
+
+    asked = []
+    decode = device.decode
+    device.decode = lambda files, color, turned, regions=None: asked.append(regions) or decode(files, color, turned, regions)
+    made, expected = build("mixed", 0), build("cpu", None)
+    for _ in FILES:
+        same(made.run()[0], expected.run()[0].samples())
+    assert len(asked) >= len(FILES)
+    assert all(len(regions) == 3 for regions in asked)
+    assert made.executor_statistics()["gpu"]["decoded_on_cpu"]["it has an odd width"] >= len(FILES)
+
+
+def test_a_part_outside_of_the_image(device, monkeypatch):
+    """Is refused as on the CPU, and is that sample's failure."""
+    monkeypatch.setattr(backends.gpu, "has_codec", lambda: True)
+
+    def define():
+        return fn.decoders.image_slice(fn.external_source(FILES), device="mixed", start=(0, 0), shape=(20, 4), name="part")
+
+    with pytest.raises(ValueError, match="does not lie inside the image") as caught:
+        pipeline_def(define, batch_size=3, num_threads=2, device_id=0)().run()
+    assert "sample 0 of batch 0" in "\n".join(caught.value.__notes__)
+
+
+def test_a_part_of_an_image_that_is_turned(device, monkeypatch):
+    """The CPU decodes it: nvImageCodec counts its rows before they are turned."""
+    monkeypatch.setattr(backends.gpu, "has_codec", lambda: True)
+    file, data = io.BytesIO(), Image.Exif()
+    data[0x0112] = 6
+    picture = rng.integers(0, 255, (16, 24, 3), np.uint8)
+    Image.fromarray(picture).save(file, "JPEG", exif=data.tobytes())
+    files = [[np.frombuffer(file.getvalue(), np.uint8)] * 3] * 4
+
+    def build(where, number):
+        return pipeline_def(
+            lambda: PARTS["crop"](fn.external_source(files), where), batch_size=3, num_threads=2, device_id=number, seed=3
+        )()
+
+    made = build("mixed", 0)
+    same(made.run()[0], build("cpu", None).run()[0].samples())
+    assert "it is turned by its EXIF data, and a part of it is wanted" in made.executor_statistics()["gpu"]["decoded_on_cpu"]
 
 
 def test_data_that_lies_on_the_device_already(device):

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from pipeflow.compile.plan import Plan
-from pipeflow.device.calls import View
+from pipeflow.declare import Args
+from pipeflow.device.calls import View, given_value
 from pipeflow.device.memory import aligned
 from pipeflow.device.runtime import DeviceArray, DeviceLease, FunctionCall
 from pipeflow.errors import add_notes
@@ -94,7 +95,10 @@ class FunctionStage(DeviceStage, BoundStep):
             inputs.append((samples, writable))
         keys = self.batch_keys(batch)[rows] if self.op.random else np.empty(0, np.uint64)
         known = self.sources(batch)
-        return DeviceFunctionCall(self, len(rows), inputs, keys, [str(known[row]) for row in rows])
+        named = [
+            (name, [value_at(batch.values[slot], row) for row in rows]) for name, slot in self.step.arguments
+        ]
+        return DeviceFunctionCall(self, len(rows), inputs, keys, [str(known[row]) for row in rows], named)
 
     def finish(self, batch: BatchRun) -> None:
         """Checks what the declaration cannot promise."""
@@ -111,6 +115,7 @@ class DeviceFunctionCall(FunctionCall):
         inputs: Sequence[tuple[list[Any], bool]],
         keys: np.ndarray,
         sources: list[str],
+        named: Sequence[tuple[str, list[np.ndarray]]] = (),
     ) -> None:
         runtime = stage.runtime
         super().__init__(stage.op, {**stage.op.defaults, **stage.constants}, size, keys, runtime)
@@ -119,6 +124,7 @@ class DeviceFunctionCall(FunctionCall):
         self.results: list[list[DeviceArray | None]] = [[] for _ in stage.step.outputs]
         self._sources = sources
         self._inputs = inputs
+        self._named = named  # arguments that differ from sample to sample
         self._slabs: dict[int, tuple[DeviceLease, int]] = {}
 
     def array(self, position: int, index: int) -> Any:
@@ -134,6 +140,15 @@ class DeviceFunctionCall(FunctionCall):
     def num_inputs(self) -> int:
         """How many inputs there are."""
         return len(self._inputs)
+
+    def args_of(self, index: int) -> Args:
+        """The arguments with their values for one sample."""
+        if not self._named:
+            return self.args
+        found = dict(vars(self.args))
+        for name, values in self._named:
+            found[name] = given_value(self.op, name, values[index])
+        return Args(**found)
 
     def keep(self, output: int, array: Any) -> None:
         """Copies one sample of an output into memory of the batch."""
