@@ -15,6 +15,7 @@ from pipeflow.declare import (
     Floats,
     Ints,
     Layout,
+    OpDef,
     Out,
     Sample,
     Spec,
@@ -194,7 +195,7 @@ def _(args: Any) -> None:
 # constants of a shape
 
 
-def _constant(name: str, value: int, summary: str) -> None:
+def _constant(name: str, value: int, summary: str) -> tuple[OpDef, OpDef]:
     def body(
         *,
         shape: Arg[Ints] = default((), "shape of the result"),
@@ -206,7 +207,7 @@ def _constant(name: str, value: int, summary: str) -> None:
 
     body.__name__ = name
     body.__doc__ = summary
-    op = operator(name, examples=[f"fn.{name}(shape=(2, 3))"])(body)
+    op = operator(name, gpu=True, examples=[f"fn.{name}(shape=(2, 3))"])(body)
 
     @op.infer
     def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
@@ -221,14 +222,14 @@ def _constant(name: str, value: int, summary: str) -> None:
 
     like.__name__ = f"{name}_like"
     like.__doc__ = summary.replace("of the given shape", "of the input's shape, in its type unless ``dtype`` is given")
-    operator(f"{name}_like", takes=DTYPE, infer="like data")(like)
+    return op, operator(f"{name}_like", takes=DTYPE, gpu=True, infer="like data")(like)
 
 
-_constant("zeros", 0, "Zeros of the given shape.")
-_constant("ones", 1, "Ones of the given shape.")
+zeros, zeros_like = _constant("zeros", 0, "Zeros of the given shape.")
+ones, ones_like = _constant("ones", 1, "Ones of the given shape.")
 
 
-@operator("full", examples=["fn.full(vector, shape=(2, 6))"])
+@operator("full", gpu=True, examples=["fn.full(vector, shape=(2, 6))"])
 def full(
     fill: Sample,
     /,
@@ -249,7 +250,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec(tuple(shape), specs[0].dtype, fitting_layout(args.layout, len(shape)))
 
 
-@operator("full_like", infer="like data", examples=["fn.full_like(array, number)"])
+@operator("full_like", gpu=True, infer="like data", examples=["fn.full_like(array, number)"])
 def full_like(data: Sample, fill: Sample, /, *, out: Out) -> Sample:
     """The second input repeated to the shape of the first, in the type of the first."""
     out[...] = np.broadcast_to(saturate(fill, data.dtype), data.shape)

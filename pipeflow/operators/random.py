@@ -35,7 +35,7 @@ exactly: [Randomness](../randomness.md).
 FLOAT, INT32 = np.dtype(np.float32), np.dtype(np.int32)
 
 
-def _shape(shape: Any, like: np.ndarray | None) -> tuple[int, ...]:
+def shape_of(shape: Any, like: np.ndarray | None) -> tuple[int, ...]:
     """The shape of one sample: given, or that of the shape-like input, or a scalar."""
     if shape is None:
         return () if like is None else like.shape
@@ -107,7 +107,7 @@ def uniform(
     key: Any,
 ) -> Sample:
     """Uniformly distributed numbers in ``[low, high)``, or one of ``values``; integer types are rounded."""
-    extents = _shape(args.shape, shape_like)
+    extents = shape_of(args.shape, shape_like)
     unit = _drawn(seeds.unit(key.value, _size(extents)), extents, key)
     wanted = args.dtype or FLOAT
     if values is not None:
@@ -172,7 +172,7 @@ def normal(
     key: Any,
 ) -> Sample:
     """Normally distributed numbers; integer types are rounded and limited to their range."""
-    extents = _shape(args.shape, shape_like)
+    extents = shape_of(args.shape, shape_like)
     numbers = _drawn(seeds.standard_normal(key.value, _size(extents)), extents, key)
     scaled = numbers * _aligned(stddev, extents, key) + _aligned(mean, extents, key)
     return saturate(scaled, args.dtype or FLOAT)
@@ -193,7 +193,7 @@ def coin_flip(
 ) -> Sample:
     """1 with the given probability, else 0."""
     check_probability(probability)
-    extents = _shape(args.shape, shape_like)
+    extents = shape_of(args.shape, shape_like)
     unit = _drawn(seeds.unit(key.value, _size(extents)), extents, key)
     return (unit < _aligned(probability, extents, key)).astype(args.dtype or INT32)
 
@@ -201,7 +201,7 @@ def coin_flip(
 coin_flip.infer(_infer_as(INT32))
 
 
-@operator("random.choice", takes=SHAPE, examples=["fn.random.choice(np.int32(5), shape=(4,))"])
+@operator("random.choice", takes=SHAPE, gpu=True, examples=["fn.random.choice(np.int32(5), shape=(4,))"])
 def choice(
     a: Sample,
     shape_like: Sample | None = None,
@@ -212,20 +212,23 @@ def choice(
     key: Any,
 ) -> Sample:
     """One of the elements along the first axis of ``a``, or of ``range(a)`` when ``a`` is one integer."""
-    extents = _shape(args.shape, shape_like)
+    extents = shape_of(args.shape, shape_like)
     if a.ndim == 0 and (a.dtype.kind not in "ui" or a <= 0):
         raise RuntimeError(f"a single number to choose from must be a positive integer, got {a}")
-    size = int(a) if a.ndim == 0 else len(a)
+    index = chosen(int(a) if a.ndim == 0 else len(a), extents, p, key)
+    if a.ndim == 0:
+        return index.astype(a.dtype)
+    return a[index]
+
+
+def chosen(size: int, extents: tuple[int, ...], p: Any, key: seeds.Key) -> np.ndarray:
+    """Which of so many elements are chosen."""
     if size == 0:
         raise RuntimeError("there is nothing to choose from: the input is empty")
     unit = key.units(_size(extents)).reshape(extents)
     if p is None:
-        index = np.minimum((unit * size).astype(np.int64), size - 1)
-    else:
-        index = _weighted(np.asarray(p, np.float64), size, unit)
-    if a.ndim == 0:
-        return index.astype(a.dtype)
-    return a[index]
+        return np.minimum((unit * size).astype(np.int64), size - 1)
+    return _weighted(np.asarray(p, np.float64), size, unit)
 
 
 def _weighted(weights: np.ndarray, size: int, unit: np.ndarray) -> np.ndarray:
@@ -250,7 +253,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return Spec((*extents, *picked.shape[1:]), picked.dtype, "" if not picked.layout else None)
 
 
-@operator("random.beta", takes=_type("FLOAT") | SHAPE)
+@operator("random.beta", takes=_type("FLOAT") | SHAPE, gpu=True)
 def beta(
     shape_like: Sample | None = None,
     /,
@@ -261,11 +264,20 @@ def beta(
     key: Any,
 ) -> Sample:
     """Numbers in [0, 1] of the beta distribution."""
+    check_parameters(alpha, beta)
+    return beta_numbers(alpha, beta, shape_of(args.shape, shape_like), args.dtype or FLOAT, key)
+
+
+def check_parameters(alpha: float, beta: float) -> None:
+    """Refuses what is no parameter of the beta distribution."""
     for name, value in (("alpha", alpha), ("beta", beta)):
         if not value > 0:
             raise RuntimeError(f"{name} must be positive, got {value:g}")
-    numbers = key.generator().beta(alpha, beta, _shape(args.shape, shape_like))
-    return np.asarray(numbers).astype(args.dtype or FLOAT)
+
+
+def beta_numbers(alpha: float, beta: float, shape: tuple[int, ...], dtype: np.dtype, key: seeds.Key) -> np.ndarray:
+    """Numbers of the beta distribution."""
+    return np.asarray(key.generator().beta(alpha, beta, shape)).astype(dtype)
 
 
 beta.infer(_infer_as(FLOAT))

@@ -76,3 +76,26 @@ def test_noise(dtype):
 def test_a_type_is_asked_for():
     """By its DALI name as well."""
     assert_same(lambda: fn.random.uniform(LIKE, dtype=types.UINT8, range=(0.0, 255.0)))
+
+
+@pytest.mark.parametrize("dtype", [types.FLOAT, types.FLOAT64], ids=str)
+def test_beta(dtype):
+    """The numbers of the CPU, each sample with its own."""
+    assert_same(lambda: fn.random.beta(LIKE, alpha=2.0, beta=3.0, dtype=dtype))
+    with pytest.raises(RuntimeError, match="alpha must be positive, got -1"):
+        on_host(call_of(lambda: fn.random.beta(LIKE, alpha=-1.0)))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float64], ids=str)
+def test_choice(dtype):
+    """The elements that the CPU chooses: numbers and rows, evenly and by weights."""
+    numbers = [np.arange(n + 1).astype(dtype) for n in range(3)]
+    assert_same(lambda: fn.random.choice(numbers, shape=(4, 3)))
+    assert_same(lambda: fn.random.choice(numbers))
+    rows = [np.arange(60).reshape(5, 4, 3).astype(dtype)] * 3
+    assert_same(lambda: fn.random.choice(rows, shape=(7,)))
+    assert_same(lambda: fn.random.choice(rows, shape=(2, 2), p=[0.1, 0.0, 0.4, 0.25, 0.25]))
+    with pytest.raises(ValueError, match=r"is read on the CPU, where the choice is made: give it without \.gpu\(\)"):
+        on_host(call_of(lambda: fn.random.choice([np.int32(5)] * 2, shape=(3,))))
+    with pytest.raises(RuntimeError, match="the input is empty"):
+        on_host(call_of(lambda: fn.random.choice([np.zeros((0, 2), dtype)])))

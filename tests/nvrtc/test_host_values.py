@@ -62,3 +62,21 @@ def test_coordinates_of_each_sample():
         assert_same(lambda dtype=dtype: fn.coord_transform(batch, MT=matrices, dtype=dtype))
     with pytest.raises(ValueError, match="need rows of 2"):
         on_host(call_of(lambda: fn.coord_transform(batch, M=(1.0, 2.0, 3.0))))
+
+
+@pytest.mark.parametrize("dtype", OUTPUTS)
+def test_constants(dtype):
+    """Zeros, ones and repeated values of any shape, empty ones and single numbers too."""
+    like = [np.zeros(shape, np.uint8) for shape in ((5, 7), (1, 1), (0, 3), (90, 100))]
+    for name in ("zeros", "ones"):
+        assert_same(lambda name=name: getattr(fn, f"{name}_like")(like, dtype=dtype))
+        for shape in ((3, 50), (), (0, 4)):
+            assert_same(lambda name=name, shape=shape: getattr(fn, name)(shape=shape, dtype=dtype))
+    typed = [x.astype(types.as_dtype(dtype)) for x in like]
+    assert_same(lambda: fn.full_like(typed, [np.float32(300.7)] * 4))
+    assert_same(lambda: fn.full_like(typed[:1], [np.arange(7, dtype=np.int16)]))
+    row = [np.arange(6).astype(types.as_dtype(dtype)).reshape(2, 1, 3)] * 2
+    assert_same(lambda: fn.full(row, shape=(2, 5, 3)))
+    assert_same(lambda: fn.full(row))
+    with pytest.raises(ValueError, match="broadcast"):
+        on_host(call_of(lambda: fn.full(row, shape=(2, 5, 4))))

@@ -1,14 +1,15 @@
-"""cast, one_hot and lookup_table on the GPU."""
+"""cast, one_hot, lookup_table and constants of a shape on the GPU."""
 
 import math
 
 import numpy as np
 
-from pipeflow.device.calls import DeviceCall, ceil_div, row_type
+from pipeflow.declare import OpDef
+from pipeflow.device.calls import DeviceCall, Item, View, ceil_div, row_type
 from pipeflow.kernels.gpu import TYPE_CODES, WORDS
 from pipeflow.operators import generic
-from pipeflow.operators.on_gpu.elementwise import BLOCK, cast_items, counted
-from pipeflow.operators.on_gpu.moves import DIVIDER, Tables, divide_by
+from pipeflow.operators.on_gpu.elementwise import BLOCK, cast_items, cast_views, counted
+from pipeflow.operators.on_gpu.moves import DIVIDER, Box, Tables, divide_by, filling, move, strides_of
 
 ONE_HOT_ROW = np.dtype(
     [
@@ -23,6 +24,69 @@ ONE_HOT_ROW = np.dtype(
     align=True,
 )
 LOOK_UP_ROW = row_type(input="u8", output="u8", table="u8", last="u8", total="i8", input_type="i4")
+
+
+
+def _constant(op: OpDef, value: int) -> None:
+    @op.gpu
+    def _(call: DeviceCall) -> None:
+        target = call.items[0].output.dtype
+        table = call.upload(np.array([value], target))
+        boxes = [filling(table, 1, x.output, x.output.shape, [0] * len(x.output.shape), 0) for x in call.items]
+        move(call, boxes, target.itemsize)
+
+
+for _op, _value in ((generic.zeros, 0), (generic.zeros_like, 0), (generic.ones, 1), (generic.ones_like, 1)):
+    _constant(_op, _value)
+
+
+def repeated(source: View, target: View) -> Box:
+    """A box that repeats an array to a shape, as NumPy broadcasts."""
+    size = target.dtype.itemsize
+    missing = len(target.shape) - len(source.shape)
+    known = strides_of(source.shape, size)
+    strides = (0,) * missing + tuple(0 if n == 1 else step for n, step in zip(source.shape, known))
+    return Box(
+        source.address,
+        target.address,
+        target.shape,
+        strides,
+        strides_of(target.shape, size),
+        source.address + source.nbytes,
+    )
+
+
+def _fits(source: View, item: Item) -> None:
+    np.broadcast_to(np.broadcast_to(np.uint8(0), source.shape), item.output.shape)  # says what does not
+
+
+@generic.full.gpu_plan
+def _(item: Item) -> None:
+    _fits(item.input, item)
+
+
+@generic.full.gpu
+def _(call: DeviceCall) -> None:
+    boxes = [repeated(item.input, item.output) for item in call.items]
+    move(call, boxes, call.items[0].output.dtype.itemsize)
+
+
+@generic.full_like.gpu_plan
+def _(item: Item) -> None:
+    _fits(item.inputs[1], item)
+
+
+@generic.full_like.gpu
+def _(call: DeviceCall) -> None:
+    dtype = call.items[0].output.dtype
+    fills = [item.inputs[1] for item in call.items]
+    if fills[0].dtype != dtype:
+        typed = [call.scratch_view(fill.shape, dtype) for fill in fills]
+        cast_views(call, list(zip(fills, typed, strict=True)))
+        fills = typed
+    boxes = [repeated(fill, item.output) for fill, item in zip(fills, call.items, strict=True)]
+    move(call, boxes, dtype.itemsize)
+
 
 generic.cast.gpu(cast_items)
 generic.cast_like.gpu(cast_items)

@@ -4,10 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.device.calls import DeviceCall, Item, row_type
+from pipeflow import seeds
+from pipeflow.device.calls import DeviceCall, Item, View, row_type
 from pipeflow.kernels.gpu import TYPE_CODES
 from pipeflow.operators import random
 from pipeflow.operators.on_gpu.elementwise import blocks_of
+from pipeflow.operators.on_gpu.moves import Box, move, strides_of, whole
 from pipeflow.types import saturate
 
 UNIFORM, LISTED, NORMAL, COIN = range(4)  # enum Distribution of random.cu
@@ -69,3 +71,45 @@ def _(item: Item) -> None:
 @random.coin_flip.gpu
 def _(call: DeviceCall) -> None:
     _launch(call, COIN, [(item.args.probability, 0.0, 0.0) for item in call.items])
+
+
+@random.beta.gpu_plan
+def _(item: Item) -> None:
+    random.check_parameters(item.args.alpha, item.args.beta)
+
+
+@random.beta.gpu
+def _(call: DeviceCall) -> None:
+    """The numbers are drawn on the CPU, where NumPy has this distribution."""
+    boxes = []
+    for item in call.items:
+        args, output = item.args, item.output
+        numbers = random.beta_numbers(args.alpha, args.beta, output.shape, output.dtype, seeds.Key(item.key))
+        boxes.append(whole(View(call.upload(numbers), output.shape, output.dtype), output))
+    move(call, boxes, call.items[0].output.dtype.itemsize)
+
+
+@random.choice.gpu_plan
+def _(item: Item) -> None:
+    if not item.input.shape:
+        raise ValueError(
+            "a single number to choose from is read on the CPU, where the choice is made: give it without .gpu()"
+        )
+    random.chosen(item.input.shape[0], (), item.args.p, seeds.Key(0))  # says what is wrong with p
+
+
+@random.choice.gpu
+def _(call: DeviceCall) -> None:
+    """Which elements are chosen is drawn on the CPU; they are moved one by one."""
+    size = call.items[0].output.dtype.itemsize
+    boxes = []
+    for item in call.items:
+        source, target = item.input, item.output
+        picked, strides = source.frame(0), strides_of(source.shape[1:], size)
+        extents = target.shape[: len(target.shape) - len(picked.shape)]
+        index = random.chosen(source.shape[0], extents, item.args.p, seeds.Key(item.key))
+        end = source.address + source.nbytes
+        for number, which in enumerate(index.ravel().tolist()):
+            begin, goal = source.address + which * picked.nbytes, target.address + number * picked.nbytes
+            boxes.append(Box(begin, goal, picked.shape, strides, strides, end))
+    move(call, boxes, size)
