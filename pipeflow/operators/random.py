@@ -201,7 +201,7 @@ def coin_flip(
 coin_flip.infer(_infer_as(INT32))
 
 
-@operator("random.choice", takes=SHAPE, gpu=True, examples=["fn.random.choice(np.int32(5), shape=(4,))"])
+@operator("random.choice", takes=SHAPE, gpu=True, examples=["fn.random.choice(vector, shape=(4,))"])
 def choice(
     a: Sample,
     shape_like: Sample | None = None,

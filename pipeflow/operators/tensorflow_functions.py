@@ -141,6 +141,7 @@ for _op in (numpy_function, py_func):
     examples=['fn.py_function(lambda x: x.astype(np.float32), [array], np.float32, framework="numpy")'],
     order="func inp Tout name",
     pure=False,
+    gpu=True,
 )
 def py_function(
     *inp: Sample,
@@ -153,6 +154,7 @@ def py_function(
     The tensors are torch's, or with ``framework="jax"`` or ``"numpy"`` theirs. ``inp`` is a list of nodes or constants, ``Tout``
     one type or a list of types; with ``Tout=[]`` the function may return None. A tensor shares memory with the pipeline
     where nothing else reads it, and is a copy otherwise. ``parallel`` and ``timeout`` are those of ``fn.python_function``.
+    With data on the GPU the tensors are there too; ``framework="numpy"`` gives arrays of CuPy.
 
     With ``differentiable=True`` the results keep their gradients' history up to the training loop, so that
     ``loss.backward()`` reaches parameters that the function uses. The pipeline then makes one batch at a time, in the loop's own

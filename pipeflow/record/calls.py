@@ -92,7 +92,8 @@ def _device(call: Call, inputs: Sequence[Any], arguments: Mapping[str, Any]) -> 
         raise ValueError(f"a GPU operator cannot read input {there.index(False)}, which is on the CPU: use .gpu()")
     if device not in call.op.devices:
         devices = " and ".join(call.op.devices)
-        raise ValueError(f"{call.op.title} has no {device} implementation, only {devices}")
+        advice = ": give it data on the CPU, x.cpu()" if device == "gpu" else ""
+        raise ValueError(f"{call.op.title} has no {device} implementation, only {devices}{advice}")
     if device == "gpu" and (call.constants.get("jit") or call.op.traits_of(call.constants).processes):
         what = "jit=True compiles for the CPU" if call.constants.get("jit") else "worker processes have no GPU"
         raise ValueError(f'{what}: leave it out where the function works with device="gpu"')

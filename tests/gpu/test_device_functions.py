@@ -1,5 +1,7 @@
 """The user's functions on the device: called with its arrays, their results checked as on the CPU."""
 
+import contextlib
+import dataclasses
 import threading
 
 import fake_device
@@ -334,3 +336,53 @@ def test_user_threads_may_drop_batches_meanwhile(device):
             thread.start()
             thread.join()
     same(kept[-1][0], [x + 1 for x in IMAGES[0]])
+
+
+class TestTensorFlowNames:
+    """fn.py_function works on the device; py_func and numpy_function are for NumPy arrays."""
+
+    def test_arrays_of_the_device(self, device):
+        """framework="numpy" gives arrays of the array module; results have the types that are promised."""
+        seen = []
+
+        def function(x):
+            seen.append(type(x))
+            return x + 1, x.sum(dtype=np.int64)
+
+        def define():
+            return tuple(fn.py_function(function, [source()], [np.uint8, np.int64], framework="numpy"))
+
+        ((plus, sums),) = run(define)
+        same(plus, [x + 1 for x in IMAGES[0]])
+        same(sums, [x.sum(dtype=np.int64) for x in IMAGES[0]])
+        assert set(seen) == {fake_device.FakeArray}
+
+    def test_tensors_of_a_library(self, device, monkeypatch):
+        """Tensors are made of the batch's memory, and the library works on the pipeline's stream."""
+        streams = []
+
+        @contextlib.contextmanager
+        def on_stream(number, handle):
+            streams.append((number, handle))
+            yield
+
+        library = dataclasses.replace(
+            declare.frameworks["numpy"], name="numbers", from_device=lambda x: x, on_stream=on_stream
+        )
+        monkeypatch.setitem(declare.frameworks, "numbers", library)
+        ((doubled,),) = run(lambda: fn.py_function(lambda x: x * 2, [source()], np.uint8, framework="numbers"))
+        same(doubled, [x * 2 for x in IMAGES[0]])
+        assert set(streams) == {(0, device.computing.ptr)}
+
+    def test_results_of_another_type(self, device):
+        """Are refused as on the CPU."""
+        with pytest.raises(TypeError, match=r"declared as float32 \? and the function returned uint8"):
+            run(lambda: fn.py_function(lambda x: x, [source()], np.float32, framework="numpy"))
+
+    @pytest.mark.parametrize("name", ["numpy_function", "py_func"])
+    def test_functions_of_numpy_arrays(self, name):
+        """Say that they are for the CPU."""
+        with pytest.raises(
+            ValueError, match=rf"fn\.{name} has no gpu implementation, only cpu: give it data on the CPU, x\.cpu\(\)"
+        ):
+            run(lambda: getattr(fn, name)(lambda x: x, [source()], np.uint8))

@@ -104,7 +104,9 @@ PARTS = {
     "slice": lambda files, device: fn.decoders.image_slice(
         files, np.float32([0.25, 0.0]), np.float32([0.5, 0.5]), device=device
     ),
-    "slice by arguments": lambda files, device: fn.decoders.image_slice(files, device=device, start=(1, 2), shape=(3, 4)),
+    "slice by arguments": lambda files, device: fn.decoders.image_slice(
+        files, device=device, start=(1, 2), shape=(3, 4)
+    ),
 }
 
 
@@ -120,7 +122,9 @@ def test_parts_of_images(device, monkeypatch, kind):
 
     asked = []
     decode = device.decode
-    device.decode = lambda files, color, turned, regions=None: asked.append(regions) or decode(files, color, turned, regions)
+    device.decode = lambda files, color, turned, regions=None: (
+        asked.append(regions) or decode(files, color, turned, regions)
+    )
     made, expected = build("mixed", 0), build("cpu", None)
     for _ in FILES:
         same(made.run()[0], expected.run()[0].samples())
@@ -134,7 +138,9 @@ def test_a_part_outside_of_the_image(device, monkeypatch):
     monkeypatch.setattr(backends.gpu, "has_codec", lambda: True)
 
     def define():
-        return fn.decoders.image_slice(fn.external_source(FILES), device="mixed", start=(0, 0), shape=(20, 4), name="part")
+        return fn.decoders.image_slice(
+            fn.external_source(FILES), device="mixed", start=(0, 0), shape=(20, 4), name="part"
+        )
 
     with pytest.raises(ValueError, match="does not lie inside the image") as caught:
         pipeline_def(define, batch_size=3, num_threads=2, device_id=0)().run()
@@ -152,12 +158,19 @@ def test_a_part_of_an_image_that_is_turned(device, monkeypatch):
 
     def build(where, number):
         return pipeline_def(
-            lambda: PARTS["crop"](fn.external_source(files), where), batch_size=3, num_threads=2, device_id=number, seed=3
+            lambda: PARTS["crop"](fn.external_source(files), where),
+            batch_size=3,
+            num_threads=2,
+            device_id=number,
+            seed=3,
         )()
 
     made = build("mixed", 0)
     same(made.run()[0], build("cpu", None).run()[0].samples())
-    assert "it is turned by its EXIF data, and a part of it is wanted" in made.executor_statistics()["gpu"]["decoded_on_cpu"]
+    assert (
+        "it is turned by its EXIF data, and a part of it is wanted"
+        in made.executor_statistics()["gpu"]["decoded_on_cpu"]
+    )
 
 
 def test_data_that_lies_on_the_device_already(device):

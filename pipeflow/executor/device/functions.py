@@ -95,9 +95,7 @@ class FunctionStage(DeviceStage, BoundStep):
             inputs.append((samples, writable))
         keys = self.batch_keys(batch)[rows] if self.op.random else np.empty(0, np.uint64)
         known = self.sources(batch)
-        named = [
-            (name, [value_at(batch.values[slot], row) for row in rows]) for name, slot in self.step.arguments
-        ]
+        named = [(name, [value_at(batch.values[slot], row) for row in rows]) for name, slot in self.step.arguments]
         return DeviceFunctionCall(self, len(rows), inputs, keys, [str(known[row]) for row in rows], named)
 
     def finish(self, batch: BatchRun) -> None:

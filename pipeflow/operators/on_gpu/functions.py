@@ -22,9 +22,14 @@ class DeviceResults(Results):
     """What a function may return: arrays that are on the GPU."""
 
     def __init__(
-        self, function: Callable[..., Any], num_outputs: int, promised: Outputs | None, call: FunctionCall
+        self,
+        function: Callable[..., Any],
+        num_outputs: int,
+        promised: Outputs | None,
+        call: FunctionCall,
+        argument: str,
     ) -> None:
-        super().__init__(function, num_outputs, promised)
+        super().__init__(function, num_outputs, promised, argument)
         self.call = call
 
     def array(self, value: Any, output: int) -> Any:
@@ -73,10 +78,18 @@ def wait_for_current(runtime: Runtime) -> None:
 
 
 def run(
-    call: FunctionCall, function: Callable[..., Any], whole: bool, rng: bool, promised: Outputs | None = None
+    call: FunctionCall,
+    function: Callable[..., Any],
+    whole: bool,
+    rng: bool,
+    promised: Outputs | None = None,
+    argument: str = "outputs",
 ) -> None:
-    """Calls a function for each sample, or once for the batch, and keeps what it returns."""
-    results = DeviceResults(function, getattr(call.args, "num_outputs", 1), promised, call)
+    """Calls a function for each sample, or once for the batch, and keeps what it returns.
+
+    ``argument`` is the name of the one that promises what it returns.
+    """
+    results = DeviceResults(function, getattr(call.args, "num_outputs", 1), promised, call, argument)
     (by_batch if whole else by_sample)(call, function, results, rng)
 
 

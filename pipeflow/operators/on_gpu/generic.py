@@ -26,7 +26,6 @@ ONE_HOT_ROW = np.dtype(
 LOOK_UP_ROW = row_type(input="u8", output="u8", table="u8", last="u8", total="i8", input_type="i4")
 
 
-
 def _constant(op: OpDef, value: int) -> None:
     @op.gpu
     def _(call: DeviceCall) -> None:

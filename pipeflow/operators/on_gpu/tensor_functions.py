@@ -1,9 +1,9 @@
 """Functions of other libraries with data on the GPU."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from pipeflow.declare import framework
+from pipeflow.declare import Outputs, framework
 from pipeflow.device.calls import array_address
 from pipeflow.device.runtime import FunctionCall
 from pipeflow.operators import tensor_functions
@@ -28,24 +28,32 @@ def _(call: FunctionCall) -> None:
     run(call, called, args.batch_processing, False)
 
 
-def _with_tensors(call: FunctionCall, name: str) -> None:
-    args, runtime, library = call.args, call.runtime, framework(name)
+def with_tensors(
+    call: FunctionCall,
+    name: str,
+    function: Callable[..., Any],
+    whole: bool,
+    promised: Outputs | None = None,
+    argument: str = "outputs",
+) -> None:
+    """Calls a function of a library's tensors on the pipeline's stream."""
+    runtime, library = call.runtime, framework(name)
     if library.from_device is None or library.on_stream is None:
         raise RuntimeError(f"{name} does not say how its tensors are placed on a GPU")
     from_device = library.from_device
-    stacked = name == "jax" and args.batch_processing
+    stacked = name == "jax" and whole
 
     def called(*arrays: Any) -> Any:
         if stacked:
             arrays = tuple(_stacked(call, batch, position) for position, batch in enumerate(arrays))
         if name == "jax":
             arrays = tuple(each(array, aligned_for_xla) for array in arrays)
-        result = args.function(*[each(array, from_device) for array in arrays])
+        result = function(*[each(array, from_device) for array in arrays])
         return each(result, lambda value: library.to_device(value) if library.is_tensor(value) else value)
 
-    called.func = args.function  # type: ignore[attr-defined]
+    called.func = function  # type: ignore[attr-defined]
     with library.on_stream(runtime.device[1], runtime.computing.ptr):
-        run(call, called, args.batch_processing, False)
+        run(call, called, whole, False, promised, argument)
 
 
 def aligned_for_xla(array: Any) -> Any:
@@ -62,9 +70,9 @@ def _stacked(call: FunctionCall, batch: Sequence[Any], position: int) -> Any:
 
 @tensor_functions.torch_python_function.gpu
 def _(call: FunctionCall) -> None:
-    _with_tensors(call, "torch")
+    with_tensors(call, "torch", call.args.function, call.args.batch_processing)
 
 
 @tensor_functions.jax_function.gpu
 def _(call: FunctionCall) -> None:
-    _with_tensors(call, "jax")
+    with_tensors(call, "jax", call.args.function, call.args.batch_processing)
