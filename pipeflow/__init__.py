@@ -6,6 +6,7 @@
 from pipeflow import backend, data_node, distributed, fn, math, ops, tensors, types
 from pipeflow.dali_names import speaking as _speaking
 from pipeflow.declare import OutputSpec as Spec
+from pipeflow.pictures import show
 from pipeflow.pipeline import Pipeline, do_not_convert, pipeline_def
 from pipeflow.plugin.datasets import from_torch_dataset
 from pipeflow.record.conditional.session import cond
@@ -28,6 +29,7 @@ __all__ = [
     "newaxis",
     "ops",
     "pipeline_def",
+    "show",
     "tensors",
     "types",
 ]

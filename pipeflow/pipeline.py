@@ -21,6 +21,7 @@ from pipeflow.executor import checkpoint as saved_state
 from pipeflow.executor.batch import Handing
 from pipeflow.handle.built import DEVICE_VARIABLE
 from pipeflow.handle.definition import NO_EFFECT, DebugDefinition
+from pipeflow.handle.looking import Looking
 from pipeflow.handle.reports import Reports
 from pipeflow.handle.running import Running
 from pipeflow.handle.states import States
@@ -36,7 +37,7 @@ __all__ = ["Pipeline", "do_not_convert", "pipeline_def"]
 _DEPRECATED = ("max_streams", "default_cuda_stream_priority", "experimental_exec_dynamic")
 
 
-class Pipeline(Running, States, Reports):
+class Pipeline(Running, States, Reports, Looking):
     """A graph of operators that gives batches: made by ``@pipeline_def``, by subclassing, or with ``with pipe:``."""
 
     def __init__(

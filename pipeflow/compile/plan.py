@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pipeflow import pictures
 from pipeflow.declare import OpDef, Part, Spec, find
 from pipeflow.errors import Origin
 
@@ -99,7 +100,7 @@ class Stage:
         return (*self.columns, *self.steps, *self.merges)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Plan:
     """Everything an executor needs."""
 
@@ -159,6 +160,12 @@ class Plan:
             lines += [f"  at its end {self._line(step)}" for step in stage.merges]
         outputs = ", ".join(f"%{slot} {self.slots[slot].storage}" for slot in self.outputs)
         return "\n".join([*lines, f"outputs {outputs}"])
+
+    def __repr__(self) -> str:
+        return f"<Plan of {len(self.stages)} stages with {len(self.steps())} steps; print it to read it>"
+
+    def _repr_html_(self) -> str:
+        return pictures.html(self)
 
     def _line(self, step: Step) -> str:
         results = ", ".join(

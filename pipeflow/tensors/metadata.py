@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow import types
+from pipeflow import pictures, types
 from pipeflow.errors import OutOfRange
 
 Shape = tuple[int, ...]
@@ -76,6 +76,13 @@ class Metadata:
         if key == "source_info":
             return self.source_info()
         raise RuntimeError(f"unsupported property key: {key}; there are 'layout' and 'source_info'")
+
+    def show(self, n: int = 16, **how: Any) -> pictures.Picture:
+        """The first ``n`` samples as a picture; the arguments are those of ``pipeflow.show``."""
+        return pictures.show(self, n, **how)
+
+    def _repr_html_(self) -> str:
+        return pictures.html(self)
 
 
 def fitting_layout(layout: str | None, ndim: int) -> str:
