@@ -110,6 +110,7 @@ class BatchRun:
     __slots__ = (
         "absent",
         "after",
+        "before",
         "begun",
         "claimed",
         "columns",
@@ -165,6 +166,7 @@ class BatchRun:
         self.keys: dict[int, Any] = {}  # by the first output slot (or name) of a random step
         self.origins: dict[int, Any] = {}  # by the source's place in the plan: the source_info of the samples, or None
         self.states: dict[str, Any] = {}
+        self.before: dict[str, Any] = {}  # of objects of the user: their states before the batch
         self.padding: np.ndarray | None = None
         self.ends: list[str] = []
         self.stage = 0

@@ -514,8 +514,6 @@ class Executor:
         self.watch.begin(thread)
         try:
             waits = runner.run(batch, task.begin, task.end, arena)
-            if runner.keeper is not None:
-                batch.states[runner.keeper.name] = runner.keeper.snapshot()
         except Exception as error:
             batch.fail(error, runner.blamed)
         except BaseException as error:

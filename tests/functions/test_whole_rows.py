@@ -311,3 +311,65 @@ def test_rows_are_whole_in_five_hundred_programs(rule):
     """The same for five hundred, every tenth with functions in worker processes."""
     for seed in range(1000, 1500):
         check_program(seed, rule, processes=seed % 10 == 0)
+
+
+class Sum:
+    """Keeps the sum of what it has seen."""
+
+    def __init__(self):
+        self.total = 0
+
+    def __call__(self, x):
+        self.total += int(x)
+        return np.int64(self.total)
+
+    def get_state(self):
+        return self.total
+
+    def set_state(self, state):
+        self.total = state
+
+
+@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize("rule", ["replace", "skip"])
+def test_a_row_that_is_made_again_leaves_no_trace_in_what_a_function_keeps(rule, moves):
+    """It is made from what the function kept before its batch; so nothing depends on threads or on going on from a checkpoint."""
+
+    def refuse(x):
+        if x % 5 == 2:
+            raise ValueError(f"refused {x}")
+        return x
+
+    def build(checkpoint=None, **settings):
+        @pipeline_def(batch_size=4, seed=3, on_error=rule, enable_checkpointing=True, checkpoint=checkpoint, **settings)
+        def define():
+            x = fn.external_source(lambda info: np.int64(info.idx_in_epoch), batch=False)
+            total = fn.python_function(x, function=Sum())
+            if moves:
+                total = fn.permute_batch(total, indices=[3, 2, 1, 0])
+            return total, fn.python_function(x, function=refuse)
+
+        return define()
+
+    def batches(pipe, count):
+        return [[x.as_array().tolist() for x in pipe.run()] for _ in range(count)]
+
+    totals = [[0, 1, 3, 6], [10, 15, 21, 28], [36, 45, 55, 66], [78, 91, 105, 120]]
+    if rule == "replace" or moves:  # of 0, 1, 3, 3, then 4, 5, 6, 4, and so on, from the sums before
+        totals = [[0, 1, 4, 7], [10, 15, 21, 25], [36, 45, 55, 66], [79, 92, 106, 121]]
+    samples = [[0, 1, 3, 3], [4, 5, 6, 4], [8, 9, 10, 11], [13, 13, 14, 15]]
+    if moves:
+        totals = [x[::-1] for x in totals]
+    if rule == "skip":
+        left = [[0, 1, 3], [0, 1, 2], [0, 1, 2, 3], [1, 2, 3]]
+        if moves:  # rows made of 2, 7 and 12: themselves, and the row that each has moved to
+            left = [[0, 3], [1, 2], [0, 1, 2, 3], [1, 2]]
+        totals = [[x[row] for row in rows] for x, rows in zip(totals, left)]
+        samples = [[4 * number + row for row in rows] for number, rows in enumerate(left)]
+    expected = [list(both) for both in zip(totals, samples)]
+    for settings in ({"num_threads": 1}, {"num_threads": 3, "prefetch_queue_depth": 3}):
+        pipe = build(**settings)
+        for done in range(4):
+            state = pipe.checkpoint()
+            assert batches(pipe, 1) == [expected[done]]
+            assert batches(build(state, **settings), 4 - done) == expected[done:]

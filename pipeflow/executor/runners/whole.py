@@ -29,7 +29,8 @@ class WholeStep(BoundStep, StageRunner):
         self.contained = False
         self.remade = False  # whether rows may be run again, while another batch is here
         self.by_rows = self.op.traits_of(self.constants).rows
-        self._lock = threading.Lock()  # a row that is made again must not meet another batch in a serial function
+        self._lock = threading.RLock()  # a row that is made again must not meet another batch in a serial function
+        self._rewound: Keeper | None = None  # an object of the user that is taken back before its batch is made again
         if surroundings.course.checkpointing:
             self.keeper = Keeper.of(step.name, self.constants)
 
@@ -59,7 +60,19 @@ class WholeStep(BoundStep, StageRunner):
     def _run_all(self, batch: BatchRun) -> None:
         if not self.remade:
             self._run(batch)
+            self._note_state(batch)
             return
+        with self._lock:
+            if self._rewound is not None:
+                batch.before[self._rewound.name] = self._rewound.snapshot()
+            self._run_contained(batch)
+            self._note_state(batch)
+
+    def _note_state(self, batch: BatchRun) -> None:
+        if self.keeper is not None:
+            batch.states[self.keeper.name] = self.keeper.snapshot()
+
+    def _run_contained(self, batch: BatchRun) -> None:
         with self._lock:
             if self.contained and self.by_rows:
                 self._run_rows(batch)
@@ -73,7 +86,7 @@ class WholeStep(BoundStep, StageRunner):
 
     def remake(self, batch: BatchRun, rows: set[int]) -> set[int]:
         """Runs these rows again where each is run alone, else all; then other rows may have changed too."""
-        if not self.by_rows:
+        if not self.by_rows or self._rewound is not None:
             before = [batch.values[slot] for slot in self.step.outputs]
             self._run_again(batch)
             after = [batch.values[slot] for slot in self.step.outputs]
@@ -91,8 +104,20 @@ class WholeStep(BoundStep, StageRunner):
         return rows
 
     def _run_again(self, batch: BatchRun) -> None:
-        """Runs the whole batch once more."""
-        self._run_all(batch)
+        """Runs the whole batch once more; an object of the user starts from its state before the batch, and keeps no trace.
+
+        Other batches may have been made since, on the state that the samples left which are replaced now.
+        """
+        if self._rewound is None:
+            self._run_contained(batch)
+            return
+        with self._lock:
+            now = self._rewound.snapshot()
+            self._rewound.restore(batch.before)
+            try:
+                self._run_contained(batch)
+            finally:
+                self._rewound.restore({self._rewound.name: now})
 
     def run_row(self, batch: BatchRun, sample: int) -> list[np.ndarray]:
         """The results for one row."""
@@ -104,6 +129,7 @@ class WholeStep(BoundStep, StageRunner):
         del stand_in  # values for rows that failed are put in when the stage is over
         self.contained = keeps_rows
         self.remade = True
+        self._rewound = Keeper.of(self.step.name, self.constants)
 
     def finish(self, batch: BatchRun) -> None:
         """Checks what the declaration cannot promise."""
@@ -119,7 +145,7 @@ class WholeStep(BoundStep, StageRunner):
 
     def let_go(self) -> None:
         """Goes on without a thread that does not return."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def _row(self, batch: BatchRun, sample: int) -> list[np.ndarray]:
         step = self.step

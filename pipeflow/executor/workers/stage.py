@@ -16,6 +16,7 @@ from pipeflow.declare import Args
 from pipeflow.errors import Failed, add_notes
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import Clock
+from pipeflow.executor.runners.base import StandIn
 from pipeflow.executor.runners.whole import WholeStep
 from pipeflow.executor.surroundings import Surroundings
 from pipeflow.executor.workers.dispatcher import Foreseen, Kind
@@ -126,6 +127,11 @@ class ProcessStep(WholeStep):
         batch.sent = Sent(samples, chunks, tickets, foreseen)
         one_less()
         return True
+
+    def contain(self, stand_in: StandIn, keeps_rows: bool) -> None:
+        """The object that is here is never called: each worker has a copy of its own."""
+        super().contain(stand_in, keeps_rows)
+        self._rewound = None
 
     def _run_again(self, batch: BatchRun) -> None:
         self.send(batch, announces=False)
