@@ -2,10 +2,11 @@
 
 import device_cases
 import fake_device
+import numpy as np
 import pytest
 from host_device import launch_on_host
 
-from pipeflow import backends
+from pipeflow import backends, fn, pipeline_def
 
 
 @pytest.fixture
@@ -27,3 +28,37 @@ def test_a_graph_of_images(device):
     """Many operators in one segment: one copy to the device a batch, and what the CPU gives."""
     device_cases.compare_images()
     assert device.counts["upload"] <= 2 * device_cases.BATCHES
+
+
+@pytest.mark.parametrize("rule", ["replace", "skip"])
+def test_rows_are_whole_next_to_steps_that_look_at_the_whole_batch(device, rule):
+    """`pad` and `permute_batch` on the device see the batch as it is delivered, as they do on the CPU."""
+    images = [np.full((3 + 2 * k, 4, 3), 10 * k, np.uint8) for k in range(5)]  # the last one fails, and is the longest
+
+    def refuse(x):
+        if len(x) in (5, 11):
+            raise ValueError(f"an image of {len(x)} rows")
+        return x
+
+    def results(place):
+        @pipeline_def(batch_size=5, num_threads=2, on_error=rule, device_id=0)
+        def define():
+            image = fn.external_source([images], layout="HWC", cycle=True)
+            there = image.gpu() if place == "gpu" else image
+            moved = fn.permute_batch(there, indices=[4, 2, 0, 1, 3])
+            checked = fn.python_function(image, function=refuse)
+            outputs = there, moved, fn.pad(moved, axes=[0], fill_value=7), fn.pad(there, axes=[0], fill_value=7)
+            return *[x.cpu() if place == "gpu" else x for x in outputs], checked
+
+        pipe = define()
+        return [[np.asarray(x).tolist() for x in batch.samples()] for _ in range(2) for batch in pipe.run()]
+
+    expected = results("cpu")
+    found = results("gpu")
+    assert [len(x) for x in found] == [len(x) for x in expected] == [5 if rule == "replace" else 1] * 10
+    assert found == expected
+    if rule == "replace":
+        rows = [images[row] for row in (0, 2, 2, 3, 0)]
+        assert expected[0] == [x.tolist() for x in rows]
+        assert expected[1] == [rows[row].tolist() for row in (4, 2, 0, 1, 3)]
+        assert {len(x) for x in expected[3]} == {9}
