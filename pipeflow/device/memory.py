@@ -8,6 +8,8 @@ import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +20,16 @@ log = logging.getLogger("pipeflow")
 GROWTH = 1.5
 SMALLEST = 64 * 1024  # bytes of a block
 # The purposes of blocks that are no output of a step; their sizes have nothing to do with each other.
-JOINED, STAND_IN = "joined", "stand-in"
+JOINED, STAND_IN, ADOPTED = "joined", "stand-in", "adopted"
+
+
+@dataclass
+class Adopted:
+    """Memory that somebody else has allocated, as long as it is referred to."""
+
+    address: int
+    nbytes: int
+    owner: Any
 
 
 def aligned(nbytes: int) -> int:
@@ -73,6 +84,8 @@ class DevicePool:
                         self._consumed(block, handle)
                     block.streams.clear()
                     self._free[purpose].append(block)
+            adopted = self._free.get(ADOPTED, [])
+            adopted[:] = [block for block in adopted if not self._idle(block)]
 
     def _consumed(self, block: DeviceBlock, handle: int) -> None:
         event = block.spare.pop() if block.spare else self.runtime.event()
@@ -112,13 +125,24 @@ class DevicePool:
         """The block that has been free for longest; for the copy stream one that is idle, while there may be more."""
         free = self._free[purpose]
         if writer is self.runtime.copying and self._made[purpose] < self.ahead:
-            idle = (block for block in free if all(map(self.runtime.done, (block.computed, *block.consumed))))
-            found = next(idle, None)
+            found = next(filter(self._idle, free), None)
             if found is None:
                 return self._block(purpose, capacity)
             free.remove(found)
             return found
         return free.pop(0) if free else self._block(purpose, capacity)
+
+    def adopt(self, address: int, nbytes: int, owner: Any, shared: bool) -> DeviceLease:
+        """Memory that is the owner's: it is held until the device has done with it, and never used for anything else."""
+        with self._lock:
+            home = self._returned.setdefault(ADOPTED, deque())
+            self._free.setdefault(ADOPTED, [])
+            self.collect()
+            block = DeviceBlock(Adopted(address, nbytes, owner), self.runtime.event(), shared)
+        return DeviceLease(block, home, self)
+
+    def _idle(self, block: DeviceBlock) -> bool:
+        return all(map(self.runtime.done, (block.computed, *block.consumed)))
 
     def trim(self) -> int:
         """Gives the blocks that are not in use back to the device; returns how many bytes that were."""
@@ -126,7 +150,7 @@ class DevicePool:
             self.collect()
             freed = 0
             for purpose, free in self._free.items():
-                while free:
+                while free and purpose != ADOPTED:
                     freed += free[-1].nbytes
                     self._made[purpose] -= 1
                     self._release(free.pop())

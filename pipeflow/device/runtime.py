@@ -19,7 +19,7 @@ in any order that no wait forbids. The waits that make this safe, all of them in
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -165,12 +165,26 @@ class Runtime(Protocol):
         ...
 
 
+def wait_for(runtime: Runtime, handles: Iterable[int]) -> None:
+    """Lets what comes next on the compute stream wait for what is queued on other streams now; the host does not wait."""
+    for handle in handles:
+        event = runtime.event()
+        runtime.record(event, runtime.external(handle))
+        runtime.wait(runtime.computing, event)
+
+
+def wait_for_default_streams(runtime: Runtime) -> None:
+    """For data of others that does not say which stream it is made on: one of the default streams, as a rule."""
+    wait_for(runtime, (LEGACY, PER_THREAD))
+
+
 class DeviceBlock:
     """Device memory that is used again and again, and what must have happened before it is written again."""
 
-    __slots__ = ("address", "computed", "consumed", "memory", "nbytes", "spare", "streams")
+    __slots__ = ("address", "computed", "consumed", "memory", "nbytes", "shared", "spare", "streams")
 
-    def __init__(self, memory: Memory, computed: Any) -> None:
+    def __init__(self, memory: Memory, computed: Any, shared: bool = False) -> None:
+        self.shared = shared  # it is the user's, and is not written
         self.memory = memory
         self.address = memory.address
         self.nbytes = memory.nbytes

@@ -13,7 +13,7 @@ from pipeflow.errors import InvalidState, function_name
 from pipeflow.operators.sources.ahead import Ahead
 from pipeflow.operators.sources.callback import Callback
 from pipeflow.operators.sources.fed import FedInput
-from pipeflow.tensors import TensorCPU, TensorListCPU, as_sample
+from pipeflow.tensors import DeviceSample, TensorCPU, TensorListCPU, as_sample, on_gpu
 
 PAGE = """Data from your own callable, iterable or generator function, or fed by hand. [External
 sources](../external_source.md) has examples of all of them.
@@ -209,9 +209,11 @@ class ExternalSource(Source):
             )
         return value
 
-    def _sample(self, value: Any) -> np.ndarray:
+    def _sample(self, value: Any) -> Any:
         if value is None or isinstance(value, dict):
             raise RuntimeError(f"the source {self.name_of_source} returned {value!r} instead of an array")
+        if on_gpu(value):
+            return DeviceSample(value)
         array = as_sample(value)
         if array.dtype.kind in "US":
             return array.astype(object)
@@ -228,6 +230,8 @@ class ExternalSource(Source):
             return values, len(value)
         if isinstance(value, (list, tuple)):
             return [self._sample(item) for item in value], len(value)
+        if on_gpu(value):
+            return [DeviceSample(value[index]) for index in range(len(value))], len(value)
         if value is None or isinstance(value, (str, bytes, dict, int, float)):
             raise RuntimeError(
                 f"output {output} of the source {self.name_of_source} is {type(value).__name__} {value!r}: "

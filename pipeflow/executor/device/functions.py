@@ -132,7 +132,8 @@ class DeviceFunctionCall(FunctionCall):
         if not isinstance(x, DeviceArray):
             return x  # of a step that takes its input from the CPU
         found = self.stage.runtime.array(x.view.address, x.shape, x.dtype, x.lease)
-        return found if writable else found.copy()
+        own = writable and not (x.lease is not None and x.lease.block.shared)
+        return found if own else found.copy()
 
     @property
     def num_inputs(self) -> int:

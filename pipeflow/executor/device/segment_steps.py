@@ -15,6 +15,7 @@ from pipeflow.executor.batch import BatchRun, value_at
 from pipeflow.executor.device.work import CallMemory, Work
 from pipeflow.executor.runners.base import BoundStep
 from pipeflow.executor.runners.merge import MergeStep
+from pipeflow.tensors import DeviceSample
 
 log = logging.getLogger("pipeflow")
 
@@ -61,8 +62,12 @@ class UploadStep(SegmentStep):
                 batch.values[target][row] = self.inputs(batch, work, row)[0]
             return
         samples = [value_at(values, row) for row in rows]
-        for row, sample in zip(rows, work.put(samples)):
-            batch.values[target][row] = sample
+        there = [type(sample) is DeviceSample for sample in samples]
+        for kind, move in ((False, work.put), (True, work.adopt)):
+            chosen = [place for place, on in enumerate(there) if on == kind]
+            if chosen:
+                for place, sample in zip(chosen, move([samples[place] for place in chosen])):
+                    batch.values[target][rows[place]] = sample
 
 
 class SelectStep(SegmentStep):

@@ -6,11 +6,12 @@ from functools import partial
 import numpy as np
 
 from pipeflow.compile.plan import Step
-from pipeflow.device.calls import View
+from pipeflow.device.calls import View, array_address
 from pipeflow.device.memory import Arena, PinnedBlock, aligned, offsets
-from pipeflow.device.runtime import DeviceArray, DeviceLease
+from pipeflow.device.runtime import DeviceArray, DeviceLease, wait_for_default_streams
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.device.device import Device
+from pipeflow.tensors import DeviceSample
 
 
 class Chunk:
@@ -88,6 +89,23 @@ class Work:
             DeviceArray(View(address + start, sample.shape, sample.dtype), lease)
             for sample, start in zip(samples, starts)
         ]
+
+    def adopt(self, samples: Sequence[DeviceSample]) -> list[DeviceArray]:
+        """Samples that are on the device: their memory is taken as it is, or a copy where it is not contiguous."""
+        runtime, pool = self.memory.runtime, self.memory.device.pool
+        with runtime.using(runtime.computing):
+            wait_for_default_streams(runtime)
+            arrays = [runtime.as_array(sample.value) for sample in samples]
+            arrays = [array if array.flags.c_contiguous else array.copy() for array in arrays]
+        views = [View(array_address(array), tuple(array.shape), np.dtype(array.dtype)) for array in arrays]
+        shared = any(sample.shared for sample in samples)
+        base, size = views[0].address, views[0].nbytes
+        if all(view.address == base + size * place and view.nbytes == size for place, view in enumerate(views)):
+            leases = [pool.adopt(base, size * len(views), (samples, arrays), shared)] * len(views)  # one array
+        else:
+            leases = [pool.adopt(view.address, view.nbytes, (samples, arrays), shared) for view in views]
+        self.leases += leases
+        return [DeviceArray(view, lease) for view, lease in zip(views, leases)]
 
     def send(self) -> None:
         """Queues the copy, and lets the compute stream wait for it."""

@@ -13,7 +13,7 @@ from pipeflow.errors import add_notes
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.keeper import Keeper, readable
 from pipeflow.executor.runners.base import BoundStep
-from pipeflow.tensors import Collector
+from pipeflow.tensors import Collector, DeviceSample
 
 
 class SourceStep(BoundStep):
@@ -29,6 +29,7 @@ class SourceStep(BoundStep):
             raise
         self.no_copy = bool(self.constants.get("no_copy"))
         self.number = number
+        self.to_gpu = [_only_sent(plan, slot) for slot in step.outputs]
         self.keeper = Keeper.of(step.name, self.constants)
 
     def state(self, checkpointing: bool) -> Any:
@@ -52,6 +53,8 @@ class SourceStep(BoundStep):
         feed = self.source.next(request)
         for output, (slot, values) in enumerate(zip(self.step.outputs, feed.outputs)):
             memory = self.memory(batch, pool, output)
+            if not self.to_gpu[output]:
+                self._refuse_gpu(values, output)
             batch.values[slot] = values if feed.owned or self.no_copy else _copied(values, feed.size, memory)
             declared = self.step.specs[output].layout if output < len(self.step.specs) else ""
             found = feed.layouts[output] if feed.layouts else None
@@ -70,10 +73,25 @@ class SourceStep(BoundStep):
             batch.fail(error, self.step, sample)
         return feed.size
 
+    def _refuse_gpu(self, values: Any, output: int) -> None:
+        if isinstance(values, list) and any(type(value) is DeviceSample for value in values):
+            raise TypeError(
+                f"output {output} of the source gives data on the GPU, and is read on the CPU: write "
+                'fn.external_source(..., device="gpu"), and .cpu() where it is read'
+            )
+
+
+def _only_sent(plan: Plan, slot: int) -> bool:
+    """Whether all that is done with a slot is to copy it to the GPU."""
+    readers = [step for stage in plan.stages for step in stage.all_steps() if slot in step.reads()]
+    return bool(readers) and slot not in plan.outputs and all(step.role == "transfer" for step in readers)
+
 
 def _copied(values: Any, size: int, memory: Any) -> Any:
     if isinstance(values, np.ndarray):
         copy = memory.empty(values.shape, values.dtype)
         np.copyto(copy, values)
         return copy
+    if any(type(value) is DeviceSample for value in values):
+        return [value.copy() for value in values]
     return Collector(size, memory.take).gather(values)

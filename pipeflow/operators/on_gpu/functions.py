@@ -5,14 +5,14 @@ whatever reads its results; nothing waits. Results are copied once, on that stre
 contiguous what is not, and a function may use its own buffers again.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from pipeflow import seeds, types
 from pipeflow.declare import Outputs
-from pipeflow.device.runtime import LEGACY, PER_THREAD, FunctionCall, Runtime
+from pipeflow.device.runtime import FunctionCall, Runtime, wait_for
 from pipeflow.errors import WrongResult, WrongShape, count_of, function_name
 from pipeflow.operators.functions.calls import thread_generator
 from pipeflow.operators.functions.results import Results, check_like_first
@@ -55,19 +55,6 @@ class DeviceResults(Results):
         if self.specs:
             self.check(tuple(array.shape), dtype, output)
         return array
-
-
-def wait_for(runtime: Runtime, handles: Iterable[int]) -> None:
-    """Lets what comes next on the compute stream wait for what is queued on other streams now; the host does not wait."""
-    for handle in handles:
-        event = runtime.event()
-        runtime.record(event, runtime.external(handle))
-        runtime.wait(runtime.computing, event)
-
-
-def wait_for_default_streams(runtime: Runtime) -> None:
-    """A capsule does not say which stream its data is made on: one of the default streams, as a rule."""
-    wait_for(runtime, (LEGACY, PER_THREAD))
 
 
 def wait_for_current(runtime: Runtime) -> None:

@@ -5,9 +5,9 @@ from typing import Any
 
 from pipeflow.declare import Outputs, framework
 from pipeflow.device.calls import array_address
-from pipeflow.device.runtime import FunctionCall
+from pipeflow.device.runtime import FunctionCall, wait_for_default_streams
 from pipeflow.operators import tensor_functions
-from pipeflow.operators.on_gpu.functions import run, wait_for_default_streams
+from pipeflow.operators.on_gpu.functions import run
 from pipeflow.operators.tensor_functions import each
 
 XLA_ALIGNMENT = 16

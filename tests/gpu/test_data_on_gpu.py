@@ -1,0 +1,168 @@
+"""Sources and feed_input with data that is on the GPU already: it is taken as it is, or copied there."""
+
+import gc
+
+import fake_device
+import numpy as np
+import pytest
+from fake_device import mirror
+
+from pipeflow import fn, pipeline_def
+
+IMAGES = [np.arange(24, dtype=np.uint8).reshape(2, 4, 3) + np.uint8(9 * k) for k in range(3)]
+
+
+class Lent(fake_device.FakeArray):
+    """An array of another library on the device."""
+
+    def __dlpack_device__(self):
+        return (2, 0)
+
+
+@pytest.fixture
+def lend(device):
+    """Arrays of another library, in memory of the device."""
+    kept = []
+
+    def lend(array):
+        memory = device.allocate(max(array.nbytes, 1))
+        kept.append(memory)
+        made = fake_device.at(memory.address, array.shape, array.dtype)
+        made[...] = array
+        return made.view(Lent)
+
+    return lend
+
+
+def build(source=None, define=None, **options):
+    """A pipeline over a source of data on the GPU."""
+
+    def flipped():
+        return mirror(fn.external_source(source, device="gpu", layout="HWC", name="data", **options))
+
+    settings = {"exec_async": False, "exec_pipelined": False} if source is None else {}
+    return pipeline_def(define or flipped, batch_size=3, num_threads=2, device_id=0, **settings)()
+
+
+def same(batch, expected):
+    """A batch has these samples."""
+    for one, other in zip(batch.as_cpu().samples(), expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+MIRRORED = [x[:, ::-1] for x in IMAGES]
+
+
+@pytest.mark.parametrize("no_copy", [False, True])
+@pytest.mark.parametrize("form", ["list", "array"])
+def test_batches(device, lend, form, no_copy):
+    """A list of arrays, or one whose first axis is the batch; nothing goes over the host."""
+    made = [lend(x) for x in IMAGES] if form == "list" else lend(np.stack(IMAGES))
+    pipe = build(lambda: made, no_copy=no_copy)
+    for _ in range(4):
+        same(pipe.run()[0], MIRRORED)
+
+
+def test_single_samples(device, lend):
+    """A source of samples may mix both sides."""
+    arrays = [lend(IMAGES[0]), IMAGES[1], lend(IMAGES[2])]
+    pipe = build(lambda info: arrays[info.idx_in_batch], batch=False)
+    for _ in range(2):
+        same(pipe.run()[0], MIRRORED)
+
+
+def test_fed_batches(device, lend):
+    """What is fed may be changed at once; with no_copy=True it is the memory itself that is worked on."""
+    made = [lend(x) for x in IMAGES]
+    pipe = build()
+    pipe.feed_input("data", made)
+    for x in made:
+        x[...] = 0
+    same(pipe.run()[0], MIRRORED)
+    pipe = build(no_copy=True, define=lambda: fn.external_source(device="gpu", name="data", no_copy=True))
+    pipe.feed_input("data", [lend(x) for x in IMAGES])
+    batch = pipe.run()[0]
+    same(batch, IMAGES)
+
+
+def test_memory_is_taken_as_it_is(device, lend):
+    """With no_copy=True the batch is the user's memory, and a function that writes to its input does so elsewhere."""
+    made = lend(np.stack(IMAGES))
+
+    def function(x):
+        x += 1
+        return x
+
+    def define():
+        data = fn.external_source(lambda: made, device="gpu", no_copy=True)
+        return fn.python_function(data, function=function)
+
+    pipe = build(define=define)
+    for _ in range(2):
+        same(pipe.run()[0], [x + 1 for x in IMAGES])
+    np.testing.assert_array_equal(np.asarray(made), np.stack(IMAGES))
+    (batch,) = build(define=lambda: fn.external_source(lambda: made, device="gpu", no_copy=True)).run()
+    assert batch.data_ptr() == made.ctypes.data
+
+
+def test_arrays_that_are_not_contiguous(device, lend):
+    """Are laid out first."""
+    made = [lend(np.ascontiguousarray(x[::-1]))[::-1] for x in IMAGES]
+    same(build(lambda: made, no_copy=True).run()[0], MIRRORED)
+
+
+def test_the_work_of_the_default_stream_comes_first(device, lend):
+    """What the user's library has queued there when the batch is taken is waited for, on the device."""
+    made = [lend(np.zeros_like(x)) for x in IMAGES]
+
+    def source():
+        for array, image in zip(made, IMAGES):
+            device.queue(device.legacy, lambda array=array, image=image: np.copyto(array, image))
+        return made
+
+    same(build(source, no_copy=True).run()[0], MIRRORED)
+
+
+def test_data_is_held_until_the_device_has_read_it(device, lend):
+    """A source may forget its arrays at once; they are let go when the kernels that read them are done."""
+
+    class Watched(Lent):
+        alive = 0
+
+        def __del__(self):
+            Watched.alive -= 1
+
+    def source():
+        arrays = [lend(x) for x in IMAGES]
+        views = [array.view(Watched) for array in arrays]
+        Watched.alive += len(views)
+        return views
+
+    pipe = build(source, no_copy=True)
+    batch = pipe.run()[0]
+    gc.collect()
+    assert Watched.alive >= 3
+    same(batch, MIRRORED)
+    del batch
+    for _ in range(12):
+        same(pipe.run()[0], MIRRORED)
+        device.finish_all()
+    gc.collect()
+    assert Watched.alive <= 6 * 3  # of the batches in flight, not of all
+
+
+def test_types_and_layouts_are_checked(device, lend):
+    """As of data on the CPU."""
+    made = [lend(x) for x in IMAGES]
+    with pytest.raises(RuntimeError, match="expected data of type float32 and got: uint8"):
+        build(lambda: made, dtype=np.float32).run()
+    with pytest.raises(RuntimeError, match="expected data with 2 dimensions and got 3"):
+        build(define=lambda: fn.external_source(lambda: made, device="gpu", ndim=2)).run()
+
+
+def test_data_for_the_cpu(device, lend):
+    """A source that is read on the CPU does not take it."""
+    made = [lend(x) for x in IMAGES]
+    pipe = build(define=lambda: fn.external_source(lambda: made) + np.uint8(1))
+    with pytest.raises(TypeError, match=r'is read on the CPU: write fn\.external_source\(\.\.\., device="gpu"\)'):
+        pipe.run()
