@@ -16,7 +16,8 @@ class Traits:
     ``ordered`` steps see the batches one after another; ``user_code`` may keep or change what it is given; ``pure`` ones
     may be merged when equal and dropped when unused. One that is ``by_batch_size`` counts the samples of its branch;
     ``processes`` ones run in worker processes. A batch call of one with ``rows`` is the same as a call for each row. One that
-    ``moves`` gives samples of the batch in other places, as they are.
+    ``moves`` gives samples of the batch in other places, as they are. One that ``converts`` calls its function with tensors:
+    on the memory of inputs that may be written, else on copies.
     """
 
     granularity: Literal["sample", "batch"] = "sample"
@@ -27,6 +28,7 @@ class Traits:
     processes: bool = False
     rows: bool = False
     moves: bool = False
+    converts: bool = False
 
 
 @dataclass(frozen=True)

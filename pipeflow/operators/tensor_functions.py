@@ -5,6 +5,7 @@ are reported. On the CPU a tensor shares memory with the pipeline where nothing 
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -189,7 +190,7 @@ def _declare(op: OpDef, adapted: Callable[[Callable[..., Any], bool], Callable[.
         return call_in_worker(called, Results(args.function, args.num_outputs), args.batch_processing)
 
     op.batch(batch_body)
-    op.traits(lambda args: call_traits(args.parallel, args.batch_processing))
+    op.traits(lambda args: replace(call_traits(args.parallel, args.batch_processing), converts=True))
     op.worker(in_worker)
     declare_outputs(op)
     check = op.check_hook

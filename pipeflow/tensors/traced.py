@@ -70,13 +70,14 @@ def check_untraced(value: Any) -> None:
         )
 
 
-def lent(array: np.ndarray) -> np.ndarray:
+def lent(array: np.ndarray, copied: bool = False) -> np.ndarray:
     """A read-only view for a function of the user.
 
-    torch ignores the flag and writes to read-only memory (``from_numpy``, ``from_dlpack``), so with torch loaded it is a copy.
+    torch ignores the flag and writes to read-only memory (``from_numpy``, ``from_dlpack``), so with torch loaded it is a copy,
+    unless it will be ``copied`` before the function sees it.
     """
     if type(array) is Traced:
         return array  # it is read-only already, and a view would have no history
-    view = array.copy() if "torch" in sys.modules else array.view()
+    view = array.copy() if "torch" in sys.modules and not copied else array.view()
     view.flags.writeable = False
     return view

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -231,6 +232,40 @@ def test_a_function_cannot_write_to_what_others_read(way, parallel, batch_proces
     plain, changed, other = (batch.as_array()[:, 0].tolist() for batch in define().run())
     assert (plain, changed, other) == ([0, 1, 2], [7, 7, 7], [0, 1, 2])
     assert [array[0] for array in kept] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("batch_processing", [False, True])
+@pytest.mark.parametrize("kind", ["torch", "capsules"])
+def test_an_input_that_others_read_is_copied_once(plugin, kind, batch_processing):
+    """The function gets memory of its own, and nothing else is made of the sample on the way."""
+    import torch
+
+    size = 1 << 20
+    kept = np.zeros(size, np.uint8)
+    found = []
+
+    def change(x):
+        found.append(tracemalloc.get_traced_memory()[1])
+        for item in x if batch_processing else [x]:
+            (item if kind == "torch" else torch.from_dlpack(item)).fill_(7)
+        return [torch.zeros(1)] if batch_processing else torch.zeros(1)
+
+    operator = plugin.fn.torch_python_function if kind == "torch" else fn.dl_tensor_python_function
+
+    @pipeline_def(batch_size=1, num_threads=1, exec_async=False, exec_pipelined=False)
+    def define():
+        x = fn.external_source(lambda info: kept, batch=False, no_copy=True)
+        return x, operator(x, function=change, batch_processing=batch_processing)
+
+    pipe = define()
+    pipe.build()
+    tracemalloc.start()
+    try:
+        pipe.run()
+    finally:
+        tracemalloc.stop()
+    assert size <= found[0] < 1.5 * size
+    assert not kept.any()
 
 
 def test_tensors_are_made_of_samples_and_batches(plugin):

@@ -32,6 +32,7 @@ class BoundStep:
         self.op: OpDef = declare.find(step.op)
         self.constants = {name: plan.constant(value) for name, value in step.constants}
         self.count = len(step.outputs)
+        self.converts = self.op.traits_of(self.constants).converts
         self.storages = tuple(plan.slots[slot].storage for slot in step.outputs)
         self.shared = tuple(plan.slots[slot].kind == "shared" for slot in step.outputs)
         self.clock = Clock()

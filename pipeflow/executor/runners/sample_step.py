@@ -107,7 +107,8 @@ class SampleStep(BoundStep):
         else:
             if self.step.user_code:
                 inputs = [
-                    x if writable and x.flags.writeable else lent(x) for x, writable in zip(inputs, self.step.writable)
+                    x if writable and x.flags.writeable else lent(x, self.converts)
+                    for x, writable in zip(inputs, self.step.writable)
                 ]
             per_sample = {}
             for name, column, slot, inside in place.arguments:

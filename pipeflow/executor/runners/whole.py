@@ -151,7 +151,7 @@ class WholeStep(BoundStep, StageRunner):
         step = self.step
         inputs = [self._input(batch.values[slot], [sample]) for slot in step.inputs]
         if step.user_code:
-            inputs = [_with_right(values, right) for values, right in zip(inputs, step.writable)]
+            inputs = [_with_right(values, right, self.converts) for values, right in zip(inputs, step.writable)]
         nodes = {name: self._input(batch.values[slot], [sample]) for name, slot in step.arguments}
         layouts = [batch.layouts[slot] or "" for slot in step.inputs]
         sources = [self.sources(batch)[sample]]
@@ -190,7 +190,7 @@ class WholeStep(BoundStep, StageRunner):
             return
         inputs = [self._input(batch.values[slot], active) for slot in step.inputs]
         if step.user_code:
-            inputs = [_with_right(values, right) for values, right in zip(inputs, step.writable)]
+            inputs = [_with_right(values, right, self.converts) for values, right in zip(inputs, step.writable)]
         nodes = {name: self._input(batch.values[slot], active) for name, slot in step.arguments}
 
         def keys() -> np.ndarray:
@@ -258,8 +258,8 @@ def _largest(values: Any) -> int:
     return max((sample.nbytes for sample in values), default=0)
 
 
-def _with_right(values: Any, writable: bool) -> Any:
+def _with_right(values: Any, writable: bool, converts: bool) -> Any:
     """The samples as user code may have them: to write, or to read only."""
     if isinstance(values, np.ndarray):
-        return values if writable and values.flags.writeable else lent(values)
-    return [x if writable and x.flags.writeable else lent(x) for x in values]
+        return values if writable and values.flags.writeable else lent(values, converts)
+    return [x if writable and x.flags.writeable else lent(x, converts) for x in values]
