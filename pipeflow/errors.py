@@ -61,6 +61,10 @@ class DoesNotFit(OverflowError, ValueError):
     """A number is too large for the type that it should have."""
 
 
+class MissingFile(FileNotFoundError, RuntimeError):
+    """A file that is to be read does not exist."""
+
+
 class NoAxis(IndexError, ValueError, RuntimeError):
     """The data has no such axis."""
 
@@ -155,7 +159,9 @@ def add_notes(error: BaseException, notes: Iterable[str]) -> None:
             error.add_note(note)
 
 
-_WIDER: dict[type, type] = {ValueError: BadValue, TypeError: BadType, IndexError: OutOfRange}
+_WIDER: dict[type, type] = {
+    ValueError: BadValue, TypeError: BadType, IndexError: OutOfRange, FileNotFoundError: MissingFile,
+}  # fmt: skip
 
 
 def widened(error: Exception) -> Exception:
@@ -166,7 +172,8 @@ def widened(error: Exception) -> Exception:
     kind = _WIDER.get(type(error))
     if kind is None:
         return error
-    wide = kind(*error.args).with_traceback(error.__traceback__)
+    names = [error.filename] if isinstance(error, OSError) and error.filename is not None else []
+    wide = kind(*error.args, *names).with_traceback(error.__traceback__)
     wide.__cause__, wide.__suppress_context__ = error.__cause__, True
     add_notes(wide, getattr(error, "__notes__", ()))
     return wide

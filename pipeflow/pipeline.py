@@ -168,14 +168,14 @@ class Pipeline(Running, States, Reports, Looking):
 
     def serialize(
         self, define_graph: Callable[[], Any] | None = None, filename: str | None = None, *, allow_pickle: bool = False
-    ) -> str:
+    ) -> bytes:
         """The graph and the settings as JSON. Python functions are saved by import path; ``allow_pickle`` saves them by value."""
         if define_graph is not None:
             self._define = define_graph
         graph = self._recorded()
-        text = saving.graph_to_json(graph, self._settings.saved(), allow_pickle)
+        text = saving.graph_to_json(graph, self._settings.saved(), allow_pickle).encode()
         if filename is not None:
-            with open(filename, "w") as file:
+            with open(filename, "wb") as file:
                 file.write(text)
         return text
 

@@ -57,6 +57,8 @@ class DALIImageType(IntEnum):
     def __repr__(self) -> str:
         return f"types.{self.name}"
 
+    __str__ = __repr__
+
 
 class DALIInterpType(IntEnum):
     """Interpolation filters."""
@@ -70,6 +72,8 @@ class DALIInterpType(IntEnum):
 
     def __repr__(self) -> str:
         return f"types.{self.name}"
+
+    __str__ = __repr__
 
 
 class PipelineAPIType(IntEnum):
@@ -359,7 +363,8 @@ def Constant(
     """
     if device not in (None, "cpu", "gpu"):
         raise ValueError(f"device must be 'cpu' or 'gpu', got {device!r}")
-    alone = shape is None and layout is None and device is None and name is None
+    one = shape is None or (np.ndim(shape) < 2 and np.prod(shape, dtype=np.int64) == 1 and np.size(shape) < 2)
+    alone = one and layout is None and device is None and name is None
     if isinstance(value, (bool, int, float, np.generic)) and alone:
         return ScalarConstant(value, dtype)
     if isinstance(value, ScalarConstant) and alone:

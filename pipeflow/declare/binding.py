@@ -125,6 +125,12 @@ def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
                 problems.append(refused(BadArgument, allowed[name], error))
         elif name in ("key", "rng") and op.random:
             call.key = value.value if isinstance(value, seeds.Key) else _key_from(value)
+        elif name == "seed":
+            if value is not None:
+                text = (
+                    f'{op.title}: The argument "seed" should not be used with operators that don\'t use random numbers.'
+                )
+                warnings.warn(text, DeprecationWarning, stacklevel=outside_package())
         elif name not in op.no_effect and name not in NO_EFFECT:
             problems.append(_unknown(op, name))
     if not problems and op.check_hook is not None:
@@ -144,7 +150,7 @@ def check_names(op: OpDef, names: Iterable[str]) -> None:
     """Refuses arguments that an operator does not have, whatever their values."""
     random = ("key", "rng") if op.random else ()
     former = [name for name, (_, operators) in FORMER.items() if op.name in operators]
-    known = {*op.arguments, *universal(op), *op.no_effect, *NO_EFFECT, *random, *former}
+    known = {*op.arguments, *universal(op), *op.no_effect, *NO_EFFECT, *random, *former, "seed"}
     for name in names:
         if name not in known:
             raise _unknown(op, name)

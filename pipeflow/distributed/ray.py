@@ -134,7 +134,7 @@ def _block(columns: dict[str, Any]) -> Any:
     return BlockAccessor.batch_to_block(columns)
 
 
-def _sharded(text: str, shard: int, num_shards: int) -> str:
+def _sharded(text: "str | bytes", shard: int, num_shards: int) -> str:
     """The serialized pipeline with its readers set to one shard."""
     document = json.loads(text)
     readers = [node for node in document["nodes"] if find(node["op"]).fetches]
@@ -147,7 +147,7 @@ def _sharded(text: str, shard: int, num_shards: int) -> str:
     return json.dumps(document)
 
 
-def _loaded(text: str, functions: Iterable[Any], allow_pickle: bool, num_threads: int) -> Pipeline:
+def _loaded(text: "str | bytes", functions: Iterable[Any], allow_pickle: bool, num_threads: int) -> Pipeline:
     """A pipeline in a worker. One thread is the caller's own: handing every batch over to another one costs a tenth."""
     ahead = num_threads > 1
     settings: dict[str, Any] = {"num_threads": num_threads, "exec_async": ahead, "exec_pipelined": ahead}

@@ -16,8 +16,8 @@ FURTHEST = 2**40  # the limit of seek(): positions of samples are counted in 64 
 class States(Built):
     """A pipeline whose state can be saved and loaded."""
 
-    def checkpoint(self, filename: str | None = None) -> str:
-        """The state after the last delivered batch, as JSON; also written to ``filename``."""
+    def checkpoint(self, filename: str | None = None) -> bytes:
+        """The state after the last delivered batch, as the bytes of JSON; also written to ``filename``."""
         if not self._settings.enable_checkpointing:
             raise CheckpointingOff(
                 "Cannot access checkpoints with checkpointing disabled: give the pipeline enable_checkpointing=True"
@@ -26,7 +26,7 @@ class States(Built):
         text = saved_state.to_json(self.plan, executor, self._place.get())
         if filename is not None:
             saved_state.write(filename, text)
-        return text
+        return text.encode()
 
     def state_dict(self) -> dict[str, Any]:
         """The checkpoint as a dictionary. It needs ``enable_checkpointing`` only if an object of the user has a state."""

@@ -181,7 +181,7 @@ class BaseIterator(Generic[Batch]):
         """Lets others iterate over the pipelines."""
         self.loop.release()
 
-    def checkpoints(self) -> list[str]:
+    def checkpoints(self) -> list[bytes]:
         """The checkpoint of every pipeline, after the batch that was given last; give each to its pipeline's ``checkpoint=``."""
         return [pipeline.checkpoint() for pipeline in self.loop.pipelines]
 

@@ -46,8 +46,8 @@ def test_by_import_path_into_a_fresh_process(tmp_path, monkeypatch):
 
     pipe = user_code.pipeline()
     saved = pipe.serialize(filename=str(tmp_path / "saved.json"))
-    assert "user_code:double" in saved
-    assert "pickle" not in saved
+    assert b"user_code:double" in saved
+    assert b"pickle" not in saved
     program = (
         "import numpy as np\nfrom pipeflow import Pipeline\n"
         f"pipe = Pipeline.deserialize(filename={str(tmp_path / 'saved.json')!r}, functions=['user_code', 'numpy'])\n"
@@ -170,7 +170,7 @@ def calls(path):
     def define():
         return fn.python_function(np.zeros(3, np.uint8), function=np.negative)
 
-    return define().serialize().replace("numpy:negative", path)
+    return define().serialize().replace(b"numpy:negative", path.encode())
 
 
 @pytest.mark.parametrize("path", ["pickle:loads", "os:system", "evil_module:f", "numpy:negative"])

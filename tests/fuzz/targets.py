@@ -275,11 +275,11 @@ def state_text():
     """A checkpoint in the middle of an epoch."""
     pipe = small(enable_checkpointing=True)
     pipe.run()
-    return pipe.checkpoint().encode()
+    return pipe.checkpoint()
 
 
 def graph_text():
-    return small().serialize().encode()
+    return small().serialize()
 
 
 def sealed(data):

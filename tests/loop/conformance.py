@@ -35,8 +35,8 @@ def walk(pipeline, epochs=2):
     """The batches of some epochs and their ends, each followed by the checkpoint after it."""
     for _ in range(epochs):
         for batch in pipeline.epoch():
-            yield digest(batch), pipeline.checkpoint()
-        yield END, pipeline.checkpoint()
+            yield digest(batch), pipeline.checkpoint().decode()
+        yield END, pipeline.checkpoint().decode()
 
 
 def rest(pipeline, loops):

@@ -483,7 +483,7 @@ def test_files_are_written_whole(tmp_path):
     path = tmp_path / "state.json"
     path.write_text("old")
     text = pipeline.checkpoint(str(path))
-    assert path.read_text() == text
+    assert path.read_bytes() == text
     assert [item.name for item in tmp_path.iterdir()] == ["state.json"]
     assert re.match(r"^\S+( \S+)*$", checkpoint.cpu_features())
 

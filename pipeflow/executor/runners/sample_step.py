@@ -8,6 +8,7 @@ import numpy as np
 from pipeflow.backends.cpu import Arena, HeapPool
 from pipeflow.compile.plan import Plan, Step, has_kernels
 from pipeflow.declare import Bound
+from pipeflow.errors import widened
 from pipeflow.executor.batch import BatchRun, check_outputs, put
 from pipeflow.executor.runners.base import BoundStep
 from pipeflow.kernels import cpu as kernels
@@ -101,7 +102,10 @@ class SampleStep(BoundStep):
         place.sample = sample
         place.given = None
         if self.fetch is not None:
-            outputs = self.fetch(int(inputs[0]))
+            try:
+                outputs = self.fetch(int(inputs[0]))
+            except Exception as error:
+                raise widened(error) from error.__cause__
             if self.count == 1 and not isinstance(outputs, tuple):
                 outputs = (outputs,)
         else:

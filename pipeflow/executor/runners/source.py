@@ -9,7 +9,7 @@ from pipeflow import declare
 from pipeflow.backends.cpu import HeapPool
 from pipeflow.compile.plan import Plan, Step
 from pipeflow.declare import Source
-from pipeflow.errors import add_notes
+from pipeflow.errors import add_notes, widened
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.keeper import Keeper, readable
 from pipeflow.executor.runners.base import BoundStep
@@ -25,8 +25,9 @@ class SourceStep(BoundStep):
         try:
             self.source: Source = self.op.factory(**self.constants)
         except Exception as error:
-            add_notes(error, step.notes())
-            raise
+            wide = widened(error)
+            add_notes(wide, step.notes())
+            raise wide from wide.__cause__
         self.no_copy = bool(self.constants.get("no_copy"))
         self.number = number
         self.to_gpu = [_only_sent(plan, slot) for slot in step.outputs]

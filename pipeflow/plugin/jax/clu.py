@@ -63,7 +63,7 @@ class PeekableIterator(GenericIterator):
             self._peeked = None
             super().reset()
 
-    def checkpoints(self) -> list[str]:
+    def checkpoints(self) -> list[bytes]:
         """The checkpoint of every pipeline, after the batch that was taken last."""
         with self._turn:
             if self._peeked is not None:
