@@ -4621,7 +4621,7 @@ class transforms:
             scale: factor of each dimension; one number: alike
             center: point that stays where it is; default: the origin
             reverse_order: apply the new transform before the given one, not after it
-            ndim: number of dimensions, where one number of scale is for all of them
+            ndim: number of dimensions, where one number of scale is for all of them; 0: not given
         """
 
         def __init__(

@@ -80,6 +80,7 @@ from pipeflow.declare.specs import OutputSpec as OutputSpec
 from pipeflow.declare.specs import Spec as Spec
 from pipeflow.declare.specs import UnknownValue as UnknownValue
 from pipeflow.declare.values import READY as READY
+from pipeflow.declare.values import OfSample as OfSample
 from pipeflow.declare.values import check_finite as check_finite
 from pipeflow.declare.values import column_values as column_values
 from pipeflow.declare.values import convert as convert

@@ -11,7 +11,7 @@ from pipeflow.declare.layouts import check_layouts
 from pipeflow.declare.opdef import OpDef
 from pipeflow.declare.parameters import Args
 from pipeflow.declare.specs import UNKNOWN, Spec
-from pipeflow.declare.values import READY, check_finite, from_sample, refused
+from pipeflow.declare.values import READY, OfSample, check_finite, from_sample, refused
 from pipeflow.errors import count_of, widened
 
 PLAIN_ERRORS = (ValueError, TypeError, IndexError)  # what operators raise; `widened` makes of them what DALI's are
@@ -131,9 +131,16 @@ class Bound:
             raise ValueError(f"{self.op.title}: the sequence has no frames")
         inner = tuple([layout[1:] if layout[:1] == "F" else layout for layout in layouts])
         blocks: list[np.ndarray] = []
-        for frame in range(count):
-            images = [x[frame] if layout[:1] == "F" else x for x, layout in zip(inputs, layouts, strict=True)]
-            values = {name: value[frame] if name in self.per_frame else value for name, value in per_sample.items()}
+        parts = [
+            (
+                [x[frame] if layout[:1] == "F" else x for x, layout in zip(inputs, layouts, strict=True)],
+                {name: value[frame] if name in self.per_frame else value for name, value in per_sample.items()},
+            )
+            for frame in range(count)
+        ]
+        shared = self._shared(parts, inner) if self.op.frames_share and self.per_frame & per_sample.keys() else {}
+        for frame, (images, own) in enumerate(parts):
+            values = {**shared, **own}
 
             def place(
                 output: int,
@@ -155,6 +162,15 @@ class Bound:
                 if not np.may_share_memory(block[frame], result):
                     block[frame] = result
         return tuple(blocks)
+
+    def _shared(self, parts: Sequence[Any], layouts: tuple[str, ...]) -> dict[str, Any]:
+        """The largest extents among the frames' results, as the argument that gives them to all frames."""
+        shapes = []
+        for images, own in parts:
+            values = {name: x if type(x) in READY else self._converted(name, x) for name, x in own.items()}
+            (spec,) = self.op.specs(self._specs(images, layouts), {**self.constants, **values}, 1)
+            shapes.append(spec.shape[:-1])
+        return {self.op.frames_share: OfSample(map(max, zip(*shapes, strict=True)))}
 
     def _one(
         self,

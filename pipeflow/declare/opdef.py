@@ -74,6 +74,7 @@ class OpDef:
     own: frozenset[str] | None = None  # the parameters in the body's signature; None: all
     role: Part = "work"
     compiled: bool = False
+    frames_share: str = ""  # the argument for extents that the results of frames have in common: the largest of them
     written_as: str = ""  # the name in messages, where a pass of the compiler put the operator in place of another
     dali_class: str = ""  # the class in the names that DALI gives to unnamed calls, if it is not that of ``ops``
     codec_hook: Callable[[Args], bool] | None = None

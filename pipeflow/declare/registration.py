@@ -78,6 +78,7 @@ def operator(
     infer: str = "",
     role: Part = "work",
     compiled: bool = False,
+    frames_share: str = "",
     written_as: str = "",
     dali_class: str = "",
 ) -> Callable[[Callable[..., Any]], Operator]:
@@ -134,6 +135,7 @@ def operator(
             own=frozenset(own) if takes or "args" in own else None,
             role=role,
             compiled=compiled,
+            frames_share=frames_share,
             written_as=written_as,
             dali_class=dali_class,
         )

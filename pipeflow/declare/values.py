@@ -98,7 +98,7 @@ def check_finite(param: Param, value: Any) -> Any:
 def _integer(value: Any) -> int:
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+    if not hasattr(type(value), "__index__"):
         raise TypeError(f"must be an integer, got {type(value).__name__} {value!r}")
     return _operator.index(value)
 
@@ -125,12 +125,18 @@ def _sequence(value: Any, accepted: str) -> list[Any]:
     return [value]
 
 
+class OfSample(tuple):
+    """Numbers that belong to one sample: extents of warps are cut off where those of a constant are rounded."""
+
+    __slots__ = ()
+
+
 def from_sample(kind: Any, array: Any) -> Any:
     """A per-sample argument, a small array, in the form its kernel wants."""
     if kind == "ints":
         return tuple(_whole(item) for item in np.ravel(array).tolist())
     if kind == "floats":
-        return tuple(float(item) for item in np.ravel(array).tolist())
+        return OfSample([float(item) for item in np.ravel(array).tolist()])
     if kind in (bool, int, float) or (isinstance(kind, type) and issubclass(kind, enum.Enum)):
         if np.size(array) != 1:
             raise ValueError(f"must be one number per sample, got shape {np.shape(array)}")
@@ -145,7 +151,7 @@ def _whole(number: Any) -> int:
     return int(number)
 
 
-READY = frozenset({bool, int, float, tuple, str})  # what a per-sample argument is once it is converted
+READY = frozenset({bool, int, float, tuple, OfSample, str})  # what a per-sample argument is once it is converted
 
 
 def column_values(kind: Any, values: np.ndarray) -> list[Any] | None:
@@ -154,8 +160,8 @@ def column_values(kind: Any, values: np.ndarray) -> list[Any] | None:
         if values.dtype.kind not in "biuf" or (values.dtype.kind == "f" and not np.isfinite(values).all()):
             return None  # a sample of its own says what is wrong with it
         if kind in ("ints", "floats"):
-            number = int if kind == "ints" else float
-            return [tuple([number(x) for x in row]) for row in values.reshape(len(values), -1).tolist()]
+            number, many = (int, tuple) if kind == "ints" else (float, OfSample)
+            return [many([number(x) for x in row]) for row in values.reshape(len(values), -1).tolist()]
         if kind in (bool, int, float) and values.size == len(values):
             return [kind(x) for x in values.reshape(-1).tolist()]
     except (ValueError, OverflowError):

@@ -256,12 +256,22 @@ class DevicePlanner:
         inner = tuple(layout[1:] if layout[:1] == "F" else layout for layout in layouts)
         items: list[Item] = []
         first: tuple[Spec, ...] = ()
-        for frame in range(frames):
-            views = [x.frame(frame) if layout[:1] == "F" else x for x, layout in zip(inputs, layouts, strict=True)]
+        parts = [
+            (
+                [x.frame(frame) if layout[:1] == "F" else x for x, layout in zip(inputs, layouts, strict=True)],
+                {name: v[frame] if name in self.per_frame else v for name, v in sample.arguments.items()},
+            )
+            for frame in range(frames)
+        ]
+        shared = {}
+        if op.frames_share and varying:
+            shapes = [self._infer(views, inner, own, sample.key)[0][0].shape[:-1] for views, own in parts]
+            shared = {op.frames_share: np.max(shapes, axis=0)}
+        for frame, (views, own) in enumerate(parts):
             if items and not varying:
                 items.append(items[0]._replace(inputs=tuple(views)))
                 continue
-            values = {name: v[frame] if name in self.per_frame else v for name, v in sample.arguments.items()}
+            values = {**shared, **own}
             specs, item = self._item(views, inner, values, sample.key)
             first = first or specs
             for spec, one in zip(specs, first, strict=True):

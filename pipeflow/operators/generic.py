@@ -116,9 +116,14 @@ def one_hot(
 
 @lru_cache(maxsize=256)
 def one_hot_values(off_value: float, on_value: float, dtype: np.dtype) -> np.ndarray:
-    """The two values in the type of the result; the part behind the point is cut off."""
+    """The two values in the type of the result; for integers the part after the point is cut off, and the rest wraps around."""
     values = np.array([off_value, on_value])
-    return saturate(np.trunc(values) if dtype.kind in "iu" else values, dtype)
+    if dtype.kind not in "iu":
+        return saturate(values, dtype)
+    whole = np.trunc(values)
+    if dtype.itemsize < 4 or dtype == np.int32:  # as compiled C does: what INT32 cannot hold is its lowest number
+        whole = np.where(np.abs(whole) < 2**31, whole, -(2**31))
+    return saturate(whole, np.dtype(np.int64)).astype(dtype)
 
 
 def new_axis(ndim: int, axis: int) -> int:

@@ -139,6 +139,11 @@ def output_sizes(extents: Sequence[float], wanted: list[float], mode: str, limit
     return [math.copysign(extent * scale, size) for extent, size in zip(extents, wanted, strict=True)]
 
 
+def unlimited(limits: Sequence[float]) -> list[float]:
+    """Limits of extents, where one that is not positive is none."""
+    return [limit if limit > 0 else math.inf for limit in limits]
+
+
 def region(extents: Sequence[int], args: Any) -> list[tuple[float, float]]:
     """The used region of every axis."""
     if (args.roi_start is None) != (args.roi_end is None):
@@ -197,7 +202,7 @@ def _resize_axes(extents: tuple[int, ...], letters: str, values: tuple[Any, ...]
         if extent is not UNKNOWN and not extent:
             raise ValueError(f"the input has no pixels: its extent along {letter} is 0")
     wanted, mode = wanted_sizes(letters, args)
-    limits = one_each(args.max_size, letters, "max_size") if args.max_size else []
+    limits = unlimited(one_each(args.max_size, letters, "max_size")) if args.max_size else []
     axes = []
     bounds = region(extents, args)
     used = [max(abs(high - low), LEAST) for low, high in bounds]

@@ -27,7 +27,7 @@ from pipeflow.declare import (
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.geometry import axes_of
 from pipeflow.operators.resize import IGNORED, MODES
-from pipeflow.operators.sampling import FILTERS, LEAST, REGION, Axis, clamped, output_sizes, region, taps_of
+from pipeflow.operators.sampling import FILTERS, LEAST, REGION, Axis, clamped, output_sizes, region, taps_of, unlimited
 
 ROUNDINGS = {"round": lambda x: math.floor(x + 0.5), "truncate": math.floor, "ceil": math.ceil}
 FLOAT = np.dtype(np.float32)
@@ -76,7 +76,7 @@ def axes_to_resize(shape: Sequence[int], layout: str, args: Any) -> list[tuple[i
         wanted = spread(args.sizes, len(chosen), "sizes")
     else:
         wanted = [scale * extent for scale, extent in zip(spread(args.scales, len(chosen), "scales"), extents)]
-    limits = spread(args.max_size, len(chosen), "max_size") if args.max_size else []
+    limits = unlimited(spread(args.max_size, len(chosen), "max_size")) if args.max_size else []
     sizes = output_sizes(used, wanted, args.mode, limits)
     places = spread(args.alignment, len(chosen), "alignment")
     found = []

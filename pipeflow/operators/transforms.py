@@ -108,7 +108,9 @@ def scale(
     *,
     args: Args,
     scale: Arg[Floats] = required("factor of each dimension; one number: alike"),
-    ndim: int | None = default(None, "number of dimensions, where one number of scale is for all of them"),
+    ndim: int | None = default(
+        None, "number of dimensions, where one number of scale is for all of them; 0: not given"
+    ),
 ) -> Sample:
     """Scales along each dimension, about the origin or ``center``."""
     dims = _scale_ndim(matrix, scale, args.center, ndim)
@@ -116,7 +118,7 @@ def scale(
 
 
 def _scale_ndim(matrix: Any, scale: Sequence[float], center: Any, ndim: int | None) -> int:
-    if ndim is not None:
+    if ndim is not None and ndim > 0 and len(scale) < 2:
         return ndim
     if matrix is not None:
         return len(matrix)

@@ -6,7 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import DTYPE, Arg, Args, Floats, Out, Sample, Spec, default, operator, parameters, required
+from pipeflow.declare import (
+    DTYPE,
+    Arg,
+    Args,
+    Floats,
+    OfSample,
+    Out,
+    Sample,
+    Spec,
+    default,
+    operator,
+    parameters,
+    required,
+)
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.windows import half_up
 from pipeflow.types import INTERP_LINEAR, INTERP_NN, DALIInterpType
@@ -47,7 +60,18 @@ def given_size(size: Sequence[float] | None, ndim: int) -> list[int] | None:
         return None
     if len(size) != ndim:
         raise ValueError(f"size has {len(size)} values for an output of {ndim} spatial axes")
-    return [max(1, half_up(extent)) for extent in size]
+    each = isinstance(size, OfSample)
+    extents = [int(extent) if each else max(1, half_up(extent)) for extent in size]
+    if min(size) < 0 or not (each or min(size)):
+        raise ValueError(f"Output size must be positive, got {tuple(size)}")
+    return extents
+
+
+def border(fill_value: float | None, dtype: np.dtype) -> float | None:
+    """The value of what is outside, as a pixel of the image."""
+    if fill_value is None or dtype.kind not in "iu":
+        return fill_value
+    return float(kernels.casting.as_type(np.array([fill_value]), dtype)[0])
 
 
 @operator(
@@ -56,6 +80,7 @@ def given_size(size: Sequence[float] | None, ndim: int) -> list[int] | None:
     takes=WARP | DTYPE,
     layouts="HWC FHWC DHWC FDHWC",
     sequences=True,
+    frames_share="size",
     gpu=True,
     examples=["fn.rotate(image, angle=30.0)"],
 )
@@ -81,7 +106,7 @@ def rotate(
     if not image.size:
         raise ValueError(f"the image has no pixels: shape {image.shape}")
     matrix = rotation(image.shape, extents, angle, axis)
-    return kernels.warp.warp(image, matrix, args.fill_value, args.interp_type == INTERP_NN, out)
+    return kernels.warp.warp(image, matrix, border(args.fill_value, image.dtype), args.interp_type == INTERP_NN, out)
 
 
 def rotation(shape: Sequence[int], extents: Sequence[int], angle: float, axis: Any) -> np.ndarray:
@@ -159,7 +184,7 @@ def warp_affine(
     values = warp_matrix(image.ndim - 1, matrix if matrix_input is None else matrix_input, inverse_map)
     if not image.size:
         raise ValueError(f"the image has no pixels: shape {image.shape}")
-    return kernels.warp.warp(image, values, args.fill_value, args.interp_type == INTERP_NN, out)
+    return kernels.warp.warp(image, values, border(args.fill_value, image.dtype), args.interp_type == INTERP_NN, out)
 
 
 def warp_matrix(ndim: int, matrix: Any, inverse_map: bool) -> np.ndarray:

@@ -214,3 +214,111 @@ def test_the_step_of_a_slice_may_be_data():
         return data[::step]
 
     assert [sample.tolist() for sample in define().run()[0].samples()] == [[0, 2, 4], [4, 1]]
+
+
+def test_limits_that_are_not_positive_are_none():
+    """max_size of 0 or less leaves an extent free."""
+    assert fn.resize(IMAGE, size=(8, 9), max_size=0).shape == (8, 9, 3)
+    assert fn.resize(IMAGE, size=(8, 9), max_size=(-1, 4)).shape == (8, 4, 3)
+    assert fn.resize(IMAGE, size=(8, 9), mode="not_smaller", max_size=(5, 0)).shape == (5, 15, 3)
+    assert fn.tensor_resize(IMAGE, sizes=(8, 9), axes=(0, 1), max_size=0).shape == (8, 9, 3)
+
+
+@pytest.mark.parametrize("warp", [lambda x, **k: fn.rotate(x, angle=30.0, **k), fn.warp_affine])
+def test_extents_of_warps(warp):
+    """Those of a sample are cut to whole pixels and may be 0; a constant is rounded and positive."""
+    options = {} if warp is not fn.warp_affine else {"matrix": (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)}
+    given = [np.float32([5.7, 4]), np.float32([0.4, 3])]
+
+    def definition():
+        return warp(fn.external_source([[IMAGE] * 2], layout="HWC"), size=fn.external_source([given]), **options)
+
+    [out] = pipeline_def(definition, batch_size=2, num_threads=1)().run()
+    assert out.shape() == [(5, 4, 3), (0, 3, 3)]
+    assert warp(IMAGE, size=(5.7, 4), **options).shape == (6, 4, 3)
+    for size in ((0, 3), (-2, 3)):
+        with pytest.raises(RuntimeError, match="Output size must be positive"):
+            warp(IMAGE, size=size, **options)
+
+
+def test_what_is_outside_of_a_warp_is_a_pixel_of_its_image():
+    """The fill is rounded and limited as the image's type is, whatever type the result has."""
+    moved = {"matrix": (1.0, 0.0, 50.0, 0.0, 1.0, 0.0), "dtype": types.FLOAT}
+    for fill, expected in ((3.5, 4.0), (-3, 0.0), (300, 255.0)):
+        assert (fn.warp_affine(IMAGE, fill_value=fill, **moved) == expected).all()
+    assert (fn.warp_affine(IMAGE.astype(np.float32), fill_value=3.5, **moved) == 3.5).all()
+
+
+def test_frames_that_turn_by_different_angles_share_the_largest_canvas():
+    """Each frame is in the middle of it, as one that is turned to this size."""
+    video, angles = np.stack([IMAGE, IMAGE + 1]), np.float32([0, 90])
+
+    def definition():
+        frames = fn.external_source([[video]], layout="FHWC")
+        return fn.rotate(frames, angle=fn.per_frame(fn.external_source([[angles]])), fill_value=0)
+
+    [out] = pipeline_def(definition, batch_size=1, num_threads=1)().run()
+    assert out.shape() == [(2, 6, 6, 3)]
+    for frame, angle in enumerate(angles):
+        expected = fn.rotate(video[frame], angle=float(angle), size=(6, 6), fill_value=0)
+        np.testing.assert_array_equal(out.at(0)[frame], expected)
+
+
+def test_dimensions_of_a_scale():
+    """ndim counts where it is positive and one number is for all dimensions."""
+    for arguments, ndim in (
+        ({"scale": [2.0], "ndim": 0}, 1),
+        ({"scale": [2.0], "ndim": 3}, 3),
+        ({"scale": [2.0, 3.0], "ndim": 3}, 2),
+    ):
+        assert fn.transforms.scale(**arguments).shape == (ndim, ndim + 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "expected"),
+    [
+        (-1.5, np.uint8, 255),
+        (300.5, np.uint8, 44),
+        (255.9, np.int8, -1),
+        (-3e9, np.uint16, 0),
+        (-3e9, np.uint32, 1294967296),
+    ],
+)
+def test_values_of_one_hot_wrap_around(value, dtype, expected):
+    """In integer types, after the part behind the point is cut off."""
+    assert fn.one_hot(np.int32(1), num_classes=2, off_value=value, dtype=dtype).tolist() == [expected, 1]
+
+
+def test_true_and_false_are_integers():
+    """mirror=True is 1."""
+    np.testing.assert_array_equal(
+        fn.resize_crop_mirror(IMAGE, size=(2, 6), crop=(2, 4), mirror=True),
+        fn.resize_crop_mirror(IMAGE, size=(2, 6), crop=(2, 4), mirror=1),
+    )
+
+
+def test_a_seed_without_randomness_is_warned_of():
+    """Every operator takes it."""
+    with pytest.warns(DeprecationWarning, match='"seed" should not be used with operators'):
+        assert fn.crop(IMAGE, crop=(1, 1), seed=3).shape == (1, 1, 3)
+    assert fn.crop(IMAGE, crop=(1, 1), seed=None).shape == (1, 1, 3)
+
+
+def test_constants_of_one_number():
+    """A shape of one number alone leaves it a number; types.RGB is written by its name."""
+    assert types.Constant(2, shape=[1]).value == 2
+    assert (str(types.RGB), f"{types.INTERP_NN}") == ("types.RGB", "types.INTERP_NN")
+
+
+def test_readers_refuse_with_a_runtime_error(tmp_path):
+    """DALI's class beside the one that says more."""
+
+    def reading(**arguments):
+        return pipeline_def(lambda: fn.readers.file(**arguments)[1], batch_size=1, num_threads=1)().build()
+
+    with pytest.raises(RuntimeError, match="2 labels for 1 file") as caught:
+        reading(files=["a"], labels=[1, 2])
+    assert isinstance(caught.value, ValueError)
+    with pytest.raises(RuntimeError, match="No such file") as caught:
+        reading(file_root=str(tmp_path / "absent"))
+    assert isinstance(caught.value, FileNotFoundError)

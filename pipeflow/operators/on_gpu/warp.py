@@ -89,7 +89,7 @@ def row_of(item: Item, exact: bool, tables: Tables) -> tuple[Any, ...]:
     source, target, args = item.input, item.output, item.args
     *outer, height, width, channels = source.shape
     *_, tall, wide, _ = target.shape
-    fill = np.full(channels, args.fill_value or 0.0, np.float64)
+    fill = np.full(channels, warp.border(args.fill_value, source.dtype) or 0.0, np.float64)
     fill = kernels.casting.as_type(fill, source.dtype if exact else FLOAT)
     matrix = np.zeros(12)
     if item.plan is not None:
