@@ -60,7 +60,8 @@ FLOORS = {
     "pipeflow/backend.py": 8,
     "pipeflow/__init__.py": 9,
     "pipeflow/porting.py": 9,
-    "pipeflow/__main__.py": 10,
+    "pipeflow/commands/": 10,
+    "pipeflow/__main__.py": 11,
     "pipeflow/distributed/": 9,
 }
 
@@ -105,6 +106,8 @@ LATE_IMPORTS = (
     "pipeflow/executor/workers/__init__.py",
     "pipeflow/kernels/cpu/__init__.py",
     "pipeflow/kernels/gpu/__init__.py",
+    "pipeflow/commands/__init__.py",
+    "pipeflow/commands/target.py",
     "pipeflow/declare/frameworks.py",
     "pipeflow/declare/opdef.py",
     "pipeflow/errors.py",

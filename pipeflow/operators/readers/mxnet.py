@@ -115,3 +115,29 @@ def _record(path: str, offset: int, where: str) -> np.ndarray:
         if kind == _LAST:
             return np.concatenate(parts)
         offset += _FRAME.size + length + -length % 4
+
+
+def write_index(path: str, index_path: str) -> int:
+    """Writes the index file of a RecordIO file, a line with number and offset for each record; returns how many there are."""
+    size = os.stat(path).st_size
+    offset, offsets = 0, []
+    while offset < size:
+        where = f"{path} at index {offset}"
+        if offset + _FRAME.size > size:
+            raise BadData(f"{where}: {size - offset} bytes do not hold the head of a record")
+        magic, word = _FRAME.unpack(read_range(path, offset, _FRAME.size).data)
+        kind, length = word >> 29, word & 0x1FFFFFFF
+        if magic != _MAGIC:
+            raise BadData(f"{where}: there is no RecordIO record: it starts with {magic:#010x}")
+        if offset + _FRAME.size + length > size:
+            raise BadData(
+                f"{where}: truncated record of {length} bytes, the file ends after {size - offset - _FRAME.size}"
+            )
+        if kind in (_WHOLE, _FIRST):
+            offsets.append(offset)
+        offset += _FRAME.size + length + -length % 4
+    if not offsets:
+        raise BadData(f"{path} has no records")
+    with open(index_path, "w", encoding="utf-8") as file:
+        file.writelines(f"{number}\t{place}\n" for number, place in enumerate(offsets))
+    return len(offsets)

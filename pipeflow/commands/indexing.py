@@ -1,0 +1,40 @@
+"""What the three verbs that write index files share."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from pipeflow.commands.result import Line, Refused, Result
+from pipeflow.commands.screen import Progress
+from pipeflow.errors import count_of
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Data files, and where the index goes."""
+    parser.add_argument("files", nargs="+", metavar="FILE", help="the data; with -o: one file")
+    parser.add_argument("-o", "--output", metavar="INDEX", help="the index; default: the name of the file with .idx")
+
+
+def run(given: argparse.Namespace, write: Callable[[str, str], int], unit: str) -> Result:
+    """Writes the index of each file; one that cannot be read to its end gets none."""
+    files = [Path(file) for file in given.files]
+    if len(files) == 2 and files[1].suffix == ".idx" and not given.output:
+        files, given.output = files[:1], str(files[1])  # as DALI's scripts are called
+    if given.output and len(files) > 1:
+        raise Refused(f"-o names one index and there are {len(files)} files: leave it out, and each gets NAME.idx")
+    lines, facts = [], []
+    with Progress("index", len(files)) as progress:
+        for file in files:
+            if not file.is_file():
+                raise Refused(f"there is no file {file}")
+            index = Path(given.output) if given.output else file.with_suffix(".idx")
+            part = index.with_name(f"{index.name}.part")
+            try:
+                count = write(str(file), str(part))
+                part.replace(index)
+            finally:
+                part.unlink(missing_ok=True)
+            lines.append(Line(f"{index}: {count_of(count, unit)} of {file}", "good"))
+            facts.append({"file": str(file), "index": str(index), unit + "s": count})
+            progress.step()
+    return Result(lines, {"indexes": facts})

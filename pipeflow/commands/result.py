@@ -1,0 +1,32 @@
+"""What a verb returns: lines for a person, facts for a program, and the exit status."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+FINE, FOUND, BROKEN, INTERRUPTED = 0, 1, 2, 130
+SCHEMA = 1  # of what --json prints; it rises when a field changes its meaning or goes away
+
+Tone = Literal["", "head", "good", "warn", "bad", "faint"]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a result, or a paragraph that is broken where the terminal ends."""
+
+    text: str
+    tone: Tone = ""
+    indent: int = 0
+    wrap: bool = False
+
+
+@dataclass
+class Result:
+    """What was found; the verdict is the first line."""
+
+    lines: list[Line]
+    facts: dict[str, Any] = field(default_factory=dict)
+    status: int = FINE
+
+
+class Refused(Exception):
+    """Something that the user can put right, said in one or two sentences; no traceback is shown."""

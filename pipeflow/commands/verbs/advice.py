@@ -1,0 +1,39 @@
+"""Says what bounds a pipeline, and what would help by how much."""
+
+import argparse
+
+from pipeflow.advice import advise
+from pipeflow.commands import target
+from pipeflow.commands.measuring import measured
+from pipeflow.commands.result import Line, Result
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    target.arguments(parser)
+    parser.add_argument(
+        "-n", type=target.positive, default=100, metavar="BATCHES", help="how many batches are measured"
+    )
+    parser.add_argument("--seconds", type=float, default=20.0, help="the longest time of the run")
+
+
+def run(given: argparse.Namespace) -> Result:
+    found = target.target_of(given)
+    figures = measured(found.make(), given.n, given.seconds)
+    advice = advise(figures.statistics)
+    facts = {
+        "target": found.name,
+        "samples_per_second": figures.rate,
+        "advice": [{"kind": a.kind, "step": a.step, "text": a.text, "gain": a.gain} for a in advice],
+    }
+    best = max((a.gain or 1.0 for a in advice), default=1.0)
+    if not advice:
+        return Result([Line(f"nothing stands out: {found.name} gives {figures.rate:.4g} samples/s", "good")], facts)
+    first = (
+        f"up to {best:.1f} times as fast, by the figures"
+        if best > 1
+        else "what bounds it is known, and no setting helps"
+    )
+    lines = [Line(f"{found.name}: {figures.rate:.4g} samples/s; {first}", "good")]
+    for number, item in enumerate(advice, 1):
+        lines += [Line(""), Line(f"{number}. {item}", "warn" if (item.gain or 0) > 1.5 else "", wrap=True)]
+    return Result(lines, facts)

@@ -1,0 +1,152 @@
+"""Measures how fast a pipeline is, which step bounds it, what to try."""
+
+import argparse
+from typing import Any
+
+from pipeflow.advice import Advice, advise
+from pipeflow.commands import target
+from pipeflow.commands.measuring import Run, load, measured
+from pipeflow.commands.result import Line, Refused, Result
+from pipeflow.commands.screen import bar, seconds, shortened, size
+
+ROWS = 12  # of the table of steps
+NAME = 26
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    target.arguments(parser)
+    parser.add_argument(
+        "-n", type=target.positive, default=100, metavar="BATCHES", help="how many batches are measured"
+    )
+    parser.add_argument("--seconds", type=float, default=20.0, help="the longest time of one run")
+    parser.add_argument(
+        "--compare",
+        metavar="SETTING=A,B,...",
+        help=f"run once for each value of a setting: {', '.join(target.SETTINGS)}",
+    )
+
+
+def run(given: argparse.Namespace) -> Result:
+    found = target.target_of(given)
+    if given.compare:
+        return _compared(found, given)
+    pipe = found.make()
+    figures = measured(pipe, given.n, given.seconds)
+    advice = advise(figures.statistics)
+    lines = [
+        *head(found.name, pipe, figures),
+        *crowd(figures),
+        *table(figures),
+        Line(""),
+        *verdict(figures, advice)[1:],
+    ]
+    return Result(
+        [verdict(figures, advice)[0], *lines],
+        {
+            "target": found.name,
+            **figures.facts(),
+            "advice": [{"kind": a.kind, "text": a.text, "gain": a.gain} for a in advice],
+        },
+    )
+
+
+def head(name: str, pipe: Any, figures: Run) -> list[Line]:
+    """What was measured, in two lines."""
+    threads = figures.statistics.threads
+    return [
+        Line(
+            f"{name}: batch {pipe.batch_size}, {threads} thread{'s' * (threads != 1)}, {len(figures.laps)} batches in "
+            f"{seconds(float(figures.laps.sum()))}"
+        ),
+        Line(
+            f"a batch every {seconds(figures.quantile(0.5))} (99 %: {seconds(figures.quantile(0.99))}; first "
+            f"{seconds(figures.first)}), {figures.cpu:.1f} of {figures.statistics.processors} processors, "
+            f"{size(figures.memory)} (+{size(figures.grown)})",
+            "faint",
+        ),
+    ]
+
+
+def crowd(figures: Run) -> list[Line]:
+    """A warning where other programs use the processors: what was measured is less than what is possible."""
+    processors, wanted = figures.statistics.processors, load()
+    if wanted < 1.5 * processors + figures.statistics.threads or figures.cpu > 0.8 * processors:
+        return []
+    text = f"other programs use the processors (load {wanted:.1f} on {processors}): measure again on a quiet machine"
+    return [Line(text, "warn", wrap=True)]
+
+
+def table(figures: Run) -> list[Line]:
+    """The steps, the one that takes most time first."""
+    run = figures.statistics
+    total = sum(step.seconds for step in run.steps) or 1e-9
+    steps = sorted(run.steps, key=lambda step: -step.seconds)
+    lines = [Line(f"{'step':<{NAME}} {'a sample':>10} {'busy':>6} {'waits':>6}  share", "head")]
+    for step in steps[:ROWS]:
+        wall = max(step.seconds, 1e-9)
+        lines.append(
+            Line(
+                f"{shortened(step.title.removeprefix('fn.'), NAME):<{NAME}} {seconds(step.seconds / max(1, run.samples)):>10} "
+                f"{step.busy / wall:>6.0%} {step.waited / wall:>6.0%}  {step.seconds / total:>4.0%} "
+                f"{bar(step.seconds / total, 18)}"
+            )
+        )
+    if len(steps) > ROWS:
+        rest = sum(step.seconds for step in steps[ROWS:])
+        lines.append(Line(f"{len(steps) - ROWS} more steps: {rest / total:.0%}", "faint"))
+    return lines
+
+
+def verdict(figures: Run, advice: list[Advice]) -> list[Line]:
+    """The speed and what bounds it, then what to try."""
+    run = figures.statistics
+    steps = sorted(run.steps, key=lambda step: -step.seconds)
+    total = sum(step.seconds for step in steps) or 1e-9
+    most = f"most of the work is {steps[0].title} ({steps[0].seconds / total:.0%})" if steps else "there are no steps"
+    bound = next((item for item in advice if item.kind == "bound"), None)
+    first = Line(
+        f"{figures.rate:.4g} samples/s; " + (f"bound by {bound.step}" if bound is not None and bound.step else most),
+        "good",
+    )
+    others = [item for item in advice if item is not bound]
+    if not others:
+        return [first, Line("Next: nothing stands out. Compare: --compare threads=1,2,4", "faint", wrap=True)]
+    return [first, *[Line(f"Next: {item}", wrap=True) for item in others[:2]]]
+
+
+def _compared(found: target.Target, given: argparse.Namespace) -> Result:
+    name, values = settings_of(given.compare)
+    runs: list[tuple[int, Run]] = []
+    for value in values:
+        pipe = found.make(**{target.SETTINGS[name]: value})
+        runs.append((value, measured(pipe, given.n, given.seconds, f"{name}={value}: batch")))
+    base = runs[0][1].rate
+    best, fastest = max(runs, key=lambda pair: pair[1].rate)
+    lines = [
+        Line(
+            f"{name}={best} is the fastest: {fastest.rate:.4g} samples/s, {fastest.rate / base:.2f} times {name}={runs[0][0]}",
+            "good",
+        ),
+        Line(f"{found.name}: batch {found.pipeline.batch_size}, up to {given.n} batches each", "faint"),
+        Line(f"{name:>8} {'samples/s':>10} {'batch':>9} {'99 %':>9} {'processors':>11} {'memory':>8}", "head"),
+    ]
+    for value, figures in runs:
+        lines.append(
+            Line(
+                f"{value:>8} {figures.rate:>10.4g} {seconds(figures.quantile(0.5)):>9} {seconds(figures.quantile(0.99)):>9} "
+                f"{figures.cpu:>11.1f} {size(figures.memory):>8}  {bar(figures.rate / fastest.rate, 18)}"
+            )
+        )
+    facts = [{"value": value, **figures.facts()} for value, figures in runs]
+    return Result(lines, {"target": found.name, "setting": name, "best": best, "runs": facts})
+
+
+def settings_of(text: str) -> tuple[str, list[int]]:
+    """``threads=1,2,4`` as a setting and its values."""
+    name, equals, values = text.partition("=")
+    if not equals or name not in target.SETTINGS:
+        raise Refused(f"--compare takes {' or '.join(target.SETTINGS)} with values, threads=1,2,4; got {text!r}")
+    try:
+        return name, [target.positive(value) for value in values.split(",")]
+    except (ValueError, argparse.ArgumentTypeError) as error:
+        raise Refused(f"--compare {text}: the values are whole numbers of at least 1") from error
