@@ -14,7 +14,7 @@ help:
 	@echo "make test-portable  the core of the suite without what only Linux has"
 	@echo "make lint           ruff and mypy"
 	@echo "make types          pyright over a user's program: what completion knows after a dot"
-	@echo "make docs           regenerate stubs, operator pages and the support table, then run every code block"
+	@echo "make docs           regenerate stubs, operator pages, the support table and the gallery, then run every code block"
 	@echo "make bench          every benchmark, with its peers (BENCH=benchmarks/... for one)"
 	@echo "make test-all       the suite on Python 3.11, 3.12 and 3.13"
 	@echo "make test-adapters  torch, Lightning, Hugging Face, JAX, Keras, TensorFlow and Ray, for real"
@@ -96,6 +96,7 @@ types: .venvs/types/.ready
 docs: .venvs/test/.ready
 	.venvs/test/bin/python tools/generate_stubs.py
 	.venvs/test/bin/python tools/generate_docs.py
+	.venvs/test/bin/python examples/augmentation_gallery.py --output docs/images/gallery.jpg
 	.venvs/test/bin/python -m pytest tests/test_docs.py
 
 test-all: test-3.11 test-3.12 test-3.13

@@ -33,6 +33,8 @@ def scene() -> np.ndarray:
 
 
 SCENE = scene()
+OTHER = np.ascontiguousarray(SCENE[:, ::-1, ::-1])  # what the scene is mixed with
+ONE = np.ones(1, np.float32)
 EMBOSS = np.array([[-2, -1, 0], [-1, 1, 1], [0, 1, 2]], np.float32)
 PERSPECTIVE = fn.transforms.perspective(
     source=[0, 0, WIDTH, 0, WIDTH, HEIGHT, 0, HEIGHT], target=[30, 10, 180, 30, 195, 145, 10, 120]
@@ -56,6 +58,9 @@ GALLERY = {
     "pad": lambda x: fn.pad(fn.crop(x, crop=(110, 150)), axes=(0, 1), shape=(150, 200), fill_value=40),
     "flip horizontal": lambda x: fn.flip(x),
     "flip vertical": lambda x: fn.flip(x, horizontal=0, vertical=1),
+    "rotate90": lambda x: fn.rotate90(x),
+    "mixup": lambda x: fn.mixup(x, types.Constant(ONE), share=0.6, partner=1)[0],
+    "cutmix": lambda x: fn.cutmix(x, types.Constant(ONE), share=0.6, partner=1)[0],
     "rotate, canvas grows": lambda x: fn.rotate(x, angle=20.0, fill_value=255),
     "rotate, size kept": lambda x: fn.rotate(x, angle=20.0, keep_size=True),
     "warp_affine, shear": lambda x: fn.warp_affine(x, matrix=(1.0, 0.35, -26.0, 0.1, 1.0, -10.0), fill_value=0),
@@ -91,6 +96,7 @@ GALLERY = {
     "motion_blur": lambda x: fn.motion_blur(x, size=15, angle=30.0),
     "sharpen": lambda x: fn.sharpen(x, alpha=0.6),
     "unsharp_mask": lambda x: fn.unsharp_mask(x, sigma=3.0, amount=1.5),
+    "enhance, edges": lambda x: fn.enhance(x, alpha=1.0),
     "equalize": lambda x: fn.equalize(x),
     "clahe": lambda x: fn.clahe(x, tiles_x=4, tiles_y=4, clip_limit=4.0),
     "autocontrast": lambda x: fn.autocontrast(fn.contrast(x, contrast=0.4)),
@@ -99,6 +105,19 @@ GALLERY = {
     "posterize": lambda x: fn.posterize(x, bits=2),
     "solarize": lambda x: fn.solarize(x, threshold=128.0),
     "solarize_add": lambda x: fn.solarize_add(x, shift=90),
+    "channel_shift": lambda x: fn.channel_shift(x, shift=[60.0, -40.0, 0.0]),
+    "color_jitter": lambda x: fn.color_jitter(x, brightness=(0.7, 1.3), hue=(-60.0, 60.0)),
+    "photometric_distort": lambda x: fn.photometric_distort(x, prob=1.0),
+    "planckian_jitter": lambda x: fn.planckian_jitter(x, temperature=3000.0),
+    "illumination.linear": lambda x: fn.illumination.linear(x, gain=-0.9, angle=30.0),
+    "illumination.corner": lambda x: fn.illumination.corner(x, gain=-0.9, corner=1),
+    "illumination.gaussian": lambda x: fn.illumination.gaussian(x, gain=0.8, center=[0.3, 0.6], sigma=0.2),
+    "plasma.brightness": lambda x: fn.plasma.brightness(x, intensity=0.4),
+    "plasma.contrast": lambda x: fn.plasma.contrast(x, intensity=0.9),
+    "plasma.shadow": lambda x: fn.plasma.shadow(x, intensity=0.8),
+    "weather.rain": lambda x: fn.weather.rain(x, density=0.003),
+    "weather.snow": lambda x: fn.weather.snow(x, point=0.45),
+    "weather.fog": lambda x: fn.weather.fog(x, density=0.8),
     "channel_shuffle": lambda x: fn.channel_shuffle(x),
     "channel_dropout": lambda x: fn.channel_dropout(x),
     "jigsaw": lambda x: fn.jigsaw(x, grid=(3, 4)),
@@ -119,10 +138,10 @@ GALLERY = {
 }
 
 
-@pipeline_def(batch_size=1, num_threads=1, seed=3)
+@pipeline_def(batch_size=2, num_threads=1, seed=3)
 def gallery():
     """One output for each picture."""
-    image = fn.external_source(source=lambda: [SCENE], layout="HWC", dtype=types.UINT8, ndim=3)
+    image = fn.external_source(source=lambda: [SCENE, OTHER], layout="HWC", dtype=types.UINT8, ndim=3)
     return tuple(make(image) for make in GALLERY.values())
 
 

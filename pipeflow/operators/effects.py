@@ -1,4 +1,4 @@
-"""Effects: sharpen, unsharp_mask, motion_blur, channel_shuffle, channel_dropout, jigsaw."""
+"""Effects: sharpen, unsharp_mask, enhance, motion_blur, channel_shuffle, channel_dropout, jigsaw."""
 
 import math
 from typing import Any
@@ -43,6 +43,43 @@ def sharpen(
     taps = alpha * SMOOTHED
     taps[1, 1] += 1 - alpha + alpha * lightness
     return _correlated(image, taps.astype(np.float32), out)
+
+
+# What two well-known filters make of a pixel and its eight neighbours.
+ENHANCED = {
+    "edges": np.array([[-1, -1, -1], [-1, 10, -1], [-1, -1, -1]], np.float32) / 2,
+    "details": np.array([[0, -1, 0], [-1, 10, -1], [0, -1, 0]], np.float32) / 6,
+}
+
+
+@operator(
+    "enhance",
+    compiled=True,
+    infer="like image",
+    layouts="HWC FHWC",
+    sequences=True,
+    examples=["fn.enhance(image, mode='details', alpha=0.7)"],
+)
+def enhance(
+    image: Sample,
+    /,
+    *,
+    mode: str = default("edges", "what is made stronger: `edges` or, more softly, `details`"),
+    alpha: Arg[float] = default(0.75, "share of the enhanced image in the result, from 0 to 1"),
+    out: Out,
+) -> Sample:
+    """Mixes the image with a form of it whose edges or details are stronger, as Pillow's filters of these names make it."""
+    if not 0 <= alpha <= 1:
+        raise ValueError(f"alpha must be from 0 to 1, got {alpha}")
+    taps = alpha * ENHANCED[mode]
+    taps[1, 1] += 1 - alpha
+    return _correlated(image, taps.astype(np.float32), out)
+
+
+@enhance.check
+def _(args: Any) -> None:
+    if args.mode not in ENHANCED:
+        raise ValueError(f"mode must be 'edges' or 'details', got {args.mode!r}")
 
 
 @operator(

@@ -322,6 +322,46 @@ def _(axes: Sequence[Axis], args: Any) -> list[Axis]:
 
 
 # ----------------------------------------------------------------------------------------------------
+# rotate90
+
+
+@operator("rotate90", compiled=True, layouts="HWC HW FHWC", sequences=True, examples=["fn.rotate90(image, times=3)"])
+def rotate90(
+    image: Sample, /, *, times: Arg[int] = default(1, "how many quarters of a turn, counter-clockwise"), out: Out
+) -> Sample:
+    """Turns the image by quarters of a turn; no value changes."""
+    times %= 4
+    if callable(out):
+        out = out(turned_shape(image.shape, times), image.dtype)
+    if times % 2:
+        turned = image[:, ::-1] if times == 1 else image[::-1]
+        order = [1, 0, *range(2, image.ndim)]
+        return kernels.moving.transpose(turned, order, out)
+    if not times:
+        out[...] = image
+        return out
+    pixel = image.shape[2] if image.ndim == 3 else 1
+    flat = np.ascontiguousarray(image).reshape(len(image), -1)
+    kernels.normalize.mirror_image(flat, pixel, True, True, out.reshape(len(image), -1))
+    return out
+
+
+def turned_shape(shape: Sequence[Any], times: int) -> tuple[Any, ...]:
+    """The shape of an image that is turned by quarters."""
+    return (shape[1], shape[0], *shape[2:]) if times % 2 else tuple(shape)
+
+
+@rotate90.infer
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
+    shape: Any = specs[0].shape
+    if shape is not UNKNOWN and args.times is UNKNOWN:
+        shape = (UNKNOWN, UNKNOWN, *shape[2:])
+    elif shape is not UNKNOWN:
+        shape = turned_shape(shape, args.times)
+    return Spec(shape, specs[0].dtype, specs[0].layout)
+
+
+# ----------------------------------------------------------------------------------------------------
 # pad and erase
 
 

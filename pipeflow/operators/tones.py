@@ -1,10 +1,10 @@
-"""Tones: invert, posterize, solarize, solarize_add, autocontrast, contrast_about_mean."""
+"""Tones: invert, posterize, solarize, solarize_add, channel_shift, autocontrast, contrast_about_mean."""
 
 from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Arg, Out, Sample, default, operator
+from pipeflow.declare import Arg, Floats, Out, Sample, default, operator, required
 from pipeflow.kernels import cpu as kernels
 
 PAGE = """Values of images replaced by others: inverted, cut to fewer levels, stretched over their range. These are the
@@ -61,6 +61,24 @@ def solarize_add(
 ) -> Sample:
     """Adds a number to the values below a threshold, as far as 0 and 255."""
     return kernels.tones.raised(image, threshold, shift, out)
+
+
+@operator(
+    "channel_shift",
+    compiled=True,
+    infer="like image",
+    layouts="HWC FHWC",
+    sequences=True,
+    dtypes="uint8",
+    examples=["fn.channel_shift(image, shift=[20.0, -10.0, 5.0])"],
+)
+def channel_shift(
+    image: Sample, /, *, shift: Arg[Floats] = required("what is added, one number or one a channel"), out: Out
+) -> Sample:
+    """Adds a number to each channel, as far as 0 and 255."""
+    if len(shift) not in (1, image.shape[-1]):
+        raise ValueError(f"shift must be one number or {image.shape[-1]}, one a channel, got {len(shift)}")
+    return kernels.tones.shifted(image, np.clip(np.rint(shift), -255, 255), out)
 
 
 @operator(

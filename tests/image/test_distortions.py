@@ -3,6 +3,7 @@
 import cv2
 import numpy as np
 import pytest
+from PIL import Image, ImageFilter
 
 from pipeflow import fn, pipeline_def, types
 from pipeflow.kernels.cpu import distortions
@@ -138,6 +139,21 @@ def test_sharpen():
     assert (fn.sharpen(IMAGE, alpha=0.0) == IMAGE).all()
 
 
+def test_enhance():
+    """Pillow's two filters inside of the image, by shares; nothing with a share of 0."""
+    for mode, taken in (("edges", ImageFilter.EDGE_ENHANCE), ("details", ImageFilter.DETAIL)):
+        expected = np.asarray(Image.fromarray(IMAGE).filter(taken)).astype(int)
+        inside = (slice(1, -1), slice(1, -1))
+        assert np.abs(fn.enhance(IMAGE, mode=mode, alpha=1.0)[inside].astype(int) - expected[inside]).max() <= 1
+        taps = {
+            "edges": [[-0.5] * 3, [-0.5, 5, -0.5], [-0.5] * 3],
+            "details": [[0, -1 / 6, 0], [-1 / 6, 10 / 6, -1 / 6], [0, -1 / 6, 0]],
+        }
+        sharp = correlated(IMAGE, np.array(taps[mode]))
+        assert_near(fn.enhance(IMAGE, mode=mode, alpha=0.3), 0.7 * IMAGE + 0.3 * sharp)
+        assert (fn.enhance(IMAGE, mode=mode, alpha=0.0) == IMAGE).all()
+
+
 def test_motion_blur():
     """Weights along a line: level, upright, between pixels, heavier at one end."""
     np.testing.assert_allclose(motion_taps(5, 0.0, 0.0)[2], 0.2)
@@ -204,6 +220,8 @@ def test_jigsaw_moves_whole_parts():
         (lambda: fn.distortions.thin_plate(IMAGE, moves=[1.0]), "moves of 16 points are 32 numbers, got 1"),
         (lambda: fn.distortions.optical(IMAGE[:0]), "the image has no pixels"),
         (lambda: fn.sharpen(IMAGE, alpha=2.0), "alpha must be from 0 to 1, got 2.0"),
+        (lambda: fn.enhance(IMAGE, alpha=2.0), "alpha must be from 0 to 1, got 2.0"),
+        (lambda: fn.enhance(IMAGE, mode="x"), "mode must be 'edges' or 'details', got 'x'"),
         (lambda: fn.motion_blur(IMAGE, size=4), "size must be an odd number of at least 1, got 4"),
         (lambda: fn.motion_blur(IMAGE, direction=2.0), "direction must be from -1 to 1, got 2.0"),
         (lambda: fn.unsharp_mask(IMAGE, sigma=0.0), "sigma must be above 0, got 0.0"),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeflow import fn, types
+from pipeflow import fn, pipeline_def, types
 from pipeflow.tensors import TensorListCPU
 
 IMAGE = np.random.default_rng(2).integers(0, 256, (11, 14, 3), dtype=np.uint8)
@@ -172,6 +172,24 @@ def test_normalising_checks_its_channels():
         ValueError,
         lambda: fn.crop_mirror_normalize(IMAGE, pad_output=True, fill_values=[1.0] * 5),
     )
+
+
+def test_quarters_of_a_turn_are_numpys():
+    """Any number of them, forwards and backwards, of any type; a node says how many, so shapes differ in a batch."""
+    for data in (IMAGE, IMAGE.astype(np.float64), IMAGE[..., 1], np.stack([IMAGE, IMAGE // 2])):
+        axes = (1, 2) if data.ndim == 4 else (0, 1)
+        for times in (-1, 0, 1, 2, 3, 6):
+            layout = {2: "HW", 3: "HWC", 4: "FHWC"}[data.ndim]
+            got = np.asarray(fn.rotate90(TensorListCPU([data], layout), times=times).at(0))
+            assert (got == np.rot90(data, times, axes)).all()
+
+    @pipeline_def(batch_size=4, num_threads=1, device_id=None)
+    def pipe():
+        data = fn.external_source(lambda: [IMAGE] * 4, layout="HWC")
+        return fn.rotate90(data, times=fn.external_source(lambda: [np.int32(k) for k in range(4)]))
+
+    for times, got in enumerate(pipe().run()[0].samples()):
+        assert (np.asarray(got) == np.rot90(IMAGE, times)).all()
 
 
 def test_flips_are_numpys():

@@ -52,6 +52,8 @@ CASES = {
         0,
     ),
     "solarize_add far": (fn.solarize_add, {"shift": 999, "threshold": 999.0}, each_value(lambda x: 255), 0),
+    "channel_shift": (fn.channel_shift, {"shift": [-70.0]}, each_value(lambda x: max(x - 70, 0)), 0),
+    "channel_shift far": (fn.channel_shift, {"shift": [1e9]}, each_value(lambda x: 255), 0),
     "autocontrast": (fn.autocontrast, {}, stretched, 1),
     "contrast_about_mean": (fn.contrast_about_mean, {"contrast": 1.7}, about_mean(1.7), 1),
     "contrast_about_mean grey": (fn.contrast_about_mean, {"contrast": 0.0}, about_mean(0.0), 1),
@@ -101,3 +103,12 @@ def test_bits_out_of_range():
     """The message has the value."""
     with pytest.raises(ValueError, match="bits must be from 0 to 8, got 9"):
         fn.posterize(IMAGES[0], bits=9)
+
+
+def test_each_channel_by_its_own_shift():
+    """Numbers are rounded; two of them for three channels are refused."""
+    image = IMAGES[0]
+    expected = np.clip(image.astype(int) + [30, -10, 0], 0, 255)
+    assert (fn.channel_shift(image, shift=[30.2, -9.6, 0.0]) == expected).all()
+    with pytest.raises(ValueError, match="shift must be one number or 3, one a channel, got 2"):
+        fn.channel_shift(image, shift=[1.0, 2.0])

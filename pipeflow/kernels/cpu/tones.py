@@ -73,6 +73,22 @@ def stretch_lines(source, center, factor, offset, out):
             out[begin + j] = np.uint8(np.int32(np.rint(min(max(value, np.float32(0)), np.float32(255)))))
 
 
+@kernel
+def shift_bytes(source, shifts, out):
+    """Numbers that repeat along the values are added to bytes, as far as these reach."""
+    width = shifts.size
+    for begin in range(0, source.size, width):
+        for j in range(min(width, source.size - begin)):
+            value = np.int16(np.int16(source[begin + j]) + shifts[j])
+            out[begin + j] = np.uint8(min(max(value, np.int16(0)), np.int16(255)))
+
+
+def shifted(source: np.ndarray, shifts: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """A whole number from -255 to 255 for each channel, or one for all, added to bytes."""
+    shift_bytes(plain(source).reshape(-1), np.resize(shifts.astype(np.int16), len(shifts) * LANES), out.reshape(-1))
+    return out
+
+
 def stretch(
     source: np.ndarray, center: np.ndarray, factor: np.ndarray, offset: np.ndarray, out: np.ndarray
 ) -> np.ndarray:

@@ -1,0 +1,105 @@
+"""Images made lighter, darker or flatter by a pattern, a number for each pixel; and the patterns that are drawn."""
+
+import numpy as np
+
+from pipeflow.kernels.cpu.casting import convert
+from pipeflow.kernels.cpu.jit import kernel, plain
+from pipeflow.kernels.cpu.noise import GOLDEN, mixed
+
+ROW = np.uint64(20)  # bits of a place along a row, in the number that is drawn from
+LEVEL = np.uint64(40)
+
+
+@kernel
+def shade_rows(source, pattern, slope, offset, out):
+    """value + pattern * (slope * value + offset); all channels of a pixel have its number of the pattern."""
+    rows, width = pattern.shape
+    size = source.shape[1]
+    channels = size // width
+    line = np.empty(size, np.float32)
+    for y in range(rows):
+        if channels == 3:
+            for x in range(width):
+                number = pattern[y, x]
+                line[3 * x] = number
+                line[3 * x + 1] = number
+                line[3 * x + 2] = number
+        else:
+            for x in range(width):
+                for c in range(channels):
+                    line[x * channels + c] = pattern[y, x]
+        for i in range(size):
+            value = np.float32(source[y, i])
+            out[y, i] = convert(value + line[i] * (slope * value + offset), out)
+
+
+def shade(source: np.ndarray, pattern: np.ndarray, slope: float, offset: float, out: np.ndarray) -> np.ndarray:
+    """An image (H, W, C) and a pattern (H, W) in float32."""
+    shape = (source.shape[0], -1)
+    shade_rows(plain(source).reshape(shape), pattern, np.float32(slope), np.float32(offset), out.reshape(shape))
+    return out
+
+
+@kernel
+def draw_row(key, level, row, numbers):
+    """Numbers from -1/2 to 1/2 for a row of a lattice, four of 16 bits from each word."""
+    step, half = np.float32(2.0**-16), np.float32(0.5) - np.float32(2.0**-17)
+    begin = (np.uint64(level) << LEVEL) | (np.uint64(row) << ROW)
+    for group in range((numbers.size + 3) // 4):
+        word = mixed(key ^ mixed((begin + np.uint64(group + 1)) * GOLDEN))
+        for part in range(min(4, numbers.size - 4 * group)):
+            numbers[4 * group + part] = np.float32(word & np.uint64(0xFFFF)) * step - half
+            word >>= np.uint64(16)
+
+
+@kernel
+def plasma_lattices(key, levels, roughness, height, width):
+    """The sum of random lattices, each twice as fine as the last and `roughness` times as strong, linear between nodes."""
+    field = np.empty((2, 2), np.float32)
+    for row in range(2):
+        draw_row(key, 0, row, field[row])
+    strength = np.float32(1)
+    for level in range(1, levels + 1):
+        strength *= np.float32(roughness)
+        step = 1 << (levels - level)
+        rows, columns = (height - 1) // step + 2, (width - 1) // step + 2
+        finer = np.empty((rows, columns), np.float32)
+        between = np.empty(field.shape[1], np.float32)
+        for i in range(rows):
+            above, below = field[i // 2], field[(i + 1) // 2]
+            target = finer[i]
+            draw_row(key, level, i, target)
+            for j in range(between.size):
+                between[j] = np.float32(0.5) * (above[j] + below[j])
+            for j in range(columns // 2):
+                target[2 * j] = between[j] + strength * target[2 * j]
+                target[2 * j + 1] = np.float32(0.5) * (between[j] + between[j + 1]) + strength * target[2 * j + 1]
+            if columns % 2:
+                target[columns - 1] = between[columns // 2] + strength * target[columns - 1]
+        field = finer
+    return field
+
+
+@kernel
+def spread_rows(field, out):
+    """The upper left part of a field, stretched so that its least number is 0 and its largest 1."""
+    height, width = out.shape
+    low, high = field[0, 0], field[0, 0]
+    for y in range(height):
+        row = field[y]
+        least, most = row[0], row[0]
+        for x in range(width):
+            least, most = min(least, row[x]), max(most, row[x])
+        low, high = min(low, least), max(high, most)
+    factor = np.float32(1) / (high - low) if high > low else np.float32(0)
+    for y in range(height):
+        for x in range(width):
+            out[y, x] = (field[y, x] - low) * factor
+
+
+def plasma(key: int, roughness: float, height: int, width: int) -> np.ndarray:
+    """A cloud: numbers from 0 to 1 for each pixel, the same for the same key, roughness and extents."""
+    levels = (max(height, width) - 1).bit_length()
+    out = np.empty((height, width), np.float32)
+    spread_rows(plasma_lattices(np.uint64(key), levels, roughness, height, width), out)
+    return out

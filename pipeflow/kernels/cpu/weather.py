@@ -1,0 +1,62 @@
+"""Weather: strokes of rain, and snow on what is dark."""
+
+import numpy as np
+
+from pipeflow.kernels.cpu.casting import convert
+from pipeflow.kernels.cpu.jit import kernel, plain
+from pipeflow.kernels.cpu.noise import unit
+
+LIGHTNESSES = 511  # sums of two bytes
+
+
+@kernel
+def rain_drops(key, count, length, width, lean, color, opacity, out):
+    """Strokes from random places downwards, mixed into the image one after another."""
+    height, across, channels = out.shape
+    for drop in range(count):
+        top = unit(key, np.uint64(2 * drop)) * (height + length) - length
+        left = unit(key, np.uint64(2 * drop + 1)) * (across + abs(lean) * length) - max(lean, 0.0) * length
+        first = int(np.floor(top))
+        for y in range(max(first, 0), min(first + length, height)):
+            begin = int(np.floor(left + lean * (y - first)))
+            for x in range(max(begin, 0), min(begin + width, across)):
+                for c in range(channels):
+                    value = np.float32(out[y, x, c])
+                    out[y, x, c] = convert(value + opacity * (color[c] - value), out)
+
+
+def rain(
+    source: np.ndarray,
+    key: int,
+    strokes: tuple[int, int, int, float],
+    color: np.ndarray,
+    opacity: float,
+    out: np.ndarray,
+) -> np.ndarray:
+    """An image (H, W, C) under strokes: how many, how long, how wide, and how far they lean, in pixels a row."""
+    out[...] = source
+    count, length, width, lean = strokes
+    rain_drops(np.uint64(key), count, length, width, float(lean), color.astype(np.float32), np.float32(opacity), out)
+    return out
+
+
+@kernel
+def relight_bytes(source, moved, scale, out):
+    """Every pixel at another lightness, half the sum of its extremes; hue and saturation stay."""
+    for i in range(0, source.size, 3):
+        red, green, blue = source[i], source[i + 1], source[i + 2]
+        place = np.int32(max(red, green, blue)) + np.int32(min(red, green, blue))
+        lightness, factor = moved[place], scale[place]
+        middle = np.float32(place) * np.float32(0.5)
+        out[i] = convert(lightness + factor * (np.float32(red) - middle), out)
+        out[i + 1] = convert(lightness + factor * (np.float32(green) - middle), out)
+        out[i + 2] = convert(lightness + factor * (np.float32(blue) - middle), out)
+
+
+def relight(source: np.ndarray, lightness: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """RGB bytes whose lightness becomes that of a table of 511 entries, from 0 to 255."""
+    before = np.arange(LIGHTNESSES) / 2
+    room, wanted = np.minimum(before, 255 - before), np.minimum(lightness, 255 - lightness)
+    scale = np.where(room > 0, wanted / np.where(room > 0, room, 1), 0)  # black and white have no colour to keep
+    relight_bytes(plain(source).reshape(-1), lightness.astype(np.float32), scale.astype(np.float32), out.reshape(-1))
+    return out

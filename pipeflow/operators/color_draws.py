@@ -1,0 +1,197 @@
+"""Colours that are drawn: color_jitter, photometric_distort, planckian_jitter."""
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import DTYPE, UNKNOWN, Arg, Args, Floats, Out, Sample, default, operator, parameters
+from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.color import COLOR_LAYOUTS, LUMA, color_matrix, three_channels
+
+PAGE = """Changes of colour that operators draw for themselves. `color_twist`, `hsv` and `brightness_contrast` make them from
+numbers, which may be nodes. All steps of a call are one matrix: nothing is rounded or cut off in between.
+"""
+
+Line = tuple[np.ndarray, np.ndarray]  # a matrix and an offset
+
+
+# ----------------------------------------------------------------------------------------------------
+# Several changes, one after another
+
+
+def steps_of(dtype: np.dtype, brightness: float, contrast: float, saturation: float, hue: float) -> list[Line]:
+    """The four changes as lines over colours, with hue in degrees."""
+    centre = 0.5 if dtype.kind == "f" else 128.0
+    nothing = np.zeros(3)
+    return [
+        (np.eye(3) * brightness, nothing),
+        (np.eye(3) * contrast, np.full(3, centre * (1 - contrast))),
+        (color_matrix(0.0, saturation, 1.0).astype(np.float64), nothing),
+        (color_matrix(hue, 1.0, 1.0).astype(np.float64), nothing),
+    ]
+
+
+def composed(steps: list[Line]) -> Line:
+    """All of them, the first one first."""
+    matrix, offset = np.eye(3), np.zeros(3)
+    for step, shift in steps:
+        matrix, offset = step @ matrix, step @ offset + shift
+    return matrix, offset
+
+
+def check_ranges(args: Any) -> None:
+    """Two numbers each, the smaller one first; factors are not negative."""
+    for name in RANGES:
+        values = getattr(args, name)
+        if values is UNKNOWN:
+            continue
+        if len(values) != 2 or not values[0] <= values[1]:
+            raise ValueError(f"{name} must be two numbers, the smaller one first, got {tuple(values)}")
+        if name != "hue" and values[0] < 0:
+            raise ValueError(f"{name} must not be negative, got {tuple(values)}")
+
+
+RANGES = ("brightness", "contrast", "saturation", "hue")
+
+
+def drawn(args: Any, key: Any) -> list[float]:
+    """A number from each range."""
+    check_ranges(args)
+    return [key.uniform(index, *getattr(args, name)) for index, name in enumerate(RANGES)]
+
+
+@operator("color_jitter", compiled=True, takes=DTYPE, layouts=COLOR_LAYOUTS, sequences=True, infer="like image")
+def color_jitter(
+    image: Sample,
+    /,
+    *,
+    brightness: Arg[Floats] = default((0.8, 1.2), "the least and the largest factor of the brightness"),
+    contrast: Arg[Floats] = default(
+        (0.8, 1.2), "those of the distance from the middle: 128 for integers, 0.5 for floats"
+    ),
+    saturation: Arg[Floats] = default((0.8, 1.2), "those of the saturation"),
+    hue: Arg[Floats] = default((-18.0, 18.0), "the least and the largest turn of the colours, in degrees"),
+    args: Args,
+    key: Any,
+    out: Out,
+) -> Sample:
+    """Changes brightness, contrast, saturation and hue by numbers that are drawn, in an order that is drawn."""
+    three_channels(image.shape, "color_jitter")
+    steps = steps_of(image.dtype, *drawn(args, key))
+    order = np.argsort(key.units(4, 4)).tolist()
+    return kernels.color.linear_colors(image, *composed([steps[number] for number in order]), out)
+
+
+@operator("photometric_distort", compiled=True, takes=DTYPE, layouts=COLOR_LAYOUTS, sequences=True, infer="like image")
+def photometric_distort(
+    image: Sample,
+    /,
+    *,
+    brightness: Arg[Floats] = default((0.875, 1.125), "the least and the largest factor of the brightness"),
+    contrast: Arg[Floats] = default(
+        (0.5, 1.5), "those of the distance from the middle: 128 for integers, 0.5 for floats"
+    ),
+    saturation: Arg[Floats] = default((0.5, 1.5), "those of the saturation"),
+    hue: Arg[Floats] = default((-18.0, 18.0), "the least and the largest turn of the colours, in degrees"),
+    prob: Arg[float] = default(0.5, "how likely each of the changes is made"),
+    args: Args,
+    key: Any,
+    out: Out,
+) -> Sample:
+    """Distorts colours as the training of SSD does: each change is made or left out, contrast before or after the colours.
+
+    The changes are brightness, contrast, saturation, hue, and in the end another order of the channels.
+    """
+    three_channels(image.shape, "photometric_distort")
+    if not 0 <= prob <= 1:
+        raise ValueError(f"prob must be from 0 to 1, got {prob}")
+    light, spread, colour, turn = steps_of(image.dtype, *drawn(args, key))
+    made = [key.unit(4 + index) < prob for index in range(5)]
+    before = key.unit(9) < 0.5
+    steps = [step for step, chosen in ((light, made[0]), (spread, made[1] and before)) if chosen]
+    steps += [step for step, chosen in ((colour, made[2]), (turn, made[3]), (spread, made[1] and not before)) if chosen]
+    if made[4]:
+        steps.append((np.eye(3)[np.argsort(key.units(3, 10))], np.zeros(3)))
+    return kernels.color.linear_colors(image, *composed(steps), out)
+
+
+for _op in (color_jitter, photometric_distort):
+    _op.check(check_ranges)
+
+
+# ----------------------------------------------------------------------------------------------------
+# The light of a glowing body
+
+DAYLIGHT = 6504.0  # kelvin: the white of sRGB, whose light changes nothing
+FROM_XYZ = np.array(
+    [[3.2404542, -1.5371385, -0.4985314], [-0.969266, 1.8760108, 0.041556], [0.0556434, -0.2040259, 1.0572252]]
+)
+# Sums of bells near the CIE 1931 functions (Wyman, Sloan and Shirley, 2013): weight, middle, deviation to the left and right, in nm.
+BELLS = (
+    ((1.056, 599.8, 37.9, 31.0), (0.362, 442.0, 16.0, 26.7), (-0.065, 501.1, 20.4, 26.2)),
+    ((0.821, 568.8, 46.9, 40.5), (0.286, 530.9, 16.3, 31.1)),
+    ((1.217, 437.0, 11.8, 36.0), (0.681, 459.0, 26.0, 13.8)),
+)
+GAMMA = 2.2
+
+
+def tristimulus(temperature: float) -> np.ndarray:
+    """X, Y and Z of the light of a black body, by Planck's law; Y is 1."""
+    wave = np.arange(380.0, 781.0, 5.0)
+    light = wave**-5 / np.expm1(1.4387769e7 / (wave * temperature))
+    found = np.array(
+        [
+            sum(
+                weight * (light * np.exp(-0.5 * ((wave - middle) / np.where(wave < middle, left, right)) ** 2)).sum()
+                for weight, middle, left, right in bells
+            )
+            for bells in BELLS
+        ]
+    )
+    return found / found[1]
+
+
+@lru_cache(maxsize=256)
+def planckian_factors(temperature: float) -> np.ndarray:
+    """Factors of red, green and blue values under this light, in place of daylight; the luma of grey stays."""
+    ratio = np.clip(FROM_XYZ @ tristimulus(temperature), 1e-3, None) / (FROM_XYZ @ tristimulus(DAYLIGHT))
+    factors = ratio ** (1 / GAMMA)
+    return factors / (LUMA @ factors)
+
+
+@operator(
+    "planckian_jitter",
+    compiled=True,
+    takes=DTYPE
+    | parameters(
+        temperature=(Arg[float], None, "temperature of the light in kelvin, from 1000 to 40000; default: drawn"),
+        between=(Floats, (3000.0, 15000.0), "the lowest and the highest temperature that is drawn"),
+    ),
+    layouts=COLOR_LAYOUTS,
+    sequences=True,
+    infer="like image",
+    examples=["fn.planckian_jitter(image)", "fn.planckian_jitter(image, temperature=3000.0)"],
+)
+def planckian_jitter(image: Sample, /, *, args: Args, key: Any, out: Out) -> Sample:
+    """Shows the image in the light of a glowing body: reddish below 6500 kelvin, bluish above.
+
+    The temperature is drawn evenly in its reciprocal, as differences are seen.
+    """
+    three_channels(image.shape, "planckian_jitter")
+    temperature = args.temperature
+    if temperature is None:
+        temperature = 1 / key.uniform(0, *(1 / value for value in args.between))
+    if not 1000 <= temperature <= 40000:
+        raise ValueError(f"temperature must be from 1000 to 40000, got {temperature}")
+    factors = planckian_factors(math.floor(temperature + 0.5))
+    return kernels.color.linear_colors(image, np.diag(factors), np.zeros(3), out)
+
+
+@planckian_jitter.check
+def _(args: Any) -> None:
+    if len(args.between) != 2 or not 1000 <= args.between[0] <= args.between[1] <= 40000:
+        raise ValueError(
+            f"between must be two numbers from 1000 to 40000, the smaller one first, got {tuple(args.between)}"
+        )

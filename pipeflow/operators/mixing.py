@@ -1,0 +1,189 @@
+"""Images of a batch mixed with one another, and their labels with them: mixup, cutmix."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow import seeds
+from pipeflow.declare import UNKNOWN, Arg, Args, BatchCall, Sample, Spec, Traits, operator, parameters
+from pipeflow.kernels import cpu as kernels
+
+PAGE = """Each image of a batch is mixed with another one, and its labels by the same shares. Labels are vectors with a
+number for each class (one-hot or already mixed), or class numbers with `num_classes`.
+
+    images, labels = fn.mixup(images, labels, num_classes=10)
+
+The partners are a random order of the batch, so they depend on its first sample and on its size.
+"""
+
+MIXING = parameters(
+    alpha=(Arg[float], 1.0, "both parameters of the beta distribution of the shares; the smaller, the less is mixed"),
+    share=(Arg[float], None, "share of the image itself, from 0 to 1; default: drawn"),
+    partner=(Arg[int], None, "number of the sample in the batch that the other part comes from; default: drawn"),
+    num_classes=(int, 0, "number of classes, where labels are class numbers; the result is a vector for each"),
+)
+
+
+def partners_of(given: Any, keys: Sequence[seeds.Key]) -> list[int]:
+    """The sample that each one is mixed with: as given, or the next one in a random order."""
+    size = len(keys)
+    if given is not None:
+        given = given if isinstance(given, list) else [given] * size
+        for number in given:
+            if not 0 <= number < size:
+                raise IndexError(f"partner names sample {number}, the batch has {size}")
+        return given
+    order = np.argsort(seeds.Key(keys[0].value ^ size).units(size))
+    found = np.empty(size, np.int64)
+    found[order] = np.roll(order, 1)  # none is its own partner, unless it is alone
+    return found.tolist()
+
+
+def shares_of(args: Any, key: seeds.Key) -> float:
+    """The share of the image itself."""
+    if args.share is not None:
+        if not 0 <= args.share <= 1:
+            raise ValueError(f"share must be from 0 to 1, got {args.share}")
+        return args.share
+    if not args.alpha > 0:
+        raise ValueError(f"alpha must be above 0, got {args.alpha}")
+    return float(key.generator().beta(args.alpha, args.alpha))
+
+
+def vectors_of(labels: Sequence[np.ndarray], classes: int) -> list[np.ndarray]:
+    """A vector of shares for each sample."""
+    found = []
+    for label in labels:
+        if not classes:
+            if label.ndim == 0 or label.dtype.kind != "f":
+                raise ValueError(
+                    f"labels must be vectors of floats, got {label.dtype} of shape {label.shape}: give num_classes"
+                )
+            found.append(label)
+            continue
+        if label.size != 1 or label.dtype.kind not in "iu":
+            raise ValueError(f"with num_classes a label is one whole number, got {label.dtype} of shape {label.shape}")
+        number = int(label.item())
+        if not 0 <= number < classes:
+            raise ValueError(f"label {number} is none of {classes} classes, 0 to {classes - 1}")
+        vector = np.zeros(classes, np.float32)
+        vector[number] = 1
+        found.append(vector)
+    return found
+
+
+def of_one_shape(images: Sequence[np.ndarray], first: int, second: int) -> None:
+    """Only images of one shape and type can be mixed."""
+    one, other = images[first], images[second]
+    if one.shape != other.shape or one.dtype != other.dtype:
+        raise ValueError(
+            f"the image of {one.dtype} and shape {one.shape} cannot be mixed with that of sample {second}, {other.dtype} "
+            f"of shape {other.shape}: resize and cast them first"
+        )
+
+
+def mixed(images: Any, labels: Any, args: Args, batch: BatchCall, put: Any) -> list[list[np.ndarray]]:
+    """Images and labels; `put` makes one image of two and says the share of the first."""
+    keys = [seeds.Key(int(key)) for key in batch.keys]
+    partners = partners_of(args.partner, keys)
+    images, vectors = list(images), vectors_of(list(labels), args.num_classes)
+    pictures, targets = [], []
+    for number, image in batch.each(images):
+        own = Args(**{name: x[number] if isinstance(x, list) else x for name, x in vars(args).items()})
+        other = partners[number]
+        of_one_shape(images, number, other)
+        picture, share = put(image, images[other], shares_of(own, keys[number]), keys[number])
+        pictures.append(picture)
+        one, two = vectors[number], vectors[other]
+        if one.shape != two.shape or one.dtype != two.dtype:
+            raise ValueError(f"labels of shape {one.shape} and {two.shape} cannot be mixed")
+        targets.append((two + share * (one - two)).astype(one.dtype))
+    return [pictures, targets]
+
+
+@operator(
+    "mixup",
+    compiled=True,
+    takes=MIXING,
+    granularity="batch",
+    layouts="HWC CHW HW FHWC",
+    examples=["fn.mixup(image, vector, share=0.7)", "fn.mixup(image, number, num_classes=5)"],
+)
+def mixup(images: Sample, labels: Sample, /, *, args: Args, key: Any) -> tuple[Sample, Sample]:
+    """Adds another image of the batch, and its labels, by shares: ``share`` of the one and ``1 - share`` of the other."""
+    raise NotImplementedError  # the batch hook is what runs
+
+
+def blended(image: np.ndarray, other: np.ndarray, share: float, key: seeds.Key) -> tuple[np.ndarray, float]:
+    """Both images by shares."""
+    del key
+    return kernels.mixing.mix(image, other, share, np.empty(image.shape, image.dtype)), share
+
+
+@mixup.batch
+def _(images: Any, labels: Any, *, args: Args, batch: BatchCall) -> Any:
+    return mixed(images, labels, args, batch, blended)
+
+
+@operator(
+    "cutmix",
+    takes=MIXING,
+    granularity="batch",
+    layouts="HWC FHWC",
+    examples=["fn.cutmix(image, vector, share=0.7)", "fn.cutmix(image, number, num_classes=5)"],
+)
+def cutmix(images: Sample, labels: Sample, /, *, args: Args, key: Any) -> tuple[Sample, Sample]:
+    """Puts a window of another image of the batch into each; labels are mixed by the areas.
+
+    The window has the image's proportions and is around a random place, cut off at the border; ``share`` is the part of
+    the image that stays where it is not cut off.
+    """
+    raise NotImplementedError  # the batch hook is what runs
+
+
+def window(extents: tuple[int, int], share: float, key: seeds.Key) -> list[slice]:
+    """Rows and columns of a window that leaves a share of the image."""
+    found = []
+    for index, extent in enumerate(extents):
+        half = extent * (1 - share) ** 0.5 / 2
+        middle = key.unit(index) * extent
+        found.append(slice(max(round(middle - half), 0), min(round(middle + half), extent)))
+    return found
+
+
+def pasted(image: np.ndarray, other: np.ndarray, share: float, key: seeds.Key) -> tuple[np.ndarray, float]:
+    """A window of the other image in the first."""
+    rows, columns = window(image.shape[-3:-1], share, key)
+    result = image.copy()
+    result[..., rows, columns, :] = other[..., rows, columns, :]
+    covered = (rows.stop - rows.start) * (columns.stop - columns.start)
+    return result, 1 - covered / max(image.shape[-3] * image.shape[-2], 1)
+
+
+@cutmix.batch
+def _(images: Any, labels: Any, *, args: Args, batch: BatchCall) -> Any:
+    return mixed(images, labels, args, batch, pasted)
+
+
+for _op in (mixup, cutmix):
+
+    @_op.infer
+    def _(specs: tuple[Spec, ...], args: Any) -> tuple[Spec, ...]:
+        image, labels = specs
+        if args.num_classes:
+            return image, Spec((args.num_classes,), np.dtype(np.float32), "")
+        return image, labels
+
+    @_op.check
+    def _(args: Any) -> None:
+        if args.num_classes < 0:
+            raise ValueError(f"num_classes must not be negative, got {args.num_classes}")
+        for name, low in (("alpha", 0.0), ("share", 0.0)):
+            value = getattr(args, name)
+            if value is not UNKNOWN and value is not None and value < low:
+                raise ValueError(f"{name} must not be below {low:g}, got {value}")
+
+    @_op.traits
+    def _(_args: Any) -> Traits:
+        return Traits("batch", by_batch_size=True)

@@ -1,0 +1,232 @@
+"""Boxes and points through windows and maps: bbox_crop, coord_crop, bbox_remap, coord_remap.
+
+Boxes and points that leave the image are dropped together with their labels.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import REQUIRED, Arg, Args, Floats, Ints, Sample, Spec, default, operator, parameters
+from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.boxes import check_labels, some_of
+from pipeflow.operators.displacement import ORIGINS, PIXEL_ORIGIN, map_shape
+from pipeflow.operators.warped_boxes import CORNERS, EXTENTS, FORM, SHAPE_LAYOUT, as_corners, clipped, image_extents
+
+PAGE = """Boxes and points that follow a crop, or the maps of a distortion. [Joint transforms](../joint-transforms.md) shows
+how they move with their image.
+"""
+
+REMOVED = parameters(remove_threshold=(float, 0.1, "a box stays if at least this share of its area is on the result"))
+POINTS = parameters(
+    normalized=(bool, True, "the coordinates are relative to the image; otherwise they are pixels"),
+    remove_outside=(bool, True, "drop the points that are outside the result; otherwise all are kept"),
+)
+
+
+def check_layouts(args: Any) -> None:
+    """The orders of numbers."""
+    if getattr(args, "bbox_layout", CORNERS) not in (CORNERS, EXTENTS):
+        raise ValueError(f"bbox_layout must be {CORNERS!r} or {EXTENTS!r}, got {args.bbox_layout!r}")
+    if "H" not in args.shape_layout or "W" not in args.shape_layout:
+        raise ValueError(f"shape_layout must have an H and a W, got {args.shape_layout!r}")
+    if not 0 <= getattr(args, "remove_threshold", 0.0) < 1:
+        raise ValueError(f"remove_threshold must be at least 0 and less than 1, got {args.remove_threshold}")
+
+
+def as_points(points: np.ndarray) -> np.ndarray:
+    """Points (n, 2) in float64."""
+    if points.ndim != 2 or points.shape[1] != 2:
+        raise ValueError(f"points have the shape (n, 2), got {points.shape}")
+    return points.astype(np.float64)
+
+
+def kept_points(
+    moved: np.ndarray, inside: np.ndarray, points: np.ndarray, labels: np.ndarray | None, remove: bool
+) -> Any:
+    """The points that stay, with their labels."""
+    kept = inside if remove else np.ones(len(moved), bool)
+    result = moved[kept].astype(points.dtype)
+    return result if labels is None else (result, labels[kept])
+
+
+# ----------------------------------------------------------------------------------------------------
+# Windows
+
+WINDOW = parameters(
+    anchor=(Arg[Floats], REQUIRED, "where the window begins, x and y, as slice takes it; relative to the image"),
+    shape=(Arg[Floats], REQUIRED, "how wide and how high it is, relative to the image"),
+    input_shape=(Arg[Ints], None, "shape of the image: anchor and shape are pixels then"),
+)
+
+
+def window(args: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Anchor, extents, and the image's extents, each as x and y, the window in the image's units."""
+    anchor, shape = (np.array(values, np.float64) for values in (args.anchor, args.shape))
+    if anchor.size != 2 or shape.size != 2:
+        raise ValueError(f"anchor and shape must be two numbers each, got {anchor.size} and {shape.size}")
+    if not (shape > 0).all():
+        raise ValueError(f"shape must be above 0, got {tuple(args.shape)}")
+    whole = (
+        np.ones(2) if args.input_shape is None else np.array(image_extents(args.input_shape, args.shape_layout)[::-1])
+    )
+    return anchor, shape, whole.astype(np.float64)
+
+
+def known_units(args: Any, normalized: bool) -> None:
+    """Coordinates in pixels need a window in pixels."""
+    if not normalized and args.input_shape is None:
+        raise ValueError("coordinates in pixels need a window in pixels: give input_shape")
+
+
+@operator(
+    "bbox_crop",
+    takes=WINDOW | FORM | SHAPE_LAYOUT | REMOVED,
+    dtypes="float",
+    paired="labels",
+    examples=["fn.bbox_crop(boxes, labels, anchor=[0.2, 0.1], shape=[0.5, 0.6])"],
+)
+def bbox_crop(boxes: Sample, labels: Sample | None = None, /, *, args: Args) -> tuple[Sample, Sample]:
+    """Gives boxes in a window that slice or crop cuts out, limited to it; those that are mostly outside are dropped.
+
+    Labels are dropped with their boxes. ``random_bbox_crop`` and ``random_crop_generator`` draw windows.
+    """
+    known_units(args, args.bbox_normalized)
+    anchor, shape, whole = window(args)
+    corners = as_corners(boxes, args.bbox_layout)
+    check_labels(labels, len(corners), "boxes")
+    if args.bbox_normalized:
+        corners *= np.tile(whole, 2)
+    corners -= np.tile(anchor, 2)
+    limits = shape
+    if args.bbox_normalized:
+        corners /= np.tile(shape, 2)
+        limits = np.ones(2)
+    result, kept = clipped(corners, limits[::-1].tolist(), args.bbox_layout, args.remove_threshold, boxes.dtype)
+    return result if labels is None else (result, labels[kept])
+
+
+@operator(
+    "coord_crop",
+    takes=WINDOW | SHAPE_LAYOUT | POINTS,
+    dtypes="float",
+    paired="labels",
+    examples=["fn.coord_crop(points, labels, anchor=[0.0, 0.1], shape=[0.8, 0.6])"],
+)
+def coord_crop(points: Sample, labels: Sample | None = None, /, *, args: Args) -> tuple[Sample, Sample]:
+    """Gives points (x, y) in a window that slice or crop cuts out; those outside it are dropped, with their labels."""
+    known_units(args, args.normalized)
+    anchor, shape, whole = window(args)
+    places = as_points(points)
+    check_labels(labels, len(points), "points")
+    moved = places * (whole if args.normalized else 1) - anchor
+    inside = ((moved >= 0) & (moved <= shape)).all(1)
+    return kept_points(moved / shape if args.normalized else moved, inside, points, labels, args.remove_outside)
+
+
+# ----------------------------------------------------------------------------------------------------
+# Maps
+
+SOURCE = parameters(input_shape=(Arg[Ints], None, "shape of the image before the remap; default: as large as the maps"))
+
+
+def maps_of(mapx: np.ndarray, mapy: np.ndarray, args: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Both maps in float32 with pixels' middles at a half, and the extents before and after, each as x and y."""
+    tall, wide = map_shape(mapx.shape)
+    if map_shape(mapy.shape) != (tall, wide):
+        raise ValueError(f"the maps differ in shape: {mapx.shape} and {mapy.shape}")
+    if not tall or not wide:
+        raise ValueError(f"the maps have no pixels: shape {mapx.shape}")
+    shift = np.float32(0.5 - ORIGINS[args.pixel_origin])
+    maps = [(x.reshape(tall, wide).astype(np.float32, copy=False) + shift) for x in (mapx, mapy)]
+    after = np.array([wide, tall], np.float64)
+    given = args.input_shape
+    before = after if given is None else np.array(image_extents(given, args.shape_layout)[::-1], np.float64)
+    return maps[0], maps[1], before, after
+
+
+@operator(
+    "bbox_remap",
+    compiled=True,
+    takes=SOURCE | PIXEL_ORIGIN | FORM | SHAPE_LAYOUT,
+    dtypes="float",
+    paired="labels",
+    examples=["fn.bbox_remap(boxes, *fn.distortions.optical(image, strength=0.3), labels)"],
+)
+def bbox_remap(
+    boxes: Sample,
+    mapx: Sample,
+    mapy: Sample,
+    labels: Sample | None = None,
+    /,
+    *,
+    args: Args,
+    remove_threshold: float = default(0.1, "a box stays if its new area is at least this share of its old one"),
+) -> tuple[Sample, Sample]:
+    """Moves boxes as remap moves their image: each becomes the box around the pixels that come from inside it.
+
+    Boxes that mostly leave the image are dropped, with their labels.
+    """
+    map_x, map_y, before, after = maps_of(mapx, mapy, args)
+    corners = as_corners(boxes, args.bbox_layout)
+    check_labels(labels, len(corners), "boxes")
+    if args.bbox_normalized:
+        corners *= np.tile(before, 2)
+    moved = kernels.map_places.boxes_after(map_x, map_y, corners)
+    old, new = (np.prod((x[:, 2:] - x[:, :2]) / extents, axis=1) for x, extents in ((corners, before), (moved, after)))
+    kept = (new > 0) & (new >= remove_threshold * old)
+    if args.bbox_normalized:
+        moved /= np.tile(after, 2)
+    if args.bbox_layout == EXTENTS:
+        moved[:, 2:] -= moved[:, :2]
+    result = moved[kept].astype(boxes.dtype)
+    return result if labels is None else (result, labels[kept])
+
+
+@operator(
+    "coord_remap",
+    compiled=True,
+    takes=SOURCE | PIXEL_ORIGIN | SHAPE_LAYOUT | POINTS,
+    dtypes="float",
+    paired="labels",
+    examples=["fn.coord_remap(points, *fn.distortions.optical(image, strength=-0.3))"],
+)
+def coord_remap(
+    points: Sample, mapx: Sample, mapy: Sample, labels: Sample | None = None, /, *, args: Args
+) -> tuple[Sample, Sample]:
+    """Moves points (x, y) as remap moves their image; those that leave it are dropped, with their labels.
+
+    The place is searched for in the maps: the pixel that comes from nearest to the point, and on from there by the maps' slopes.
+    """
+    map_x, map_y, before, after = maps_of(mapx, mapy, args)
+    places = as_points(points)
+    check_labels(labels, len(points), "points")
+    found = kernels.map_places.points_after(map_x, map_y, places * before if args.normalized else places)
+    moved = found[:, :2] / after if args.normalized else found[:, :2]
+    limits = np.ones(2) if args.normalized else after
+    inside = (found[:, 2] > 0) & ((moved >= 0) & (moved <= limits)).all(1)
+    return kept_points(moved, inside, points, labels, args.remove_outside)
+
+
+for _op in (bbox_crop, coord_crop):
+    _op.check(check_layouts)
+
+
+@bbox_crop.infer
+@coord_crop.infer
+def _(specs: tuple[Spec, ...], _args: Any) -> tuple[Spec, ...]:
+    return tuple(Spec(some_of(spec), spec.dtype, spec.layout) for spec in specs)
+
+
+@bbox_remap.infer
+@coord_remap.infer
+def _(specs: tuple[Spec, ...], _args: Any) -> tuple[Spec, ...]:
+    return tuple(Spec(some_of(spec), spec.dtype, spec.layout) for spec in (specs[0], *specs[3:]))
+
+
+@bbox_remap.check
+@coord_remap.check
+def _(args: Any) -> None:
+    check_layouts(args)
+    if args.pixel_origin not in ORIGINS:
+        raise ValueError(f"pixel_origin must be 'corner' or 'center', got {args.pixel_origin!r}")

@@ -1,0 +1,211 @@
+"""Light and shade: illumination.linear, corner and gaussian, plasma.brightness, contrast and shadow."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import Arg, Args, Floats, Out, Sample, default, operator, parameters
+from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.color import full_range, middle
+
+PAGE = """Light that falls unevenly on an image. `illumination` places it by numbers, which may be nodes; `plasma` draws clouds,
+a number from 0 to 1 for each pixel. The frames of a sequence have one light.
+"""
+
+
+def some_pixels(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Height and width of an image that has both."""
+    if 0 in shape:
+        raise ValueError(f"the image has no pixels: shape {shape}")
+    return shape[0], shape[1]
+
+
+# ----------------------------------------------------------------------------------------------------
+# illumination
+
+GAIN = parameters(
+    gain=(Arg[float], 0.2, "how much lighter the lightest place is, as a share of the value; below 0: how much darker")
+)
+
+
+def places(extent: int) -> np.ndarray:
+    """The middles of the pixels along an axis."""
+    return np.arange(extent, dtype=np.float32) + np.float32(0.5)
+
+
+@operator(
+    "illumination.linear",
+    compiled=True,
+    takes=GAIN,
+    infer="like image",
+    layouts="HWC FHWC",
+    sequences=True,
+    dtypes="uint8 float32",
+    examples=["fn.illumination.linear(image, gain=0.5, angle=30.0)"],
+)
+def linear(
+    image: Sample,
+    /,
+    *,
+    args: Args,
+    angle: Arg[float] = default(0.0, "direction the light comes from in degrees, counter-clockwise from the right"),
+    out: Out,
+) -> Sample:
+    """Multiplies the image by a factor that grows evenly from 1 at one end to ``1 + gain`` at the other."""
+    height, width = some_pixels(image.shape)
+    across, down = math.cos(math.radians(angle)), -math.sin(math.radians(angle))
+    reach = abs(across) * width + abs(down) * height
+    columns = (places(width) - width / 2) * (across / reach) + 0.5
+    pattern = np.add.outer((places(height) - height / 2) * (down / reach), columns).astype(np.float32)
+    return kernels.shading.shade(image, pattern, args.gain, 0.0, out)
+
+
+@operator(
+    "illumination.corner",
+    compiled=True,
+    takes=GAIN,
+    infer="like image",
+    layouts="HWC FHWC",
+    sequences=True,
+    dtypes="uint8 float32",
+    examples=["fn.illumination.corner(image, gain=-0.6, corner=2)"],
+)
+def corner(
+    image: Sample,
+    /,
+    *,
+    args: Args,
+    corner: Arg[int] = default(0, "0 to 3: upper left, upper right, lower right, lower left"),
+    out: Out,
+) -> Sample:
+    """Multiplies the image by a factor that grows from 1 in one corner to ``1 + gain`` in the opposite one, with the distance.
+
+    ``corner`` is the one that the light comes from.
+    """
+    if not 0 <= corner <= 3:
+        raise ValueError(f"corner must be from 0 to 3, got {corner}")
+    height, width = some_pixels(image.shape)
+    columns = width - places(width) if corner in (0, 3) else places(width)
+    lines = height - places(height) if corner in (0, 1) else places(height)
+    pattern = np.add.outer(
+        (lines / np.float32(math.hypot(height, width))) ** 2, (columns / np.float32(math.hypot(height, width))) ** 2
+    )
+    return kernels.shading.shade(image, np.sqrt(pattern, out=pattern), args.gain, 0.0, out)
+
+
+@operator(
+    "illumination.gaussian",
+    compiled=True,
+    takes=GAIN,
+    infer="like image",
+    layouts="HWC FHWC",
+    sequences=True,
+    dtypes="uint8 float32",
+    examples=["fn.illumination.gaussian(image, gain=0.8, center=[0.3, 0.4], sigma=0.2)"],
+)
+def gaussian(
+    image: Sample,
+    /,
+    *,
+    args: Args,
+    center: Arg[Floats] = default((0.5, 0.5), "where the light is, x and y in shares of the extents"),
+    sigma: Arg[float] = default(0.3, "how wide it is: the deviation in shares of the extents"),
+    out: Out,
+) -> Sample:
+    """Multiplies the image by a factor of ``1 + gain`` at one place, which falls to 1 around it in the form of a bell."""
+    if not sigma > 0:
+        raise ValueError(f"sigma must be above 0, got {sigma}")
+    if len(center) != 2:
+        raise ValueError(f"center must be two numbers, x and y, got {len(center)}")
+    columns, lines = (
+        np.exp(-0.5 * ((places(extent) / extent - place) / sigma) ** 2).astype(np.float32)
+        for extent, place in zip(some_pixels(image.shape)[::-1], center, strict=True)
+    )
+    return kernels.shading.shade(image, np.multiply.outer(lines, columns), args.gain, 0.0, out)
+
+
+# ----------------------------------------------------------------------------------------------------
+# plasma
+
+ROUGHNESS = parameters(
+    roughness=(Arg[float], 0.5, "how strong each level of finer detail is beside the one before it, from 0 to 1")
+)
+
+
+def plasma(image: np.ndarray, roughness: float, key: Any) -> np.ndarray:
+    """A cloud as large as the image."""
+    if not 0 <= roughness <= 1:
+        raise ValueError(f"roughness must be from 0 to 1, got {roughness}")
+    return kernels.shading.plasma(key.value, roughness, *some_pixels(image.shape))
+
+
+@operator(
+    "plasma.brightness",
+    compiled=True,
+    takes=ROUGHNESS,
+    infer="like image",
+    layouts="HWC FHWC",
+    sequences=True,
+    dtypes="uint8 float32",
+)
+def plasma_brightness(
+    image: Sample,
+    /,
+    *,
+    args: Args,
+    intensity: Arg[float] = default(0.3, "the most that is added or taken away, as a share of 255 (of 1 for floats)"),
+    key: Any,
+    out: Out,
+) -> Sample:
+    """Adds a cloud, from ``-intensity`` where it is darkest to ``intensity`` where it is lightest."""
+    most = 2 * intensity * full_range(image.dtype)
+    pattern = plasma(image, args.roughness, key) - np.float32(0.5)
+    return kernels.shading.shade(image, pattern, 0.0, most, out)
+
+
+@operator(
+    "plasma.contrast",
+    compiled=True,
+    takes=ROUGHNESS,
+    infer="like image",
+    layouts="HWC FHWC",
+    sequences=True,
+    dtypes="uint8 float32",
+)
+def plasma_contrast(
+    image: Sample,
+    /,
+    *,
+    args: Args,
+    intensity: Arg[float] = default(0.5, "the most that the factor of the contrast differs from 1"),
+    key: Any,
+    out: Out,
+) -> Sample:
+    """Changes contrast by a cloud: distances from the middle, 128 (0.5 for floats), by ``1 - intensity`` to ``1 + intensity``."""
+    pattern = plasma(image, args.roughness, key) - np.float32(0.5)
+    return kernels.shading.shade(image, pattern, 2 * intensity, -2 * intensity * middle(image.dtype), out)
+
+
+@operator(
+    "plasma.shadow",
+    compiled=True,
+    takes=ROUGHNESS,
+    infer="like image",
+    layouts="HWC FHWC",
+    sequences=True,
+    dtypes="uint8 float32",
+)
+def plasma_shadow(
+    image: Sample,
+    /,
+    *,
+    args: Args,
+    intensity: Arg[float] = default(0.5, "how much darker it is where the cloud is thickest, from 0 to 1"),
+    key: Any,
+    out: Out,
+) -> Sample:
+    """Lets the shadow of a cloud fall on the image."""
+    if not 0 <= intensity <= 1:
+        raise ValueError(f"intensity must be from 0 to 1, got {intensity}")
+    return kernels.shading.shade(image, plasma(image, args.roughness, key), -intensity, 0.0, out)

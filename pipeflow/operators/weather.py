@@ -1,0 +1,106 @@
+"""Weather: weather.rain, weather.snow, weather.fog."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import Arg, Floats, Out, Sample, default, operator
+from pipeflow.kernels import cpu as kernels
+from pipeflow.operators.color import full_range, three_channels
+from pipeflow.operators.shading import plasma, some_pixels
+
+PAGE = """Rain, snow and fog for images taken on fine days. What they draw is a function of the sample's key; the frames of a
+sequence have one draw.
+"""
+
+
+@operator(
+    "weather.rain",
+    compiled=True,
+    infer="like image",
+    layouts="HWC FHWC",
+    sequences=True,
+    dtypes="uint8 float32",
+    examples=["fn.weather.rain(image, density=0.01, length=9, angle=-10.0)"],
+)
+def rain(
+    image: Sample,
+    /,
+    *,
+    density: Arg[float] = default(0.002, "how many drops there are for each pixel"),
+    length: Arg[int] = default(20, "how many rows a drop passes"),
+    width: Arg[int] = default(1, "how wide a drop is in pixels"),
+    angle: Arg[float] = default(10.0, "how far the rain leans in degrees: above 0 it falls to the right"),
+    color: Arg[Floats] = default((200.0,), "colour of the drops, one number or one a channel, of 255 also for floats"),
+    opacity: Arg[float] = default(0.6, "share of the drop's colour in its pixels, from 0 to 1"),
+    key: Any,
+    out: Out,
+) -> Sample:
+    """Draws drops of rain: straight strokes at random places, mixed into the image."""
+    height, across = some_pixels(image.shape)
+    channels = image.shape[2]
+    if not 0 <= density <= 1:
+        raise ValueError(f"density must be from 0 to 1, got {density}")
+    if length < 1 or width < 1:
+        raise ValueError(f"length and width must be at least 1, got {length} and {width}")
+    if not 0 <= opacity <= 1:
+        raise ValueError(f"opacity must be from 0 to 1, got {opacity}")
+    if not -80 <= angle <= 80:
+        raise ValueError(f"angle must be from -80 to 80, got {angle}")
+    if len(color) not in (1, channels):
+        raise ValueError(f"color must be one number or {channels}, one a channel, got {len(color)}")
+    drops = np.resize(np.array(color) * (full_range(image.dtype) / 255), channels)
+    lean = math.tan(math.radians(angle))
+    area = (height + length) * (across + abs(lean) * length)  # drops begin above the image and at its sides too
+    strokes = round(density * area), length, width, lean
+    return kernels.weather.rain(image, key.value, strokes, drops, opacity, out)
+
+
+@operator(
+    "weather.snow",
+    compiled=True,
+    infer="like image",
+    layouts="HWC FHWC",
+    sequences=True,
+    dtypes="uint8",
+    examples=["fn.weather.snow(image, point=0.4)"],
+)
+def snow(
+    image: Sample,
+    /,
+    *,
+    point: Arg[float] = default(0.5, "lightness up to which snow stays, from 0 to 1"),
+    brightness: Arg[float] = default(2.5, "factor of the lightness there"),
+    out: Out,
+) -> Sample:
+    """Covers what is dark with snow: pixels of a lightness below ``point`` become lighter; hue and saturation stay (HLS)."""
+    three_channels(image.shape, "weather.snow")
+    if not 0 <= point <= 1:
+        raise ValueError(f"point must be from 0 to 1, got {point}")
+    if not brightness >= 0:
+        raise ValueError(f"brightness must not be negative, got {brightness}")
+    lightness = np.arange(511) / 2
+    lightness = np.where(lightness < 255 * point, np.minimum(lightness * brightness, 255), lightness)
+    return kernels.weather.relight(image, lightness, out)
+
+
+@operator("weather.fog", compiled=True, infer="like image", layouts="HWC FHWC", sequences=True, dtypes="uint8 float32")
+def fog(
+    image: Sample,
+    /,
+    *,
+    density: Arg[float] = default(0.6, "share of white where the fog is thickest, from 0 to 1"),
+    variation: Arg[float] = default(0.5, "how much thinner it is where it is thinnest, from 0 to 1"),
+    roughness: Arg[float] = default(0.4, "how ragged it is, from 0 to 1"),
+    key: Any,
+    out: Out,
+) -> Sample:
+    """Mixes the image with white, by a cloud that is drawn."""
+    for name, value in (("density", density), ("variation", variation)):
+        if not 0 <= value <= 1:
+            raise ValueError(f"{name} must be from 0 to 1, got {value}")
+    pattern = plasma(image, roughness, key)
+    pattern *= np.float32(variation)
+    pattern += np.float32(1 - variation)
+    return kernels.shading.shade(image, pattern, -density, density * full_range(image.dtype), out)
