@@ -53,6 +53,14 @@ def sample_keys(key: int, positions: np.ndarray, epochs: "int | np.ndarray" = 0)
     return mix_array(mix_array(_U(key) ^ where) ^ when)
 
 
+_FIRST, _NOW = mix(GOLDEN), mix(_M1)  # position 0 and epoch 0
+
+
+def first_key(key: int) -> int:
+    """The key of the first sample of the first epoch, as a Python integer."""
+    return mix(mix(key & _MASK ^ _FIRST) ^ _NOW)
+
+
 def _counters(count: int, start: int = 0) -> np.ndarray:
     return mix_array(np.arange(start + 1, start + count + 1, dtype=np.uint64) * _U(GOLDEN))
 

@@ -94,6 +94,7 @@ class OpDef:
         self.random = bool(self.drawn) or "key" in self.wants or self.takes_seed
         self.min_inputs = sum(p.required for p in self.inputs)
         self.max_inputs = 256 if any(p.variadic for p in self.inputs) else len(self.inputs)
+        self.plain_calls: dict[tuple[Any, ...], Any] = {}  # eager calls that may be made again without a check
         self.__name__ = self.leaf
         self.__qualname__ = self.name
         self.__doc__ = inspect.getdoc(self.body)

@@ -9,7 +9,7 @@ from pipeflow import types
 from pipeflow.declare.binding import Call, bind, input_set_size, spread
 from pipeflow.declare.calls import Traits
 from pipeflow.declare.drawn import redrawn
-from pipeflow.declare.eager import eager
+from pipeflow.declare.eager import again, eager
 from pipeflow.declare.opdef import OpDef, Part
 from pipeflow.declare.parameters import Args, Node, Param, Role, read_signature, with_shared
 from pipeflow.declare.sources import Source
@@ -21,6 +21,10 @@ class Operator(OpDef):
     """A declared operator that can be called: in a pipeline definition or on arrays."""
 
     def __call__(self, *inputs: Any, **keywords: Any) -> Any:
+        if inputs and not self.order and interpreter.get() is eager:
+            result = again(self, inputs, keywords)
+            if result is not None:
+                return result
         if self.order:
             inputs, keywords = spread(self, inputs, keywords)  # type: ignore[assignment]
         return self.apply(inputs, keywords)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import DTYPE, UNKNOWN, Arg, Args, Floats, Out, Sample, default, operator, parameters
+from pipeflow.declare import DTYPE, UNKNOWN, Arg, Args, Floats, Out, Param, Sample, default, operator, parameters
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.color import COLOR_LAYOUTS, LUMA, color_matrix, three_channels
 
@@ -56,27 +56,31 @@ def check_ranges(args: Any) -> None:
 RANGES = ("brightness", "contrast", "saturation", "hue")
 
 
+def ranges(light: tuple[float, float], others: tuple[float, float]) -> dict[str, Param]:
+    """The four ranges, that of the brightness and those of contrast and saturation by default as here."""
+    return parameters(
+        brightness=(Arg[Floats], light, "the least and the largest factor of the brightness"),
+        contrast=(Arg[Floats], others, "those of the distance from the middle: 128 for integers, 0.5 for floats"),
+        saturation=(Arg[Floats], others, "those of the saturation"),
+        hue=(Arg[Floats], (-18.0, 18.0), "the least and the largest turn of the colours, in degrees"),
+    )
+
+
 def drawn(args: Any, key: Any) -> list[float]:
     """A number from each range."""
     check_ranges(args)
     return [key.uniform(index, *getattr(args, name)) for index, name in enumerate(RANGES)]
 
 
-@operator("color_jitter", compiled=True, takes=DTYPE, layouts=COLOR_LAYOUTS, sequences=True, infer="like image")
-def color_jitter(
-    image: Sample,
-    /,
-    *,
-    brightness: Arg[Floats] = default((0.8, 1.2), "the least and the largest factor of the brightness"),
-    contrast: Arg[Floats] = default(
-        (0.8, 1.2), "those of the distance from the middle: 128 for integers, 0.5 for floats"
-    ),
-    saturation: Arg[Floats] = default((0.8, 1.2), "those of the saturation"),
-    hue: Arg[Floats] = default((-18.0, 18.0), "the least and the largest turn of the colours, in degrees"),
-    args: Args,
-    key: Any,
-    out: Out,
-) -> Sample:
+@operator(
+    "color_jitter",
+    compiled=True,
+    takes=ranges((0.8, 1.2), (0.8, 1.2)) | DTYPE,
+    layouts=COLOR_LAYOUTS,
+    sequences=True,
+    infer="like image",
+)
+def color_jitter(image: Sample, /, *, args: Args, key: Any, out: Out) -> Sample:
     """Changes brightness, contrast, saturation and hue by numbers that are drawn, in an order that is drawn."""
     three_channels(image.shape, "color_jitter")
     steps = steps_of(image.dtype, *drawn(args, key))
@@ -84,17 +88,18 @@ def color_jitter(
     return kernels.color.linear_colors(image, *composed([steps[number] for number in order]), out)
 
 
-@operator("photometric_distort", compiled=True, takes=DTYPE, layouts=COLOR_LAYOUTS, sequences=True, infer="like image")
+@operator(
+    "photometric_distort",
+    compiled=True,
+    takes=ranges((0.875, 1.125), (0.5, 1.5)) | DTYPE,
+    layouts=COLOR_LAYOUTS,
+    sequences=True,
+    infer="like image",
+)
 def photometric_distort(
     image: Sample,
     /,
     *,
-    brightness: Arg[Floats] = default((0.875, 1.125), "the least and the largest factor of the brightness"),
-    contrast: Arg[Floats] = default(
-        (0.5, 1.5), "those of the distance from the middle: 128 for integers, 0.5 for floats"
-    ),
-    saturation: Arg[Floats] = default((0.5, 1.5), "those of the saturation"),
-    hue: Arg[Floats] = default((-18.0, 18.0), "the least and the largest turn of the colours, in degrees"),
     prob: Arg[float] = default(0.5, "how likely each of the changes is made"),
     args: Args,
     key: Any,
@@ -128,7 +133,7 @@ DAYLIGHT = 6504.0  # kelvin: the white of sRGB, whose light changes nothing
 FROM_XYZ = np.array(
     [[3.2404542, -1.5371385, -0.4985314], [-0.969266, 1.8760108, 0.041556], [0.0556434, -0.2040259, 1.0572252]]
 )
-# Sums of bells near the CIE 1931 functions (Wyman, Sloan and Shirley, 2013): weight, middle, deviation to the left and right, in nm.
+# Sums of bells near the CIE 1931 functions (Wyman, Sloan and Shirley, 2013): weight; middle, left and right deviation in nm.
 BELLS = (
     ((1.056, 599.8, 37.9, 31.0), (0.362, 442.0, 16.0, 26.7), (-0.065, 501.1, 20.4, 26.2)),
     ((0.821, 568.8, 46.9, 40.5), (0.286, 530.9, 16.3, 31.1)),

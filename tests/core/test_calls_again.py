@@ -1,0 +1,120 @@
+"""An eager call that is made again with the same arguments is not checked again, and is the same in all else."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from pipeflow import fn, pipeline_def, seeds, types
+from pipeflow.declare import registry
+
+EAGER = sys.modules["pipeflow.declare.eager"]  # the package has the function by the same name
+IMAGE = np.random.default_rng(3).integers(0, 256, (9, 11, 3), dtype=np.uint8)
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    """No operator remembers calls of other tests."""
+    for op in registry.values():
+        op.plain_calls.clear()
+
+
+def the_whole_way(monkeypatch, call):
+    """The same call as if no call had been made before."""
+    with monkeypatch.context() as patch:
+        patch.setattr(EAGER, "form_of", lambda *_: None)
+        return call()
+
+
+CALLS = [
+    lambda image: fn.brightness(image, brightness=1.3),
+    lambda image: fn.brightness(image, brightness=1.3, dtype=types.FLOAT),
+    lambda image: fn.resize(image, size=[5, 7]),
+    lambda image: fn.resize(image, size=(5.0, 7)),
+    lambda image: fn.crop(image, crop=(3, 4)),
+    lambda image: fn.noise.gaussian(image, stddev=9.0, key=5),
+    lambda image: fn.distortions.optical(image, strength=0.5),
+    lambda image: fn.rotate(image, angle=-0.0),
+    lambda image: fn.warp_affine(image, matrix=(0.0, 1, 2, 1, -0.0, 3.0)),
+    lambda image: fn.pad(image, axes=(0,), shape=[20]),
+]
+
+
+@pytest.mark.parametrize("call", CALLS, ids=range(len(CALLS)))
+def test_the_same_result(call, monkeypatch):
+    """The first call, the second, and one with another image are what they are on the whole way."""
+    for image in (IMAGE, IMAGE, IMAGE, IMAGE[2:, 1:].copy(), IMAGE[:, ::2]):
+        got, expected = call(image), the_whole_way(monkeypatch, lambda image=image: call(image))
+        assert type(got) is type(expected)
+        pairs = zip(got, expected, strict=True) if isinstance(got, list) else [(got, expected)]
+        for one, other in pairs:
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(one, other)
+
+
+def test_a_call_is_known_by_types_and_values():
+    """1, 1.0 and True are equal and not the same; nor are 0.0 and -0.0."""
+    for _ in range(3):
+        assert fn.resize(IMAGE, size=(4, 5)).shape == (4, 5, 3)
+        with pytest.raises((TypeError, ValueError), match="size"):
+            fn.resize(IMAGE, size=(4, True))
+        padded = [fn.pad(np.ones(2, np.float32), shape=[3], fill_value=x)[2] for x in (0.0, -0.0)]
+        assert np.signbit(padded).tolist() == [False, True]
+
+
+def test_errors_say_as_much_as_the_first_time():
+    """The operator, the line and the values are in the message of every call."""
+    for _ in range(3):
+        with pytest.raises(ValueError, match="alpha must be from 0 to 1, got 2.0") as caught:
+            fn.sharpen(IMAGE, alpha=2.0)
+        notes = "\n".join(caught.value.__notes__)
+        assert "in fn.sharpen" in notes
+        assert "test_calls_again.py" in notes
+    good = IMAGE
+    for data in (good, good, good[..., :1]):
+        if data is good:
+            fn.hue(data, hue=20.0)
+        else:
+            with pytest.raises(ValueError, match="hue needs 3 channels") as caught:
+                fn.hue(data, hue=20.0)
+            assert "in fn.hue" in "\n".join(caught.value.__notes__)
+
+
+def test_warnings_of_former_names_come_every_time():
+    """A call by an argument's former name is made on the whole way."""
+    for _ in range(3):
+        with pytest.warns(DeprecationWarning, match="is called 'dtype' now"):
+            fn.crop_mirror_normalize(IMAGE, output_dtype=types.FLOAT, crop=(3, 3))
+
+
+def test_user_code_runs_once_a_call():
+    """A Python function is called by every call, and only once."""
+    seen = []
+    for number in range(4):
+        fn.python_function(IMAGE, function=lambda x: seen.append(1) or x)
+        assert len(seen) == number + 1
+
+
+def test_in_a_pipeline_definition_calls_are_recorded():
+    """Arrays in a definition are constants of the graph, however often the call was made outside."""
+    for _ in range(3):
+        fn.invert(IMAGE)
+
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None)
+    def define():
+        return fn.invert(types.Constant(IMAGE))
+
+    assert (np.asarray(define().run()[0].at(1)) == 255 - IMAGE).all()
+
+
+def test_the_table_of_calls_does_not_grow_without_end():
+    """Arguments that are always new are forgotten again."""
+    for number in range(300):
+        fn.brightness(IMAGE, brightness=1 + number / 7)
+    assert len(registry["brightness"].plain_calls) <= EAGER.PLAIN_CALLS
+
+
+@pytest.mark.parametrize("key", [0, 1, 12345, (1 << 64) - 1])
+def test_the_key_of_the_first_sample(key):
+    """The short way to it gives that of the table of keys."""
+    assert seeds.first_key(key) == int(seeds.sample_keys(key, np.arange(1))[0])
