@@ -85,9 +85,7 @@ def form_of(inputs: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, ..
             if not SCALARS.issuperset(kinds) or 0 in value:  # 0.0 and -0.0 are equal and not the same
                 return None
             form += name, kinds, tuple(value)
-        elif kind in SCALARS and (value or kind is not float):
-            form += name, kind, value
-        elif isinstance(value, (enum.Enum, np.dtype)):
+        elif (kind in SCALARS and (value or kind is not float)) or isinstance(value, (enum.Enum, np.dtype)):
             form += name, kind, value
         else:
             return None

@@ -177,7 +177,7 @@ def planckian_factors(temperature: float) -> np.ndarray:
     layouts=COLOR_LAYOUTS,
     sequences=True,
     infer="like image",
-    examples=["fn.planckian_jitter(image)", "fn.planckian_jitter(image, temperature=3000.0)"],
+    examples=["fn.planckian_jitter(image, between=(2500.0, 20000.0))"],
 )
 def planckian_jitter(image: Sample, /, *, args: Args, key: Any, out: Out) -> Sample:
     """Shows the image in the light of a glowing body: reddish below 6500 kelvin, bluish above.

@@ -111,7 +111,7 @@ def bbox_crop(boxes: Sample, labels: Sample | None = None, /, *, args: Args) -> 
     takes=WINDOW | SHAPE_LAYOUT | POINTS,
     dtypes="float",
     paired="labels",
-    examples=["fn.coord_crop(points, labels, anchor=[0.0, 0.1], shape=[0.8, 0.6])"],
+    examples=["fn.coord_crop(points, anchor=[0.0, 0.1], shape=[0.8, 0.6])"],
 )
 def coord_crop(points: Sample, labels: Sample | None = None, /, *, args: Args) -> tuple[Sample, Sample]:
     """Gives points (x, y) in a window that slice or crop cuts out; those outside it are dropped, with their labels."""

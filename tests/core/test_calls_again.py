@@ -65,7 +65,7 @@ def test_a_call_is_known_by_types_and_values():
 def test_errors_say_as_much_as_the_first_time():
     """The operator, the line and the values are in the message of every call."""
     for _ in range(3):
-        with pytest.raises(ValueError, match="alpha must be from 0 to 1, got 2.0") as caught:
+        with pytest.raises(ValueError, match=r"alpha must be from 0 to 1, got 2\.0") as caught:
             fn.sharpen(IMAGE, alpha=2.0)
         notes = "\n".join(caught.value.__notes__)
         assert "in fn.sharpen" in notes

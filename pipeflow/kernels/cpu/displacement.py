@@ -7,10 +7,12 @@ OpenCV does.
 
 import numpy as np
 
-from pipeflow.kernels.cpu.simd.sums import bilinear_pixel, round_row
+from pipeflow.kernels.cpu.simd.sums import round_row
 
+from .blending import blend_pixels
 from .casting import as_type, cast
 from .jit import kernel, plain
+from .moving import row_of_places, take_pixels
 from .noise import GOLDEN, mixed
 
 FAST = {np.dtype(np.uint8), np.dtype(np.float32)}
@@ -51,44 +53,45 @@ def limited(place):
 
 
 @kernel
-def nearest_row(source, xs, ys, border, fill, out, i):
-    """The nearest pixels; elements are copied as they are."""
+def nearest_row(source, xs, ys, border, fill, out, places, i):
+    """The nearest pixels; elements are copied as they are. The places first, several at a time, then the pixels."""
     height, width, channels = source.shape
-    flat, target = source.reshape(source.size), out.reshape(out.size)
-    at = i * xs.size * channels
+    wide, tall = float(width), float(height)
     for j in range(xs.size):
-        x, y = np.int64(np.floor(limited(xs[j]) + 0.5)), np.int64(np.floor(limited(ys[j]) + 0.5))
-        if not (0 <= x < width and 0 <= y < height):
-            x, y = border_index(x, width, border), border_index(y, height, border)
-        if x < 0 or y < 0:
-            for k in range(channels):
-                target[at + k] = fill[k]
-        else:
-            place = (y * width + x) * channels
-            for k in range(channels):
-                target[at + k] = flat[place + k]
-        at += channels
+        x, y = np.floor(xs[j] + 0.5), np.floor(ys[j] + 0.5)
+        inside = (x >= 0.0) & (y >= 0.0) & (x < wide) & (y < tall)
+        places[j] = places.dtype.type(y * wide + x) if inside else places.dtype.type(-1)
+    if border != CONSTANT:
+        for j in range(xs.size):
+            if places[j] < 0:
+                column = border_index(np.int64(np.floor(limited(xs[j]) + 0.5)), width, border)
+                places[j] = border_index(np.int64(np.floor(limited(ys[j]) + 0.5)), height, border) * width + column
+    take_pixels(source.reshape(source.size), places, channels, fill, out.reshape(out.size), i * xs.size * channels)
 
 
 @kernel
-def linear_row(source, xs, ys, border, fill, line):
-    """Blends of the four nearest pixels."""
+def linear_row(source, xs, ys, border, fill, places, us, vs, line):
+    """Blends of the four nearest pixels. The places first, several at a time, then the pixels, then those at the border."""
     height, width, channels = source.shape
     flat = source.reshape(source.size)
     stride = width * channels
-    # Blends of four channels overhang a pixel of fewer: the line has room, and the next pixel repairs the rest.
     room = width - 1 - (4 * ((channels + 3) // 4) + channels - 1) // channels
     one = np.float32(1)
     for j in range(xs.size):
+        left, top = np.floor(xs[j]), np.floor(ys[j])
+        us[j], vs[j] = np.float32(xs[j] - left), np.float32(ys[j] - top)
+        inside = (left >= 0.0) & (top >= 0.0) & (left <= room) & (top < height - 1)
+        places[j] = places.dtype.type(top * stride + left * channels) if inside else places.dtype.type(-1)
+    blend_pixels(flat, places, us, vs, channels, stride, line)
+    for j in range(xs.size):
+        if places[j] >= 0:
+            continue
         x, y = limited(xs[j]), limited(ys[j])
         left, top = np.floor(x), np.floor(y)
         p, q = np.int64(left), np.int64(top)
         u, v = np.float32(x - left), np.float32(y - top)
         at = j * channels
-        if p >= 0 and q >= 0 and p <= room and q < height - 1:
-            for k in range(0, channels, 4):
-                bilinear_pixel(flat, q * stride + p * channels + k, channels, stride, u, v, line, at + k)
-        elif border == CONSTANT and (p < -1 or q < -1 or p >= width or q >= height):
+        if border == CONSTANT and (p < -1 or q < -1 or p >= width or q >= height):
             for k in range(channels):
                 line[at + k] = fill[k]
         else:
@@ -134,10 +137,10 @@ def cubic_row(source, xs, ys, border, fill, line):
 
 
 @kernel
-def look_up_row(source, xs, ys, border, fill, interpolation, line, out, i):
+def look_up_row(source, xs, ys, border, fill, interpolation, room, line, out, i):
     """Row i of the output, by interpolation; the nearest pixels are looked up in rows of their own."""
     if interpolation == LINEAR:
-        linear_row(source, xs, ys, border, fill, line)
+        linear_row(source, xs, ys, border, fill, *room, line)
     else:
         cubic_row(source, xs, ys, border, fill, line)
     size = out.shape[1] * out.shape[2]
@@ -205,39 +208,39 @@ def scattered_places(key, degree, width, i, xs, ys):
 
 
 @kernel
-def through_matrix(source, matrix, origin, border, interpolation, fill, line, out):
+def through_matrix(source, room, matrix, origin, border, interpolation, fill, line, out):
     """perspective, interpolated."""
     xs, ys = np.empty(out.shape[1]), np.empty(out.shape[1])
     for i in range(out.shape[0]):
         perspective_places(matrix, origin, False, i, xs, ys)
-        look_up_row(source, xs, ys, border, fill, interpolation, line, out, i)
+        look_up_row(source, xs, ys, border, fill, interpolation, room, line, out, i)
 
 
 @kernel
-def through_matrix_nearest(source, matrix, origin, border, fill, out):
+def through_matrix_nearest(source, places, matrix, origin, border, fill, out):
     """perspective, to the nearest pixel."""
     xs, ys = np.empty(out.shape[1]), np.empty(out.shape[1])
     for i in range(out.shape[0]):
         perspective_places(matrix, origin, True, i, xs, ys)
-        nearest_row(source, xs, ys, border, fill, out, i)
+        nearest_row(source, xs, ys, border, fill, out, places, i)
 
 
 @kernel
-def through_maps(source, map_x, map_y, shift, border, interpolation, fill, line, out):
+def through_maps(source, room, map_x, map_y, shift, border, interpolation, fill, line, out):
     """remap, interpolated."""
     xs, ys = np.empty(out.shape[1]), np.empty(out.shape[1])
     for i in range(out.shape[0]):
         map_places(map_x, map_y, shift, False, i, xs, ys)
-        look_up_row(source, xs, ys, border, fill, interpolation, line, out, i)
+        look_up_row(source, xs, ys, border, fill, interpolation, room, line, out, i)
 
 
 @kernel
-def through_maps_nearest(source, map_x, map_y, shift, border, fill, out):
+def through_maps_nearest(source, places, map_x, map_y, shift, border, fill, out):
     """remap, to the nearest pixel."""
     xs, ys = np.empty(out.shape[1]), np.empty(out.shape[1])
     for i in range(out.shape[0]):
         map_places(map_x, map_y, shift, True, i, xs, ys)
-        nearest_row(source, xs, ys, border, fill, out, i)
+        nearest_row(source, xs, ys, border, fill, out, places, i)
 
 
 WAVES, LENS, SCATTER = range(3)
@@ -255,21 +258,21 @@ def effect_places(kind, lines, columns, key, degree, height, width, i, xs, ys):
 
 
 @kernel
-def through_effect(source, kind, lines, columns, key, degree, fill, line, out):
+def through_effect(source, room, kind, lines, columns, key, degree, fill, line, out):
     """An effect, interpolated."""
     xs, ys = np.empty(out.shape[1]), np.empty(out.shape[1])
     for i in range(out.shape[0]):
         effect_places(kind, lines, columns, key, degree, source.shape[0], source.shape[1], i, xs, ys)
-        look_up_row(source, xs, ys, CONSTANT, fill, LINEAR, line, out, i)
+        look_up_row(source, xs, ys, CONSTANT, fill, LINEAR, room, line, out, i)
 
 
 @kernel
-def through_effect_nearest(source, kind, lines, columns, key, degree, fill, out):
+def through_effect_nearest(source, places, kind, lines, columns, key, degree, fill, out):
     """An effect, to the nearest pixel."""
     xs, ys = np.empty(out.shape[1]), np.empty(out.shape[1])
     for i in range(out.shape[0]):
         effect_places(kind, lines, columns, key, degree, source.shape[0], source.shape[1], i, xs, ys)
-        nearest_row(source, xs, ys, CONSTANT, fill, out, i)
+        nearest_row(source, xs, ys, CONSTANT, fill, out, places, i)
 
 
 def raw(array: np.ndarray) -> np.ndarray:
@@ -280,7 +283,8 @@ def raw(array: np.ndarray) -> np.ndarray:
 def copied(kernel_of: object, source: np.ndarray, fill: np.ndarray, out: np.ndarray, *arguments: object) -> np.ndarray:
     """Runs a kernel that looks up nearest pixels."""
     values = as_type(np.ascontiguousarray(fill, np.float64), source.dtype)
-    kernel_of(plain(raw(source)), *arguments, raw(values), raw(out))  # type: ignore[operator]
+    places = row_of_places(source, out.shape[1])
+    kernel_of(plain(raw(source)), places, *arguments, raw(values), raw(out))  # type: ignore[operator]
     return out
 
 
@@ -288,9 +292,11 @@ def blended(kernel_of: object, source: np.ndarray, fill: np.ndarray, out: np.nda
     """Runs a kernel that interpolates, in float32 where it does not read or write the type itself."""
     image = source if source.dtype in FAST else as_type(source, np.dtype(np.float32))
     target = out if out.dtype in FAST else np.empty(out.shape, np.float32)
-    line = np.empty(out.shape[1] * out.shape[2] + 16, np.float32)
+    columns = out.shape[1]
+    line = np.empty(columns * out.shape[2] + 16, np.float32)
+    room = row_of_places(source, columns), np.empty(columns, np.float32), np.empty(columns, np.float32)
     values = np.ascontiguousarray(fill, np.float32)
-    kernel_of(plain(image), *arguments, values, line, target)  # type: ignore[operator]
+    kernel_of(plain(image), room, *arguments, values, line, target)  # type: ignore[operator]
     if target is out:
         return out
     return cast(np.rint(target) if out.dtype.kind in "iu" else target, out)

@@ -1,11 +1,64 @@
-"""Moving elements without computing: transposition."""
+"""Moving elements without computing: transposition, and pixels taken from anywhere."""
 
 import math
 from collections.abc import Sequence
 
 import numpy as np
+from numba import types
+from numba.extending import overload
 
 from pipeflow.kernels.cpu.jit import RAW, kernel, plain
+from pipeflow.kernels.cpu.simd.moves import copy_four_bytes
+
+
+def row_of_places(image: np.ndarray, columns: int) -> np.ndarray:
+    """Room for a place in an image for each pixel of a row: four bytes each, which processors convert several at once."""
+    return np.empty(columns, np.int32 if image.size < 2**31 else np.int64)
+
+
+@kernel
+def take_elements(flat, places, channels, fill, target, at):
+    """take_pixels for any elements."""
+    for j in range(places.size):
+        p = np.int64(places[j])
+        if p >= 0:
+            for k in range(channels):
+                target[at + j * channels + k] = flat[p * channels + k]
+        else:
+            for k in range(channels):
+                target[at + j * channels + k] = fill[k]
+
+
+@kernel
+def take_rgb_bytes(flat, places, fill, target, at):
+    """take_pixels for three bytes a pixel: four are copied, and the next pixel overwrites the fourth."""
+    last, end = places.size - 1, np.uint64(flat.size // 3 - 1)
+    for j in range(places.size):
+        p, begin = np.int64(places[j]), at + j * 3
+        if j < last and np.uint64(p) < end:
+            copy_four_bytes(flat, p * 3, target, begin)
+        else:
+            for k in range(3):
+                target[begin + k] = flat[p * 3 + k] if p >= 0 else fill[k]
+
+
+def take_pixels(flat, places, channels, fill, target, at):
+    """A row of the pixels at these places of an image, the fill value where a place is negative (inside kernels)."""
+    raise NotImplementedError("take_pixels is for compiled code")
+
+
+@overload(take_pixels)
+def _take_pixels(flat, places, channels, fill, target, at):
+    def of_bytes(flat, places, channels, fill, target, at):
+        if channels == 3:
+            take_rgb_bytes(flat, places, fill, target, at)
+        else:
+            take_elements(flat, places, channels, fill, target, at)
+
+    def of_others(flat, places, channels, fill, target, at):
+        take_elements(flat, places, channels, fill, target, at)
+
+    return of_bytes if flat.dtype == types.uint8 and target.dtype == types.uint8 else of_others
 
 
 @kernel

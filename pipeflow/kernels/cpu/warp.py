@@ -6,9 +6,11 @@ interpolation, or, with `clamped`, the border pixel.
 
 import numpy as np
 
+from pipeflow.kernels.cpu.blending import blend_pixels
 from pipeflow.kernels.cpu.casting import as_type, cast, convert
 from pipeflow.kernels.cpu.jit import kernel, plain
-from pipeflow.kernels.cpu.simd.sums import bilinear_pixel, weighted_rows
+from pipeflow.kernels.cpu.moving import row_of_places, take_pixels
+from pipeflow.kernels.cpu.simd.sums import weighted_rows
 
 FAST = {np.dtype(np.uint8), np.dtype(np.float32)}
 
@@ -32,52 +34,58 @@ def border_pixel(source, p, q, u, v, fill, clamped, line, at):
 
 
 @kernel
-def warp_linear(source, matrix, fill, clamped, out):
-    """Bilinear; source (H, W, C), out (h, w, C); matrix maps (x, y) of an output pixel to the input."""
+def warp_linear(source, matrix, fill, clamped, places, out):
+    """Bilinear; source (H, W, C), out (h, w, C); matrix maps (x, y) of an output pixel to the input.
+
+    The places of a row first, several at a time, then its pixels.
+    """
     height, width, channels = source.shape
     flat, target = source.reshape(source.size), out.reshape(out.size)
-    stride, size = width * channels, out.shape[1] * channels
+    columns = out.shape[1]
+    stride, size = width * channels, columns * channels
     a, d = np.float32(matrix[0, 0]), np.float32(matrix[1, 0])
-    half = np.float32(0.5)
-    # Blends of four channels overhang a pixel of fewer: the line has room, and the next pixel repairs the
-    # rest.
+    half, two = np.float32(0.5), np.float32(-2)
     line = np.empty(size + 16, np.float32)
     unit = np.ones(1, np.float32)
     last_x, last_y = np.float32(width + 1), np.float32(height + 1)
-    room = width - 1 - (4 * ((channels + 3) // 4) + channels - 1) // channels
+    room = np.int32(width - 1 - (4 * ((channels + 3) // 4) + channels - 1) // channels)
+    most = np.int32(height - 2)
+    us, vs = np.empty(columns, np.float32), np.empty(columns, np.float32)
     for i in range(out.shape[0]):
         x0 = np.float32(matrix[0, 1] * (i + 0.5) + matrix[0, 2])
         y0 = np.float32(matrix[1, 1] * (i + 0.5) + matrix[1, 2])
-        for j in range(out.shape[1]):
+        for j in range(columns):
             # Far outside, where the conversion to an integer would overflow, everything is fill or border
             # anyway.
-            x = min(max(a * (np.float32(j) + half) + x0 - half, np.float32(-2)), last_x)
-            y = min(max(d * (np.float32(j) + half) + y0 - half, np.float32(-2)), last_y)
+            x = min(max(a * (np.float32(j) + half) + x0 - half, two), last_x)
+            y = min(max(d * (np.float32(j) + half) + y0 - half, two), last_y)
             left, top = np.floor(x), np.floor(y)
-            p, q = np.int64(left), np.int64(top)
-            if p >= 0 and q >= 0 and p <= room and q < height - 1:
-                for k in range(0, channels, 4):
-                    bilinear_pixel(
-                        flat, q * stride + p * channels + k, channels, stride, x - left, y - top, line, j * channels + k
-                    )
-            elif not clamped and (p < -1 or q < -1 or p >= width or q >= height):
-                for k in range(channels):
-                    line[j * channels + k] = fill[k]
-            else:
-                border_pixel(source, p, q, x - left, y - top, fill, clamped, line, j * channels)
+            p, q = np.int32(left), np.int32(top)
+            us[j], vs[j] = x - left, y - top
+            inside = (p >= np.int32(0)) & (q >= np.int32(0)) & (p <= room) & (q <= most)
+            places[j] = q * stride + p * channels if inside else -1
+        blend_pixels(flat, places, us, vs, channels, stride, line)
+        for j in range(columns):
+            if places[j] < 0:
+                x = min(max(a * (np.float32(j) + half) + x0 - half, two), last_x)
+                y = min(max(d * (np.float32(j) + half) + y0 - half, two), last_y)
+                p, q = np.int64(np.floor(x)), np.int64(np.floor(y))
+                if not clamped and (p < -1 or q < -1 or p >= width or q >= height):
+                    for k in range(channels):
+                        line[j * channels + k] = fill[k]
+                else:
+                    border_pixel(source, p, q, us[j], vs[j], fill, clamped, line, j * channels)
         weighted_rows(line, 0, 0, unit, 0, 1, target, i * size, size)
 
 
 @kernel
-def warp_nearest(source, matrix, fill, clamped, out):
+def warp_nearest(source, matrix, fill, clamped, places, out):
     """Nearest neighbour; elements are copied as they are. The places of a row first, several at a time, then its pixels."""
     height, width, channels = source.shape
     columns = out.shape[1]
-    places = np.empty(columns, np.int64)
     flat, target = source.reshape(source.size), out.reshape(out.size)
     a, b = matrix[0, 0], matrix[1, 0]
     wide, tall = float(width), float(height)
-    one, two = np.uint64(1), np.uint64(2)
     for i in range(out.shape[0]):
         c = matrix[0, 1] * (i + 0.5) + matrix[0, 2]
         d = matrix[1, 1] * (i + 0.5) + matrix[1, 2]
@@ -86,23 +94,8 @@ def warp_nearest(source, matrix, fill, clamped, out):
             if clamped:
                 x, y = min(max(x, 0.0), wide - 1.0), min(max(y, 0.0), tall - 1.0)
             inside = (x >= 0.0) & (y >= 0.0) & (x < wide) & (y < tall)
-            places[j] = np.int64(y * wide + x) if inside else -1
-        begin = i * columns * channels
-        for j in range(columns):
-            p = places[j]
-            if channels == 3:
-                at, place = np.uint64(begin + j * 3), np.uint64(p * 3)
-                if p >= 0:
-                    target[at] = flat[place]
-                    target[at + one] = flat[place + one]
-                    target[at + two] = flat[place + two]
-                else:
-                    target[at] = fill[0]
-                    target[at + one] = fill[1]
-                    target[at + two] = fill[2]
-            else:
-                for k in range(channels):
-                    target[begin + j * channels + k] = flat[p * channels + k] if p >= 0 else fill[k]
+            places[j] = places.dtype.type(y * wide + x) if inside else places.dtype.type(-1)
+        take_pixels(flat, places, channels, fill, target, i * columns * channels)
 
 
 @kernel
@@ -158,7 +151,8 @@ def warp(
         values = np.zeros(channels) if fill is None else np.broadcast_to(np.asarray(fill, np.float64), (channels,))
         exact = as_type(np.ascontiguousarray(values), source.dtype)
         raw = np.dtype(np.uint16) if source.dtype == np.float16 else source.dtype
-        warp_nearest(plain(source.view(raw)), matrix, exact.view(raw), fill is None, out.view(raw))
+        places = row_of_places(source, out.shape[1])
+        warp_nearest(plain(source.view(raw)), matrix, exact.view(raw), fill is None, places, out.view(raw))
         return out
     image = source if source.dtype in FAST else as_type(source, np.dtype(np.float32))
     # The nearest pixels of an image are copied, not rounded: what becomes bytes is rounded after.
@@ -168,7 +162,8 @@ def warp(
     if fill is not None:
         values[:] = fill
     if source.ndim == 3:
-        (warp_nearest if nearest else warp_linear)(plain(image), matrix, values, fill is None, target)
+        places = row_of_places(source, out.shape[1])
+        (warp_nearest if nearest else warp_linear)(plain(image), matrix, values, fill is None, places, target)
     else:
         warp_volume(plain(image), matrix, values, fill is None, nearest, target)
     return out if target is out else cast(target, out)
