@@ -97,6 +97,67 @@ def bb_flip(
         vertical: mirror top to bottom
     """
 
+@overload
+def bbox_crop(
+    boxes: Data,
+    /,
+    *,
+    anchor: float | Sequence[float] | DataNode,
+    shape: float | Sequence[float] | DataNode,
+    input_shape: int | Sequence[int] | DataNode | None = None,
+    bbox_layout: str | None = 'xyXY',
+    bbox_normalized: bool | Literal[0, 1] | None = True,
+    shape_layout: str | None = 'HW',
+    remove_threshold: float | None = 0.1,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Gives boxes in a window that slice or crop cuts out, limited to it; those that are mostly outside are dropped.
+
+    Arguments:
+        anchor: where the window begins, x and y, as slice takes it; relative to the image
+        shape: how wide and how high it is, relative to the image
+        input_shape: shape of the image: anchor and shape are pixels then
+        bbox_layout: `xyXY` for left, top, right and bottom; `xyWH` for left, top, width and height
+        bbox_normalized: the coordinates are relative to the image; otherwise they are pixels
+        shape_layout: order of the extents in `input_shape`
+        remove_threshold: a box stays if at least this share of its area is on the result
+    """
+
+@overload
+def bbox_crop(
+    boxes: Data,
+    labels: DataNode | ArrayLike,
+    /,
+    *,
+    anchor: float | Sequence[float] | DataNode,
+    shape: float | Sequence[float] | DataNode,
+    input_shape: int | Sequence[int] | DataNode | None = None,
+    bbox_layout: str | None = 'xyXY',
+    bbox_normalized: bool | Literal[0, 1] | None = True,
+    shape_layout: str | None = 'HW',
+    remove_threshold: float | None = 0.1,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> list[Data]:
+    """Gives boxes in a window that slice or crop cuts out, limited to it; those that are mostly outside are dropped.
+
+    Arguments:
+        anchor: where the window begins, x and y, as slice takes it; relative to the image
+        shape: how wide and how high it is, relative to the image
+        input_shape: shape of the image: anchor and shape are pixels then
+        bbox_layout: `xyXY` for left, top, right and bottom; `xyWH` for left, top, width and height
+        bbox_normalized: the coordinates are relative to the image; otherwise they are pixels
+        shape_layout: order of the extents in `input_shape`
+        remove_threshold: a box stays if at least this share of its area is on the result
+    """
+
 def bbox_paste(
     boxes: Data,
     /,
@@ -118,6 +179,67 @@ def bbox_paste(
         ltrb: the boxes are left, top, right and bottom; otherwise left, top, width and height
         paste_x: where the image is in the canvas, from 0 at the left to 1 at the right
         paste_y: where the image is in the canvas, from 0 at the top to 1 at the bottom
+    """
+
+@overload
+def bbox_remap(
+    boxes: Data,
+    mapx: DataNode | ArrayLike,
+    mapy: DataNode | ArrayLike,
+    /,
+    *,
+    input_shape: int | Sequence[int] | DataNode | None = None,
+    pixel_origin: str | None = 'corner',
+    bbox_layout: str | None = 'xyXY',
+    bbox_normalized: bool | Literal[0, 1] | None = True,
+    shape_layout: str | None = 'HW',
+    remove_threshold: float | None = 0.1,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Moves boxes as remap moves their image: each becomes the box around the pixels that come from inside it.
+
+    Arguments:
+        input_shape: shape of the image before the remap; default: as large as the maps
+        pixel_origin: what is at (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
+        bbox_layout: `xyXY` for left, top, right and bottom; `xyWH` for left, top, width and height
+        bbox_normalized: the coordinates are relative to the image; otherwise they are pixels
+        shape_layout: order of the extents in `input_shape`
+        remove_threshold: a box stays if its new area is at least this share of its old one
+    """
+
+@overload
+def bbox_remap(
+    boxes: Data,
+    mapx: DataNode | ArrayLike,
+    mapy: DataNode | ArrayLike,
+    labels: DataNode | ArrayLike,
+    /,
+    *,
+    input_shape: int | Sequence[int] | DataNode | None = None,
+    pixel_origin: str | None = 'corner',
+    bbox_layout: str | None = 'xyXY',
+    bbox_normalized: bool | Literal[0, 1] | None = True,
+    shape_layout: str | None = 'HW',
+    remove_threshold: float | None = 0.1,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> list[Data]:
+    """Moves boxes as remap moves their image: each becomes the box around the pixels that come from inside it.
+
+    Arguments:
+        input_shape: shape of the image before the remap; default: as large as the maps
+        pixel_origin: what is at (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
+        bbox_layout: `xyXY` for left, top, right and bottom; `xyWH` for left, top, width and height
+        bbox_normalized: the coordinates are relative to the image; otherwise they are pixels
+        shape_layout: order of the extents in `input_shape`
+        remove_threshold: a box stays if its new area is at least this share of its old one
     """
 
 @overload
@@ -393,6 +515,23 @@ def channel_dropout(
         fill: what they are filled with
     """
 
+def channel_shift(
+    image: Data,
+    /,
+    *,
+    shift: float | Sequence[float] | DataNode,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Adds a number to each channel, as far as 0 and 255.
+
+    Arguments:
+        shift: what is added, one number or one a channel
+    """
+
 def channel_shuffle(
     image: Data,
     /,
@@ -427,6 +566,32 @@ def clahe(
         tiles_y: the number of tiles from top to bottom
         clip_limit: how many times the mean count of a histogram no class may exceed; what does is spread over all; 0 sets no limit
         luma_only: of three channels only the lightness is spread, in the colour space Lab; otherwise each by itself
+    """
+
+def color_jitter(
+    image: Data,
+    /,
+    *,
+    brightness: float | Sequence[float] | DataNode | None = (0.8, 1.2),
+    contrast: float | Sequence[float] | DataNode | None = (0.8, 1.2),
+    saturation: float | Sequence[float] | DataNode | None = (0.8, 1.2),
+    hue: float | Sequence[float] | DataNode | None = (-18.0, 18.0),
+    dtype: DTypeLike | DALIDataType | None = None,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+    seed: int | None = None,
+) -> Data:
+    """Changes brightness, contrast, saturation and hue by numbers that are drawn, in an order that is drawn.
+
+    Arguments:
+        brightness: the least and the largest factor of the brightness
+        contrast: those of the distance from the middle: 128 for integers, 0.5 for floats
+        saturation: those of the saturation
+        hue: the least and the largest turn of the colours, in degrees
+        dtype: type of the result; default: that of the input
     """
 
 def color_space_conversion(
@@ -536,6 +701,63 @@ def contrast_about_mean(
         contrast: factor of the distance from the mean
     """
 
+@overload
+def coord_crop(
+    points: Data,
+    /,
+    *,
+    anchor: float | Sequence[float] | DataNode,
+    shape: float | Sequence[float] | DataNode,
+    input_shape: int | Sequence[int] | DataNode | None = None,
+    shape_layout: str | None = 'HW',
+    normalized: bool | Literal[0, 1] | None = True,
+    remove_outside: bool | Literal[0, 1] | None = True,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Gives points (x, y) in a window that slice or crop cuts out; those outside it are dropped, with their labels.
+
+    Arguments:
+        anchor: where the window begins, x and y, as slice takes it; relative to the image
+        shape: how wide and how high it is, relative to the image
+        input_shape: shape of the image: anchor and shape are pixels then
+        shape_layout: order of the extents in `input_shape`
+        normalized: the coordinates are relative to the image; otherwise they are pixels
+        remove_outside: drop the points that are outside the result; otherwise all are kept
+    """
+
+@overload
+def coord_crop(
+    points: Data,
+    labels: DataNode | ArrayLike,
+    /,
+    *,
+    anchor: float | Sequence[float] | DataNode,
+    shape: float | Sequence[float] | DataNode,
+    input_shape: int | Sequence[int] | DataNode | None = None,
+    shape_layout: str | None = 'HW',
+    normalized: bool | Literal[0, 1] | None = True,
+    remove_outside: bool | Literal[0, 1] | None = True,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> list[Data]:
+    """Gives points (x, y) in a window that slice or crop cuts out; those outside it are dropped, with their labels.
+
+    Arguments:
+        anchor: where the window begins, x and y, as slice takes it; relative to the image
+        shape: how wide and how high it is, relative to the image
+        input_shape: shape of the image: anchor and shape are pixels then
+        shape_layout: order of the extents in `input_shape`
+        normalized: the coordinates are relative to the image; otherwise they are pixels
+        remove_outside: drop the points that are outside the result; otherwise all are kept
+    """
+
 def coord_flip(
     points: Data,
     /,
@@ -563,6 +785,63 @@ def coord_flip(
         center_y: the same for the vertical coordinates
         center_z: the same for the depths
         layout: order of the coordinates of a point; default: `xyz`, or as much of it as there is
+    """
+
+@overload
+def coord_remap(
+    points: Data,
+    mapx: DataNode | ArrayLike,
+    mapy: DataNode | ArrayLike,
+    /,
+    *,
+    input_shape: int | Sequence[int] | DataNode | None = None,
+    pixel_origin: str | None = 'corner',
+    shape_layout: str | None = 'HW',
+    normalized: bool | Literal[0, 1] | None = True,
+    remove_outside: bool | Literal[0, 1] | None = True,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Moves points (x, y) as remap moves their image; those that leave it are dropped, with their labels.
+
+    Arguments:
+        input_shape: shape of the image before the remap; default: as large as the maps
+        pixel_origin: what is at (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
+        shape_layout: order of the extents in `input_shape`
+        normalized: the coordinates are relative to the image; otherwise they are pixels
+        remove_outside: drop the points that are outside the result; otherwise all are kept
+    """
+
+@overload
+def coord_remap(
+    points: Data,
+    mapx: DataNode | ArrayLike,
+    mapy: DataNode | ArrayLike,
+    labels: DataNode | ArrayLike,
+    /,
+    *,
+    input_shape: int | Sequence[int] | DataNode | None = None,
+    pixel_origin: str | None = 'corner',
+    shape_layout: str | None = 'HW',
+    normalized: bool | Literal[0, 1] | None = True,
+    remove_outside: bool | Literal[0, 1] | None = True,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> list[Data]:
+    """Moves points (x, y) as remap moves their image; those that leave it are dropped, with their labels.
+
+    Arguments:
+        input_shape: shape of the image before the remap; default: as large as the maps
+        pixel_origin: what is at (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
+        shape_layout: order of the extents in `input_shape`
+        normalized: the coordinates are relative to the image; otherwise they are pixels
+        remove_outside: drop the points that are outside the result; otherwise all are kept
     """
 
 def coord_transform(
@@ -749,6 +1028,31 @@ def crop_mirror_normalize(
         dtype: type of the result; integers are rounded and limited to their range
     """
 
+def cutmix(
+    images: Data,
+    labels: DataNode | ArrayLike,
+    /,
+    *,
+    alpha: float | DataNode | None = 1.0,
+    share: float | DataNode | None = None,
+    partner: int | DataNode | None = None,
+    num_classes: int | None = 0,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+    seed: int | None = None,
+) -> list[Data]:
+    """Puts a window of another image of the batch into each; labels are mixed by the areas.
+
+    Arguments:
+        alpha: both parameters of the beta distribution of the shares; the smaller, the less is mixed
+        share: share of the image itself, from 0 to 1; default: drawn
+        partner: number of the sample in the batch that the other part comes from; default: drawn
+        num_classes: number of classes, where labels are class numbers; the result is a vector for each
+    """
+
 def debayer(
     data: Data,
     /,
@@ -883,6 +1187,25 @@ def element_extract(
 
     Arguments:
         element_map: numbers of the elements, one for each output
+    """
+
+def enhance(
+    image: Data,
+    /,
+    *,
+    mode: str | None = 'edges',
+    alpha: float | DataNode | None = 0.75,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Mixes the image with a form of it whose edges or details are stronger, as Pillow's filters of these names make it.
+
+    Arguments:
+        mode: what is made stronger: `edges` or, more softly, `details`
+        alpha: share of the enhanced image in the result, from 0 to 1
     """
 
 def equalize(
@@ -1480,6 +1803,31 @@ def mfcc(
         lifter: strength of the liftering of the coefficients; 0: none
     """
 
+def mixup(
+    images: Data,
+    labels: DataNode | ArrayLike,
+    /,
+    *,
+    alpha: float | DataNode | None = 1.0,
+    share: float | DataNode | None = None,
+    partner: int | DataNode | None = None,
+    num_classes: int | None = 0,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+    seed: int | None = None,
+) -> list[Data]:
+    """Adds another image of the batch, and its labels, by shares: ``share`` of the one and ``1 - share`` of the other.
+
+    Arguments:
+        alpha: both parameters of the beta distribution of the shares; the smaller, the less is mixed
+        share: share of the image itself, from 0 to 1; default: drawn
+        partner: number of the sample in the batch that the other part comes from; default: drawn
+        num_classes: number of classes, where labels are class numbers; the result is a vector for each
+    """
+
 def motion_blur(
     image: Data,
     /,
@@ -1888,6 +2236,56 @@ def permute_batch(
 
     Arguments:
         indices: number of the input sample for each output sample
+    """
+
+def photometric_distort(
+    image: Data,
+    /,
+    *,
+    brightness: float | Sequence[float] | DataNode | None = (0.875, 1.125),
+    contrast: float | Sequence[float] | DataNode | None = (0.5, 1.5),
+    saturation: float | Sequence[float] | DataNode | None = (0.5, 1.5),
+    hue: float | Sequence[float] | DataNode | None = (-18.0, 18.0),
+    dtype: DTypeLike | DALIDataType | None = None,
+    prob: float | DataNode | None = 0.5,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+    seed: int | None = None,
+) -> Data:
+    """Distorts colours as the training of SSD does: each change is made or left out, contrast before or after the colours.
+
+    Arguments:
+        brightness: the least and the largest factor of the brightness
+        contrast: those of the distance from the middle: 128 for integers, 0.5 for floats
+        saturation: those of the saturation
+        hue: the least and the largest turn of the colours, in degrees
+        dtype: type of the result; default: that of the input
+        prob: how likely each of the changes is made
+    """
+
+def planckian_jitter(
+    image: Data,
+    /,
+    *,
+    dtype: DTypeLike | DALIDataType | None = None,
+    temperature: float | DataNode | None = None,
+    between: float | Sequence[float] | None = (3000.0, 15000.0),
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+    seed: int | None = None,
+) -> Data:
+    """Shows the image in the light of a glowing body: reddish below 6500 kelvin, bluish above.
+
+    Arguments:
+        dtype: type of the result; default: that of the input
+        temperature: temperature of the light in kelvin, from 1000 to 40000; default: drawn
+        between: the lowest and the highest temperature that is drawn
     """
 
 def posterize(
@@ -2773,6 +3171,23 @@ def rotate(
         axis: axis (x, y, z) to turn around, for volumes
         size: extents of the result in the order of the layout
         keep_size: keep the extents of the input, in place of a canvas that holds the turned image
+    """
+
+def rotate90(
+    image: Data,
+    /,
+    *,
+    times: int | DataNode | None = 1,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Turns the image by quarters of a turn; no value changes.
+
+    Arguments:
+        times: how many quarters of a turn, counter-clockwise
     """
 
 def saturation(
@@ -3982,6 +4397,69 @@ class experimental:
                 lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
             """
 
+class illumination:
+    @staticmethod
+    def corner(
+        image: Data,
+        /,
+        *,
+        gain: float | DataNode | None = 0.2,
+        corner: int | DataNode | None = 0,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> Data:
+        """Multiplies the image by a factor that grows from 1 in one corner to ``1 + gain`` in the opposite one, with the distance.
+
+        Arguments:
+            gain: how much lighter the lightest place is, as a share of the value; below 0: how much darker
+            corner: 0 to 3: upper left, upper right, lower right, lower left
+        """
+
+    @staticmethod
+    def gaussian(
+        image: Data,
+        /,
+        *,
+        gain: float | DataNode | None = 0.2,
+        center: float | Sequence[float] | DataNode | None = (0.5, 0.5),
+        sigma: float | DataNode | None = 0.3,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> Data:
+        """Multiplies the image by a factor of ``1 + gain`` at one place, which falls to 1 around it in the form of a bell.
+
+        Arguments:
+            gain: how much lighter the lightest place is, as a share of the value; below 0: how much darker
+            center: where the light is, x and y in shares of the extents
+            sigma: how wide it is: the deviation in shares of the extents
+        """
+
+    @staticmethod
+    def linear(
+        image: Data,
+        /,
+        *,
+        gain: float | DataNode | None = 0.2,
+        angle: float | DataNode | None = 0.0,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> Data:
+        """Multiplies the image by a factor that grows evenly from 1 at one end to ``1 + gain`` at the other.
+
+        Arguments:
+            gain: how much lighter the lightest place is, as a share of the value; below 0: how much darker
+            angle: direction the light comes from in degrees, counter-clockwise from the right
+        """
+
 class io:
     class file:
         @staticmethod
@@ -4063,6 +4541,70 @@ class noise:
 
         Arguments:
             factor: value of one count: the larger, the more noise; 0 leaves the data as it is
+        """
+
+class plasma:
+    @staticmethod
+    def brightness(
+        image: Data,
+        /,
+        *,
+        roughness: float | DataNode | None = 0.5,
+        intensity: float | DataNode | None = 0.3,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> Data:
+        """Adds a cloud, from ``-intensity`` where it is darkest to ``intensity`` where it is lightest.
+
+        Arguments:
+            roughness: how strong each level of finer detail is beside the one before it, from 0 to 1
+            intensity: the most that is added or taken away, as a share of 255 (of 1 for floats)
+        """
+
+    @staticmethod
+    def contrast(
+        image: Data,
+        /,
+        *,
+        roughness: float | DataNode | None = 0.5,
+        intensity: float | DataNode | None = 0.5,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> Data:
+        """Changes contrast by a cloud: distances from the middle, 128 (0.5 for floats), by ``1 - intensity`` to ``1 + intensity``.
+
+        Arguments:
+            roughness: how strong each level of finer detail is beside the one before it, from 0 to 1
+            intensity: the most that the factor of the contrast differs from 1
+        """
+
+    @staticmethod
+    def shadow(
+        image: Data,
+        /,
+        *,
+        roughness: float | DataNode | None = 0.5,
+        intensity: float | DataNode | None = 0.5,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> Data:
+        """Lets the shadow of a cloud fall on the image.
+
+        Arguments:
+            roughness: how strong each level of finer detail is beside the one before it, from 0 to 1
+            intensity: how much darker it is where the cloud is thickest, from 0 to 1
         """
 
 class random:
@@ -5773,4 +6315,77 @@ class transforms:
         Arguments:
             offset: how far along each dimension; one number: alike
             reverse_order: apply the new transform before the given one, not after it
+        """
+
+class weather:
+    @staticmethod
+    def fog(
+        image: Data,
+        /,
+        *,
+        density: float | DataNode | None = 0.6,
+        variation: float | DataNode | None = 0.5,
+        roughness: float | DataNode | None = 0.4,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> Data:
+        """Mixes the image with white, by a cloud that is drawn.
+
+        Arguments:
+            density: share of white where the fog is thickest, from 0 to 1
+            variation: how much thinner it is where it is thinnest, from 0 to 1
+            roughness: how ragged it is, from 0 to 1
+        """
+
+    @staticmethod
+    def rain(
+        image: Data,
+        /,
+        *,
+        density: float | DataNode | None = 0.002,
+        length: int | DataNode | None = 20,
+        width: int | DataNode | None = 1,
+        angle: float | DataNode | None = 10.0,
+        color: float | Sequence[float] | DataNode | None = (200.0,),
+        opacity: float | DataNode | None = 0.6,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> Data:
+        """Draws drops of rain: straight strokes at random places, mixed into the image.
+
+        Arguments:
+            density: how many drops there are for each pixel
+            length: how many rows a drop passes
+            width: how wide a drop is in pixels
+            angle: how far the rain leans in degrees: above 0 it falls to the right
+            color: colour of the drops, one number or one a channel, of 255 also for floats
+            opacity: share of the drop's colour in its pixels, from 0 to 1
+        """
+
+    @staticmethod
+    def snow(
+        image: Data,
+        /,
+        *,
+        point: float | DataNode | None = 0.5,
+        brightness: float | DataNode | None = 2.5,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> Data:
+        """Covers what is dark with snow: pixels of a lightness below ``point`` become lighter; hue and saturation stay (HLS).
+
+        Arguments:
+            point: lightness up to which snow stays, from 0 to 1
+            brightness: factor of the lightness there
         """

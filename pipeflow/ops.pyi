@@ -127,6 +127,37 @@ class BbFlip(Operator):
     ) -> None: ...
     def __call__(self, boxes: Data, /, **arguments: Any) -> Data: ...
 
+class BBoxCrop(Operator):
+    """Gives boxes in a window that slice or crop cuts out, limited to it; those that are mostly outside are dropped.
+
+    Arguments:
+        anchor: where the window begins, x and y, as slice takes it; relative to the image
+        shape: how wide and how high it is, relative to the image
+        input_shape: shape of the image: anchor and shape are pixels then
+        bbox_layout: `xyXY` for left, top, right and bottom; `xyWH` for left, top, width and height
+        bbox_normalized: the coordinates are relative to the image; otherwise they are pixels
+        shape_layout: order of the extents in `input_shape`
+        remove_threshold: a box stays if at least this share of its area is on the result
+    """
+
+    def __init__(
+        self,
+        *,
+        anchor: float | Sequence[float] | DataNode,
+        shape: float | Sequence[float] | DataNode,
+        input_shape: int | Sequence[int] | DataNode | None = None,
+        bbox_layout: str | None = 'xyXY',
+        bbox_normalized: bool | Literal[0, 1] | None = True,
+        shape_layout: str | None = 'HW',
+        remove_threshold: float | None = 0.1,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, boxes: Data, labels: DataNode | ArrayLike | None = None, /, **arguments: Any) -> list[Data]: ...
+
 class BBoxPaste(Operator):
     """Moves boxes in relative coordinates onto a larger canvas, as paste moves their image.
 
@@ -151,6 +182,35 @@ class BBoxPaste(Operator):
         on_error: Any = None,
     ) -> None: ...
     def __call__(self, boxes: Data, /, **arguments: Any) -> Data: ...
+
+class BBoxRemap(Operator):
+    """Moves boxes as remap moves their image: each becomes the box around the pixels that come from inside it.
+
+    Arguments:
+        input_shape: shape of the image before the remap; default: as large as the maps
+        pixel_origin: what is at (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
+        bbox_layout: `xyXY` for left, top, right and bottom; `xyWH` for left, top, width and height
+        bbox_normalized: the coordinates are relative to the image; otherwise they are pixels
+        shape_layout: order of the extents in `input_shape`
+        remove_threshold: a box stays if its new area is at least this share of its old one
+    """
+
+    def __init__(
+        self,
+        *,
+        input_shape: int | Sequence[int] | DataNode | None = None,
+        pixel_origin: str | None = 'corner',
+        bbox_layout: str | None = 'xyXY',
+        bbox_normalized: bool | Literal[0, 1] | None = True,
+        shape_layout: str | None = 'HW',
+        remove_threshold: float | None = 0.1,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, boxes: Data, mapx: DataNode | ArrayLike, mapy: DataNode | ArrayLike, labels: DataNode | ArrayLike | None = None, /, **arguments: Any) -> list[Data]: ...
 
 class BBoxRotate(Operator):
     """Turns boxes as rotate turns their image; those that mostly leave it are dropped, with their labels.
@@ -373,6 +433,25 @@ class ChannelDropout(Operator):
     ) -> None: ...
     def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
+class ChannelShift(Operator):
+    """Adds a number to each channel, as far as 0 and 255.
+
+    Arguments:
+        shift: what is added, one number or one a channel
+    """
+
+    def __init__(
+        self,
+        *,
+        shift: float | Sequence[float] | DataNode,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
+
 class ChannelShuffle(Operator):
     """Puts the channels into a random order, one for all frames of a sequence."""
 
@@ -410,6 +489,34 @@ class Clahe(Operator):
         preserve: bool | Literal[0, 1] | None = False,
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
+
+class ColorJitter(Operator):
+    """Changes brightness, contrast, saturation and hue by numbers that are drawn, in an order that is drawn.
+
+    Arguments:
+        brightness: the least and the largest factor of the brightness
+        contrast: those of the distance from the middle: 128 for integers, 0.5 for floats
+        saturation: those of the saturation
+        hue: the least and the largest turn of the colours, in degrees
+        dtype: type of the result; default: that of the input
+    """
+
+    def __init__(
+        self,
+        *,
+        brightness: float | Sequence[float] | DataNode | None = (0.8, 1.2),
+        contrast: float | Sequence[float] | DataNode | None = (0.8, 1.2),
+        saturation: float | Sequence[float] | DataNode | None = (0.8, 1.2),
+        hue: float | Sequence[float] | DataNode | None = (-18.0, 18.0),
+        dtype: DTypeLike | DALIDataType | None = None,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
     ) -> None: ...
     def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
@@ -532,6 +639,35 @@ class ContrastAboutMean(Operator):
     ) -> None: ...
     def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
+class CoordCrop(Operator):
+    """Gives points (x, y) in a window that slice or crop cuts out; those outside it are dropped, with their labels.
+
+    Arguments:
+        anchor: where the window begins, x and y, as slice takes it; relative to the image
+        shape: how wide and how high it is, relative to the image
+        input_shape: shape of the image: anchor and shape are pixels then
+        shape_layout: order of the extents in `input_shape`
+        normalized: the coordinates are relative to the image; otherwise they are pixels
+        remove_outside: drop the points that are outside the result; otherwise all are kept
+    """
+
+    def __init__(
+        self,
+        *,
+        anchor: float | Sequence[float] | DataNode,
+        shape: float | Sequence[float] | DataNode,
+        input_shape: int | Sequence[int] | DataNode | None = None,
+        shape_layout: str | None = 'HW',
+        normalized: bool | Literal[0, 1] | None = True,
+        remove_outside: bool | Literal[0, 1] | None = True,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, points: Data, labels: DataNode | ArrayLike | None = None, /, **arguments: Any) -> list[Data]: ...
+
 class CoordFlip(Operator):
     """Mirrors points about a centre, coordinate by coordinate.
 
@@ -562,6 +698,33 @@ class CoordFlip(Operator):
         on_error: Any = None,
     ) -> None: ...
     def __call__(self, points: Data, /, **arguments: Any) -> Data: ...
+
+class CoordRemap(Operator):
+    """Moves points (x, y) as remap moves their image; those that leave it are dropped, with their labels.
+
+    Arguments:
+        input_shape: shape of the image before the remap; default: as large as the maps
+        pixel_origin: what is at (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
+        shape_layout: order of the extents in `input_shape`
+        normalized: the coordinates are relative to the image; otherwise they are pixels
+        remove_outside: drop the points that are outside the result; otherwise all are kept
+    """
+
+    def __init__(
+        self,
+        *,
+        input_shape: int | Sequence[int] | DataNode | None = None,
+        pixel_origin: str | None = 'corner',
+        shape_layout: str | None = 'HW',
+        normalized: bool | Literal[0, 1] | None = True,
+        remove_outside: bool | Literal[0, 1] | None = True,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, points: Data, mapx: DataNode | ArrayLike, mapy: DataNode | ArrayLike, labels: DataNode | ArrayLike | None = None, /, **arguments: Any) -> list[Data]: ...
 
 class CoordTransform(Operator):
     """Applies a matrix and a translation to points: the last axis holds the coordinates.
@@ -725,6 +888,32 @@ class CropMirrorNormalize(Operator):
     ) -> None: ...
     def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
+class Cutmix(Operator):
+    """Puts a window of another image of the batch into each; labels are mixed by the areas.
+
+    Arguments:
+        alpha: both parameters of the beta distribution of the shares; the smaller, the less is mixed
+        share: share of the image itself, from 0 to 1; default: drawn
+        partner: number of the sample in the batch that the other part comes from; default: drawn
+        num_classes: number of classes, where labels are class numbers; the result is a vector for each
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float | DataNode | None = 1.0,
+        share: float | DataNode | None = None,
+        partner: int | DataNode | None = None,
+        num_classes: int | None = 0,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> None: ...
+    def __call__(self, images: Data, labels: DataNode | ArrayLike, /, **arguments: Any) -> list[Data]: ...
+
 class Debayer(Operator):
     """Makes RGB, or grey, of the data of a sensor whose pixels have one colour each, as OpenCV does.
 
@@ -841,6 +1030,27 @@ class ElementExtract(Operator):
         on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: Data, /, **arguments: Any) -> Any: ...
+
+class Enhance(Operator):
+    """Mixes the image with a form of it whose edges or details are stronger, as Pillow's filters of these names make it.
+
+    Arguments:
+        mode: what is made stronger: `edges` or, more softly, `details`
+        alpha: share of the enhanced image in the result, from 0 to 1
+    """
+
+    def __init__(
+        self,
+        *,
+        mode: str | None = 'edges',
+        alpha: float | DataNode | None = 0.75,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class Equalize(Operator):
     """Spreads the values of every channel so that each part of the range has as many pixels as another."""
@@ -1387,6 +1597,32 @@ class MFCC(Operator):
     ) -> None: ...
     def __call__(self, spectrum: Data, /, **arguments: Any) -> Data: ...
 
+class Mixup(Operator):
+    """Adds another image of the batch, and its labels, by shares: ``share`` of the one and ``1 - share`` of the other.
+
+    Arguments:
+        alpha: both parameters of the beta distribution of the shares; the smaller, the less is mixed
+        share: share of the image itself, from 0 to 1; default: drawn
+        partner: number of the sample in the batch that the other part comes from; default: drawn
+        num_classes: number of classes, where labels are class numbers; the result is a vector for each
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float | DataNode | None = 1.0,
+        share: float | DataNode | None = None,
+        partner: int | DataNode | None = None,
+        num_classes: int | None = 0,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> None: ...
+    def __call__(self, images: Data, labels: DataNode | ArrayLike, /, **arguments: Any) -> list[Data]: ...
+
 class MotionBlur(Operator):
     """Blurs along a line, as the movement of a camera does.
 
@@ -1782,6 +2018,60 @@ class PermuteBatch(Operator):
         on_error: Any = None,
     ) -> None: ...
     def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
+
+class PhotometricDistort(Operator):
+    """Distorts colours as the training of SSD does: each change is made or left out, contrast before or after the colours.
+
+    Arguments:
+        brightness: the least and the largest factor of the brightness
+        contrast: those of the distance from the middle: 128 for integers, 0.5 for floats
+        saturation: those of the saturation
+        hue: the least and the largest turn of the colours, in degrees
+        dtype: type of the result; default: that of the input
+        prob: how likely each of the changes is made
+    """
+
+    def __init__(
+        self,
+        *,
+        brightness: float | Sequence[float] | DataNode | None = (0.875, 1.125),
+        contrast: float | Sequence[float] | DataNode | None = (0.5, 1.5),
+        saturation: float | Sequence[float] | DataNode | None = (0.5, 1.5),
+        hue: float | Sequence[float] | DataNode | None = (-18.0, 18.0),
+        dtype: DTypeLike | DALIDataType | None = None,
+        prob: float | DataNode | None = 0.5,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> None: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
+
+class PlanckianJitter(Operator):
+    """Shows the image in the light of a glowing body: reddish below 6500 kelvin, bluish above.
+
+    Arguments:
+        dtype: type of the result; default: that of the input
+        temperature: temperature of the light in kelvin, from 1000 to 40000; default: drawn
+        between: the lowest and the highest temperature that is drawn
+    """
+
+    def __init__(
+        self,
+        *,
+        dtype: DTypeLike | DALIDataType | None = None,
+        temperature: float | DataNode | None = None,
+        between: float | Sequence[float] | None = (3000.0, 15000.0),
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> None: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class Posterize(Operator):
     """Keeps the high bits of every value and clears the others.
@@ -2294,6 +2584,25 @@ class Rotate(Operator):
         axis: float | Sequence[float] | DataNode | None = None,
         size: float | Sequence[float] | DataNode | None = None,
         keep_size: bool | Literal[0, 1] | None = False,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+    ) -> None: ...
+    def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
+
+class Rotate90(Operator):
+    """Turns the image by quarters of a turn; no value changes.
+
+    Arguments:
+        times: how many quarters of a turn, counter-clockwise
+    """
+
+    def __init__(
+        self,
+        *,
+        times: int | DataNode | None = 1,
         name: str | None = None,
         device: Literal['cpu', 'gpu', 'mixed'] | None = None,
         preserve: bool | Literal[0, 1] | None = False,
@@ -3461,6 +3770,72 @@ class experimental:
             ) -> None: ...
             def __call__(self, **arguments: Any) -> DataNode: ...
 
+class illumination:
+    class Corner(Operator):
+        """Multiplies the image by a factor that grows from 1 in one corner to ``1 + gain`` in the opposite one, with the distance.
+
+        Arguments:
+            gain: how much lighter the lightest place is, as a share of the value; below 0: how much darker
+            corner: 0 to 3: upper left, upper right, lower right, lower left
+        """
+
+        def __init__(
+            self,
+            *,
+            gain: float | DataNode | None = 0.2,
+            corner: int | DataNode | None = 0,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool | Literal[0, 1] | None = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+        ) -> None: ...
+        def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
+
+    class Gaussian(Operator):
+        """Multiplies the image by a factor of ``1 + gain`` at one place, which falls to 1 around it in the form of a bell.
+
+        Arguments:
+            gain: how much lighter the lightest place is, as a share of the value; below 0: how much darker
+            center: where the light is, x and y in shares of the extents
+            sigma: how wide it is: the deviation in shares of the extents
+        """
+
+        def __init__(
+            self,
+            *,
+            gain: float | DataNode | None = 0.2,
+            center: float | Sequence[float] | DataNode | None = (0.5, 0.5),
+            sigma: float | DataNode | None = 0.3,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool | Literal[0, 1] | None = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+        ) -> None: ...
+        def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
+
+    class Linear(Operator):
+        """Multiplies the image by a factor that grows evenly from 1 at one end to ``1 + gain`` at the other.
+
+        Arguments:
+            gain: how much lighter the lightest place is, as a share of the value; below 0: how much darker
+            angle: direction the light comes from in degrees, counter-clockwise from the right
+        """
+
+        def __init__(
+            self,
+            *,
+            gain: float | DataNode | None = 0.2,
+            angle: float | DataNode | None = 0.0,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool | Literal[0, 1] | None = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+        ) -> None: ...
+        def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
+
 class io:
     class file:
         class Read(Operator):
@@ -3547,6 +3922,73 @@ class noise:
             seed: int | None = None,
         ) -> None: ...
         def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
+
+class plasma:
+    class Brightness(Operator):
+        """Adds a cloud, from ``-intensity`` where it is darkest to ``intensity`` where it is lightest.
+
+        Arguments:
+            roughness: how strong each level of finer detail is beside the one before it, from 0 to 1
+            intensity: the most that is added or taken away, as a share of 255 (of 1 for floats)
+        """
+
+        def __init__(
+            self,
+            *,
+            roughness: float | DataNode | None = 0.5,
+            intensity: float | DataNode | None = 0.3,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool | Literal[0, 1] | None = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+            seed: int | None = None,
+        ) -> None: ...
+        def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
+
+    class Contrast(Operator):
+        """Changes contrast by a cloud: distances from the middle, 128 (0.5 for floats), by ``1 - intensity`` to ``1 + intensity``.
+
+        Arguments:
+            roughness: how strong each level of finer detail is beside the one before it, from 0 to 1
+            intensity: the most that the factor of the contrast differs from 1
+        """
+
+        def __init__(
+            self,
+            *,
+            roughness: float | DataNode | None = 0.5,
+            intensity: float | DataNode | None = 0.5,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool | Literal[0, 1] | None = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+            seed: int | None = None,
+        ) -> None: ...
+        def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
+
+    class Shadow(Operator):
+        """Lets the shadow of a cloud fall on the image.
+
+        Arguments:
+            roughness: how strong each level of finer detail is beside the one before it, from 0 to 1
+            intensity: how much darker it is where the cloud is thickest, from 0 to 1
+        """
+
+        def __init__(
+            self,
+            *,
+            roughness: float | DataNode | None = 0.5,
+            intensity: float | DataNode | None = 0.5,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool | Literal[0, 1] | None = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+            seed: int | None = None,
+        ) -> None: ...
+        def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class random:
     class Beta(Operator):
@@ -4684,3 +5126,79 @@ class transforms:
             on_error: Any = None,
         ) -> None: ...
         def __call__(self, matrix: DataNode | ArrayLike | None = None, /, **arguments: Any) -> DataNode: ...
+
+class weather:
+    class Fog(Operator):
+        """Mixes the image with white, by a cloud that is drawn.
+
+        Arguments:
+            density: share of white where the fog is thickest, from 0 to 1
+            variation: how much thinner it is where it is thinnest, from 0 to 1
+            roughness: how ragged it is, from 0 to 1
+        """
+
+        def __init__(
+            self,
+            *,
+            density: float | DataNode | None = 0.6,
+            variation: float | DataNode | None = 0.5,
+            roughness: float | DataNode | None = 0.4,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool | Literal[0, 1] | None = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+            seed: int | None = None,
+        ) -> None: ...
+        def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
+
+    class Rain(Operator):
+        """Draws drops of rain: straight strokes at random places, mixed into the image.
+
+        Arguments:
+            density: how many drops there are for each pixel
+            length: how many rows a drop passes
+            width: how wide a drop is in pixels
+            angle: how far the rain leans in degrees: above 0 it falls to the right
+            color: colour of the drops, one number or one a channel, of 255 also for floats
+            opacity: share of the drop's colour in its pixels, from 0 to 1
+        """
+
+        def __init__(
+            self,
+            *,
+            density: float | DataNode | None = 0.002,
+            length: int | DataNode | None = 20,
+            width: int | DataNode | None = 1,
+            angle: float | DataNode | None = 10.0,
+            color: float | Sequence[float] | DataNode | None = (200.0,),
+            opacity: float | DataNode | None = 0.6,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool | Literal[0, 1] | None = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+            seed: int | None = None,
+        ) -> None: ...
+        def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
+
+    class Snow(Operator):
+        """Covers what is dark with snow: pixels of a lightness below ``point`` become lighter; hue and saturation stay (HLS).
+
+        Arguments:
+            point: lightness up to which snow stays, from 0 to 1
+            brightness: factor of the lightness there
+        """
+
+        def __init__(
+            self,
+            *,
+            point: float | DataNode | None = 0.5,
+            brightness: float | DataNode | None = 2.5,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool | Literal[0, 1] | None = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+        ) -> None: ...
+        def __call__(self, image: Data, /, **arguments: Any) -> Data: ...

@@ -124,6 +124,22 @@ def bilinear_pixel(builder, source, offset, step, stride, u, v, out, out_offset)
     store(builder, result, builder.gep(out.pointer, [out_offset]))
 
 
+@vector_function(DATA, INDEX, INDEX, types.float32, types.float32, DATA, INDEX)
+def bilinear_rgb_pixel(builder, source, offset, stride, u, v, out, out_offset):
+    """The same for three channels side by side: the pixel and the next one are loaded as eight elements of each row."""
+    upper = builder.gep(source.pointer, [offset])
+    top, bottom = (load_float(builder, row, source.element, 8) for row in (upper, builder.gep(upper, [stride])))
+    rows = multiply_add(builder, splat(builder, v, ir.VectorType(FLOAT, 8)), builder.fsub(bottom, top), top)
+    near, far = (
+        builder.shuffle_vector(
+            rows, ir.Constant(rows.type, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), 4), places)
+        )
+        for places in ([0, 1, 2, 3], [3, 4, 5, 6])
+    )
+    result = multiply_add(builder, splat(builder, u, ir.VectorType(FLOAT, 4)), builder.fsub(far, near), near)
+    store(builder, result, builder.gep(out.pointer, [out_offset]))
+
+
 @vector_function(DATA, INDEX, DATA, DATA, INDEX, DATA, INDEX, INDEX)
 def tap_row(builder, source, offset, places, weights, count, out, out_offset, total):
     """out[:total] = sum over k < count of weights[k] * source[offset + places[k] :][:total], in float32."""
