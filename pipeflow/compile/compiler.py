@@ -16,10 +16,10 @@ from pipeflow.saving.values import plain
 
 
 def compile(graph: Graph, seed: int, fuse: bool = False, on_error: Any = "raise", codec: bool = False) -> Plan:
-    """The Plan of a graph: prune, merge equal calls, place the rest in stages, decide storage and who may write.
+    """The Plan of a graph: removes unused nodes, merges equal ones, and decides stages, storage and write rights.
 
-    With ``fuse``, chains of image operators become one step; the identity of the plan stays that of the chain.
-    ``on_error`` is the rule for steps that have none of their own. With ``codec`` the GPU decodes what it can; the identity
+    With ``fuse``, chains of image operators become one step; the fingerprint of the plan stays that of the chain.
+    ``on_error`` is the rule for steps without a rule. With ``codec`` the GPU decodes what it can; the fingerprint
     of the plan stays that of decoding on the CPU.
     """
     gradients.check_history(graph, on_error)

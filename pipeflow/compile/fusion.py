@@ -1,17 +1,17 @@
 """Fusion: chains of image operators that become one pass over the pixels.
 
-A pass over the recorded graph, before it is compiled. It looks for two shapes, whose links each have one reader, the
-same guard and no name in the outputs:
+It works on the recorded graph, before it is compiled. It looks for two kinds of chains. Each link has one reader, the
+same guard, and is no output:
 
-- an operator that samples an image (a resize), then any number that cut or turn it (a crop, a flip), then one that ends
-  sampling (a normalisation): the image between them is never written, only the pixels that are kept are computed;
-- two or more operators that are a line over every value (brightness, contrast, a cast): one pass over memory.
+- an operator that samples an image (a resize), then any number that crop or mirror it (a crop, a flip), then one that ends
+  sampling (a normalisation): no image between them is written, and only the pixels of the result are computed;
+- two or more operators that multiply and add (brightness, contrast, a cast): one pass over memory.
 
-Which operators these are is said in their declarations (``@name.samples``, ``resamples``, ``ends_sampling`` and ``line``).
+The declarations say which operators these are (``@name.samples``, ``resamples``, ``ends_sampling`` and ``line``).
 
-Roundings between the links stay where they were, so the results are those of the chain. What a link does to a sample
-that the fused kernel is not made for (volumes, planar images, padding) is done link by link, inside the same step.
-Chains on the GPU are left as they are: there an operator is one launch over the whole batch.
+The fused kernel rounds between the links as the chain does, so the results are the same. For samples that it is not made
+for (volumes, planar images, padding), the same step runs the links one after another.
+Chains on the GPU stay as they are: there an operator is one launch for the whole batch.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from pipeflow.record.graph import Edge, Graph, GraphNode
 
 
 def fuse(graph: Graph) -> Graph:
-    """The graph with chains replaced by fused nodes; node numbers stay, so that edges keep their meaning."""
+    """The graph with fused nodes in place of chains. Node numbers stay the same, so edges stay valid."""
     readers = _readers(graph)
     nodes = list(graph.nodes)
     for node in graph.nodes:
@@ -34,7 +34,7 @@ def fuse(graph: Graph) -> Graph:
 
 
 def _readers(graph: Graph) -> dict[int, list[int]]:
-    """For every node the nodes that read it; -1 stands for an output of the pipeline."""
+    """For every node the nodes that read it; -1 is an output of the pipeline."""
     readers: dict[int, list[int]] = {}
     for node in graph.nodes:
         for edge in (*node.inputs, *node.arguments.values(), *(edge for edge, _ in node.guard)):
@@ -45,7 +45,7 @@ def _readers(graph: Graph) -> dict[int, list[int]]:
 
 
 def _links(graph: Graph, last: GraphNode, readers: dict[int, list[int]]) -> Sequence[GraphNode]:
-    """The chain that ends with this node, first link first; the node alone where there is none."""
+    """The chain that ends with this node, first link first; only the node if there is none."""
     sampling = last.op.ends_sampling_hook is not None
     if not sampling and (last.op.line_hook is None or _is_link(graph, last, readers)):
         return [last]
@@ -75,12 +75,12 @@ def _continues(before: GraphNode, after: GraphNode, readers: dict[int, list[int]
 
 
 def _same_rule(before: object, after: object) -> bool:
-    """Whether a failure means the same in two links; a value stands for the output of one of them."""
+    """True if both links have the same rule for failures; a value would be the output of one of them."""
     return before is after is None or (isinstance(before, str) and isinstance(after, str) and before == after)
 
 
 def _is_link(graph: Graph, node: GraphNode, readers: dict[int, list[int]]) -> bool:
-    """Whether a longer chain of lines goes on after this node."""
+    """True if the chain of lines continues after this node."""
     after = readers.get(node.id, [])
     if len(after) != 1 or after[0] < 0:
         return False
@@ -89,7 +89,7 @@ def _is_link(graph: Graph, node: GraphNode, readers: dict[int, list[int]]) -> bo
 
 
 def _joined(links: Sequence[GraphNode]) -> GraphNode:
-    """One node for the chain: it takes the place of the last link and draws as the first one does."""
+    """One node for the chain: it replaces the last link, and draws the random numbers of the first one."""
     op: OpDef = chain(tuple(link.op.name for link in links))
     constants = {f"{name}_{i}": value for i, link in enumerate(links) for name, value in link.constants.items()}
     arguments: dict[str, Edge] = {

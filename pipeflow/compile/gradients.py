@@ -247,7 +247,7 @@ def _xs(gradient: GraphNode) -> Sequence[Edge]:
 
 
 def _way(graph: Graph, gradient: GraphNode) -> list[int]:
-    """The functions on a way from an x to a y, in recording order; an error where there is another operator on one."""
+    """The functions between an x and a y, in recording order; an error if there is another operator between them."""
     xs, ys = set(_xs(gradient)), set(_ys(gradient))
     depends: set[Edge] = set(xs)
     after: list[int] = []  # nodes that depend on an x
@@ -285,7 +285,7 @@ def _check(graph: Graph, gradient: GraphNode, way: list[int]) -> None:
             raise _error(gradient, "a second derivative: functions are once differentiable", node)
         if node.device != "cpu":
             raise _error(
-                gradient, f"{node.op.title} ({node.name}) runs on the GPU, and derivatives on the CPU alone", node
+                gradient, f"{node.op.title} ({node.name}) runs on the GPU, and derivatives only on the CPU", node
             )
         if node.op.flows is not None:
             continue

@@ -1,6 +1,6 @@
-"""What begins on the CPU and ends on the GPU: a pass over the graph for ``device="mixed"`` and for sources with ``device="gpu"``.
+"""Decoders with ``device="mixed"`` and sources with ``device="gpu"``: CPU work, and a copy to the GPU.
 
-A decoder that no GPU library takes over becomes the same decoder on the CPU, where all threads work on it, and the copy to
+A decoder for which there is no GPU library becomes the same decoder on the CPU, where all threads work on it, and a copy to
 the GPU; so does a source.
 """
 
@@ -11,12 +11,12 @@ from pipeflow.record.graph import Edge, Graph, GraphNode
 
 
 def on_gpu(node: GraphNode) -> bool:
-    """Whether nvImageCodec can decode for this node: its declaration says for which arguments."""
+    """True if nvImageCodec can decode for this node; the declaration says for which arguments."""
     return node.op.codec_hook is not None and node.op.codec_hook(node.op.known(node.constants))
 
 
 def split(graph: Graph, codec: bool) -> Graph:
-    """The graph with sources on the CPU, and decoders where the GPU has none; ``codec``: whether nvImageCodec is there."""
+    """The graph with sources on the CPU, and the decoders that the GPU does not have. ``codec``: nvImageCodec is there."""
     apart = {
         node.id
         for node in graph.nodes

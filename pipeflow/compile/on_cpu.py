@@ -1,7 +1,7 @@
-"""A graph written for a GPU, made to run on the CPU: a pass over the graph of a pipeline that has no GPU.
+"""Moves the GPU work of a graph to the CPU, for pipelines without a GPU.
 
-Steps with ``device="gpu"`` or ``"mixed"`` become steps of the CPU, and ``.gpu()`` and ``.cpu()`` become nothing. Names and random
-numbers stay what they are, so the samples are those that a GPU would give, up to the rounding of sums.
+Steps with ``device="gpu"`` or ``"mixed"`` become CPU steps; ``.gpu()`` and ``.cpu()`` are removed. Names and random
+numbers stay the same, so the samples are those of a GPU, up to the rounding of sums.
 """
 
 from dataclasses import replace
@@ -10,8 +10,8 @@ from pipeflow.record.graph import Edge, Graph, GraphNode
 
 
 def on_cpu(graph: Graph) -> Graph:
-    """The graph with all its work on the CPU; an error names an operator that only a GPU has."""
-    moved: dict[Edge, Edge] = {}  # from the edges of the given graph to those of the new one
+    """The graph with all work on the CPU; an error names an operator that needs a GPU."""
+    moved: dict[Edge, Edge] = {}  # edges of the given graph -> edges of the new one
     nodes: list[GraphNode] = []
     for node in graph.nodes:
         if node.op.role == "transfer":
@@ -38,7 +38,7 @@ def on_cpu(graph: Graph) -> Graph:
 
 
 def work_for_a_gpu(graph: Graph) -> list[str]:
-    """Where data would come to a GPU, once each: ``fn.decoders.image(device="mixed")``, ``.gpu()``."""
+    """The calls that bring data to a GPU, each once: ``fn.decoders.image(device="mixed")``, ``.gpu()``."""
 
     def on_gpu(edge: Edge) -> bool:
         return graph.nodes[edge.node].device in ("gpu", "mixed")

@@ -1,16 +1,16 @@
-"""A Plan: which steps run, in which stages, where their results are, and who may change what.
+"""A Plan: the steps, their stages, the storage of their results, and write rights.
 
-A Plan is data. Steps name operators by registry key and carry plain values; user objects (functions, sources, constant
-arrays) are apart from them in ``externals``. Words:
+A Plan is data. Steps name operators by registry key and have plain values. User objects (functions, sources, constant
+arrays) are separate, in ``externals``. Words:
 
-- A *slot* holds one output of one step over a batch. Its storage says where: ``constant``, ``column`` (one array over the
-  batch), ``source`` and ``batch`` (whatever the step returned), ``dense`` (one block), ``table`` (a block a sample) or ``arena``
-  (memory of the thread, for results between two steps of one stage).
-- A *stage* is a maximal chain of steps that one task can carry a sample through (``sample``), one step that takes the
+- A *slot* is one output of one step for a batch. Its storage is ``constant``, ``column`` (one array for the
+  batch), ``source`` and ``batch`` (the object that the step returned), ``dense`` (one block), ``table`` (a block a sample) or
+  ``arena`` (memory of the thread, for results between two steps of one stage).
+- A *stage* is a maximal chain of steps that one task runs for a sample (``sample``), one step for the
   whole batch (``source``, ``batch``, ``processes``), a *segment* of steps on the device whose shapes are known when it begins
-  (``device``), a ``function`` that works with data on the device, or the wait for data that comes back from there
+  (``device``), a ``function`` that works with data on the device, or the wait for data that is copied back
   (``arrival``). ``ordered`` stages take one batch after another.
-- A *guard* is a tuple of (predicate slot, polarity): the step runs for the samples where all of them hold.
+- A *guard* is a tuple of (predicate slot, polarity): the step runs for the samples for which all of them are true.
 """
 
 import hashlib
@@ -28,14 +28,14 @@ Storage = Literal["constant", "column", "source", "batch", "dense", "table", "ar
 
 @dataclass(frozen=True)
 class External:
-    """Stands in a step for a user object of ``Plan.externals``."""
+    """A reference in a step to a user object of ``Plan.externals``."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Slot:
-    """Where one output is and what is known of it."""
+    """The storage and the Spec of one output."""
 
     id: int
     spec: Spec
@@ -62,10 +62,12 @@ class Step:
     fetch: bool = False
     user_code: bool = False
     writable: tuple[bool, ...] = ()
-    shared_with: tuple[str, ...] = ()  # per input of user code: who else reads it, for messages
-    on_error: Any = None  # what to do when it fails for a sample; None: as the plan says
-    copied: bool = False  # the results are the user's or a view of them: copied at the stage's end
-    role: Part = "work"  # what the declaration says that the operator is to the compiler and the executor
+    shared_with: tuple[str, ...] = ()  # for each input of user code: the other readers, for messages
+    on_error: Any = None  # the rule for a sample that fails; None: that of the plan
+    copied: bool = (
+        False  # the results are objects of the user, or views of them: they are copied at the end of the stage
+    )
+    role: Part = "work"  # the role in the declaration, for the compiler and the executor
 
     @property
     def title(self) -> str:
@@ -73,20 +75,20 @@ class Step:
         return find(self.op).title
 
     def reads(self) -> tuple[int, ...]:
-        """The slots that it reads: inputs, arguments and predicates."""
+        """The slots that the step reads: inputs, arguments and predicates."""
         return (*self.inputs, *(slot for _, slot in self.arguments), *(slot for slot, _ in self.guard))
 
     def notes(self, details: str = "") -> list[str]:
-        """The notes that say where an error happened: in which step, for which sample, and called on which line."""
+        """The notes for an error: the step, the sample, and the line of the call."""
         label = f" {self.name!r}" if not self.name.startswith(self.title.removeprefix("fn.")) else ""
         return [f"in {self.title}{label}{details}", *([self.origin.describe()] if self.origin else [])]
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Steps that run together; see the words above.
+    """Steps that run together; the words above explain it.
 
-    ``columns`` are computed when the stage is entered, ``merges`` when it ends: those that nothing in the stage reads.
+    ``columns`` are computed when the stage begins, ``merges`` when it ends: the merges that no step of the stage reads.
     """
 
     kind: Literal["source", "sample", "batch", "processes", "device", "function", "arrival"]
@@ -107,7 +109,7 @@ class Plan:
     slots: tuple[Slot, ...]
     stages: tuple[Stage, ...]
     outputs: tuple[int, ...]
-    origins: tuple[int, ...]  # per slot: the source step (by position in the first stage) its samples come from, or -1
+    origins: tuple[int, ...]  # for each slot: the source of its samples, by its position in the first stage, or -1
     constants: tuple[tuple[int, External], ...] = ()
     externals: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
@@ -115,7 +117,7 @@ class Plan:
     identity: str = ""  # the fingerprint before fusion
 
     def constant(self, value: Any) -> Any:
-        """A step's constant with the user object in place of its reference."""
+        """A constant of a step, with the user object in place of its reference."""
         return self.externals[value.name] if isinstance(value, External) else value
 
     def steps(self) -> list[Step]:
@@ -123,15 +125,15 @@ class Plan:
         return [step for stage in self.stages for step in stage.all_steps()]
 
     def needs_device(self) -> bool:
-        """Whether some of it runs on the GPU."""
+        """True if some of it runs on the GPU."""
         return any(stage.kind in ("device", "function", "arrival") for stage in self.stages)
 
     def differentiable(self) -> list[Step]:
-        """The functions whose results keep their gradients: batches are made one at a time then."""
+        """The functions whose results keep their gradients. With one, batches are made one at a time."""
         return [step for step in self.steps() if dict(step.constants).get("differentiable")]
 
     def fingerprint(self) -> str:
-        """A digest of the data, the names of the externals and the contents of constant arrays; fusion leaves it alone."""
+        """A digest of the data, the names of the externals and the contents of constant arrays; fusion does not change it."""
         if self.identity:
             return self.identity
         digest = hashlib.sha256()
@@ -187,7 +189,7 @@ def _identity(step: Step) -> Any:
 
 
 def describe_external(value: Any) -> str:
-    """What of a user object belongs to the identity of a plan: an array's contents, anything else's name."""
+    """The part of a user object that identifies a plan: the contents of an array, the name of any other object."""
     if isinstance(value, np.ndarray):
         content = value.tobytes() if value.dtype != object else repr(value.tolist()).encode()
         return f"{value.dtype}{value.shape}{hashlib.sha256(content).hexdigest()}"
@@ -196,17 +198,17 @@ def describe_external(value: Any) -> str:
 
 
 def takes_out(step: Step) -> bool:
-    """Whether the step writes into memory given to it, so that its result is never a view of an input."""
+    """True if the step writes into given memory, so that its result is never a view of an input."""
     op: OpDef = find(step.op)
     return "out" in op.wants and not step.fetch
 
 
 def is_in_inputs(step: Step) -> bool:
-    """Whether the results of a step on the device are in memory of its inputs: a merge selects, a view looks elsewhere."""
+    """True if the results of a step on the device are in memory of its inputs, as for a merge or a view."""
     op: OpDef = find(step.op)
     return step.role == "merge" or (bool(op.gpu_module) and not step.user_code and op.gpu_hook("view") is not None)
 
 
 def has_kernels(step: Step) -> bool:
-    """Whether compiled kernels do the step's work."""
+    """True if compiled kernels do the work of the step."""
     return find(step.op).compiled and not step.fetch

@@ -1,4 +1,4 @@
-"""What of a graph is computed: the nodes that are needed, equal ones once, and a slot for every output of them."""
+"""The program: the nodes of a graph that are needed, equal ones once, and a slot for each of their outputs."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -13,7 +13,7 @@ from pipeflow.saving.values import plain
 
 
 class Program:
-    """The nodes of a graph that are computed, in recording order, with their traits, their slots and what they read."""
+    """The nodes that are computed, in recording order, with their traits, their slots and the slots that they read."""
 
     def __init__(self, graph: Graph) -> None:
         alive = alive_nodes(graph)
@@ -23,7 +23,7 @@ class Program:
         self.traits: dict[int, Traits] = {node.id: node.op.traits_of(node.constants) for node in self.nodes}
         self.specs: list[Spec] = []
         self.on_device: list[bool] = []  # of every slot
-        self.indices: dict[int, int] = {}  # node of a reader -> the slot of the indices that it fetches
+        self.indices: dict[int, int] = {}  # node of a reader -> the slot of the indices of its samples
         self._slots: dict[Edge, int] = {}
         for node in self.nodes:
             for index in range(node.count):
@@ -58,10 +58,10 @@ class Program:
 
         constants = [(name, kept(name, value)) for name, value in node.constants.items()]
         if node.op.fetches and node.seed is not None:
-            # a reader's shards share an order by its own seed, not the pipeline's
+            # the shards of a reader have one order by the seed of the reader, not of the pipeline
             constants.append(("seed", node.seed))
         key = None
-        if node.op.random:  # sources included: they shuffle by it
+        if node.op.random:  # also of sources: they shuffle by it
             key = seeds.node_key(seed if node.seed is None else node.seed, node.random_name)
         calls_user = self.traits[node.id].user_code or (node.device == "gpu" and node.op.role == "function")
         return step_of(node, self.slot, constants, key, kept("on_error", node.on_error), calls_user)
@@ -114,7 +114,7 @@ def alive_nodes(graph: Graph) -> set[int]:
 
 
 def equal_nodes(graph: Graph, alive: set[int]) -> dict[int, int]:
-    """For every node the first one that computes the same."""
+    """For every node the first node that computes the same."""
     same: dict[int, int] = {}
     seen: dict[Any, int] = {}
     for node in graph.nodes:

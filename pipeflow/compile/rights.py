@@ -1,4 +1,4 @@
-"""Who may write: which inputs of user code are its alone, which results are copied, what workers may share."""
+"""Write rights: inputs that user code may write, results that are copied, and memory that workers share."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,12 +9,14 @@ from pipeflow.compile.plan import Stage, Step, Storage, is_in_inputs, takes_out
 
 @dataclass
 class Memory:
-    """What the slots share: per slot the slots in whose memory its samples may be, and per such slot who reads it."""
+    """The memory that slots share: for each slot the slots in whose memory its samples may be, and the readers of those."""
 
     roots: dict[int, frozenset[int]]
-    foreign: set[int] = field(default_factory=set)  # slots in memory that is not the pipeline's own
+    foreign: set[int] = field(default_factory=set)  # slots in memory that does not belong to the pipeline
     constants: set[int] = field(default_factory=set)  # those of them that are constants
-    users: set[int] = field(default_factory=set)  # results of user code that travel inside a stage as they are
+    users: set[int] = field(
+        default_factory=set
+    )  # results of user code that are passed on inside a stage without a copy
     uses: dict[int, list[str]] = field(default_factory=dict)
 
     def used(self, slot: int, user: str) -> None:
@@ -24,7 +26,7 @@ class Memory:
 
 
 def memory_of(stages: Sequence[Stage], storage: Sequence[Storage], outputs: Sequence[int]) -> Memory:
-    """Follows the memory of every slot through views, merges and functions that return their inputs."""
+    """Finds the memory of every slot, through views, merges and functions that return their inputs."""
     constants = {slot for slot, kind in enumerate(storage) if kind == "constant"}
     memory = Memory({slot: frozenset([slot]) for slot in range(len(storage))}, set(constants), constants)
     for stage in stages:
@@ -45,7 +47,7 @@ def memory_of(stages: Sequence[Stage], storage: Sequence[Storage], outputs: Sequ
 
 
 def _may_return_inputs(stage: Stage, step: Step) -> bool:
-    """Whether the results of a step may be in memory of its inputs."""
+    """True if the results of a step may be in memory of its inputs."""
     if stage.kind == "device":
         return is_in_inputs(step)
     return stage.kind == "sample" and not takes_out(step) and not step.fetch
@@ -57,7 +59,7 @@ def _inherit(memory: Memory, step: Step, storage: Sequence[Storage]) -> None:
         if step.user_code:
             memory.users.add(slot)
             if storage[slot] == "table":
-                continue  # copied at once into memory of the batch: no view of an input
+                continue  # its results are copied into memory of the batch at once, so they are no views
         memory.roots[slot] = inherited | {slot}
 
 
@@ -66,9 +68,9 @@ def _called(step: Step) -> str:
 
 
 def with_rights(stages: Sequence[Stage], memory: Memory, replaces: bool) -> tuple[Stage, ...]:
-    """The stages with what user code may write, and with the results that must be copied at a stage's end.
+    """The stages with the write rights of user code, and the results that must be copied at the end of a stage.
 
-    ``replaces`` says that samples may be made again from their inputs, which nobody may write then.
+    With ``replaces``, samples may be made again from their inputs, so no step may write to these.
     """
     result = []
     for stage in stages:
@@ -86,7 +88,7 @@ def with_rights(stages: Sequence[Stage], memory: Memory, replaces: bool) -> tupl
 
 
 def _others(step: Step, roots: Collection[int], memory: Memory, replaces: bool) -> str:
-    """What but this step has a claim on the memory under an input; "" for nothing."""
+    """The other users of the memory of an input, as text; "" if there are none."""
     if replaces:
         return 'it is needed again where on_error="replace" makes a sample again'
     if memory.foreign.intersection(roots):
@@ -99,9 +101,9 @@ def _others(step: Step, roots: Collection[int], memory: Memory, replaces: bool) 
 def shared_with_workers(
     stages: Sequence[Stage], roots: Mapping[int, Collection[int]], storage: Sequence[Storage], on_error: Any
 ) -> set[int]:
-    """The slots that worker processes alone read: what fills them writes straight into memory shared with the workers.
+    """The slots that only worker processes read: the steps before them write directly into memory shared with the workers.
 
-    Not where a rule may run rows again after a crash: a function may have changed its inputs by then.
+    There are none if a rule may run rows again after a crash: a function may have changed its inputs by then.
     """
     found: set[int] = set()
     for stage in stages:

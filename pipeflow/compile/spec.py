@@ -1,7 +1,7 @@
-"""What a valid plan is, as rules that run: every plan that the tests compile is checked by them.
+"""The rules of a valid plan, as functions. They check every plan that the tests compile.
 
-A rule is a function of a plan that yields a sentence for each breach. ``breaches`` runs all of them, ``verify`` raises.
-The compiler keeps these rules and the executor relies on them; who changes one of the two finds here what it promised.
+A rule is a function of a plan that yields a sentence for each breach. ``breaches`` runs all rules, ``verify`` raises.
+The compiler keeps these rules, and the executor relies on them.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ class InvalidPlan(AssertionError):
 
 
 def verify(plan: Plan) -> Plan:
-    """The plan, if it keeps every rule; InvalidPlan names each breach and shows the plan."""
+    """The plan, if it keeps every rule. Otherwise InvalidPlan names each breach and shows the plan."""
     found = breaches(plan)
     if found:
         raise InvalidPlan("\n".join([*found, "in the plan", str(plan)]))
@@ -41,7 +41,7 @@ def _rule(function: Rule) -> Rule:
 
 
 def _placed(plan: Plan) -> Iterator[tuple[int, Stage, str, Step]]:
-    """Every step with the stage's number, the stage, and what it is there, in the order in which they run."""
+    """Every step in running order, with the number of its stage, the stage, and its place in it."""
     for number, stage in enumerate(plan.stages):
         for part, steps in (("column", stage.columns), ("step", stage.steps), ("merge", stage.merges)):
             for step in steps:
@@ -50,7 +50,7 @@ def _placed(plan: Plan) -> Iterator[tuple[int, Stage, str, Step]]:
 
 @_rule
 def slots_are_numbered(plan: Plan) -> Iterator[str]:
-    """A slot's number is its place, and every number in the plan is that of a slot."""
+    """The number of a slot is its position, and every number in the plan is the number of a slot."""
     for place, slot in enumerate(plan.slots):
         if slot.id != place:
             yield f"slot {slot.id} is number {place} in the list"
@@ -62,7 +62,7 @@ def slots_are_numbered(plan: Plan) -> Iterator[str]:
 
 @_rule
 def each_slot_is_written_once(plan: Plan) -> Iterator[str]:
-    """By one step, or as a constant; no slot is left without a value."""
+    """Every slot is written once: by one step, or as a constant."""
     writers = Counter([slot for step in plan.steps() for slot in step.outputs] + [slot for slot, _ in plan.constants])
     for slot in plan.slots:
         if writers[slot.id] != 1:
@@ -71,7 +71,7 @@ def each_slot_is_written_once(plan: Plan) -> Iterator[str]:
 
 @_rule
 def slots_are_written_before_they_are_read(plan: Plan) -> Iterator[str]:
-    """Constants first, then stage by stage and step by step: what a step or an output reads is there."""
+    """Every slot is written before it is read, in the order: constants, stages, steps, outputs."""
     written = {slot for slot, _ in plan.constants}
     for number, _, _, step in _placed(plan):
         for slot in step.reads():
@@ -85,7 +85,7 @@ def slots_are_written_before_they_are_read(plan: Plan) -> Iterator[str]:
 
 @_rule
 def stages_have_the_form_of_their_kind(plan: Plan) -> Iterator[str]:
-    """The sources are the first stage and the only one of their kind; whole-batch stages have one step; and so on."""
+    """The first stage, and no other, has the sources; whole-batch stages have one step; and so on."""
     for number, stage in enumerate(plan.stages):
         name = f"stage {number} ({stage.kind})"
         if (stage.kind == "source") != (number == 0):
@@ -106,7 +106,7 @@ def stages_have_the_form_of_their_kind(plan: Plan) -> Iterator[str]:
 
 @_rule
 def steps_are_where_their_kind_runs(plan: Plan) -> Iterator[str]:
-    """Device steps in stages for the device, sources in the first stage, copies back in arrivals, merges where they may be."""
+    """Device steps are in stages for the device, sources in the first stage, copies to the CPU in arrivals."""
     for number, stage, part, step in _placed(plan):
         name = f"{step.name} in stage {number} ({stage.kind})"
         on_device = step.device in ("gpu", "mixed")
@@ -129,7 +129,7 @@ def steps_are_where_their_kind_runs(plan: Plan) -> Iterator[str]:
 
 @_rule
 def storage_fits_the_stage(plan: Plan) -> Iterator[str]:
-    """A slot's storage is one that its stage writes, and its kind of memory is that of its device."""
+    """The stage of a slot can write its storage, and its kind of memory is that of its device."""
     fits = {"source": {"source", "column"}, "sample": {"table", "dense", "arena"}}
     for number, stage, part, step in _placed(plan):
         for slot in step.outputs:
@@ -148,7 +148,7 @@ def storage_fits_the_stage(plan: Plan) -> Iterator[str]:
 
 @_rule
 def dense_slots_have_one_shape(plan: Plan) -> Iterator[str]:
-    """One block for a batch: the shape is known, every sample has one, and the step writes into memory given to it."""
+    """For one block for a batch, the shape is known, every sample has a value, and the step writes into given memory."""
     for step in plan.steps():
         for slot in step.outputs:
             if plan.slots[slot].storage == "dense":
@@ -160,9 +160,9 @@ def dense_slots_have_one_shape(plan: Plan) -> Iterator[str]:
 
 @_rule
 def arena_slots_stay_in_their_stage(plan: Plan) -> Iterator[str]:
-    """The thread's memory is used again for the next sample: nothing outside of the stage may see it.
+    """The memory of a thread is used again for the next sample, so nothing outside the stage may see it.
 
-    Not even through a step that returns a view of it, or a function of the user that may keep it.
+    A step that returns a view of it, or a function of the user that may keep it, may not see it either.
     """
     stage_of = {slot: number for number, _, _, step in _placed(plan) for slot in step.outputs}
     arena = {slot.id for slot in plan.slots if slot.storage == "arena"}
@@ -193,10 +193,10 @@ def guards_are_bools(plan: Plan) -> Iterator[str]:
 
 @_rule
 def nobody_reads_a_hole(plan: Plan) -> Iterator[str]:
-    """A slot has values for the samples of its guard only; a merge reads each side for the samples that took it.
+    """A slot has values only for the samples of its guard. A merge reads each side for the samples that took it.
 
-    So the sides of a merge are complementary, a step in a branch reads what every sample of the branch has, and outputs have
-    no guard.
+    So the sides of a merge are complementary, a step in a branch reads slots that every sample of the branch has, and outputs
+    have no guard.
     """
     known = _Implied(plan)
     guards: dict[int, Guard] = {}
@@ -216,7 +216,7 @@ def nobody_reads_a_hole(plan: Plan) -> Iterator[str]:
 
 
 class _Implied:
-    """What else holds for the samples of a guard. After an early ``return`` a predicate is itself a merge of predicates."""
+    """What follows from a guard. After an early ``return`` a predicate is itself a merge of predicates."""
 
     def __init__(self, plan: Plan) -> None:
         self.merges = {step.outputs[0]: step.inputs for step in plan.steps() if step.role == "merge"}
@@ -237,13 +237,13 @@ class _Implied:
                 for fact in self._of_merge(slot, value, facts):
                     if fact[0] not in facts:
                         facts[fact[0]] = fact[1]
-                        # what a merge says depends on its predicate, which may just have become known
+                        # the value of a merge depends on its predicate, which may just have become known
                         todo += [fact, *((slot, facts[slot]) for slot in self.merges if slot in facts)]
             self._found[guard] = frozenset(facts.items())
         return self._found[guard]
 
     def _of_merge(self, slot: int, value: bool, facts: dict[int, bool]) -> Iterator[tuple[int, bool]]:
-        """A merge of a value took a side that has it: the other one cannot be where it is known to differ."""
+        """If the value of a merge is known, the sample took a side that can have this value."""
         *sides, predicate = self.merges.get(slot, (slot, slot, slot))
         for side, here in zip(sides, (True, False)):
             if self.fixed.get(side, facts.get(side, value)) != value:
@@ -262,7 +262,7 @@ def merges_have_two_sides(plan: Plan) -> Iterator[str]:
 
 @_rule
 def only_user_code_has_rights(plan: Plan) -> Iterator[str]:
-    """Write rights are stated for every input of user code and for nothing else, and only where nothing else needs it."""
+    """Every input of user code has a write right, and no other input; it is given only if no other step needs the data."""
     readers = Counter(slot for step in plan.steps() for slot in set(step.reads()))
     readers.update(plan.outputs)
     for number, stage, part, step in _placed(plan):
@@ -280,7 +280,7 @@ def only_user_code_has_rights(plan: Plan) -> Iterator[str]:
 
 @_rule
 def shared_slots_are_for_workers(plan: Plan) -> Iterator[str]:
-    """Memory shared with the workers holds what they read; no view on the device leaves its stage in it."""
+    """Memory shared with the workers has only data that they read; no view on the device leaves its stage."""
     read = {slot for stage in plan.stages if stage.kind == "processes" for step in stage.steps for slot in step.inputs}
     shared = {slot.id for slot in plan.slots if slot.kind == "shared"}
     if shared and not read:
@@ -292,7 +292,7 @@ def shared_slots_are_for_workers(plan: Plan) -> Iterator[str]:
 
 @_rule
 def steps_are_calls_of_their_operators(plan: Plan) -> Iterator[str]:
-    """Inputs, arguments, outputs and the key are as the declaration says."""
+    """Inputs, arguments, outputs and the key fit the declaration of the operator."""
     for number, stage, _, step in _placed(plan):
         op = find(step.op)
         name = f"{step.name} in stage {number}"
@@ -312,7 +312,7 @@ def steps_are_calls_of_their_operators(plan: Plan) -> Iterator[str]:
 
 @_rule
 def user_objects_are_externals(plan: Plan) -> Iterator[str]:
-    """Every reference has its object and every object is referred to: the rest of a plan is plain data."""
+    """Every reference has its object, and every object is referred to."""
     values = [value for step in plan.steps() for _, value in step.constants]
     values += [step.on_error for step in plan.steps()] + [value for _, value in plan.constants] + [plan.on_error]
     named = {value.name for value in values if isinstance(value, External)}
@@ -322,7 +322,7 @@ def user_objects_are_externals(plan: Plan) -> Iterator[str]:
 
 @_rule
 def origins_are_sources(plan: Plan) -> Iterator[str]:
-    """Every slot says which source its samples come from, by its place in the first stage; -1 for none."""
+    """Every slot names the source of its samples by its position in the first stage; -1 if there is none."""
     if len(plan.origins) != len(plan.slots):
         yield f"there are {len(plan.origins)} origins for {len(plan.slots)} slots"
     most = len(plan.stages[0].steps)

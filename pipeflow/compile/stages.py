@@ -1,7 +1,7 @@
-"""Which steps run together: columns, levels, and the stages made of them.
+"""The stages of a plan: which steps run together.
 
-Sources are at level 0, steps for one sample after another at odd levels and steps for the whole batch at even ones. The
-steps of one odd level are one stage; those of an even level are a stage each, but for segments on the device.
+Sources have level 0, steps that work sample by sample odd levels, and steps for the whole batch even levels. All
+steps of an odd level are one stage. Each step of an even level is a stage, except that device steps form segments.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -14,7 +14,7 @@ from pipeflow.compile.plan import Stage, Step
 from pipeflow.compile.program import Program
 from pipeflow.record.graph import GraphNode
 
-COLUMN_ELEMENTS = 64  # outputs of at most this many elements are computed for the whole batch at once
+COLUMN_ELEMENTS = 64  # outputs of at most so many elements are computed for the whole batch at once
 
 
 def columns_of(program: Program) -> set[int]:
@@ -51,7 +51,7 @@ def levels_of(program: Program, columns: Collection[int]) -> dict[int, int]:
         else:
             level = max([2, *[need + need % 2 for need in needs]])
             if traits.user_code and traits.ordered:
-                # two ordered functions see whole batches in the order in which they are written
+                # two ordered functions get whole batches, in the order of their calls in the definition
                 level = last_function = max(level, last_function)
         levels[node.id] = level
     return levels
@@ -60,7 +60,7 @@ def levels_of(program: Program, columns: Collection[int]) -> dict[int, int]:
 def stages_of(
     program: Program, columns: Collection[int], levels: Mapping[int, int], steps: Mapping[int, Step]
 ) -> list[Stage]:
-    """The stages in the order in which they run; the first one has the sources."""
+    """The stages in running order; the first one has the sources."""
     sources: list[Step] = []
     by_level: dict[int, list[GraphNode]] = {}
     for node in program.nodes:
@@ -83,7 +83,7 @@ def stages_of(
 
 
 def _sample_stage(program: Program, members: Sequence[GraphNode], steps: Mapping[int, Step]) -> Stage:
-    """The steps of one odd level, with the merges that none of them reads at the end."""
+    """The steps of one odd level, and after them the merges that none of them reads."""
     last = _last_merges(program, members)
     inside = []
     for node in members:
@@ -96,7 +96,7 @@ def _sample_stage(program: Program, members: Sequence[GraphNode], steps: Mapping
 
 
 def _last_merges(program: Program, members: Sequence[GraphNode]) -> set[int]:
-    """The merges that no other step of a stage reads: made for the whole batch at its end, they cost next to nothing."""
+    """The merges that no other step of the stage reads. For the whole batch at its end they cost almost nothing."""
     read = {need for node in members if node.op.role != "merge" for need in program.needs(node)}
     last: set[int] = set()
     for node in reversed(members):
@@ -108,11 +108,11 @@ def _last_merges(program: Program, members: Sequence[GraphNode]) -> set[int]:
 
 
 def _whole_stages(program: Program, members: Sequence[GraphNode], steps: Mapping[int, Step]) -> list[Stage]:
-    """The stages of one level of whole-batch steps; what runs on the device is joined to segments."""
+    """The stages of one level of whole-batch steps; device steps are joined to segments."""
     stages: list[Stage] = []
-    made: dict[int, int] = {}  # the stage of a node
-    segment = -1  # the last one
-    later: set[int] = set()  # what is on the device, calls code of the user, or comes after such: the rest goes first
+    made: dict[int, int] = {}  # node -> its stage
+    segment = -1  # the last segment
+    later: set[int] = set()  # device steps, user functions, and all steps after them; other steps run before these
     for node in members:
         needed = later.intersection(program.needs(node))
         if node.device != "cpu" or node.op.role == "transfer" or steps[node.id].user_code or needed:
@@ -142,7 +142,7 @@ def _kind_of(program: Program, node: GraphNode, step: Step) -> Any:
 
 
 def origins_of(stages: Sequence[Stage], slots: int) -> tuple[int, ...]:
-    """Which source the samples of a slot come from: that of its step's first input that has one."""
+    """The source of the samples of a slot: that of the first input of its step that has one."""
     origin = [-1] * slots
     for position, step in enumerate(stages[0].steps):
         for slot in step.outputs:

@@ -1,4 +1,4 @@
-"""Where every slot's data is: a column, a block, a table of blocks, or memory of the thread inside a stage."""
+"""The storage of every slot: a column, a block, a table of blocks, or memory of the thread inside a stage."""
 
 from collections.abc import Collection, Sequence
 
@@ -9,7 +9,7 @@ _BY_KIND: dict[str, Storage] = {"source": "source", "sample": "table"}
 
 
 def storage_of(stages: Sequence[Stage], specs: Sequence[Spec], outputs: Collection[int]) -> list[Storage]:
-    """The storage of every slot; what no step writes is a constant."""
+    """The storage of every slot; a slot that no step writes is a constant."""
     storage: list[Storage] = ["constant"] * len(specs)
     readers: dict[int, list[tuple[int, Step]]] = {}
     for number, stage in enumerate(stages):
@@ -18,12 +18,12 @@ def storage_of(stages: Sequence[Stage], specs: Sequence[Spec], outputs: Collecti
                 storage[slot] = "column"
         for step in (*stage.steps, *stage.merges):
             for slot in step.outputs:
-                # the indices that a reader fetches by are a column
+                # the indices of a reader are a column
                 indices = stage.kind == "source" and find(step.op).fetches
                 storage[slot] = "column" if indices else _BY_KIND.get(stage.kind, "batch")
             for slot in step.reads():
                 readers.setdefault(slot, []).append((number, step))
-    # Backwards: whether a reader's own result stays in the stage must be known before that of its input.
+    # From the last step to the first: whether the result of a reading step stays in the stage decides about its input.
     for number in reversed(range(len(stages))):
         if stages[number].kind != "sample":
             continue
@@ -39,7 +39,7 @@ def storage_of(stages: Sequence[Stage], specs: Sequence[Spec], outputs: Collecti
 
 
 def _stays(number: int, readers: Sequence[tuple[int, Step]], storage: Sequence[Storage]) -> bool:
-    """Whether a slot is needed inside its stage only: no reader hands it on to another stage, to the user, or as a view."""
+    """True if only its stage needs a slot: no step passes it to another stage, to the user, or on as a view."""
     return all(
         where == number
         and not reader.user_code

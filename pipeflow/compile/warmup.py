@@ -1,8 +1,8 @@
 """Compiling kernels before the first sample needs them.
 
-A kernel is compiled for the types that it meets. ``prepare`` shows every step of a plan one blank sample of the types
-that are known of its inputs; ``everyday`` does so for the operators that most image pipelines are made of, and is what
-``python -m pipeflow warmup`` runs. Both only ever save time: what cannot be foreseen is compiled when it comes.
+A kernel is compiled for the types of its arguments. ``prepare`` runs every step of a plan on one blank sample of the types
+that are known of its inputs. ``everyday`` does so for the operators that most image pipelines use:
+``python -m pipeflow warmup`` runs it. Both only save time: other kernels are compiled when they are first called.
 """
 
 import logging
@@ -18,13 +18,13 @@ from pipeflow.kernels import cpu as kernels
 
 log = logging.getLogger("pipeflow")
 
-EXTENT = 512  # of an axis that is not known: larger than common crops, small enough to cost nothing
+EXTENT = 512  # the extent of an unknown axis: larger than common crops, and small enough to cost nothing
 GUESSES = {"C": 3, "F": 2, "D": 4}
-SAID = 1.0  # seconds of compilation that is worth a line in the log
+SAID = 1.0  # compilation of so many seconds gets a line in the log
 
 
 def prepare(plan: Plan) -> int:
-    """Compiles what the steps of the plan will need, as far as it can be foreseen; the number of kernels compiled."""
+    """Compiles the kernels of a plan, as far as the types are known; returns their number."""
     steps = [step for stage in plan.stages if stage.kind == "sample" for step in stage.steps if has_kernels(step)]
     if not steps:
         return 0
@@ -38,12 +38,12 @@ def prepare(plan: Plan) -> int:
 
 
 def show_large() -> None:
-    """Copies as large batches are copied."""
+    """Copies in the way that large batches are copied."""
     kernels.streaming.copy(np.zeros(1, np.uint8), np.empty(1, np.uint8))
 
 
 def counted(work: Callable[[], Any]) -> int:
-    """Runs the work and says in one line what had to be compiled for it."""
+    """Runs the work, and logs in one line what it compiled."""
     before, started = kernels.jit.compiled_count(), time.perf_counter()
     work()
     compiled, seconds = kernels.jit.compiled_count() - before, time.perf_counter() - started
@@ -58,7 +58,7 @@ def counted(work: Callable[[], Any]) -> int:
 
 
 def show_blank(plan: Plan, step: Step) -> None:
-    """Runs the step once on zeros; an operator that cannot make anything of them is left for later."""
+    """Runs the step once on zeros; the errors of an operator that cannot use zeros are ignored."""
     op = find(step.op)
     constants = {name: plan.constant(value) for name, value in step.constants}
     inputs = [blank(plan.slots[slot].spec) for slot in step.inputs]
@@ -77,7 +77,7 @@ def show_blank(plan: Plan, step: Step) -> None:
 
 
 def blank(spec: Spec, small: bool = False) -> np.ndarray | None:
-    """Zeros as they may come, None where type or number of axes are not known."""
+    """Zeros of the type of an input; None if its type or number of axes is not known."""
     if spec.dtype is None or spec.shape is None or spec.dtype.kind == "O":
         return None
     layout = spec.layout or "*" * len(spec.shape)
@@ -86,7 +86,7 @@ def blank(spec: Spec, small: bool = False) -> np.ndarray | None:
 
 
 def everyday() -> int:
-    """Compiles the kernels of common image pipelines for bytes and floats; the number of kernels compiled."""
+    """Compiles the kernels of common image pipelines for bytes and floats; returns their number."""
     return counted(_everyday)
 
 

@@ -1,1 +1,1 @@
-"""What the executor and operators ask of a GPU: calls, the runtime, memory and tensors. No part of it needs CuPy."""
+"""The GPU as the executor and the operators see it: calls, the runtime, memory and tensors. It needs no CuPy."""

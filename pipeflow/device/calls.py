@@ -1,15 +1,15 @@
-"""What the GPU form of an operator gets and returns: rows of descriptors, and launches.
+"""Calls of the GPU form of an operator: rows of descriptors, and launches.
 
-``@flip.gpu``, in operators/on_gpu/, declares a function of one DeviceCall. It runs on the host and touches no device: from
-the shapes, arguments and random draws of the batch's items it fills one row of numbers an item, and asks for launches. An
+``@flip.gpu``, in operators/on_gpu/, declares a function of one DeviceCall. It runs on the host and uses no device: from
+the shapes, arguments and random numbers of the items it fills one row of numbers for each item, and queues launches. An
 *item* is a sample, or one frame of a sequence. Every kernel has the same form,
 
     template <class T> __global__ void flip(const FlipRow* rows, const int* first, int count)
 
-with one row an item: block ``b`` of the grid works on the row ``i`` with ``first[i] <= b < first[i + 1]`` (``ragged.cuh`` finds
-it), so that one launch serves a batch of unlike images and no block is idle. Windows and tables of one item are computed by
-``@crop.gpu_plan``, where an exception is blamed on the sample; ``@reshape.gpu_view`` is for operators that only look at their
-input in another way, ``@pad.gpu_specs`` for shapes that depend on the whole batch. Addresses are numbers here; the same call
+with one row for each item. Block ``b`` of the grid works on the row ``i`` with ``first[i] <= b < first[i + 1]`` (``ragged.cuh``
+finds it), so one launch serves images of different sizes and no block is idle. ``@crop.gpu_plan`` computes the windows
+and tables of one item; its exceptions name the sample. ``@reshape.gpu_view`` is for operators whose result is a view of the
+input, ``@pad.gpu_specs`` for shapes that depend on the whole batch. Addresses are numbers here, so the same call
 runs on a CUDA device and, in the tests, on the host.
 """
 
@@ -23,7 +23,7 @@ from pipeflow import seeds
 from pipeflow.declare import Args, Bound, OpDef, Spec, check_finite, from_sample, refused
 from pipeflow.errors import count_of
 
-ALIGNMENT = 256  # of every sample in a batch's memory
+ALIGNMENT = 256  # the alignment of every sample in the memory of a batch
 
 
 class View(NamedTuple):
@@ -47,12 +47,12 @@ class View(NamedTuple):
         return self.size * self.dtype.itemsize
 
     def frame(self, index: int) -> "View":
-        """One entry of the first axis."""
+        """The view of one entry of the first axis."""
         inner = View(self.address, self.shape[1:], self.dtype)
         return inner._replace(address=self.address + index * inner.nbytes)
 
     def reshape(self, *shape: int) -> "View":
-        """The same bytes under another shape of as many elements."""
+        """The same bytes with another shape of as many elements."""
         result = View(self.address, shape, self.dtype)
         assert result.size == self.size, f"{self.shape} as {shape}"
         return result
@@ -63,10 +63,12 @@ class Item(NamedTuple):
 
     inputs: tuple[View, ...]
     outputs: tuple[View, ...]
-    args: Args  # every argument with its value for this item, defaults and draws included
+    args: Args  # every argument with its value for this item, with defaults and drawn values
     layouts: tuple[str, ...]
     key: int
-    plan: Any = None  # what the operator's gpu_plan made of this item, or of another one of these shapes and arguments
+    plan: Any = (
+        None  # the result of the operator's gpu_plan for this item, or for another one with these shapes and arguments
+    )
 
     @property
     def input(self) -> View:
@@ -86,14 +88,14 @@ def array_address(array: Any) -> int:
 
 
 class DeviceMemory(Protocol):
-    """Where a call puts things; the executor's segment on a device, an array's memory in tests."""
+    """The memory for a call: the executor's segment on a device, an array in tests."""
 
     def place(self, output: int, sizes: Sequence[int]) -> Sequence[int]:
-        """The addresses of memory for one output of every sample, of so many bytes each."""
+        """The addresses of memory for one output of every sample, with these numbers of bytes."""
         ...
 
     def view(self, output: int, views: Sequence[View]) -> Sequence[int]:
-        """The addresses of one output of every sample that is in memory of the inputs: as given, or those of copies."""
+        """The addresses of one output of every sample that is a view of the inputs: the given ones, or those of copies."""
         ...
 
     def scratch(self, nbytes: int) -> int:
@@ -109,12 +111,12 @@ class DeviceMemory(Protocol):
         ...
 
     def run(self, function: Callable[..., None], views: Sequence[View]) -> None:
-        """Queues ``function(array_module, *arrays)``, for what a library does better than a kernel of ours (Fourier)."""
+        """Queues ``function(array_module, *arrays)``, for work that a library does better than our kernels (Fourier)."""
         ...
 
 
 class DeviceCall:
-    """One operator over one batch, as its ``gpu`` function sees it."""
+    """One operator on one batch, as its ``gpu`` function sees it."""
 
     __slots__ = ("_memory", "items", "op")
 
@@ -124,11 +126,11 @@ class DeviceCall:
         self._memory = memory
 
     def upload(self, array: np.ndarray) -> int:
-        """The device address of a table: filter taps, matrices, offsets. Equal tables of a batch are better joined into one."""
+        """The device address of a table: filter taps, matrices, offsets. Join equal tables of a batch into one."""
         return self._memory.upload(np.ascontiguousarray(array))
 
     def scratch(self, nbytes: int) -> int:
-        """The address of memory for what is between two launches of this call."""
+        """The address of memory for data between two launches of this call."""
         return self._memory.scratch(nbytes)
 
     def scratch_view(self, shape: tuple[int, ...], dtype: np.dtype) -> View:
@@ -154,12 +156,12 @@ class DeviceCall:
 
 
 def ceil_div(amount: int, share: int) -> int:
-    """How many shares make up an amount."""
+    """The number of shares of this size in an amount, rounded up."""
     return -(-amount // share)
 
 
 def row_type(**fields: str) -> np.dtype:
-    """The layout of a row as the kernel's struct has it: fields in C order with C padding ("u8" for pointers)."""
+    """The layout of a row, equal to the struct of the kernel: fields in C order with C padding ("u8" for pointers)."""
     return np.dtype(list(fields.items()), align=True)
 
 
@@ -191,7 +193,7 @@ class DevicePlanner:
         self._kernel = Bound(op, constants, count)
         self._launch, self._view = op.gpu_hook("launch"), op.gpu_hook("view")
         self._plan_of_item, self._specs_of_batch = op.gpu_hook("plan"), op.gpu_hook("specs")
-        # What was planned for inputs of the same shapes, where nothing else decides.
+        # The plans for inputs of the same shapes, if nothing else decides.
         self._by_shapes = op.draw_hook is None and self._view is None and self._specs_of_batch is None
         self._known: dict[Any, tuple[tuple[Spec, ...], Item]] = {}
 
@@ -202,9 +204,9 @@ class DevicePlanner:
         memory: DeviceMemory,
         failed: Callable[[int, Exception], None] | None = None,
     ) -> tuple[list[tuple[View, ...] | None], tuple[str, ...]]:
-        """Queues the operator over a batch; gives the outputs of every sample, and their layouts.
+        """Queues the operator on a batch; returns the outputs of every sample, and their layouts.
 
-        A sample that cannot be is passed to ``failed`` and has no outputs; without ``failed`` its exception carries the
+        A sample that cannot be planned is passed to ``failed`` and has no outputs. Without ``failed`` its exception carries the
         sample's number as ``sample_index``.
         """
         plans: list[_Planned | None] = []
@@ -305,7 +307,7 @@ class DevicePlanner:
             views = self._view(item)
             outputs = (views,) if isinstance(views, View) else tuple(views)
         elif self._specs_of_batch is not None:
-            outputs = ()  # set when all items are known
+            outputs = ()  # set as soon as all items are known
         elif all(spec.static for spec in specs):
             outputs = tuple(_unplaced(spec) for spec in specs)
         else:
@@ -332,15 +334,15 @@ class DevicePlanner:
 
 @dataclass
 class _Planned:
-    """What is known of one sample before its outputs have memory."""
+    """One sample before its outputs have memory."""
 
     outputs: list[View]
     layouts: tuple[str, ...]
-    items: list[Item]  # one, or one a frame
+    items: list[Item]  # one, or one for each frame
     framed: bool = False
 
     def placed(self) -> list[Item]:
-        """The items, when the outputs have memory."""
+        """The items, after the outputs have memory."""
         return [
             item._replace(outputs=tuple(x.frame(number) if self.framed else x for x in self.outputs))
             for number, item in enumerate(self.items)

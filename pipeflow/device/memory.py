@@ -1,6 +1,6 @@
-"""Blocks of device memory, staging blocks, and arenas: allocated while a pipeline warms up, then used in turn.
+"""Blocks of device memory, staging blocks and arenas: allocated during the first batches, then used again in turn.
 
-Nothing here waits for the device but the ring of staging blocks, whose next block may still be read by a copy.
+Only the ring of staging blocks waits for the device: a copy may still read its next block.
 """
 
 import gc
@@ -19,7 +19,7 @@ from pipeflow.device.runtime import LEGACY, PER_THREAD, DeviceBlock, DeviceLease
 log = logging.getLogger("pipeflow")
 GROWTH = 1.5
 SMALLEST = 64 * 1024  # bytes of a block
-# The purposes of blocks that are no output of a step; their sizes have nothing to do with each other.
+# The purposes of blocks that are not outputs of a step. Their sizes are unrelated.
 JOINED, STAND_IN, ADOPTED = "joined", "stand-in", "adopted"
 
 
@@ -38,7 +38,7 @@ def aligned(nbytes: int) -> int:
 
 
 def offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
-    """Where samples of these sizes begin, and the whole size: equal ones are dense, others each at an aligned address."""
+    """The offsets of samples of these sizes, and the total size. Equal sizes are dense, others begin at aligned addresses."""
     if len(set(sizes)) <= 1:
         step = sizes[0] if sizes else 0
         return [step * index for index in range(len(sizes))], step * len(sizes)
@@ -50,7 +50,7 @@ def offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
 
 
 class DevicePool:
-    """Blocks for what is handed on, apart for each purpose, so that what one batch needed fits the next one.
+    """Blocks for data that leaves a segment. Each purpose has its own, so a block of one batch fits the next batch.
 
     ``ahead`` is how many blocks of a purpose the copy stream fills in turn, so that it is not held up by kernels.
     """
@@ -74,7 +74,7 @@ class DevicePool:
                 self._free[purpose] = [self._block(purpose, nbytes) for _ in range(blocks)]
 
     def collect(self) -> None:
-        """Records what the consumers of blocks that came back have queued, so that it is waited for."""
+        """Records the work that consumers queued on released blocks, so that the pool can wait for it."""
         with self._lock:
             for purpose, returned in self._returned.items():
                 while returned:
@@ -145,7 +145,7 @@ class DevicePool:
         return all(map(self.runtime.done, (block.computed, *block.consumed)))
 
     def trim(self) -> int:
-        """Gives the blocks that are not in use back to the device; returns how many bytes that were."""
+        """Frees the blocks that are not in use; returns their number of bytes."""
         with self._lock:
             self.collect()
             freed = 0
@@ -157,12 +157,12 @@ class DevicePool:
             return freed
 
     def memory(self, nbytes: int) -> Memory:
-        """Memory that stays with its owner."""
+        """Memory that one owner keeps."""
         with self._lock:
             return self._allocate(nbytes)
 
     def release(self, memory: Memory) -> None:
-        """Gives such memory back."""
+        """Frees such memory."""
         with self._lock:
             self.reserved -= memory.nbytes
             self.runtime.free(memory)
@@ -176,7 +176,7 @@ class DevicePool:
         try:
             memory = self.runtime.allocate(nbytes)
         except MemoryError:
-            gc.collect()  # an exception, say, may hold the batch that it came from
+            gc.collect()  # for example, an exception may keep the batch that it came from
             self.trim()
             memory = self.runtime.allocate(nbytes)
         self.allocations += 1
@@ -189,7 +189,7 @@ class DevicePool:
 
 
 class PinnedBlock:
-    """Page-locked memory of a ring, and the event of the copy that reads it."""
+    """Page-locked memory of a ring, and the event of the last copy from it."""
 
     __slots__ = ("array", "copied")
 
@@ -208,7 +208,7 @@ class PinnedRing:
         self._blocks: deque[PinnedBlock] = deque()
 
     def take(self, nbytes: int) -> PinnedBlock:
-        """The block that was used longest ago, when the copy from it is done."""
+        """The block that was used longest ago; it waits until the copy from it is done."""
         if len(self._blocks) < self._depth:
             return self._keep(PinnedBlock(self._array(nbytes), self.runtime.event()))
         block = self._blocks.popleft()
@@ -227,17 +227,17 @@ class PinnedRing:
 
 
 class Arena:
-    """Device memory between the steps of one segment: the next batch overwrites it, in the order of the compute stream."""
+    """Device memory between the steps of one segment. The next batch overwrites it, in the order of the compute stream."""
 
     def __init__(self, pool: DevicePool, hint: int) -> None:
         self.pool = pool
         self._chunks: list[Memory] = []
         self._hint = hint
-        self._used = 0  # of the last chunk
-        self._wanted = 0  # by this batch
+        self._used = 0  # bytes used of the last chunk
+        self._wanted = 0  # bytes used by this batch
 
     def begin(self) -> None:
-        """Starts a batch: what did not fit the last time gets one chunk."""
+        """Starts a batch. If the last one needed several chunks, they become one."""
         if len(self._chunks) > 1:
             self._hint = aligned(int(GROWTH * self._wanted))
             for chunk in self._chunks:

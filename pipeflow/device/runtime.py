@@ -1,21 +1,21 @@
-"""The interface of a device: streams, events, copies, launches, and who holds its memory.
+"""The interface of a device: streams, events, copies, launches, and the owners of memory.
 
-There are two runtimes: CuPy's (backends/gpu.py), and a fake one in the tests whose streams do their work late and in any
-order that the recorded waits allow. Everything a runtime queues runs in the order of its stream, and on different streams
-in any order that no wait forbids. The waits that make this safe, all of them in ``device/memory.py``,
+There are two runtimes: CuPy's (backends/gpu.py), and a fake one in the tests. Its streams do their work late, in any
+order that the recorded waits allow. Work on one stream runs in the order in which it was queued. Work on different streams
+runs in any order that no wait forbids. These waits make it safe. They are all in ``device/memory.py``,
 ``executor/device/`` and ``device/tensors.py``:
 
-1. The host fills a staging block when the copy that read it last is done (``synchronize``).
-2. The copy stream writes a device block when the kernels that read it last are done, and
-3. when the consumers that it was handed to are done.
-4. The compute stream reads a block when the copy that wrote it is done.
-5. The compute stream writes a block when the consumers that it was handed to are done.
-6. A consumer's stream reads a block when the kernels that wrote it are done.
-7. The host reads a staging block when the copy that wrote it is done (``synchronize``); only CPU stages after ``.cpu()``
-   wait so, and only for that copy.
-8. The stream of copies to the host reads a block when the kernels that wrote it are done; what writes the block next waits for
-   the copy, which is one of its consumers.
-9. The compute stream copies what a function returned when the streams are done that it may have worked on.
+1. The host fills a staging block after the last copy from it is done (``synchronize``).
+2. The copy stream writes a device block after the last kernels that read it are done, and
+3. after the consumers that got it are done.
+4. The compute stream reads a block after the copy that wrote it is done.
+5. The compute stream writes a block after the consumers that got it are done.
+6. A consumer's stream reads a block after the kernels that wrote it are done.
+7. The host reads a staging block after the copy that wrote it is done (``synchronize``). Only CPU stages after ``.cpu()``
+   wait in this way, and only for that copy.
+8. The stream of copies to the host reads a block after the kernels that wrote it are done. The next write of the block waits
+   for the copy, which is one of its consumers.
+9. The compute stream copies the results of a function after the streams are done on which it may have worked.
 """
 
 from collections import deque
@@ -48,7 +48,7 @@ class Runtime(Protocol):
     returning: Any  # the stream of the copies to the host
 
     def active(self) -> AbstractContextManager[Any]:
-        """Makes the device current in this thread; refuses to where it cannot be used any more (after fork)."""
+        """Makes the device current in this thread; an error if it cannot be used any more (after fork)."""
         ...
 
     def using(self, stream: Any) -> AbstractContextManager[Any]:
@@ -60,23 +60,23 @@ class Runtime(Protocol):
         ...
 
     def record(self, event: Any, stream: Any) -> None:
-        """The event now stands for everything queued on the stream so far."""
+        """Records all work queued on the stream so far in the event."""
         ...
 
     def wait(self, stream: Any, event: Any) -> None:
-        """What is queued on the stream from now on runs after what the event stands for now."""
+        """Work queued on the stream from now on runs after the work recorded in the event."""
         ...
 
     def synchronize(self, event: Any) -> None:
-        """Waits until what the event stands for has run."""
+        """Waits until the work recorded in the event has run."""
         ...
 
     def done(self, event: Any) -> bool:
-        """Whether what the event stands for has run."""
+        """True if the work recorded in the event has run."""
         ...
 
     def drain(self, stream: Any) -> None:
-        """Waits for everything on a stream, and raises what failed there."""
+        """Waits for all work on a stream, and raises its errors."""
         ...
 
     def drain_all(self) -> None:
@@ -96,11 +96,11 @@ class Runtime(Protocol):
         ...
 
     def allocate(self, nbytes: int) -> Memory:
-        """Device memory; MemoryError where there is none."""
+        """Device memory; MemoryError if there is none left."""
         ...
 
     def free(self, memory: Any) -> None:
-        """Gives memory back when everything queued so far has run; may wait for that."""
+        """Frees memory after all work queued so far has run; it may wait for that."""
         ...
 
     def pinned(self, nbytes: int) -> np.ndarray:
@@ -132,7 +132,7 @@ class Runtime(Protocol):
         ...
 
     def as_array(self, value: Any) -> Any:
-        """An array of the module on the memory of anything that is on the device; None where it is not."""
+        """An array of the module on the memory of an object on the device; None for other objects."""
         ...
 
     def capsule(self, array: Any, **options: Any) -> Any:
@@ -146,7 +146,7 @@ class Runtime(Protocol):
         adjust_orientation: bool,
         regions: Sequence[tuple[int, int, int, int]] | None = None,
     ) -> list[Any]:
-        """Images as arrays on the device, or for each that cannot be decoded there a text that says why.
+        """Images as arrays on the device; for an image that cannot be decoded there, a text with the reason.
 
         With ``regions`` (top, left, height, width) those parts of them.
         """
@@ -179,7 +179,7 @@ def wait_for_default_streams(runtime: Runtime) -> None:
 
 
 class DeviceBlock:
-    """Device memory that is used again and again, and what must have happened before it is written again."""
+    """Device memory that is used many times, with the events to wait for before it is written again."""
 
     __slots__ = ("address", "computed", "consumed", "memory", "nbytes", "shared", "spare", "streams")
 
@@ -188,12 +188,10 @@ class DeviceBlock:
         self.memory = memory
         self.address = memory.address
         self.nbytes = memory.nbytes
-        self.computed = computed  # recorded on the compute stream after its last use there
-        self.streams: dict[
-            int, Any
-        ] = {}  # the consumers' streams since it was written, and what keeps each from its end
-        self.consumed: list[Any] = []  # recorded on those when the batch was let go
-        self.spare: list[Any] = []  # events to record next
+        self.computed = computed  # recorded on the compute stream after the last use there
+        self.streams: dict[int, Any] = {}  # streams of consumers since it was written, and what keeps each from its end
+        self.consumed: list[Any] = []  # recorded on those streams when the batch was released
+        self.spare: list[Any] = []  # events for the next records
 
 
 class DeviceLease:
@@ -211,7 +209,7 @@ class DeviceLease:
 
 
 class DeviceArray:
-    """One sample in device memory. ``lease`` is None for what is between two steps of one segment."""
+    """One sample in device memory. ``lease`` is None for data between two steps of one segment."""
 
     __slots__ = ("lease", "view")
 
@@ -241,10 +239,10 @@ class DeviceArray:
 
 
 class FunctionCall:
-    """A call of user code over a batch on the device: what the GPU form of fn.python_function and its kin is given.
+    """A call of user code on a batch on the device, for the GPU form of fn.python_function and similar operators.
 
-    It runs while arrays of the module work on the compute stream. ``current`` is the sample that is being worked on, so
-    that an exception can be blamed on it (-1: on none).
+    It runs while arrays of the module work on the compute stream. ``current`` is the number of the current sample, so
+    that an exception names it (-1: no sample).
     """
 
     def __init__(self, op: OpDef, arguments: Mapping[str, Any], size: int, keys: np.ndarray, runtime: Runtime) -> None:
@@ -254,15 +252,15 @@ class FunctionCall:
         self.keys = keys
         self.runtime = runtime
         self.current = -1
-        self.failed: dict[int, Exception] = {}  # samples that cannot be, where the others can
+        self.failed: dict[int, Exception] = {}  # samples that failed, if the others continue
 
     @property
     def num_inputs(self) -> int:
-        """How many inputs there are."""
+        """The number of inputs."""
         raise NotImplementedError
 
     def array(self, position: int, index: int) -> Any:
-        """A sample of an input as an array; where another step reads it too it is a copy, since all can be written."""
+        """A sample of an input as an array. Arrays there are always writable, so if another step reads it too it is a copy."""
         raise NotImplementedError
 
     def args_of(self, index: int) -> Args:
@@ -270,7 +268,7 @@ class FunctionCall:
         raise NotImplementedError
 
     def source(self, index: int) -> str:
-        """Where a sample comes from."""
+        """The source of a sample."""
         raise NotImplementedError
 
     def keep(self, output: int, array: Any) -> None:
@@ -278,9 +276,9 @@ class FunctionCall:
         raise NotImplementedError
 
     def leave_out(self) -> None:
-        """Goes on after a sample that failed."""
+        """Continues after a sample that failed."""
         raise NotImplementedError
 
     def note(self, reason: str) -> None:
-        """Counts in the statistics why something was done on the CPU."""
+        """Counts in the statistics the reason why something was done on the CPU."""
         raise NotImplementedError

@@ -1,8 +1,8 @@
-"""Batches and samples on a device as the user sees them: TensorListGPU and TensorGPU, zero-copy towards CuPy, torch and JAX.
+"""Batches and samples on a device as the user sees them: TensorListGPU and TensorGPU, without copies for CuPy, torch and JAX.
 
-A batch is handed out while the device still works on it. Whoever takes it by ``__dlpack__(stream=...)``, as torch and JAX
-do, has that stream wait for the batch, and the pipeline waits for that stream before it uses the memory again; the host
-never waits. ``__cuda_array_interface__`` names the pipeline's stream instead, for which the consumer must wait itself.
+A batch is delivered while the device still works on it. A consumer that calls ``__dlpack__(stream=...)``, as torch and JAX
+do, makes its stream wait for the batch. The pipeline waits for that stream before it uses the memory again. The host
+never waits. ``__cuda_array_interface__`` names the pipeline's stream: there the consumer itself must wait for it.
 Memory is held by reference, as on the CPU: it stays valid as long as anything refers to it.
 """
 
@@ -24,8 +24,8 @@ class TensorGPU(Metadata):
 
     __slots__ = ("_array", "_layout", "_runtime", "_sample", "_source_info")
     _runtime: Runtime
-    _sample: DeviceArray | None  # of a pipeline, or else
-    _array: Any  # the user's own
+    _sample: DeviceArray | None  # a sample of a pipeline, or
+    _array: Any  # an array of the user
     _source_info: str
 
     def __init__(self, data: Any, layout: str | None = None, *, source_info: str = "") -> None:
@@ -153,11 +153,11 @@ class TensorGPU(Metadata):
 
 
 def on_device(runtime: Runtime, value: Any) -> Any:
-    """A value that is on the device as an array there; anything else is refused."""
+    """The value as an array on the device; a value in CPU memory is an error."""
     array = runtime.as_array(value)
     if array is None:
         raise TypeError(
-            f"{type(value).__name__} is in CPU memory and a batch on the GPU takes arrays that are there: copy it with "
+            f"{type(value).__name__} is in CPU memory, and a batch on the GPU takes arrays on the GPU: copy it with "
             "cupy.asarray(x), or make a TensorListCPU"
         )
     types.as_dtype(np.dtype(array.dtype))
@@ -165,7 +165,7 @@ def on_device(runtime: Runtime, value: Any) -> Any:
 
 
 def lend(runtime: Runtime, samples: Sequence[DeviceArray], handle: int) -> None:
-    """Lets a consumer's stream wait for samples, and remembers it."""
+    """Makes the stream of a consumer wait for samples, and notes the stream for their blocks."""
     with runtime.active():
         stream = runtime.external(handle)
         for block in {id(x.lease.block): x.lease.block for x in samples if x.lease is not None}.values():
@@ -194,7 +194,7 @@ class TensorListGPU(Metadata):
     __slots__ = ("_dense", "_dtype", "_layout", "_ndim", "_runtime", "_samples", "_source_info", "_wrapped")
     _runtime: Runtime
     _samples: list[DeviceArray]
-    _wrapped: list[TensorGPU]  # the samples again, where they are not the pipeline's
+    _wrapped: list[TensorGPU]  # the samples, if they are not from a pipeline
     _dense: TensorGPU | None
     _dtype: np.dtype
     _ndim: int
@@ -213,7 +213,7 @@ class TensorListGPU(Metadata):
             if layout is None and tensors:
                 layout = tensors[0].layout()
             self._runtime = tensors[0]._runtime if tensors else backends.gpu.for_arrays()
-            self._wrapped = tensors  # they hold memory that is not the pipeline's
+            self._wrapped = tensors  # they keep memory that is not from a pipeline
             self._samples = [tensor._held() for tensor in tensors]
             self._source_info = source_info
             self._dtype = self._samples[0].dtype if tensors else np.dtype(np.float32)
@@ -312,11 +312,11 @@ class TensorListGPU(Metadata):
         return [str(item) for item in known] if index is None else str(known[index])
 
     def is_dense_tensor(self) -> bool:
-        """Whether all samples have the same shape."""
+        """True if all samples have the same shape."""
         return all(sample.shape == self._samples[0].shape for sample in self._samples)
 
     def as_tensor(self) -> TensorGPU:
-        """The batch as one tensor; its layout gains a leading N. Equal shapes are side by side already: no copy."""
+        """The batch as one tensor; its layout gains a leading N. Samples of equal shapes need no copy."""
         if self._dense is None:
             if not self.is_dense_tensor():
                 shapes = sorted({sample.shape for sample in self._samples})
@@ -362,7 +362,7 @@ class TensorListGPU(Metadata):
         return self._runtime.device
 
     def _joined(self) -> DeviceArray:
-        """All samples as one array: where they are, or else copied together on the compute stream."""
+        """All samples as one array: in place if they are one after another, else a copy on the compute stream."""
         samples = self._samples
         shape = (len(samples), *(samples[0].shape if samples else (0,) * self._ndim))
         starts, total = offsets([sample.nbytes for sample in samples])

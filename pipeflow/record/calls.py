@@ -30,7 +30,7 @@ def outcome(call: Call, inputs: Sequence[Any], arguments: Mapping[str, Any]) -> 
 
 
 def class_name(op: OpDef) -> str:
-    """The operator's name inside the names that DALI gives to unnamed calls."""
+    """The operator's part of the names that DALI gives to unnamed calls."""
     return op.dali_class or op.ops_name
 
 

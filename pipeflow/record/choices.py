@@ -1,4 +1,4 @@
-"""Augmentation by chance: ``fn.maybe`` and ``fn.one_of``, branches that each sample takes by a number of its own."""
+"""Augmentation by chance: ``fn.maybe`` and ``fn.one_of``, branches that a random number of each sample chooses."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -11,16 +11,16 @@ __all__ = ["maybe", "one_of"]
 
 
 def maybe(probability: Any, function: Callable[..., Any] | None = None, *inputs: Any, seed: int | None = None) -> Any:
-    """True for each sample with a probability; with a function, ``function(*inputs)`` for these samples, else the inputs.
+    """True for each sample with a probability. With a function: ``function(*inputs)`` for these samples, the inputs for others.
 
     ``if fn.maybe(0.3): ...`` needs ``enable_conditionals=True``, ``fn.maybe(0.3, flip, images)`` does not. The probability is
-    a number or one per sample. What the function returns must be like the inputs, as in any branch.
+    a number or one for each sample. The function must return data like the inputs, as in any branch.
     """
     drawn = coin_flip(probability=probability, seed=seed) != 0
     if function is None:
         return drawn
     if not inputs:
-        raise TypeError("fn.maybe: give the inputs of the function too: they are the result for the other samples")
+        raise TypeError("fn.maybe: pass the inputs of the function too: they are the result for the other samples")
     return cond(drawn, function, lambda *same: same[0] if len(same) == 1 else same, *inputs)
 
 
@@ -30,9 +30,9 @@ def one_of(
     probabilities: Sequence[float] | None = None,
     seed: int | None = None,
 ) -> Any:
-    """``function(*inputs)`` of one of some functions, drawn for each sample: evenly, or by their probabilities.
+    """``function(*inputs)`` of one of the functions, drawn for each sample: with equal or with given probabilities.
 
-    Each function is called once while the graph is built and runs for its samples only. All must return the same kind of data.
+    Each function is called once while the graph is built, and runs for its samples only. All must return the same kind of data.
     """
     if not functions or not all(map(callable, functions)):
         raise TypeError(f"fn.one_of: give a list of at least one function, got {functions!r}")

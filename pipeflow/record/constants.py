@@ -1,4 +1,4 @@
-"""What may stand where a DataNode is wanted and becomes a constant of the graph: numbers, lists of numbers, arrays."""
+"""Values that become constants of the graph where a DataNode is expected: numbers, lists of numbers, arrays."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ NUMBERS = (bool, int, float, np.ndarray, np.generic, types.ScalarConstant, types
 
 
 def is_constant(value: Any) -> bool:
-    """Whether a value can become a constant; a list may hold numbers, or lists of equal length of them."""
+    """True if a value can become a constant. A list may contain numbers, or lists of equal length."""
     return isinstance(value, (*NUMBERS, TensorCPU)) or _is_table(value)
 
 
@@ -24,7 +24,7 @@ def _is_table(value: Any) -> bool:
 
 
 def array_of(value: Any) -> tuple[np.ndarray, str]:
-    """The array and the layout of a constant: what NumPy made in 64 bits is narrowed, as all constants are."""
+    """The array and the layout of a constant. 64 bits that NumPy chose become 32, as in all constants."""
     if isinstance(value, types.ArrayConstant):
         return value.value, value.layout
     if isinstance(value, types.ScalarConstant):
@@ -37,7 +37,7 @@ def array_of(value: Any) -> tuple[np.ndarray, str]:
 
 
 def operand(value: Any, sign: str) -> Any:
-    """The other side of an arithmetic expression as something an operator takes; a NumPy number keeps its type."""
+    """The other operand of an arithmetic expression as an input of an operator; a NumPy number keeps its type."""
     if isinstance(value, Node):
         return value
     if contains_node(value):
@@ -52,10 +52,10 @@ def operand(value: Any, sign: str) -> Any:
             "or a constant value of type bool, int, float, NumPy array, list of numbers or types.Constant"
         )
     if isinstance(value, np.float64):
-        return float(value)  # a Python float, too, and so a FLOAT
+        return float(value)  # np.float64 is also a Python float, so it becomes FLOAT
     return types.ScalarConstant(value, value.dtype) if isinstance(value, np.generic) else value
 
 
 def contains_node(value: Any) -> bool:
-    """Whether there is a DataNode in a list or tuple, however deep."""
+    """True if a list or tuple contains a DataNode at any depth."""
     return isinstance(value, (list, tuple)) and any(isinstance(x, Node) or contains_node(x) for x in value)

@@ -21,7 +21,7 @@ Guard = tuple[tuple[Edge, bool], ...]
 
 @dataclass
 class GraphNode:
-    """One recorded call. ``guard`` says for which samples it runs: those where every predicate has its polarity."""
+    """One recorded call. It runs for the samples for which every predicate of ``guard`` has the given polarity."""
 
     id: int
     op: OpDef
@@ -30,7 +30,7 @@ class GraphNode:
     arguments: dict[str, Edge]  # the named arguments that vary from sample to sample
     count: int
     name: str
-    known_as: str  # the name that was given, or the one that DALI gives
+    known_as: str  # the name that the user gave, or the one that DALI gives
     random_name: str
     device: str
     seed: int | None
@@ -48,7 +48,7 @@ class GraphNode:
 
 @dataclass
 class DetachedNode(GraphNode):
-    """A call outside of any pipeline: part of no graph until a pipeline takes it, together with what it reads.
+    """A call outside a pipeline. It is in no graph until a pipeline takes it, with all nodes that it depends on.
 
     It has no number and no edges. Every pipeline that takes it records ``call`` over the same ``given`` inputs: nodes and
     constants.
@@ -56,7 +56,7 @@ class DetachedNode(GraphNode):
 
     call: Any = None
     given: tuple[Any, ...] = ()
-    group: Any = None  # shared by the members of an input set, which draw the same random numbers
+    group: Any = None  # the same object for all members of an input set: they draw the same random numbers
     member: int = 0
 
 
@@ -68,9 +68,9 @@ class Graph:
     outputs: list[Edge] = field(default_factory=list)
 
     def find(self, name: str) -> GraphNode | None:
-        """The node of a name: its own, the one that was given, or the one that DALI gives."""
+        """The node with a name: its unique name, the one that the user gave, or the one that DALI gives."""
         return next((node for node in self.nodes if name in (node.name, node.known_as)), None)
 
     def spec(self, edge: Edge) -> Spec:
-        """What is known of an edge."""
+        """The Spec of an edge."""
         return self.nodes[edge.node].specs[edge.index]

@@ -1,7 +1,7 @@
-"""Objects that say why they cannot be looped over, and that `isinstance(x, Iterable)` still takes for single values.
+"""Objects whose error says why they cannot be iterated over, and for which `isinstance(x, Iterable)` is False.
 
-Programs tell one output from several by that question. It searches the classes of an object for the methods, by their
-``__mro__``; Python's own lookup of methods does not go through that attribute, and finds those that refuse.
+Programs use that test to distinguish one output from several. It looks for the methods in the ``__mro__`` of the class.
+Python itself does not use that attribute to find methods, so it finds those here, which raise.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class _Refusals:
-    """The methods of containers, each refusing with what to do instead."""
+    """The methods of containers. Each raises an error that says what to write instead."""
 
     __slots__ = ()
 
@@ -38,6 +38,6 @@ class _OneValue(type):
 
 
 class OneValue(_Refusals, metaclass=_OneValue):
-    """Base of what is one value to every program, though it has values inside."""
+    """Base of objects that are one value for every program."""
 
     __slots__ = ()

@@ -1,9 +1,9 @@
-"""Calls outside of any pipeline whose result is a node: sources, and operators of nodes.
+"""Calls outside a pipeline whose result is a node: sources, and operators on nodes.
 
-Such a call belongs to no graph yet: it becomes a ``DetachedNode``, checked at once like any other call. A pipeline takes it,
-with all that it reads, when it is an output (``set_outputs``) or is read by one of the pipeline's own nodes. Several
-pipelines can take the same one: each gets a source of its own. Nodes of a pipeline that are used after its ``with`` block go
-to that pipeline.
+Such a call is in no graph yet: it becomes a ``DetachedNode``, and is checked at once like any other call. A pipeline takes it,
+with all nodes that it depends on, when it is an output (``set_outputs``) or an input of a node of the pipeline. Several
+pipelines can take the same node: each then has its own source. Calls on nodes of a pipeline after its ``with`` block are
+recorded in that pipeline.
 """
 
 import itertools
@@ -19,7 +19,7 @@ from pipeflow.record.calls import class_name, outcome
 from pipeflow.record.graph import DetachedNode
 from pipeflow.record.recorder import DataNode, Recorder, members, recording
 
-_numbers = itertools.count()  # for names that people can tell apart; nothing depends on them
+_numbers = itertools.count()  # for different names; nothing depends on the numbers
 
 
 class Outside:
@@ -43,7 +43,7 @@ class Outside:
         op = call.op
         try:
             given = tuple(np.array(value) if isinstance(value, np.ndarray) else value for value in inputs)
-            # Constants are looked at by a recorder that nothing else is recorded in.
+            # This recorder only checks the constants; it is thrown away.
             scratch = Recorder()
             found = [x if isinstance(x, DataNode) else scratch.as_node(x, f"input `{i}`") for i, x in enumerate(given)]
             named = {

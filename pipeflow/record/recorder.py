@@ -1,6 +1,6 @@
-"""The DataNodes that users hold, and the Recorder that makes a Graph.
+"""DataNodes, and the Recorder that makes a Graph.
 
-While a pipeline is being defined, the Recorder is the interpreter of operator calls: each call becomes one GraphNode.
+While a pipeline is defined, the Recorder is the interpreter of operator calls: each call becomes one GraphNode.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,14 +26,14 @@ Arithmetic = Callable[..., "DataNode"]
 
 
 class DataNode(OneValue, declare.Node):
-    """A batch that will exist when the pipeline runs: an output of an operator, to be used like an array."""
+    """A batch that will exist when the pipeline runs: an output of an operator. It is used like an array."""
 
     __slots__ = ("_node", "_recorder", "index")
 
     __array_priority__ = 1000  # ndarray + DataNode is ours
     __array_ufunc__ = None
 
-    _recorder: Any  # None outside of any pipeline
+    _recorder: Any  # None outside a pipeline
 
     # The operators of Python, which _install_operators gives it.
     __add__: Arithmetic
@@ -78,22 +78,22 @@ class DataNode(OneValue, declare.Node):
 
     @property
     def edge(self) -> Edge:
-        """The edge of the graph that this stands for."""
+        """The edge of the graph that this node is."""
         return Edge(self._node.id, self.index)
 
     @property
     def spec(self) -> Spec:
-        """What is known of this batch while the pipeline is being defined."""
+        """The Spec of this batch, as far as it is known in the definition."""
         return self._node.specs[self.index]
 
     @property
     def name(self) -> str:
-        """A name that is unique within the pipeline: the given one, or the one that DALI gives."""
+        """A name that is unique in the pipeline: the given one, or the one that DALI gives."""
         return self._node.known_as if self._node.count == 1 else f"{self._node.known_as}[{self.index}]"
 
     @property
     def device(self) -> str:
-        """Where the batch lies: "cpu" or "gpu"."""
+        """The device of the batch: "cpu" or "gpu"."""
         return "gpu" if self._node.device in ("gpu", "mixed") else "cpu"
 
     @property
@@ -103,17 +103,17 @@ class DataNode(OneValue, declare.Node):
 
     @property
     def guard(self) -> Guard:
-        """The condition under which a sample has this value."""
+        """The conditions under which a sample has this value."""
         return self._node.guard
 
     @property
     def scope(self) -> Scope | None:
-        """The samples that have this value; None outside of any pipeline, which every scope can read."""
+        """The samples that have this value; None outside a pipeline: every scope can read that."""
         return None if self.detached else self._recorder.scopes[self._node.id]
 
     @property
     def detached(self) -> bool:
-        """Whether it was made outside of any pipeline."""
+        """True if it was made outside a pipeline."""
         return isinstance(self._node, DetachedNode)
 
     @property
@@ -123,17 +123,17 @@ class DataNode(OneValue, declare.Node):
 
     @property
     def dtype(self) -> types.DALIDataType | None:
-        """The element type where it is known already."""
+        """The element type, or None if it is not known yet."""
         return None if self.spec.dtype is None else types.to_dali_type(self.spec.dtype)
 
     @property
     def ndim(self) -> int | None:
-        """The number of axes where it is known already."""
+        """The number of axes, or None if it is not known yet."""
         return self.spec.ndim
 
     @property
     def layout(self) -> str | None:
-        """The layout where it is known already, "" for none."""
+        """The layout, "" if there is none, or None if it is not known yet."""
         return self.spec.layout
 
     def gpu(self) -> "DataNode":
@@ -219,7 +219,7 @@ newaxis = NewAxis()
 
 
 def _subscript_plan(index: tuple[Any, ...], ndim: int | None) -> tuple[tuple[Any, ...], list[DataNode]]:
-    """What is written between the brackets as plain data, and the DataNodes among it."""
+    """The text between the brackets as plain data, and its DataNodes."""
     nodes: list[DataNode] = []
 
     def bound(value: Any) -> Any:
@@ -264,7 +264,7 @@ def _subscript_plan(index: tuple[Any, ...], ndim: int | None) -> tuple[tuple[Any
 
 
 def members(call: Call) -> list[tuple[Call, tuple[Any, ...]]]:
-    """The calls that a call over input sets (lists of nodes) stands for, each with its inputs; without sets the call itself."""
+    """The calls that a call with input sets (lists of nodes) makes, each with its inputs. Without sets: an empty list."""
     sets = [len(value) for value in call.inputs if _is_input_set(value)]
     if not sets:
         return []
@@ -279,7 +279,7 @@ def members(call: Call) -> list[tuple[Call, tuple[Any, ...]]]:
 
 
 class Recorder:
-    """Makes a Graph out of operator calls; the interpreter while a pipeline is being defined."""
+    """Makes a Graph from operator calls; it is the interpreter while a pipeline is defined."""
 
     def __init__(self) -> None:
         self.graph = Graph()
@@ -304,7 +304,7 @@ class Recorder:
     def _record(
         self, call: Call, inputs: Sequence[Any], member: int = 0, scope: Scope | None = None, group: Any = None
     ) -> Any:
-        """Records a call. With ``scope`` the node belongs there, and its inputs are not asked where they come from."""
+        """Records a call. With ``scope`` the node belongs to it, and the scopes of its inputs are not checked."""
         op = call.op
         if self.closed:
             raise InvalidState(f"{op.title}: the pipeline is built already, and its graph cannot be changed")
@@ -314,7 +314,7 @@ class Recorder:
             if scope is None:
                 for node in (*found, *named.values()):
                     resolve(node, self.scope)
-                # Without inputs a call is made for the whole batch, so that what it draws or reads does not depend on branches.
+                # A call without inputs runs for the whole batch, so that its random numbers or data do not depend on branches.
                 whole = not found and not named and not op.traits_of(call.constants).by_batch_size
                 scope = self.root if whole else self.scope
             made = outcome(call, found, named)
@@ -357,11 +357,11 @@ class Recorder:
         return op.pack([self.data_node(recorded, index) for index in range(made.outputs)], call.constants)
 
     def data_node(self, recorded: GraphNode, index: int) -> DataNode:
-        """What users hold of an output."""
+        """The DataNode of an output."""
         return DataNode(self, recorded, index)
 
     def _ordinal(self, op: OpDef, group: Any) -> int:
-        """How many calls of this operator came before; all members of an input set count as one."""
+        """The number of earlier calls of this operator; the members of an input set count as one."""
         if group is not None and id(group) in self._groups:
             return self._groups[id(group)][1]
         ordinal = self._made[op.name] = self._made.get(op.name, -1) + 1
@@ -370,7 +370,7 @@ class Recorder:
         return ordinal
 
     def own(self, node: DataNode, what: str = "the node") -> DataNode:
-        """The node as one of this recording: what was made outside of any pipeline is recorded now."""
+        """The node as one of this recording; a node from outside a pipeline is recorded now."""
         if node._recorder is self:
             return node
         taken = node.source
@@ -378,7 +378,7 @@ class Recorder:
             raise InvalidState(
                 f"{what} ({node.name}) belongs to another pipeline; a DataNode can be used only where it was made"
             )
-        for detached in lineage(taken):  # what is read comes before what reads it
+        for detached in lineage(taken):  # nodes come before those that read them
             if id(detached) not in self._taken:
                 self._record(detached.call, detached.given, detached.member, self.root, detached.group)
                 self._taken[id(detached)] = detached, self.graph.nodes[-1]
@@ -388,7 +388,7 @@ class Recorder:
     def _guard_of(self, scope: Scope) -> Guard:
         return self.guard or tuple((predicate.edge, polarity) for predicate, polarity in scope.guard())
 
-    # What record/conditional asks of a graph.
+    # The methods that record/conditional calls.
 
     def merge(
         self,
@@ -400,7 +400,7 @@ class Recorder:
         weak: tuple[bool, bool],
         name: str,
     ) -> DataNode:
-        """The node that reads one of two others; where a Python number meets an unknown type, a whole batch decides."""
+        """The node that reads one of two others. For a Python number and an unknown type, the whole batch decides the type."""
         late = any(weak) and (first.spec.dtype is None or second.spec.dtype is None)
         sides = (place(first, "if"), place(second, "else"))
         constants = {"variable": name, "sides": sides, **({"weak": weak} if late else {})}
@@ -422,7 +422,7 @@ class Recorder:
         return structure.operand(node, operator=operator, side=side, where=where)
 
     def abandon(self, error: BaseException) -> None:
-        """Ends a recording that failed, and says so where that is not plain from the user's lines."""
+        """Ends a failed recording, and adds a note if the user's lines do not show the reason."""
         if self.scope is not self.root:
             why = "both branches of a condition on a DataNode are recorded while the graph is built, whatever the data will be"
             add_notes(error, [f"raised while {self.scope} was recorded: {why}"])
@@ -451,7 +451,7 @@ class Recorder:
         return self.constant(value)
 
     def constant(self, value: Any) -> DataNode:
-        """A node with the same value for every sample; what Python numbers in arithmetic become."""
+        """A node with the same value for every sample: a constant, or a Python number in arithmetic."""
         array, layout = constants.array_of(value)
         array.flags.writeable = False
         call = Call(structure.constant, (), {"value": array, "layout": layout}, {}, origin=user_origin())
@@ -465,14 +465,14 @@ def _is_input_set(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and bool(value) and all(isinstance(item, declare.Node) for item in value)
 
 
-# The recording that is going on in this thread, if any.
+# The current recording of this thread, if any.
 current: ContextVar[Recorder | None] = ContextVar("pipeflow_recorder", default=None)
 
 
 class recording:
     """Makes ``recorder`` the interpreter of operator calls inside a ``with`` block.
 
-    A class and not a generator: one that is entered and never left ends without a sound.
+    It is a class, not a generator: if it is entered and never left, it ends without a warning.
     """
 
     def __init__(self, recorder: Recorder) -> None:

@@ -71,7 +71,7 @@ def _document(serialized: "str | bytes", what: str) -> dict[str, Any]:
     return document
 
 
-# The fields of a saved graph and of its nodes; those marked may be left out.
+# The fields of a saved graph and of its nodes: the type, and True if the field may be missing.
 _GRAPH = {"settings": (dict, False), "nodes": (list, False), "outputs": (list, False)}
 _NODE = {
     "op": (str, False), "name": (str, False), "device": (str, False), "random_name": (str, False), "known_as": (str, True),
@@ -81,7 +81,7 @@ _NODE = {
 
 
 def _check_fields(document: Mapping[str, Any], what: str) -> None:
-    """Refuses a graph whose fields are missing, of other types, or name nodes that do not come before."""
+    """Refuses a graph with missing fields, fields of other types, or references to later nodes."""
 
     def check(entry: Any, fields: Mapping[str, tuple[type, bool]], where: str) -> None:
         if not isinstance(entry, dict):
@@ -104,11 +104,11 @@ def _check_fields(document: Mapping[str, Any], what: str) -> None:
             wrong = [*wrong, entry["guard"]]
         if wrong:
             raise ValueError(
-                f"{what} is damaged: node {number} refers to {wrong[0]!r:.80}, which is no output before it"
+                f"{what} is damaged: node {number} refers to {wrong[0]!r:.80}, which is not an output of an earlier node"
             )
     for pair in document["outputs"]:
         if not is_edge(pair, len(document["nodes"])):
-            raise ValueError(f"{what} is damaged: {pair!r:.80} is no output of a node")
+            raise ValueError(f"{what} is damaged: {pair!r:.80} is not an output of a node")
 
 
 def settings_from_json(serialized: "str | bytes") -> dict[str, Any]:
@@ -123,7 +123,7 @@ def functions_of(document: Mapping[str, Any]) -> list[str]:
 
 
 def graph_from_json(serialized: "str | bytes", recorder: Recorder, allowed: Allowed) -> Graph:
-    """The graph that ``graph_to_json`` saved; it names no function that is not ``allowed``."""
+    """The graph that ``graph_to_json`` saved. A function that is not ``allowed`` is an error."""
     document = _document(serialized, "a serialized pipeline")
     unknown = [path for path in functions_of(document) if not allowed.allows(path)]
     if unknown:
@@ -173,7 +173,7 @@ def graph_from_json(serialized: "str | bytes", recorder: Recorder, allowed: Allo
             AttributeError,
             LookupError,
             OverflowError,
-        ) as error:  # of constants that are something else than they were
+        ) as error:  # of constants whose values have other types than when they were saved
             raise ValueError(f"a serialized pipeline is damaged: {op.title} ({entry['name']}): {error!r}") from error
         node = recorder.graph.nodes[-1]
         node.random_name = entry["random_name"]

@@ -61,13 +61,13 @@ def test_fields_of_a_node_that_are_missing(name):
         (lambda document: document["nodes"][0].update(constants=[]), r"'constants' of node 0 is \[\]"),
         (
             lambda document: document["nodes"][2].update(inputs=[[2, 0]]),
-            r"node 2 refers to \[2, 0\], which is no output before",
+            r"node 2 refers to \[2, 0\], which is not an output of an earlier node",
         ),
         (lambda document: document["nodes"][2].update(inputs=[[-1, 0]]), r"node 2 refers to \[-1, 0\]"),
         (lambda document: document["nodes"][2].update(inputs=["x"]), "node 2 refers to 'x'"),
         (lambda document: document["nodes"][2].update(guard=[[0, 0]]), r"node 2 refers to \[\[0, 0\]\]"),
-        (lambda document: document.update(outputs=[[9, 0]]), r"\[9, 0\] is no output of a node"),
-        (lambda document: document.update(outputs=[[0]]), r"\[0\] is no output of a node"),
+        (lambda document: document.update(outputs=[[9, 0]]), r"\[9, 0\] is not an output of a node"),
+        (lambda document: document.update(outputs=[[0]]), r"\[0\] is not an output of a node"),
     ],
 )
 def test_fields_of_other_types_and_nodes_that_are_not_there(change, message):

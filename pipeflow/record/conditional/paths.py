@@ -1,7 +1,7 @@
-"""The paths through a function: choices, loops, and exits that wait for each other.
+"""The paths of samples through a function: choices, loops, and early exits.
 
-A path that leaves early, by ``return``, ``break`` or ``continue``, is an *exit* that keeps its state. The exits of a
-function form a tree of forks with at most one *hole*, the samples that still run. ``Session.join`` is the one place
+A path that ends early, by ``return``, ``break`` or ``continue``, is an *exit*. It keeps its state. The exits of a
+function form a tree of forks with at most one *hole*: the samples that still run. ``Session.join`` is the only place
 where paths meet again: after an ``if``, at the end of an iteration, of a loop, and of the function.
 """
 
@@ -21,7 +21,7 @@ RETURN, EXPRESSION = "return value", "conditional expression"
 
 
 class Exit(NamedTuple):
-    """The end of a path: why it ended, the state it had and the scope it was in."""
+    """The end of a path: the reason, the state of its variables, and its scope."""
 
     kind: str
     state: State
@@ -29,7 +29,7 @@ class Exit(NamedTuple):
 
 
 class Fork(NamedTuple):
-    """Two paths by a predicate. A side is an Exit, a Fork, the HOLE, or None: no sample is there."""
+    """Two paths by a predicate. A side is an Exit, a Fork, the HOLE, or None if no sample takes it."""
 
     predicate: Any
     first: Any
@@ -38,7 +38,7 @@ class Fork(NamedTuple):
 
 
 def replaced(tree: Any, match: Callable[[Any], bool], new: Any) -> Any:
-    """The tree with other leaves."""
+    """The tree with each leaf replaced."""
     if isinstance(tree, Fork):
         return tree._replace(first=replaced(tree.first, match, new), second=replaced(tree.second, match, new))
     return new if match(tree) else tree
@@ -50,7 +50,7 @@ def fill(tree: Any, new: Any) -> Any:
 
 
 def leaves(tree: Any) -> Iterator[Any]:
-    """What stands at the ends of a tree."""
+    """The leaves of a tree."""
     if isinstance(tree, Fork):
         yield from leaves(tree.first)
         yield from leaves(tree.second)
@@ -59,7 +59,7 @@ def leaves(tree: Any) -> Iterator[Any]:
 
 
 class Recording(Protocol):
-    """What paths ask of the recording session."""
+    """The methods of the recording session that paths call."""
 
     scope: Scope
 
@@ -76,7 +76,7 @@ class Recording(Protocol):
         """Puts the contents of a state into its containers."""
 
     def join(self, tree: Any, base: Scope, kinds: tuple[str, ...]) -> tuple[Any, Scope, State | None]:
-        """Lets the exits of some kinds go on together."""
+        """Merges the exits of some kinds, so that their samples continue together."""
 
 
 class Frame:
@@ -88,15 +88,15 @@ class Frame:
 
     @property
     def alive(self) -> bool:
-        """Whether some samples still run."""
+        """True if some samples still run."""
         return self.tree is HOLE or any(leaf is HOLE for leaf in leaves(self.tree))
 
     def leave(self, kind: str, state: State) -> None:
-        """The samples that still run end here."""
+        """Ends the path of the samples that still run."""
         self.tree = fill(self.tree, Exit(kind, state, self.session.scope))
 
     def ret(self, value: Any) -> None:
-        """The samples that still run return a value."""
+        """The samples that still run return this value."""
         boxes = {**reachable({RETURN: value}), **self.boxes}
         self.leave("return", State({RETURN: value}, capture((), {}, boxes).boxes))
 
@@ -167,7 +167,7 @@ class NodeChoice:
         return state
 
     def end(self, local: Any) -> bool:
-        """Joins both sides; whether variables must be reloaded."""
+        """Joins both sides. True if variables have to be reloaded."""
         state = self._join(self.first, self._leave(local))
         self.now = self.start.names if state is None else state.names
         return True
@@ -177,7 +177,7 @@ class NodeChoice:
         return tuple(self.now[name] for name in self.names)
 
     def poison(self, name: str) -> Unusable:
-        """A name bound by ``:=`` in a part that only some samples evaluate."""
+        """The value of a name that ``:=`` binds in a part that only some samples evaluate."""
         return Unusable(
             RuntimeError,
             f"variable {name!r} cannot be used here: it is assigned by `:=` inside a conditional expression on a DataNode at "
@@ -204,7 +204,7 @@ class NodeTernary(NodeChoice):
 
 
 class NodeLogical(NodeTernary):
-    """``and`` or ``or`` with a DataNode on the left; the right side sees only the samples it decides for."""
+    """``and`` or ``or`` with a DataNode on the left. The right side is evaluated for the samples that need it."""
 
     def __init__(self, session: Recording, left: Any, operator: str, where: str) -> None:
         super().__init__(session, left, where)
@@ -225,7 +225,7 @@ class NodeLogical(NodeTernary):
 
 
 class NodeLoop:
-    """One run of a loop with conditional jumps: samples that broke out or continued wait for the others."""
+    """A loop with conditional jumps: samples that left it, or an iteration, wait for the others."""
 
     def __init__(self, session: Recording, frame: Frame, names: tuple[str, ...]) -> None:
         self.session, self.frame, self.names = session, frame, names
@@ -237,10 +237,10 @@ class NodeLoop:
         return capture(self.names, local, {**self.session.reachable(local), **self.boxes})
 
     def _kind(self, jump: str) -> str:
-        return f"{jump} {id(self)}"  # the `else` of an inner loop may hold jumps of the outer one
+        return f"{jump} {id(self)}"  # the `else` of an inner loop may contain jumps of the outer loop
 
     def _whole(self) -> bool:
-        """Whether all samples of the iteration are here."""
+        """True if all samples of the iteration are here."""
         return self.frame.tree is HOLE and self.session.scope is self.start
 
     def begin(self, local: Any) -> None:
@@ -249,7 +249,7 @@ class NodeLoop:
         self.boxes = self.session.reachable(local)
 
     def jump(self, kind: str, local: Any) -> bool:
-        """Whether Python can jump, as all samples do; else those that are here wait."""
+        """True if all samples jump, so that Python can. If not, the samples that are here wait."""
         if not self.frame.alive:
             return False
         if self._whole():
@@ -258,7 +258,7 @@ class NodeLoop:
         return False
 
     def next(self, local: Any) -> bool:
-        """The samples that continued meet those that reached the end of the body."""
+        """Joins the samples that continued and those that reached the end of the body."""
         if self._whole():
             return False
         self.frame.leave("fall", self._state(local))
@@ -277,7 +277,7 @@ class NodeLoop:
         return True
 
     def end(self, local: Any) -> bool:
-        """The samples that broke out meet those that ran to the end."""
+        """Joins the samples that broke out and those that ran to the end."""
         self.frame.leave("fall", self._state(local))
         tree = fill(self.tree, self.frame.tree)
         tree, self.session.scope, state = self.session.join(tree, self.base, ("fall", self._kind("break")))
@@ -290,20 +290,20 @@ class NodeLoop:
 
 
 class NodeMark:
-    """Where an exception handler goes back to: the scope and exits at the ``try``."""
+    """The scope and the exits at a ``try``, which its exception handlers restore."""
 
     def __init__(self, session: Recording, frame: Frame | None) -> None:
         self.session, self.frame = session, frame
         self.scope, self.tree = session.scope, frame.tree if frame else None
 
     def reset(self, _: Any) -> None:
-        """Goes back."""
+        """Restores them."""
         self.session.scope = self.scope
         if self.frame:
             self.frame.tree = self.tree
 
     def final(self, where: str) -> None:
-        """Refuses a ``finally`` that changes something when samples that wait elsewhere will not see it."""
+        """Refuses a ``finally`` that assigns variables while some samples have left the ``try``."""
         if self.frame and self.frame.tree is not self.tree and isinstance(self.frame.tree, Fork):
             raise RuntimeError(
                 f"some samples leave the `try` at {where} by return, break or continue, so its `finally` cannot assign "

@@ -1,7 +1,7 @@
-"""Which samples have a value: scopes, what may be read in them, and variables without a single value.
+"""Scopes: the samples that have a value, where it may be read, and variables without a single value.
 
 A *scope* is the set of samples that took a path: the samples of its parent for which a predicate has a polarity. Every
-node belongs to one; when the pipeline runs, the chain of predicates of its scope is the guard of its step.
+node has one. When the pipeline runs, the predicates from the root to its scope are the guard of its step.
 """
 
 from typing import Any, NoReturn, Protocol
@@ -22,22 +22,22 @@ class Scope:
         self._children: dict[tuple[int, bool], Scope] = {}
 
     def child(self, predicate: Any, polarity: bool, where: str = "") -> "Scope":
-        """The part of this scope with that answer: the same object whenever the same predicate is asked."""
-        key = (id(predicate), polarity)  # children keep their predicate alive, so an id is not reused
+        """The samples of this scope for which the predicate has that polarity: always the same object for one predicate."""
+        key = (id(predicate), polarity)  # the child keeps its predicate alive, so its id is not used again
         if key not in self._children:
             side = "if" if polarity else "else"
             self._children[key] = Scope(self, predicate, polarity, f"the `{side}` branch of the condition at {where}")
         return self._children[key]
 
     def within(self, other: "Scope | None") -> bool:
-        """Whether all samples of this scope belong to the other one; None is not a part of any batch and holds for all."""
+        """True if all samples of this scope are in the other one. None has no samples and is within every scope."""
         scope: Scope | None = self
         while scope is not None and scope is not other:
             scope = scope.parent
         return scope is other
 
     def guard(self) -> tuple[tuple[Any, bool], ...]:
-        """The chain of (predicate, polarity) from the root: each is asked only of samples that passed those before it."""
+        """The (predicate, polarity) pairs from the root; each is evaluated only for samples that passed those before."""
         return () if self.parent is None else (*self.parent.guard(), (self.predicate, self.polarity))
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ class Scope:
 
 
 class Node(Protocol):
-    """What this module needs to know of a DataNode."""
+    """The attributes of a DataNode that this module uses."""
 
     scope: Scope | None
     spec: Spec
@@ -54,12 +54,12 @@ class Node(Protocol):
 
 
 class Recorder(Protocol):
-    """What this module asks of the graph under construction."""
+    """The methods of the recorder that this module calls."""
 
     scope: Scope
 
     def own(self, node: Any) -> Any:
-        """The node as one of this graph: it may have been made outside of any pipeline."""
+        """The node as one of this graph; a node from outside a pipeline is recorded now."""
 
     def constant(self, value: Any) -> Any:
         """A node with the same value for every sample."""
@@ -67,20 +67,20 @@ class Recorder(Protocol):
     def merge(
         self, first: Any, second: Any, predicate: Any, scope: Scope, *, weak: tuple[bool, bool], name: str
     ) -> Any:
-        """A node in ``scope``: ``first`` where the predicate is true, else ``second``; a weak side takes the other's dtype."""
+        """A node in ``scope``: ``first`` if the predicate is true, else ``second``. A weak side gets the other's dtype."""
 
     def logical_not(self, node: Any, where: str) -> Any:
         """A 0-d bool node."""
 
     def check_predicate(self, node: Any, what: str) -> Any:
-        """The node as 0-d bool, checked when it runs."""
+        """The node converted to a 0-d bool, checked when it runs."""
 
     def check_bool(self, node: Any, operator: str, side: str, where: str) -> Any:
         """The node, checked to be 0-d bool when it runs."""
 
 
 class Unusable:
-    """Stands in a variable that has no single value after a condition; any use raises the reason."""
+    """The value of a variable that has no single value after a condition. Any use raises the reason."""
 
     __slots__ = ("_pf_kind", "_pf_message")
 
@@ -107,12 +107,12 @@ for _name in _USES.split():
 
 
 def is_node(value: Any) -> bool:
-    """Whether a value stands for a batch."""
+    """True for a DataNode."""
     return isinstance(value, declare.Node)
 
 
 def resolve(node: Any, scope: Scope) -> Any:
-    """The node, if it may be read in ``scope``; ValueError if it exists for other samples only."""
+    """The node, if it may be read in ``scope``; a ValueError if it exists only for other samples."""
     if not scope.within(node.scope):
         raise ValueError(
             f"this value was produced in {node.scope} and exists only for that branch's samples, but it is used in {scope}. "

@@ -1,8 +1,8 @@
-"""Conditions on per-sample data while a graph is recorded: the hooks that rewritten code calls, and the merges.
+"""Conditions on per-sample data during recording: the hooks that rewritten code calls, and the merges.
 
 Both branches of a condition on a DataNode are recorded, one after the other, each from the same state of the variables and
-containers. At the end every variable that differs becomes a *merge*, a node that reads one side or the other; no sample is
-moved. A variable that has no single value afterwards becomes ``Unusable`` and raises the reason when, and only when, it is used.
+containers. At the end every variable that differs becomes a *merge*: a node that reads one side or the other. No sample is
+moved. A variable without a single value becomes ``Unusable``: only its use raises an error, with the reason.
 """
 
 import os
@@ -52,7 +52,7 @@ _RANK = {"b": 0, "i": 1, "u": 1, "f": 2}
 
 
 class Session(autograph.Hooks):
-    """The hooks for one recording. With ``enabled`` False nothing is converted and only ``cond`` makes branches."""
+    """The hooks for one recording. If ``enabled`` is False, nothing is converted and only ``cond`` makes branches."""
 
     def __init__(self, recorder: Recorder, enabled: bool = True) -> None:
         self.recorder, self.enabled = recorder, enabled
@@ -113,7 +113,7 @@ class Session(autograph.Hooks):
         return made
 
     def enter_module(self, function: python_types.FunctionType) -> None:
-        """From now on the ``global`` variables of the function's file take part in branches."""
+        """Lets branches change the ``global`` variables of the function's file from now on."""
         file, module = function.__code__.co_filename, function.__globals__
         if (file, id(module)) not in self._modules:
             source = guard.source_of(file, module)
@@ -170,9 +170,9 @@ class Session(autograph.Hooks):
                 put(box, held)
 
     def join(self, tree: Any, base: Scope, kinds: tuple[str, ...]) -> tuple[Any, Scope, State | None]:
-        """Lets the exits of some kinds go on together: the tree with a hole for them, their scope and their merged state.
+        """Merges the exits of some kinds: returns the tree with a hole for them, their scope and their merged state.
 
-        None of them: the tree as it is, and no state.
+        Without such exits it returns the tree unchanged, and no state.
         """
 
         def chosen(leaf: Any) -> bool:
@@ -198,7 +198,7 @@ class Session(autograph.Hooks):
         return Fork(alive, HOLE, replaced(tree, chosen, None), tree.where), inside, state
 
     def _selected(self, tree: Any, scope: Scope, chosen: Callable[[Any], bool]) -> Any:
-        """Which samples of a scope end in chosen exits: True, False or a bool node."""
+        """The samples of a scope that end in chosen exits: all (True), none (False) or those of a bool node."""
         if not isinstance(tree, Fork):
             return chosen(tree)
         for side, other in ((tree.first, tree.second), (tree.second, tree.first)):
@@ -214,7 +214,7 @@ class Session(autograph.Hooks):
         return self._merge_nodes(EXPRESSION, *sides, tree.predicate, scope, tree.where)  # type: ignore[call-arg]
 
     def _folded(self, tree: Any, scope: Scope, chosen: Callable[[Any], bool]) -> tuple[Any, Scope]:
-        """The merged state of the chosen exits, all samples of ``scope``, and the scope it was taken in."""
+        """The merged state of the chosen exits, which are all samples of ``scope``, and the scope of that state."""
         if not isinstance(tree, Fork):
             return tree.state, tree.scope
         for side, other in ((tree.first, tree.second), (tree.second, tree.first)):
@@ -248,14 +248,14 @@ class Session(autograph.Hooks):
                 for key in {**first, **second}
             }
         result = merged(label, first, second)
-        if type(result) is Unusable:  # a list or set has no place for a reason: it cannot be looked at any more
+        if type(result) is Unusable:  # a list or set cannot contain a reason: it becomes unusable as a whole
             result._pf_raise()
         return result
 
     def _merge(
         self, name: str, a: Any, b: Any, in_a: Scope, in_b: Scope, predicate: Any, scope: Scope, where: str
     ) -> Any:
-        """One value for both sides of a condition; Unusable with the reason where there is none."""
+        """One value for both sides of a condition, or Unusable with the reason."""
         for value in (a, b):
             if type(value) is Unusable:
                 return value
@@ -315,7 +315,7 @@ class Session(autograph.Hooks):
         return type(a)(*items) if hasattr(a, "_fields") else type(a)(items)
 
     def _as_node(self, value: Any, scope: Scope) -> Any:
-        """A value that is batch data as a node, else None."""
+        """The value as a node if it is data of a batch, else None."""
         if is_node(value):
             return resolve(value, scope)
         if isinstance(value, bool | int | float | np.ndarray | np.generic):
@@ -329,7 +329,7 @@ class Session(autograph.Hooks):
         return node
 
     def _adopted(self, node: Any, dtype: np.dtype) -> Any:
-        """A Python number, or a merge of Python numbers, as a node of another dtype; None where it does not fit."""
+        """A Python number, or a merge of Python numbers, as a node of another dtype; None if it does not fit."""
         known = self._weak.get(id(node))
         if known is None or _RANK.get(node.spec.dtype.kind, 9) > _RANK.get(dtype.kind, -1):
             return None
@@ -345,7 +345,7 @@ class Session(autograph.Hooks):
 
     def _merge_nodes(self, name: str, first: Any, second: Any, predicate: Any, scope: Scope, where: str) -> Any:
         if first is second and scope.within(first.scope):
-            return first  # else it is read through a merge of the same samples under their new name
+            return first  # else a merge of the same samples under their new name reads it
         key = (id(first), id(second), id(predicate), scope)
         if key in self._merged:
             return self._merged[key][1]
@@ -374,7 +374,7 @@ def _equal(a: Any, b: Any) -> bool:
         return False
     try:
         return bool(a == b)
-    except Exception:  # the user's __eq__ may do anything, with nodes inside above all
+    except Exception:  # the user's __eq__ may raise anything, especially with nodes inside
         return False
 
 
@@ -408,7 +408,7 @@ def place(node: Any, side: str) -> str:
 
 
 def _check_kinds(name: str, first: Any, second: Any) -> None:
-    """RuntimeError if two nodes are on different devices; a warning if a batch of samples of both is known to fail."""
+    """Raises if two nodes are on different devices; warns if a batch with samples of both is sure to fail."""
     a, b = first.spec, second.spec
     if first.device != second.device:
         sides = [f"on {node.device.upper()} {place(node, side)}" for node, side in ((first, "if"), (second, "else"))]
@@ -432,7 +432,7 @@ def _check_kinds(name: str, first: Any, second: Any) -> None:
 
 
 def truth_error(frame: Any = None) -> TypeError:
-    """The error for a DataNode used as one truth value, with the place and the reason."""
+    """The error for a DataNode that is used as one truth value, with the place and the reason."""
     frame = frame or sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""The variables of a frame and the mutable containers that can be reached from them: capture, compare, put back."""
+"""The variables of a frame and the mutable containers they refer to: they are captured, compared and restored."""
 
 import functools
 import types as python_types
@@ -15,7 +15,7 @@ from pipeflow.record.conditional.scopes import Unusable
 
 UNSET = autograph.UNSET
 SEARCH_LIMIT = (
-    10_000  # objects looked at per condition: a walk through all of a data set would cost more than the graph
+    10_000  # the most objects that are visited for a condition: a whole data set would take longer than the graph
 )
 
 
@@ -27,14 +27,14 @@ CELL_VALUE = "value"
 
 
 class ModuleVariables:
-    """The variables of a module that some function of its file declares ``global``, as a container."""
+    """The variables of a module that a function of its file declares ``global``, as a container."""
 
     def __init__(self, module: dict[str, Any], names: set[str]) -> None:
         self.module, self.names = module, names
 
 
 class State(NamedTuple):
-    """Values of variables, and per container (by id) its name, the object and what it held."""
+    """Values of variables, and for each container (by id) its name, the object and its contents."""
 
     names: dict[str, Any]
     boxes: dict[int, tuple[str, Any, Any]]
@@ -57,7 +57,7 @@ def _slots(value: Any) -> Iterator[str]:
 
 
 def content(box: Any) -> Any:
-    """A copy of what a container holds: a list for sequences, a set for sets, else a dict."""
+    """A copy of the contents of a container: a list for sequences, a set for sets, else a dict."""
     if isinstance(box, SEQUENCES):
         return list(box)
     if isinstance(box, set | dict):
@@ -77,7 +77,7 @@ def content(box: Any) -> Any:
 
 
 def put(box: Any, held: Any) -> None:
-    """Makes a container hold this."""
+    """Replaces the contents of a container."""
     if isinstance(box, list):
         box[:] = held
     elif isinstance(box, deque):
@@ -103,7 +103,7 @@ def put(box: Any, held: Any) -> None:
 
 
 def same(first: Any, second: Any) -> bool:
-    """Whether two contents are made of the same objects."""
+    """True if two contents consist of the same objects."""
     if isinstance(first, dict):
         return first.keys() == second.keys() and all(value is second[key] for key, value in first.items())
     if isinstance(first, set):
@@ -112,7 +112,7 @@ def same(first: Any, second: Any) -> bool:
 
 
 def reachable(variables: Mapping[str, Any]) -> dict[int, tuple[str, Any]]:
-    """The mutable containers that can be reached from some variables, the nearest first."""
+    """The mutable containers that variables refer to, directly or through others; the nearest first."""
     found: dict[int, tuple[str, Any]] = {}
     seen: set[int] = set()
     queue = deque((name, value) for name, value in variables.items() if not name.startswith("__pf"))
@@ -147,6 +147,6 @@ def reachable(variables: Mapping[str, Any]) -> dict[int, tuple[str, Any]]:
 
 
 def capture(names: Iterable[str], local: Any, boxes: Mapping[int, tuple[str, Any]]) -> State:
-    """The present values of variables and contents of containers."""
+    """The current values of variables and contents of containers."""
     values = {name: local.get(name, UNSET) for name in names}
     return State(values, {key: (label, box, content(box)) for key, (label, box) in boxes.items()})
