@@ -165,7 +165,7 @@ def namespace(root: ModuleType, name: str) -> ModuleType:
             module = ModuleType(
                 f"{place.__name__}.{folder}", f"Operators {root.__name__.removeprefix('pipeflow.')}.{folder}.*"
             )
-            module.__getattr__ = speaking(module.__name__.removeprefix("pipeflow."), vars(module).keys)  # type: ignore[method-assign]
+            vars(module)["__getattr__"] = speaking(module.__name__.removeprefix("pipeflow."), vars(module).keys)
             sys.modules[module.__name__] = module
             setattr(place, folder, module)
         place = getattr(place, folder)

@@ -136,6 +136,15 @@ class Crew:
         self.hanging.add(identity)
         self.threads = [thread for thread in self.threads if thread.ident != identity]
 
+    def start_workers(self) -> None:
+        """Starts the worker processes if there are any."""
+        if self.workers is None:
+            return
+        if self.workers.start_method == "fork":
+            self.workers.start()  # in this thread: the child should be a copy of a process with one thread
+        else:
+            undisturbed(self.workers.start)
+
     def close(self) -> None:
         """Ends the threads: what is running is finished first, nothing new is started."""
         self.let_go()
@@ -187,7 +196,7 @@ class Crew:
             with self.lock:
                 executor = reference()
                 over = self.closing or executor is None
-                task = None if over else executor.claim()  # type: ignore[union-attr]
+                task = None if executor is None or over else executor.claim()
                 if over:
                     self._let_all_go()
                     return

@@ -5,7 +5,7 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,18 +17,19 @@ from pipeflow.declare import Ending
 from pipeflow.device.runtime import Runtime
 from pipeflow.errors import InvalidState, add_notes
 from pipeflow.executor.batch import BatchRun, Delivered, Handing
-from pipeflow.executor.clocks import Lap, Measures, Rival
+from pipeflow.executor.clocks import Lap
 from pipeflow.executor.course import Course
-from pipeflow.executor.crew import Crew, Gate, undisturbed
+from pipeflow.executor.crew import Crew, Gate
 from pipeflow.executor.device.device import Device
 from pipeflow.executor.failures import Failure, Failures
 from pipeflow.executor.figures import Statistics
-from pipeflow.executor.runners.base import BoundStep, StageRunner
+from pipeflow.executor.measuring import Measuring
+from pipeflow.executor.runners.base import StageRunner
 from pipeflow.executor.runners.column import ColumnStep
 from pipeflow.executor.runners.source import SourceStep
 from pipeflow.executor.runners.table import runner_of
 from pipeflow.executor.settings import Settings
-from pipeflow.executor.surroundings import Surroundings
+from pipeflow.executor.surroundings import Surroundings, weakly
 from pipeflow.executor.watch import Running, Watch
 from pipeflow.kernels import counts
 
@@ -58,7 +59,7 @@ class Executor:
         self.pool = HeapPool()
         self.course = Course(settings.batch_size, settings.enable_checkpointing)
         self.device = None if runtime is None else Device(runtime, settings.depth, settings.batch_size)
-        surroundings = Surroundings(settings, self.pool, self.course, self.device, _weakly(self._resume))
+        surroundings = Surroundings(settings, self.pool, self.course, self.device, weakly(self._resume))
         for number, step in enumerate(plan.stages[0].steps):
             item = SourceStep(plan, step, number)
             self.course.add(item)
@@ -84,12 +85,11 @@ class Executor:
         self._tasks: dict[int, _Task] = {}  # what runs, by thread
         self._arena, self._lap = Arena(), Lap()
         self._at_work = 0  # the thread that makes a batch for itself
-        self.measures = Measures(plan)
-        self._warm = False  # the first batch has been delivered; what it cost is not counted
+        self.measuring = Measuring(plan, self.stages, settings)
+        self.measures = self.measuring.measures
         self._one_at_a_time = bool(plan.differentiable())
         self.synchronous = settings.synchronous  # callers make the batches; also where no thread can be started
         self._scheduled = 0
-        self._sizes: dict[str, dict[str, Any]] = {}
         self._more_ahead = max(runner.more_ahead for runner in self.stages)
 
     def _give_workers(self, surroundings: Surroundings) -> None:
@@ -173,14 +173,10 @@ class Executor:
                 self.course.at_end()
                 raise StopIteration
             with self._lock:
-                if self._warm:
-                    self.measures.delivered(asked, ready, batch.size)
-                else:
-                    self._begin_measuring()
-                    self._warm = True
+                self.measuring.delivered(asked, ready, batch.size, self.crew.threads)
             error = batch.failure() or self.failures.judge(batch)
             if error is None and self.settings.enable_memory_stats:
-                self._measure(batch)
+                self.measuring.count_bytes(batch)
             outputs: tuple[Any, ...] = ()
             if error is None:
                 try:
@@ -304,11 +300,7 @@ class Executor:
 
     def start_workers(self) -> None:
         """Starts the worker processes if the plan needs any; the first batch does it too."""
-        pool = self.crew.workers
-        if pool is not None and pool.start_method == "fork":
-            pool.start()  # here: the child should be a copy of a process with one thread
-        elif pool is not None:
-            undisturbed(pool.start)
+        self.crew.start_workers()
 
     def shared_memory(self) -> list[int]:
         """The sizes of the blocks of shared memory in which worker processes have put their results."""
@@ -327,17 +319,10 @@ class Executor:
         return self.course.readers
 
     def statistics(self) -> dict[str, Any]:
-        """Per operator the bytes of its outputs (with ``memory_stats``), the state of the pool under "pool", and under "counts"
-        what kernels have counted."""
-        result: dict[str, Any] = {name: dict(sizes) for name, sizes in self._sizes.items()}
-        for figure in self.figures().steps if self._warm and self.measures.batches else ():
-            known = result.setdefault(figure.name, {})
-            known["seconds"], known["busy_seconds"], known["waiting_seconds"] = (
-                figure.seconds,
-                figure.busy,
-                figure.waited,
-            )
-            known["gil_seconds"] = figure.kept
+        """For each operator its times and, with ``enable_memory_stats``, the bytes of its outputs; the state of the pool under
+        "pool", and the counts of the kernels under "counts"."""
+        with self._lock:
+            result = self.measuring.of_operators(self.crew.threads)
         result["pool"] = {"allocations": self.pool.allocations, "reserved": self.pool.reserved}
         if self.device is not None:
             result["gpu"] = self.device.statistics()
@@ -347,64 +332,20 @@ class Executor:
         return result
 
     def figures(self) -> Statistics:
-        """What was measured since the first batch was delivered, or since ``measure``."""
+        """The times since the first batch was delivered, or since ``measure``."""
         with self._lock:
-            return self.measures.statistics(self._parts(), self.settings, self.crew.threads)
+            return self.measuring.figures(self.crew.threads)
 
     def measure(self, on: bool, race: bool = False) -> None:
-        """Starts or stops per-step timing; with ``race`` also how long each function keeps the interpreter."""
+        """Starts or stops per-step timing; ``race`` also measures how long each function keeps the interpreter."""
         with self._lock:
-            rival, self.measures.rival = self.measures.rival, Rival() if on and race else None
-            for part in self._parts():
-                for item in part:
-                    item.rival = self.measures.rival if item.step.user_code else None
-            for stage in self.stages:
-                stage.measure(on)
-            if on:
-                self._warm = True
-                self._begin_measuring()
+            rival = self.measuring.switch(on, race, self.crew.threads)
         if rival is not None:
             rival.close()
 
-    def _parts(self) -> list[Sequence[BoundStep]]:
-        """For every stage its steps that have clocks."""
-        return [stage.steps for stage in self.stages]
-
-    def _begin_measuring(self) -> None:
-        self.measures.begin(self.crew.threads)
-        for part in self._parts():
-            for item in part:
-                item.reset_clock()
-
     def slowest(self) -> str:
-        """The operator that has taken most time, "" where none has."""
-        stages = zip(self.measures.stages, self.plan.stages)
-        steps = [(clock, stage.steps[0].op) for clock, stage in stages if len(stage.steps) == 1]
-        steps += [(item.clock, item.step.op) for part in self._parts() if len(part) > 1 for item in part]
-        clock, name = max(steps, key=lambda pair: pair[0].seconds, default=(None, ""))
-        return name if clock is not None and clock.seconds > 0 else ""
-
-    def _measure(self, batch: BatchRun) -> None:
-        for step in self.plan.steps():
-            totals, largest = [], []
-            for slot in step.outputs:
-                values = batch.values[slot]
-                if values is None:
-                    continue  # it lay in a thread's arena
-                sizes = (
-                    [x.nbytes for x in values if x is not None]
-                    if isinstance(values, list)
-                    else [values.nbytes // max(len(values), 1)] * len(values)
-                )
-                totals.append(sum(sizes))
-                largest.append(max(sizes, default=0))
-            known = self._sizes.setdefault(step.name, {})
-            for key, sizes in (("real_memory_size", totals), ("reserved_memory_size", totals)):
-                known[key] = sizes
-            known["max_real_memory_size"] = [
-                max(pair) for pair in zip(known.get("max_real_memory_size", largest), largest)
-            ]
-            known["max_reserved_memory_size"] = known["max_real_memory_size"]
+        """The name of the operator that has taken most time; "" if no time was measured."""
+        return self.measuring.slowest()
 
     # Scheduling; all of it under the lock.
 
@@ -654,15 +595,3 @@ class Executor:
             error = InvalidState("a function of a pipeline cannot run that same pipeline: it would wait for itself")
             add_notes(error, ["give the function what it needs as another input"])
             raise error
-
-
-def _weakly(method: Callable[[BatchRun], None]) -> Callable[[BatchRun], None]:
-    """The method as long as its object is alive: what holds this does not hold the object."""
-    reference = weakref.WeakMethod(method)
-
-    def call(batch: BatchRun) -> None:
-        alive = reference()
-        if alive is not None:
-            alive(batch)
-
-    return call

@@ -1,5 +1,6 @@
 """What the runners of one executor share."""
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -40,3 +41,15 @@ class Surroundings:
     def known_workers(self) -> "WorkerPool | None":
         """The worker processes where there are any."""
         return self.__dict__.get("workers")
+
+
+def weakly(method: Callable[[BatchRun], None]) -> Callable[[BatchRun], None]:
+    """The method without a reference to its object; after the object is gone the call does nothing."""
+    reference = weakref.WeakMethod(method)
+
+    def call(batch: BatchRun) -> None:
+        alive = reference()
+        if alive is not None:
+            alive(batch)
+
+    return call

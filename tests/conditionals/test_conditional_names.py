@@ -1141,7 +1141,7 @@ def test_maybe_is_a_coin_or_a_coin_and_a_function():
     assert set(x >= 100 for x in a) == {True, False}
     assert batch(lambda i: fn.maybe(0.0, lambda x: x + 1, i)) == list(range(B))
     assert batch(lambda i: fn.maybe(1.0, lambda x, y: (x + y, y), i, i)) == [(2 * k, k) for k in range(B)]
-    fails(lambda i: fn.maybe(0.5, lambda: 1), error=TypeError, match="give the inputs")
+    fails(lambda i: fn.maybe(0.5, lambda: 1), error=TypeError, match="pass the inputs")
 
 
 def test_one_of_draws_by_the_probabilities():

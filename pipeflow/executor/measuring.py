@@ -1,0 +1,102 @@
+"""Measuring the steps of a plan: their times, the time of the loop, and the bytes of their outputs.
+
+The caller has the executor's lock during every call.
+"""
+
+from collections.abc import Sequence
+from threading import Thread
+from typing import Any
+
+from pipeflow.compile.plan import Plan
+from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.clocks import Measures, Rival
+from pipeflow.executor.figures import Statistics
+from pipeflow.executor.runners.base import BoundStep, StageRunner
+from pipeflow.executor.settings import Settings
+
+
+class Measuring:
+    """The clocks of one executor, and the sizes that its operators have made."""
+
+    def __init__(self, plan: Plan, stages: Sequence[StageRunner], settings: Settings) -> None:
+        self.plan, self.stages, self.settings = plan, stages, settings
+        self.measures = Measures(plan)
+        self._warm = False  # the first batch has been delivered; its time is not counted
+        self._sizes: dict[str, dict[str, Any]] = {}
+
+    def delivered(self, asked: float, ready: int, samples: int, threads: Sequence[Thread]) -> None:
+        """Counts a batch that a caller waited for since ``asked``; measuring begins after the first batch."""
+        if self._warm:
+            self.measures.delivered(asked, ready, samples)
+        else:
+            self._begin(threads)
+
+    def switch(self, on: bool, race: bool, threads: Sequence[Thread]) -> Rival | None:
+        """Starts or stops per-step timing; returns a rival for the interpreter that has to be closed."""
+        rival, self.measures.rival = self.measures.rival, Rival() if on and race else None
+        for part in self._parts():
+            for item in part:
+                item.rival = self.measures.rival if item.step.user_code else None
+        for stage in self.stages:
+            stage.measure(on)
+        if on:
+            self._begin(threads)
+        return rival
+
+    def _begin(self, threads: Sequence[Thread]) -> None:
+        self._warm = True
+        self.measures.begin(threads)
+        for part in self._parts():
+            for item in part:
+                item.reset_clock()
+
+    def _parts(self) -> list[Sequence[BoundStep]]:
+        """For every stage the steps that have clocks."""
+        return [stage.steps for stage in self.stages]
+
+    def figures(self, threads: Sequence[Thread]) -> Statistics:
+        """The times since measuring began."""
+        return self.measures.statistics(self._parts(), self.settings, threads)
+
+    def of_operators(self, threads: Sequence[Thread]) -> dict[str, Any]:
+        """For each operator its times, and the bytes of its outputs if they were counted."""
+        result: dict[str, Any] = {name: dict(sizes) for name, sizes in self._sizes.items()}
+        for figure in self.figures(threads).steps if self._warm and self.measures.batches else ():
+            known = result.setdefault(figure.name, {})
+            known["seconds"], known["busy_seconds"], known["waiting_seconds"] = (
+                figure.seconds,
+                figure.busy,
+                figure.waited,
+            )
+            known["gil_seconds"] = figure.kept
+        return result
+
+    def slowest(self) -> str:
+        """The name of the operator that has taken most time; "" if no time was measured."""
+        stages = zip(self.measures.stages, self.plan.stages)
+        steps = [(clock, stage.steps[0].op) for clock, stage in stages if len(stage.steps) == 1]
+        steps += [(item.clock, item.step.op) for part in self._parts() if len(part) > 1 for item in part]
+        clock, name = max(steps, key=lambda pair: pair[0].seconds, default=(None, ""))
+        return name if clock is not None and clock.seconds > 0 else ""
+
+    def count_bytes(self, batch: BatchRun) -> None:
+        """Notes the bytes of every output of a batch, in total and of its largest sample."""
+        for step in self.plan.steps():
+            totals, largest = [], []
+            for slot in step.outputs:
+                values = batch.values[slot]
+                if values is None:
+                    continue  # it was in the memory of a thread
+                sizes = (
+                    [x.nbytes for x in values if x is not None]
+                    if isinstance(values, list)
+                    else [values.nbytes // max(len(values), 1)] * len(values)
+                )
+                totals.append(sum(sizes))
+                largest.append(max(sizes, default=0))
+            known = self._sizes.setdefault(step.name, {})
+            known["real_memory_size"] = known["reserved_memory_size"] = totals
+            known["max_real_memory_size"] = [
+                max(pair) for pair in zip(known.get("max_real_memory_size", largest), largest)
+            ]
+            known["max_reserved_memory_size"] = known["max_real_memory_size"]
