@@ -9,7 +9,7 @@ from collections import Counter, deque
 from types import SimpleNamespace
 
 from pipeflow import timing
-from pipeflow.executor import clocks, crew, ring
+from pipeflow.executor import clocks, crew, measuring, ring
 
 
 class Simulation:
@@ -29,7 +29,7 @@ class Simulation:
         for module in (crew, ring):
             monkeypatch.setattr(module, "Gate", gate)
         monkeypatch.setattr(crew, "undisturbed", lambda work: work())
-        monkeypatch.setattr(ring, "Rival", lambda: Witness(self))
+        monkeypatch.setattr(measuring, "Rival", lambda: Witness(self))
         monkeypatch.setattr(timing, "wall", lambda: self.now)
         monkeypatch.setattr(timing, "processor", lambda: self._computed[threading.get_ident()])
         monkeypatch.setattr(clocks, "queued_seconds", lambda threads: 0.0)
