@@ -91,7 +91,7 @@ class Simulation:
 
             def wait(self, seconds=None):
                 with simulation._changed:
-                    if self.closed:
+                    if self._lock.locked():
                         self.asleep = True
                         simulation._leave()
                 super().wait(seconds)
@@ -100,7 +100,7 @@ class Simulation:
                 with simulation._changed:
                     simulation._active += self.asleep
                     self.asleep = False
-                super().open()
+                return super().open()
 
         return Gate
 
