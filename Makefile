@@ -20,6 +20,7 @@ help:
 	@echo "make test-adapters  torch, Lightning, Hugging Face, JAX, Keras, TensorFlow and Ray, for real"
 	@echo "make test-oracle    compare with NVIDIA DALI 2.4.0 on the CPU"
 	@echo "make test-nvrtc     compile the CUDA kernels and run them on the CPU; needs g++, no GPU (SHARE=1 ARCHITECTURES=all: every test)"
+	@echo "make first-gpu-run  what works on a GPU, what is wrong and what it costs, in nine minutes (CUDA=12 or 13, default 13)"
 	@echo "make test-gpu       the tests that need a CUDA device (CUDA=12 or 13, default 13)"
 	@echo "make fuzz           every reader and decoder against damaged files (MUTANTS=200000 for an hour of it)"
 	@echo "make mutate         which of COUNT small changes of the code the tests notice (hours; SEED=1)"
@@ -128,6 +129,11 @@ test-gpu: .venvs/gpu-cuda$(CUDA)/.ready
 	.venvs/gpu-cuda$(CUDA)/bin/python -m pytest -m gpu --timeout=300 $(TESTS)
 	PIPEFLOW_ON_GPU=1 .venvs/gpu-cuda$(CUDA)/bin/python -m pytest -m nvrtc --timeout=300 -k "not machinery" \
 	    $(wildcard tests/nvrtc/test_host_*.py)
+
+# What a machine with a GPU runs first: nine minutes, and a table for the README at the end.
+.PHONY: first-gpu-run
+first-gpu-run: .venvs/gpu-cuda$(CUDA)/.ready
+	.venvs/gpu-cuda$(CUDA)/bin/python tests/gpu/first_run.py
 
 # Damaged files of every kind, in processes that may die of them; a run that was stopped goes on in its folder.
 MUTANTS ?= 20000
