@@ -6,6 +6,7 @@
 from pipeflow import backend, data_node, distributed, fn, math, ops, tensors, types
 from pipeflow.dali_names import speaking as _speaking
 from pipeflow.declare import OutputSpec as Spec
+from pipeflow.loading.transformed import loader
 from pipeflow.pictures import show
 from pipeflow.pipeline import Pipeline, do_not_convert, pipeline_def
 from pipeflow.plugin.datasets import from_torch_dataset
@@ -25,6 +26,7 @@ __all__ = [
     "do_not_convert",
     "fn",
     "from_torch_dataset",
+    "loader",
     "math",
     "newaxis",
     "ops",

@@ -53,6 +53,20 @@ def test_conditional_augment_changes_every_picture_by_its_branch(tmp_path):
             assert np.abs(first.astype(int) - second).mean() > 2
 
 
+def test_a_data_set_goes_on_in_the_middle_of_an_epoch(tmp_path):
+    """Every polygon is drawn once over both parts, in a picture with a row for each batch."""
+    printed = run("data_loader.py", "--picture", tmp_path / "sheet.png", folder=tmp_path).splitlines()
+    assert [line.split(":")[0] for line in printed] == ["batch 0", "batch 1", "batch 2", "batch 3"]
+    corners = [
+        int(number) for line in printed for number in re.findall(r"\d+", line[line.index("[") : line.index("]")])
+    ]
+    assert sorted(corners) == sorted(3 + index % 4 for index in range(32))
+    sheet = cv2.imread(str(tmp_path / "sheet.png"))
+    assert sheet.shape == (4 * 96, 8 * 96, 3)
+    pictures = [x for row in np.split(sheet, 4) for x in np.split(row, 8, axis=1)]
+    assert min(picture.std() for picture in pictures) > 10
+
+
 def test_detection_inputs_match_anchors_with_boxes(tmp_path):
     """Every box that is kept has an anchor, and the pictures show both pipelines."""
     printed = run("detection_inputs.py", "--output", tmp_path / "inputs.png", folder=tmp_path).splitlines()

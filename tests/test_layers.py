@@ -57,6 +57,7 @@ FLOORS = {
     "pipeflow/handle/": 7,
     "pipeflow/pipeline.py": 7,
     "pipeflow/plugin/": 8,
+    "pipeflow/loading/": 8,
     "pipeflow/backend.py": 8,
     "pipeflow/__init__.py": 9,
     "pipeflow/porting.py": 9,
@@ -104,6 +105,7 @@ THIRD_PARTY = {
 LATE_IMPORTS = (
     "pipeflow/backends/__init__.py",
     "pipeflow/executor/workers/__init__.py",
+    "pipeflow/loading/__init__.py",
     "pipeflow/kernels/cpu/__init__.py",
     "pipeflow/kernels/gpu/__init__.py",
     "pipeflow/commands/__init__.py",

@@ -21,7 +21,7 @@ class Framework:
     On a GPU ``from_device`` makes a tensor of an array there, ``to_device`` gives something with DLPack back, and
     ``on_stream(device_id, handle)`` is a context in which the framework works on a stream.
     ``trace(tensor)`` makes an array that keeps the tensor and its history of gradients, for frameworks whose tensors have
-    one; ``recording()`` tells whether they have now.
+    one; ``recording()`` tells whether they have now. ``loading`` is what ``pipeflow.loader`` uses of it.
     """
 
     name: str
@@ -34,6 +34,7 @@ class Framework:
     on_stream: Callable[[int, int], Any] | None = None
     trace: Callable[[Any], Any] | None = None
     recording: Callable[[], bool] | None = None
+    loading: Any = None
 
 
 frameworks: dict[str, Framework] = {

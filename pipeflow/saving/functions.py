@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import io
 import pickle
 import warnings
 from collections.abc import Callable, Iterator
@@ -35,6 +36,31 @@ def dumps_value(value: Any) -> bytes:
             raise
         return cloudpickle.dumps(value)
     return cloudpickle.dumps(value) if b"__main__" in data and cloudpickle is not None else data
+
+
+def dumps_with_holes(value: Any, hole: Callable[[Any], Any]) -> bytes:
+    """As `dumps_value`; an object for which `hole` gives something else than None goes as that, and is filled in at loading."""
+
+    def dump(kind: type) -> bytes:
+        file = io.BytesIO()
+        pickler = type("Pickler", (kind,), {"persistent_id": staticmethod(hole)})(file, pickle.HIGHEST_PROTOCOL)
+        pickler.dump(value)
+        return file.getvalue()
+
+    try:
+        data = dump(pickle.Pickler)
+    except Exception:
+        if cloudpickle is None:
+            raise
+        return dump(cloudpickle.Pickler)
+    return dump(cloudpickle.Pickler) if b"__main__" in data and cloudpickle is not None else data
+
+
+def loads_with_holes(data: bytes, fill: Callable[[Any], Any]) -> Any:
+    """What `dumps_with_holes` pickled, of this program or its workers; `fill` gives the object for what `hole` gave."""
+    unpickler = pickle.Unpickler(io.BytesIO(data))
+    unpickler.persistent_load = fill  # type: ignore[method-assign]
+    return unpickler.load()
 
 
 def dumps_function(function: Callable[..., Any]) -> bytes:

@@ -33,6 +33,7 @@ from pipeflow.executor.workers.worker import (
     LOAD,
     LOADING,
     RUN,
+    SLOT,
     STACK_SIGNAL,
     STATUS_SIZE,
     STOP,
@@ -104,7 +105,7 @@ class Job:
     flat: np.ndarray | None = None
     output: Segment | None = None
     cancelled: bool = False
-    pinned: bool = False
+    pinned: int | None = None  # the number of the worker that must do it
 
 
 class Foreseen:
@@ -135,7 +136,7 @@ class Foreseen:
 class _Worker:
     """This side of one worker process."""
 
-    def __init__(self, launcher: zygote.Launcher) -> None:
+    def __init__(self, launcher: zygote.Launcher, slot: int) -> None:
         here, there = socket.socketpair()
         self.channel = Channel(here)
         parent_end, self._life = os.pipe()
@@ -144,7 +145,7 @@ class _Worker:
         try:
             reserve(status, 0, STATUS_SIZE)
             self.status = memoryview(mmap.mmap(status, STATUS_SIZE)).cast("q")
-            self.status[0] = IDLE
+            self.status[0], self.status[SLOT] = IDLE, slot
             self.oom_kills = zygote.oom_kills()
             self.process = launcher.launch((there.fileno(), parent_end, self.stack, status))
         except BaseException:
@@ -192,12 +193,13 @@ def _close_descriptors(descriptors: list[int]) -> None:
 class Dispatcher(threading.Thread):
     """Runs the workers; `queue`, `registry` and `ring` are all that other threads touch."""
 
-    def __init__(self, num_workers: int, start_method: str) -> None:
+    def __init__(self, num_workers: int, start_method: str, beside_threads: bool = False) -> None:
         super().__init__(name="pipeflow worker dispatcher", daemon=True)
         self.num_workers = num_workers
         self.start_method = start_method
+        self.beside_threads = beside_threads
         self.queue: deque[Job] = deque()
-        self.pinned: deque[Job] = deque()  # for the first worker only
+        self.pinned: list[deque[Job]] = [deque() for _ in range(num_workers)]  # for one worker only
         self.registry: dict[int, Registered] = {}
         self.loads: deque[Registered] = deque()
         self.outputs = Recycler(itertools.count(3, 3))
@@ -226,7 +228,7 @@ class Dispatcher(threading.Thread):
 
     def prepare(self, inherited: dict[int, Callable[..., Any]]) -> None:
         """Makes the launcher before this thread starts: "fork" needs a process with a single thread."""
-        self.launcher = zygote.make_launcher(self.start_method, inherited)
+        self.launcher = zygote.make_launcher(self.start_method, inherited, self.beside_threads)
 
     def abandon(self) -> None:
         """In a forked child: closes every descriptor whose other side must see this process's parent end."""
@@ -270,7 +272,7 @@ class Dispatcher(threading.Thread):
         """Puts a new worker into a slot and gives it all functions."""
         assert self.launcher is not None
         assert self._selector is not None
-        worker = _Worker(self.launcher)
+        worker = _Worker(self.launcher, slot)
         self.workers[slot] = worker
         self._selector.register(worker.channel, selectors.EVENT_READ, lambda: self._listen(slot, worker))
         if worker.process.descriptor is not None:
@@ -288,9 +290,10 @@ class Dispatcher(threading.Thread):
             worker.channel.send((LOAD, *astuple(registered.task)), descriptors)
 
     def _hand_out(self) -> None:
-        """Sends waiting chunks: pinned ones to the first worker, others to the one with the fewest."""
-        while self.pinned and self._hand_over(self.pinned, 0):
-            pass
+        """Sends waiting chunks: pinned ones to their worker, others to the one with the fewest."""
+        for slot, queue in enumerate(self.pinned):
+            while queue and self._hand_over(queue, slot):
+                pass
         while self.queue:
             if not self._hand_over(self.queue, min(range(self.num_workers), key=self._load_of)):
                 self.has_room = False
@@ -457,7 +460,7 @@ class Dispatcher(threading.Thread):
             job.error_sample = sample
         for other in reversed(waiting):
             self._take_back_output(other)
-            (self.pinned if other.pinned else self.queue).appendleft(other)
+            (self.queue if other.pinned is None else self.pinned[other.pinned]).appendleft(other)
         useless = not worker.answered and job is None
         self.workers[slot] = None
         worker.close()
@@ -529,7 +532,7 @@ class Dispatcher(threading.Thread):
         if self.launcher is not None:
             self.launcher.close()
         self.closing = True
-        for queue in (self.pinned, self.queue):
+        for queue in (*self.pinned, self.queue):
             while queue:
                 self._finish(queue.popleft(), reason)
         for registered in self.registry.values():

@@ -141,8 +141,17 @@ class Ticket:
 class WorkerPool:
     """A fixed number of worker processes that run registered functions and are replaced when they die or hang."""
 
-    def __init__(self, num_workers: int = 1, start_method: str = "forkserver", timeout: float | None = None) -> None:
-        """`timeout` limits each single call of a function, in seconds; `register` can set another one."""
+    def __init__(
+        self,
+        num_workers: int = 1,
+        start_method: str = "forkserver",
+        timeout: float | None = None,
+        beside_threads: bool = False,
+    ) -> None:
+        """`timeout` limits each single call of a function, in seconds; `register` can set another one.
+
+        `beside_threads` lets "fork" copy a process with several threads.
+        """
         if num_workers < 1:
             raise ValueError(f"num_workers must be at least 1, got {num_workers}")
         check_start_method(start_method, "start_method")
@@ -152,7 +161,7 @@ class WorkerPool:
         self.num_workers = num_workers
         self.start_method = start_method
         self.timeout = timeout
-        self._dispatcher = Dispatcher(num_workers, start_method)
+        self._dispatcher = Dispatcher(num_workers, start_method, beside_threads)
         self._started = False
         self._starting = threading.Lock()
         self._inherited: dict[int, Callable[..., Any]] = {}
@@ -224,12 +233,12 @@ class WorkerPool:
         *,
         region: Region | None = None,
         on_done: Callable[[], Any] | None = None,
-        pinned: bool = False,
+        pinned: int | None = None,
     ) -> Ticket:
         """Queues a chunk; `on_done` is called when it is finished, on the pool's thread, and must be brief.
 
-        Arrays of the samples that were made in `region` are not copied. Chunks that are `pinned` all go to the same worker,
-        one after another: to functions that keep a state there.
+        Arrays of the samples that were made in `region` are not copied. Chunks that are `pinned` go to the worker of that
+        number, one after another: to functions that keep a state there.
         """
         if not self._started:
             self.start()
@@ -279,8 +288,8 @@ class WorkerPool:
     def _queue(self, jobs: Sequence[Job]) -> list[Ticket]:
         dispatcher = self._dispatcher
         for job in jobs:
-            (dispatcher.pinned if job.pinned else dispatcher.queue).append(job)
-        if dispatcher.has_room or jobs[0].pinned:
+            (dispatcher.queue if job.pinned is None else dispatcher.pinned[job.pinned]).append(job)
+        if dispatcher.has_room or jobs[0].pinned is not None:
             dispatcher.ring()
         if dispatcher.broken is not None or dispatcher.closing:
             for job in jobs:

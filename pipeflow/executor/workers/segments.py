@@ -8,13 +8,14 @@ cost 80 times as much as warm ones, hence segments are used again: arrays are ha
 """
 
 import errno
+import math
 import mmap
 import os
 import pickle
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +28,6 @@ from pipeflow.tensors import Block, Lease
 FIRST_SIZE = 1 << 16
 _ALIGNMENT = 64
 OWN_BELOW = 4096  # a label that somebody keeps should not hold the memory of a chunk of images
-_NESTED = frozenset((np.ndarray, tuple, list))
 _SPILL = 1 << 14  # tables beyond this size travel in the segment instead of in the message
 
 
@@ -126,6 +126,17 @@ class Segment:
         self._finalizer()
 
 
+class Unfilled(NamedTuple):
+    """An array that is made in its place: `fill(array)` writes it there, and so it is never copied."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    fill: Callable[[np.ndarray], Any]
+
+
+_NESTED = frozenset((np.ndarray, tuple, list, Unfilled))
+
+
 class Packed(NamedTuple):
     """A table of values in a segment: its pickle, or where in the segment the pickle lies."""
 
@@ -155,6 +166,11 @@ class Writer:
             shape = value.shape
             offset = self._lay(value)
             return offset, name_of(dtype), shape
+        if kind is Unfilled:
+            size = math.prod(value.shape) * value.dtype.itemsize
+            offset = self._take(size)
+            value.fill(np.ndarray(value.shape, value.dtype, self.segment.flat, offset))
+            return offset, name_of(value.dtype), value.shape
         if (kind is tuple or kind is list) and not _NESTED.isdisjoint(map(type, value)):
             return kind is tuple, [self.put(x) for x in value]
         return (value,)

@@ -53,7 +53,8 @@ STACK_SIGNAL: int = signal.SIGRTMAX - 1 if hasattr(signal, "SIGRTMAX") else sign
 RUN, LOAD, STOP = range(3)  # first field of a message to a worker
 IDLE, LOADING = -1, -2  # on the status page in place of a ticket
 STATUS_SIZE = mmap.PAGESIZE
-INSIDE = "PIPEFLOW_INSIDE_WORKER"  # set in workers: one that started workers of its own could do so without end
+SLOT = 3  # on the status page: the number of the worker in its pool
+INSIDE = "PIPEFLOW_INSIDE_WORKER"  # set in workers, to that number: one that started workers could do so without end
 CONNECTION_LOST = 71  # exit code of a worker whose function closed its socket
 
 
@@ -110,7 +111,6 @@ class _Loaded:
 def main(descriptors: list[int], inherited: dict[int, Callable[..., Any]]) -> None:
     """Runs a worker until its parent says stop or is gone; never returns to what it was forked from."""
     code = 1
-    os.environ[INSIDE] = "1"
     try:
         connection, parent, stack, status = descriptors
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -182,6 +182,7 @@ class _Worker:
         self.status = memoryview(mmap.mmap(status, STATUS_SIZE)).cast("q")
         os.close(status)
         self.status[0] = IDLE
+        os.environ[INSIDE] = str(self.status[SLOT])
         self.segments: dict[int, Segment] = {}
         self.tasks: dict[int, _Loaded] = {}
         self.inherited = inherited

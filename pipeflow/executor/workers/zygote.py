@@ -5,6 +5,7 @@ imports the user's script and forks a worker in a few milliseconds. `"fork"` mak
 of this process, while it still has a single thread; `"spawn"` starts a fresh interpreter for every worker.
 """
 
+import gc
 import os
 import select
 import signal
@@ -74,9 +75,16 @@ class Launcher(Protocol):
         """Lets go in a forked child, which has no part in the workers."""
 
 
-def make_launcher(start_method: str, inherited: dict[int, Callable[..., Any]]) -> Launcher:
-    """The launcher of a start method; `inherited` are the functions that "fork" passes on without pickling."""
+def make_launcher(
+    start_method: str, inherited: dict[int, Callable[..., Any]], beside_threads: bool = False
+) -> Launcher:
+    """The launcher of a start method; `inherited` are the functions that "fork" passes on without pickling.
+
+    `beside_threads` lets "fork" copy a process with several threads: locks that these hold stay locked in the copy.
+    """
     if start_method == "fork" and system.HAS_FORK:
+        if not beside_threads:
+            check_fork()
         return ForkServer(_fork_template, inherited)
     if start_method == "spawn" or not system.HAS_FORK:
         return Spawner()
@@ -171,7 +179,6 @@ def check_fork() -> None:
 
 
 def _fork_template(ends: _Ends) -> _Template:
-    check_fork()
     with warnings.catch_warnings():  # Python counts threads of C libraries too, which have handlers of their own
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
@@ -192,6 +199,7 @@ def serve(descriptor: int, inherited: dict[int, Callable[..., Any]] | None = Non
     control = socket.socket(fileno=descriptor)
     control.set_inheritable(False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.freeze()  # a collection in a worker would write to every object, and so copy the pages they all share
     bell, ringer = os.pipe()
     os.set_blocking(bell, False)
     os.set_blocking(ringer, False)

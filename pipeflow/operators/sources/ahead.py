@@ -172,7 +172,7 @@ class Ahead:
         if self._direct.iterates:
             order = (self._jumps, self._asked, request)
             self._asked += request.batch_size if self._per_sample else 1
-            return [(0, self._pool.submit(self._handle, [order], pinned=True))]
+            return [(0, self._pool.submit(self._handle, [order], pinned=0))]
         if not self._per_sample:
             return [(0, self._pool.submit(self._handle, [(request.iteration, request.epoch)]))]
         infos = [

@@ -15,6 +15,7 @@ from pipeflow.errors import nearest
 from pipeflow.operators import tensor_functions
 from pipeflow.plugin.base import BaseIterator, dense_array, dense_tensor
 from pipeflow.plugin.pytorch import torch_utils
+from pipeflow.plugin.pytorch.loading import TorchLoading
 from pipeflow.plugin.pytorch.torch_utils import as_tensor, feed_ndarray, to_array, to_tensor
 from pipeflow.tensors import Traced, traced
 
@@ -229,6 +230,7 @@ declare.frameworks["torch"] = declare.Framework(
     torch_utils.on_stream,
     trace,
     torch.is_grad_enabled,
+    TorchLoading(),
 )
 
 # ``pipeflow.plugin.pytorch.fn.torch_python_function``, where DALI has it.

@@ -1,0 +1,78 @@
+"""Where batches are read: in the caller or in threads; `processes.py` has the worker processes."""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol
+
+from pipeflow.loading.plans import Plan
+from pipeflow.loading.work import Job, Read, frame_of, inline_join
+
+
+class Ticket(Protocol):
+    """A batch on its way."""
+
+    def result(self) -> Read: ...
+
+    def cancel(self) -> Any: ...
+
+
+class Inline:
+    """Reads a batch when it is wanted, in the thread of the caller."""
+
+    ahead = 0
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._join = inline_join(frame_of(job.frame))
+
+    def submit(self, plan: Plan) -> Ticket:
+        """A batch that is read when its result is taken."""
+        return _Later(lambda: self._job.run(plan, self._join))
+
+    def close(self, wait: bool = True) -> None:
+        """Does nothing."""
+
+
+class _Later:
+    def __init__(self, read: Callable[[], Read]) -> None:
+        self._read = read
+
+    def result(self) -> Read:
+        return self._read()
+
+    def cancel(self) -> None:
+        pass
+
+
+class Threads:
+    """Reads several batches at the same time, each in one thread; a stream in one thread only."""
+
+    def __init__(self, job: Job, count: int, prefetch: int, timeout: float | None) -> None:
+        self.ahead = count * prefetch
+        self._job, self._timeout = job, timeout
+        self._join = inline_join(frame_of(job.frame))
+        self._threads = ThreadPoolExecutor(1 if job.stream else count, "pipeflow loader")
+
+    def submit(self, plan: Plan) -> Ticket:
+        """A batch that is being read."""
+        return _InThread(self._threads.submit(self._job.run, plan, self._join), self._timeout)
+
+    def close(self, wait: bool = True) -> None:
+        """Ends the threads."""
+        self._threads.shutdown(wait=wait, cancel_futures=True)
+
+
+class _InThread:
+    def __init__(self, future: "Future[Read]", timeout: float | None) -> None:
+        self._future, self._timeout = future, timeout
+
+    def result(self) -> Read:
+        try:
+            return self._future.result(self._timeout)
+        except TimeoutError as error:
+            if self._future.done():
+                raise  # of the user's code
+            raise TimeoutError(f"a batch was not read within timeout={self._timeout:g} s") from error
+
+    def cancel(self) -> None:
+        self._future.cancel()

@@ -1,0 +1,174 @@
+"""One batch of many items: equal structures are joined leaf by leaf, with the rules of torch's default_collate.
+
+Tensors, arrays and numbers become one array with the batch as its first axis. Text and bytes become a list. Dictionaries
+keep their keys and their type, named tuples their type, lists stay lists, and a tuple becomes a list of its columns.
+"""
+
+import copy
+from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow import types
+from pipeflow.errors import WrongShape
+from pipeflow.loading.leaves import Field, Path, is_named_tuple, leaf_name, path_text
+from pipeflow.tensors import as_sample
+
+
+class NumpyLoading:
+    """What a loader uses where batches are NumPy arrays; `plugin.pytorch` has the same for tensors."""
+
+    name = "numpy"
+
+    def is_tensor(self, value: Any) -> bool:
+        """Whether it is a tensor of this framework, or of another one that has its data in the CPU's memory."""
+        return not isinstance(value, (np.ndarray, np.generic)) and hasattr(value, "__dlpack__")
+
+    def stack_tensors(self, values: Sequence[Any]) -> Any:
+        """One array of the tensors of a batch."""
+        return np.stack([as_sample(x) for x in values])
+
+    def stack_arrays(self, values: Sequence[np.ndarray]) -> Any:
+        """One array of those of a batch."""
+        return np.stack(values)
+
+    def numbers(self, values: Sequence[Any]) -> Any:
+        """One array of the numbers of a batch."""
+        return np.array(values)
+
+    def converted(self, value: Any) -> Any:
+        """An item's array where items are not joined."""
+        return as_sample(value) if self.is_tensor(value) else value
+
+    def array_of(self, value: Any) -> "tuple[np.ndarray, str] | None":
+        """The array of a tensor and the name of what to make of it again; None for what is pickled as it is."""
+        del value
+        return None
+
+    def restored(self, array: np.ndarray, kind: str) -> Any:
+        """The tensor of an array that came from a worker."""
+        del kind
+        return array
+
+    def takes(self, dtype: np.dtype) -> bool:
+        """Whether arrays of a type can be joined."""
+        return dtype.kind not in "OSUV"
+
+    def batch_of(self, batch: Any) -> Any:
+        """What a pipeline gave, as one array; a list of arrays where their shapes differ, of text where it is that."""
+        batch = batch.as_cpu() if hasattr(batch, "as_cpu") else batch
+        if batch.dtype == types.STRING:
+            return [x.item() for x in batch.samples()]
+        return batch.as_array() if batch.is_dense_tensor() else batch.samples()
+
+
+Join = Callable[[Sequence[Any], str], Any]  # of equal leaves: their tensors, arrays or numbers, and which of the three
+
+
+def collate(items: Sequence[Any], frame: Any, join: Join, names: Sequence[str], path: Path = ()) -> Any:
+    """The batch of some items; `names` are those of the items in messages."""
+    first = items[0]
+    if any(x is None for x in items):
+        where = next(name for name, x in zip(names, items) if x is None)
+        raise TypeError(
+            f"{leaf_name(where, path)} is None, which no batch can hold: give a value that says so (-1, an empty string), "
+            "leave the key out, or pass collate_fn"
+        )
+    if frame.is_tensor(first):
+        return _joined(items, "tensors", join, names, path)
+    if isinstance(first, np.ndarray):
+        if not frame.takes(first.dtype):
+            raise TypeError(
+                f"{leaf_name(names[0], path)} is an array of type {first.dtype}, which cannot be joined to a batch: "
+                "give numbers, text as str, or pass collate_fn"
+            )
+        return _joined(items, "arrays", join, names, path)
+    if isinstance(first, (np.bool_, np.number, float, int)):
+        return _joined(items, "numbers", join, names, path)
+    if isinstance(first, (str, bytes)):
+        return items
+
+    def column(key: Any, step: Any) -> Any:
+        values = [item[key] for item in items]  # as torch has it, text of a sequence is a tuple
+        values_there = values if isinstance(first, Mapping) else tuple(values)
+        return collate(values_there, frame, join, names, (*path, step))
+
+    if isinstance(first, Mapping):
+        for name, item in zip(names, items):
+            lacking = [key for key in first if not isinstance(item, Mapping) or key not in item]
+            if lacking:
+                raise KeyError(f"{leaf_name(name, path)} lacks {lacking}, which {leaf_name(names[0], path)} has")
+        return _like(first, {key: column(key, key) for key in first})
+    if is_named_tuple(first):
+        _check_lengths(items, names, path)
+        return type(first)(*[column(n, Field(field)) for n, field in enumerate(first._fields)])
+    if isinstance(first, Sequence):
+        _check_lengths(items, names, path)
+        columns = [column(n, n) for n in range(len(first))]
+        return columns if isinstance(first, tuple) else _like(first, columns)
+    raise TypeError(
+        f"{leaf_name(names[0], path)} is {type(first).__name__}, which cannot be joined to a batch: give tensors, arrays, "
+        "numbers, text, or dictionaries, tuples and lists of these, or pass collate_fn"
+    )
+
+
+def convert(item: Any, frame: Any) -> Any:
+    """An item that is a batch by itself (`batch_size=None`): its arrays become tensors, everything else stays."""
+    if isinstance(item, (np.ndarray, np.bool_, np.number)) or frame.is_tensor(item):
+        return frame.converted(item)
+    if isinstance(item, (str, bytes)):
+        return item
+    if isinstance(item, Mapping):
+        return _like(item, {key: convert(value, frame) for key, value in item.items()})
+    if is_named_tuple(item):
+        return type(item)(*[convert(value, frame) for value in item])
+    if isinstance(item, Sequence):
+        values = [convert(value, frame) for value in item]
+        return values if isinstance(item, tuple) else _like(item, values)
+    return item
+
+
+def _joined(items: Sequence[Any], kind: str, join: Join, names: Sequence[str], path: Path) -> Any:
+    if kind != "numbers":
+        shape = items[0].shape
+        for name, item in zip(names, items):
+            if getattr(item, "shape", shape) != shape:
+                raise WrongShape(
+                    f"the items of a batch have different shapes{f' at {path_text(path)}' if path else ''}: {tuple(shape)} in "
+                    f"{names[0]} and {tuple(item.shape)} in {name}. Make them equal in the data set or with transform=, "
+                    "or pass collate_fn"
+                )
+    try:
+        return join(items, kind)
+    except Exception as error:
+        error.add_note(f"while a batch was made of {leaf_name(names[0], path)} and the {len(items) - 1} items after it")
+        raise
+
+
+def _check_lengths(items: Sequence[Any], names: Sequence[str], path: Path) -> None:
+    length = len(items[0])
+    for name, item in zip(names, items):
+        if len(item) != length:
+            raise WrongShape(
+                f"{leaf_name(name, path)} has {len(item)} values and {leaf_name(names[0], path)} has {length}: "
+                "lists of a batch must be equally long; give an array, or pass collate_fn"
+            )
+
+
+def _like(first: Any, content: Any) -> Any:
+    """The content in a container of the same type, where that type can be filled, else as it is."""
+    clone: Any
+    try:
+        if isinstance(first, MutableMapping):
+            clone = copy.copy(first)
+            clone.update(content)
+            return clone
+        if isinstance(first, MutableSequence):
+            clone = copy.copy(first)
+            for index, value in enumerate(content):
+                clone[index] = value
+            return clone
+        return type(first)(content)
+    except TypeError:
+        return content

@@ -1,0 +1,84 @@
+"""A batch on its way out of a worker process: its arrays lie in shared memory, everything else is pickled around them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeflow.executor.workers.segments import Unfilled
+from pipeflow.saving.functions import dumps_with_holes, loads_with_holes
+
+
+class Shared:
+    """Stands in a batch for an array that is written into shared memory and nowhere else."""
+
+    def __init__(self, array: "np.ndarray | Unfilled", kind: str) -> None:
+        self.array = array
+        self.kind = kind
+
+
+def joining(frame: Any) -> Callable[[Sequence[Any], str], Any]:
+    """How leaves are joined in a worker: written one after another to where they leave it."""
+
+    def join(values: Sequence[Any], kind: str) -> Any:
+        arrays: Sequence[Any] = values
+        name = ""
+        if kind == "numbers":
+            return frame.numbers(values)
+        if kind == "tensors" or frame.name != "numpy":
+            found = [frame.array_of(x) if kind == "tensors" else (x, frame.kind_of(x)) for x in values]
+            if any(x is None or x[1] != found[0][1] for x in found):
+                return frame.stack_tensors(values) if kind == "tensors" else frame.stack_arrays(values)
+            name = found[0][1]
+            arrays = [x[0] for x in found]
+        first = arrays[0]
+        if any(x.dtype != first.dtype for x in arrays):
+            return frame.stack_tensors(values) if kind == "tensors" else frame.stack_arrays(values)
+
+        def fill(place: np.ndarray) -> None:
+            for row, array in zip(place, arrays) if first.ndim else ():
+                row[...] = array
+            if not first.ndim:
+                place[...] = arrays
+
+        return Shared(Unfilled((len(arrays), *first.shape), first.dtype, fill), name)
+
+    return join
+
+
+def packed(value: Any, frame: Any) -> tuple[bytes, list[Any]]:
+    """A batch as bytes and the arrays that are not in them."""
+    arrays: list[Any] = []
+    seen: dict[int, tuple[int, str]] = {}
+
+    def hole(part: Any) -> tuple[int, str] | None:
+        kind = type(part)
+        if kind is Shared:
+            found = part.array, part.kind
+        elif kind is np.ndarray:
+            if part.dtype.hasobject:
+                return None
+            found = part, ""
+        else:
+            found = frame.array_of(part)
+            if found is None:
+                return None
+        if id(part) not in seen:
+            seen[id(part)] = len(arrays), found[1]
+            arrays.append(found[0])
+        return seen[id(part)]
+
+    return dumps_with_holes(value, hole), arrays
+
+
+def unpacked(data: bytes, arrays: Sequence[np.ndarray], frame: Any) -> Any:
+    """The batch again; its arrays and tensors are views of shared memory."""
+    made: dict[int, Any] = {}
+
+    def fill(hole: tuple[int, str]) -> Any:
+        index, kind = hole
+        if index not in made:
+            made[index] = frame.restored(arrays[index], kind) if kind else arrays[index]
+        return made[index]
+
+    return loads_with_holes(data, fill)

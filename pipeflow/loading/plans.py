@@ -1,0 +1,188 @@
+"""Which items each batch has, and from where an interrupted epoch goes on.
+
+A walk is one pass over an epoch: it says what each batch is made of, ahead of the loop, and keeps the state after the last
+batch that the loop got. The state is plain data; a walk made of it gives the rest of the epoch.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from pipeflow import seeds
+from pipeflow.declare import Ending
+from pipeflow.errors import InvalidState
+from pipeflow.operators.readers.order import Order, Sampler
+
+
+class Plan(NamedTuple):
+    """What a batch is made of."""
+
+    number: int  # of the batch in its epoch
+    indices: (
+        Any  # of its items: a list, or one index for an item that is a batch by itself; None: the next ones of a stream
+    )
+    key: int  # of the random numbers that are drawn while it is made
+    slot: int | None = None  # the worker that has to make it
+    serial: int = 0  # of the pass that it belongs to
+    skipped: int = 0  # items of a stream before it, for a worker that has not begun to read
+
+
+class Walk(Protocol):
+    """One pass over an epoch."""
+
+    def next(self) -> Plan | None:
+        """The next batch, None when there is none."""
+
+    def delivered(self, plan: Plan, ended: bool) -> None:
+        """Takes note that the loop gets a batch; `ended`: nothing comes after it from the same stream."""
+
+    def state(self) -> dict[str, Any]:
+        """Where the epoch stands after the last batch that was delivered."""
+
+
+def batch_key(seed: int, epoch: int, position: int) -> int:
+    """The key of the random numbers of a batch, by the place of its first item in the epoch."""
+    return seeds.mix(seeds.mix(seeds.node_key(seed, "loader") ^ seeds.mix(position)) ^ epoch)
+
+
+class OrderedWalk:
+    """Batches in the order of this library's readers: as they are, or one permutation of the epoch, in shards."""
+
+    def __init__(
+        self, order: Order, batch_size: int | None, ending: Ending, epoch: int, saved: Mapping[str, Any] | None
+    ) -> None:
+        self._single = batch_size is None
+        self._ending: Ending = ending
+        self._sampler = Sampler(order, batch_size or 1)
+        if saved is None:
+            self._sampler.seek(0, epoch)
+        else:
+            self._sampler.restore(saved["order"])
+        self._epoch, self._number = epoch, 0
+        self._ended = self.length(order, batch_size or 1, ending) == 0 or bool(saved and saved["ended"])
+        self._after: deque[tuple[dict[str, Any], bool]] = deque()
+        self._state, self._over = self._sampler.state(), self._ended
+
+    @staticmethod
+    def length(order: Order, batch_size: int, ending: Ending) -> int:
+        """The number of batches in an epoch."""
+        if ending == "drop" and order.size // order.num_shards < batch_size:
+            return 0
+        return Sampler(order, batch_size).batches_left(ending)
+
+    def next(self) -> Plan | None:
+        """The next batch, None when there is none."""
+        if self._ended:
+            return None
+        picks = self._sampler.take(None, self._ending)
+        self._ended = self._sampler.ended
+        self._after.append((self._sampler.state(), self._ended))
+        indices = picks.index.tolist()
+        key = batch_key(self._sampler.order.seed, self._epoch, int(picks.position[0]))
+        self._number += 1
+        return Plan(self._number - 1, indices[0] if self._single else indices, key)
+
+    def delivered(self, plan: Plan, ended: bool) -> None:
+        """Takes note that the loop gets a batch."""
+        del plan, ended
+        self._state, self._over = self._after.popleft()
+
+    def state(self) -> dict[str, Any]:
+        """Where the epoch stands."""
+        return {"order": self._state, "ended": self._over}
+
+
+class SampledWalk:
+    """Batches of the indices that a sampler, or a sampler of batches, gives."""
+
+    def __init__(self, batches: Iterator[Any], seed: int, epoch: int, saved: Mapping[str, Any] | None) -> None:
+        self._batches: Iterator[tuple[int, Any]] = enumerate(batches)
+        self._seed, self._epoch = seed, epoch
+        self._taken = self._position = 0
+        for _ in range(saved["taken"] if saved else 0):
+            if self._draw() is None:
+                raise InvalidState(
+                    f"the saved state is after batch {saved['taken'] if saved else 0}, and the sampler gives only {self._taken}"
+                )
+            self._taken += 1
+
+    def draw_all(self) -> None:
+        """Takes the rest of the indices from the sampler now."""
+        self._batches = iter(list(self._batches))
+
+    def _draw(self) -> Plan | None:
+        for number, indices in self._batches:
+            plan = Plan(number, indices, batch_key(self._seed, self._epoch, self._position))
+            self._position += len(indices) if isinstance(indices, list) else 1
+            return plan
+        return None
+
+    def next(self) -> Plan | None:
+        """The next batch, None when there is none."""
+        return self._draw()
+
+    def delivered(self, plan: Plan, ended: bool) -> None:
+        """Takes note that the loop gets a batch."""
+        del ended
+        self._taken = plan.number + 1
+
+    def state(self) -> dict[str, Any]:
+        """Where the epoch stands."""
+        return {"taken": self._taken}
+
+
+class StreamWalk:
+    """Batches of data that can only be iterated over: each worker reads its own stream, and they take turns."""
+
+    def __init__(
+        self, slots: int, batch_size: int | None, seed: int, epoch: int, serial: int, saved: Mapping[str, Any] | None
+    ) -> None:
+        if saved is not None and len(saved["taken"]) != slots:
+            raise InvalidState(
+                f"the saved state is of {len(saved['taken'])} workers that read one stream each, and there are {slots}: "
+                "give num_workers as before"
+            )
+        self._size, self._seed, self._epoch, self._serial = batch_size or 1, seed, epoch, serial
+        self._taken: list[int] = list(saved["taken"]) if saved else [0] * slots  # batches of each worker
+        self._ended: list[bool] = list(saved["ended"]) if saved else [False] * slots
+        self._skipped = [count * self._size for count in self._taken]
+        self._next = saved["next"] if saved else 0
+        self._after = self._next
+        self._number = self._start = sum(self._taken)
+
+    def next(self) -> Plan | None:
+        """The next batch, of the worker whose turn it is."""
+        slots = len(self._ended)
+        slot = next((x % slots for x in range(self._next, self._next + slots) if not self._ended[x % slots]), None)
+        if slot is None:
+            return None
+        self._next = (slot + 1) % slots
+        self._number += 1
+        key = batch_key(self._seed, self._epoch, self._number - 1)
+        return Plan(self._number - 1, None, key, slot, self._serial, self._skipped[slot])
+
+    def delivered(self, plan: Plan, ended: bool) -> None:
+        """Takes note of a batch; one that is the end of its stream takes its worker out of the round."""
+        assert plan.slot is not None
+        self._taken[plan.slot] += 1
+        self._ended[plan.slot] |= ended
+        self._after = (plan.slot + 1) % len(self._ended)
+
+    def state(self) -> dict[str, Any]:
+        """Where each of the streams stands."""
+        return {"taken": list(self._taken), "ended": list(self._ended), "next": self._after}
+
+
+def in_batches(sampler: Iterable[Any], batch_size: int | None, drop_last: bool) -> Iterator[Any]:
+    """The indices of a sampler in lists of the size of a batch; singly where there is no size."""
+    if batch_size is None:
+        yield from sampler
+        return
+    batch: list[Any] = []
+    for index in sampler:
+        batch.append(index)
+        if len(batch) == batch_size:
+            yield batch
+            batch = []
+    if batch and not drop_last:
+        yield batch

@@ -1,0 +1,119 @@
+"""Batches that are read in worker processes, and the call that a worker makes for each of them."""
+
+import multiprocessing
+import os
+from collections.abc import Callable
+from typing import Any
+
+from pipeflow import system
+from pipeflow.errors import Failed
+from pipeflow.executor.workers import check_start_method
+from pipeflow.executor.workers.exceptions import pack_exception, unpack_exception
+from pipeflow.executor.workers.pool import WorkerPool
+from pipeflow.executor.workers.worker import INSIDE
+from pipeflow.loading.carriers import Ticket
+from pipeflow.loading.parcels import joining, packed, unpacked
+from pipeflow.loading.plans import Plan
+from pipeflow.loading.work import Job, Read, described, frame_of, seed_everything
+
+
+class InWorker:
+    """Reads batches in a worker process and puts them into shared memory."""
+
+    def __init__(self, job: Job, workers: int, seed: int, worker_init_fn: Callable[[int], Any] | None) -> None:
+        self.source = job.dataset  # what a message names that cannot be sent
+        self.job = job
+        self.workers = workers
+        self.seed = seed
+        self.worker_init_fn = worker_init_fn
+        self._entered = False
+
+    def __call__(self, plan: Plan) -> tuple[bytes, list[Any]]:
+        frame = frame_of(self.job.frame)
+        if not self._entered:
+            self._enter(frame)
+        seed_everything(plan.key, frame)
+        read = self.job.run(plan, joining(frame))
+        if self.job.model is not None and read.batch is not None:
+            rows = [pack_exception(x.error) if isinstance(x, Failed) else x for x in read.batch]
+            read = read._replace(batch=rows)
+        return packed(tuple(read), frame)
+
+    def _enter(self, frame: Any) -> None:
+        number = int(os.environ[INSIDE])
+        if hasattr(frame, "enter_worker"):
+            frame.enter_worker(number, self.workers, self.seed + number, self.job.dataset)
+        if self.worker_init_fn is not None:
+            seed_everything(self.seed + number, frame)
+            self.worker_init_fn(number)
+        self._entered = True
+
+
+class Processes:
+    """Reads each batch in one of several worker processes; its arrays come in shared memory."""
+
+    def __init__(
+        self,
+        job: Job,
+        count: int,
+        prefetch: int,
+        timeout: float | None,
+        context: Any,
+        seed: int,
+        worker_init_fn: Callable[[int], Any] | None,
+    ) -> None:
+        self.ahead = count * prefetch
+        self._frame, self._of_items = frame_of(job.frame), job.model is not None
+        self._pool = WorkerPool(count, start_method(context), timeout, beside_threads=context is None)
+        in_worker = InWorker(job, count, seed, worker_init_fn)
+        try:
+            self._handle = self._pool.register(in_worker, name=described(job.dataset))
+        except TypeError as error:
+            error.add_note(
+                "a data set is copied to its workers: open files and connections in __getitem__, or in worker_init_fn, "
+                'or read it with workers="threads"'
+            )
+            raise
+        self._pool.start()
+
+    def submit(self, plan: Plan) -> Ticket:
+        """A batch that is being read."""
+        return _InProcess(self, self._pool.submit(self._handle, [(plan,)], pinned=plan.slot))
+
+    def received(self, parcel: Any) -> Read:
+        """A batch that has come from a worker."""
+        data, arrays = parcel
+        read = Read(*unpacked(data, arrays, self._frame))
+        if not self._of_items or read.batch is None:
+            return read
+        return read._replace(batch=[x if type(x) is tuple else Failed(unpack_exception(x)) for x in read.batch])
+
+    def close(self, wait: bool = True) -> None:
+        """Ends the workers."""
+        if wait:
+            self._pool.close()
+        else:
+            self._pool.let_go()
+
+
+class _InProcess:
+    def __init__(self, home: Processes, ticket: Any) -> None:
+        self._home, self._ticket = home, ticket
+
+    def result(self) -> Read:
+        [parcel] = self._ticket.result()
+        return self._home.received(parcel)
+
+    def cancel(self) -> None:
+        self._ticket.cancel()
+
+
+def start_method(context: Any) -> str:
+    """How workers are started: as given, else as `multiprocessing` and torch do it in this program.
+
+    Where that is "fork", the workers begin as copies of this process: the data set and the libraries it uses are there.
+    """
+    if context is None:
+        return multiprocessing.get_start_method() if system.HAS_FORK else "spawn"
+    name = context if isinstance(context, str) else context.get_start_method()
+    return check_start_method(name, "multiprocessing_context")

@@ -1,0 +1,243 @@
+"""A loader with a pipeline definition over the items: workers read the data set, the pipeline's threads run operators."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from pipeflow import fn
+from pipeflow.errors import Failed
+from pipeflow.loading.leaves import Field, Path, branches, filled, leaf_name, leaves, path_text
+from pipeflow.loading.loader import Loader, Pass
+from pipeflow.loading.work import leaf_arrays
+from pipeflow.pipeline import Pipeline, pipeline_def
+from pipeflow.record.recorder import DataNode
+from pipeflow.types import SampleInfo
+
+_CHANNELS = (1, 3, 4)
+
+
+class TransformedLoader:
+    """Batches of what a pipeline definition makes of the items; ``pipeline`` is that pipeline."""
+
+    def __init__(
+        self,
+        items: Loader,
+        transform: Callable[..., Any],
+        layout: Any = None,
+        journal: Any = None,
+        **pipeline_options: Any,
+    ) -> None:
+        if items.batch_sampler is not None or items.batch_size is None:
+            raise ValueError(
+                "transform= needs batch_size: the batches of a pipeline have one size, except the last of an epoch"
+            )
+        if items.collate_fn is not None:
+            raise ValueError("collate_fn and transform cannot be given together: a pipeline makes the batches itself")
+        self._items = items
+        self._journal = journal
+        model = items.first_item()
+        name = f"item 0 of {type(items.dataset).__name__}"
+        leaf_arrays(model, model, name)
+        layouts = [_layout(path, value, layout, name) for path, value in leaves(model)]
+        _check_used(layout, layouts, name)
+        self._feeder = Feeder(items)
+        self._output: Any = None
+        items.model = model
+        items.start()
+        pipeline_options.setdefault("enable_checkpointing", True)  # the place in the data set is the state of an object
+        if items.seed is not None:
+            pipeline_options.setdefault("seed", items.seed)
+
+        def define() -> Any:
+            nodes = fn.external_source(
+                source=self._feeder,
+                num_outputs=len(layouts),
+                batch=False,
+                layout=[x or None for x in layouts],
+                name="loader",
+            )
+            item = filled(model, nodes)
+            made = transform(*item) if isinstance(item, (tuple, list)) else transform(item)
+            for path, node in leaves(made):
+                if not isinstance(node, DataNode):
+                    where = f" at {path_text(path)}" if path else ""
+                    raise TypeError(
+                        f"transform returned {type(node).__name__}{where}: it returns what operators of fn give"
+                    )
+            self._output = made
+            return tuple(node for _, node in leaves(made))
+
+        self.pipeline: Pipeline = pipeline_def(define, batch_size=items.batch_size, **pipeline_options)()
+
+    def __iter__(self) -> Iterator[Any]:
+        """The batches of the next epoch, or the rest of the one whose state was loaded."""
+        for batch in self.pipeline.epoch(journal=self._journal):
+            yield self._items.finished(filled(self._output, [self._items.batch_of(x) for x in batch]))
+
+    def __len__(self) -> int:
+        """The number of batches in an epoch."""
+        return len(self._items)
+
+    @property
+    def dataset(self) -> Any:
+        """The data set."""
+        return self._items.dataset
+
+    @property
+    def batch_size(self) -> int | None:
+        """How many items a batch has."""
+        return self._items.batch_size
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loop is, after the last batch that it got, as plain data for ``load_state_dict``."""
+        self.pipeline.build()
+        return self.pipeline.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes to a saved state: the next loop gives the rest of that epoch."""
+        self.pipeline.build()
+        self.pipeline.load_state_dict(state)
+
+    def close(self) -> None:
+        """Ends the workers."""
+        self._items.close()
+
+
+class Feeder:
+    """Gives the items of a loader to a pipeline one by one, with the place of the loader as its state."""
+
+    def __init__(self, items: Loader) -> None:
+        self._items = items
+        self._pass: Pass | None = None
+        self._epoch: int | None = None  # of the pipeline
+        self._rows: Sequence[Any] = ()
+
+    def __call__(self, sample: SampleInfo) -> Any:
+        if sample.idx_in_batch == 0:
+            if self._pass is None or sample.epoch_idx != self._epoch:
+                if self._pass is None and sample.epoch_idx != self._epoch:
+                    self._items.next_epoch()
+                self._pass, self._epoch = iter(self._items), sample.epoch_idx
+            self._rows = next(self._pass)
+        if sample.idx_in_batch >= len(self._rows):
+            raise StopIteration
+        row = self._rows[sample.idx_in_batch]
+        if isinstance(row, Failed):
+            raise row.error
+        return row
+
+    def get_state(self) -> dict[str, Any]:
+        """The state of the loader."""
+        return {"epoch": self._epoch, "items": self._items.state_dict()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Has the loader go to a state."""
+        self._items.load_state_dict(state["items"])
+        self._pass, self._epoch = None, state["epoch"]
+
+
+def _layout(path: Path, value: Any, given: Any, name: str) -> str | None:
+    """The layout of a leaf: as given, or as an image says; "" where the caller says that there is none."""
+    shape: tuple[int, ...] = () if isinstance(value, (str, bytes)) else np.shape(value)
+    found = given if isinstance(given, str) else _given(path, given)
+    if isinstance(given, str) and len(given) not in (0, len(shape)):
+        found = None  # one text is for all values with as many axes
+    if found:
+        if len(found) != len(shape):
+            raise ValueError(
+                f"layout {found!r} has {len(found)} letters, and {leaf_name(name, path)} has the shape {tuple(shape)}"
+            )
+        return found
+    if found is None and hasattr(value, "getbands"):  # an image of Pillow
+        return "HWC" if len(shape) == 3 else "HW"
+    first = 1 if len(shape) == 4 else 0
+    if found is None and len(shape) in (3, 4) and (shape[first] in _CHANNELS or shape[-1] in _CHANNELS):
+        last, early = ("HWC", "CHW") if len(shape) == 3 else ("FHWC", "FCHW")
+        key = next(reversed(path), None)
+        example = {key: last} if isinstance(key, str) else last
+        raise ValueError(
+            f"{leaf_name(name, path)} has the shape {tuple(shape)}: pipeflow does not guess which axis has the channels. Write "
+            f'layout={example!r} for channels last, {early!r} for channels first, "" for data that is no image'
+        )
+    return found
+
+
+def _given(path: Path, layout: Any) -> str | None:
+    """What the caller's structure of layouts has for a path."""
+    if len(path) == 0:
+        if layout is not None and not isinstance(layout, str):
+            raise TypeError(f"layout is a text such as 'HWC', or has one for each value of an item, got {layout!r}")
+        return layout
+    if layout is None or branches(layout) is None:
+        return None
+    first = path[0]
+    step = first.name if isinstance(first, Field) else first
+    if isinstance(layout, Mapping):
+        return _given(path[1:], layout.get(step))
+    inside = isinstance(step, int) and step < len(layout)
+    return _given(path[1:], layout[step]) if inside else None
+
+
+def _check_used(layout: Any, layouts: Sequence[str | None], name: str) -> None:
+    """Refuses a layout that fits nothing in the item."""
+    wanted = [x for _, x in leaves(layout) if x] if branches(layout) is not None else [layout] if layout else []
+    for text in wanted:
+        if text not in layouts:
+            raise ValueError(f"layout {text!r} belongs to no value of {name}: use the item's own keys or order")
+
+
+def loader(
+    dataset: Any,
+    batch_size: int | None = 1,
+    shuffle: bool | None = None,
+    sampler: Iterable[Any] | None = None,
+    batch_sampler: Iterable[Sequence[Any]] | None = None,
+    num_workers: int = 0,
+    collate_fn: Callable[[Any], Any] | None = None,
+    pin_memory: bool = False,
+    drop_last: bool = False,
+    timeout: float = 0,
+    worker_init_fn: Callable[[int], Any] | None = None,
+    multiprocessing_context: Any = None,
+    generator: Any = None,
+    *,
+    prefetch_factor: int | None = None,
+    persistent_workers: bool = False,
+    in_order: bool = True,
+    seed: int | None = None,
+    shard_id: int = 0,
+    num_shards: int = 1,
+    workers: Literal["processes", "threads"] = "processes",
+    framework: Literal["torch", "numpy"] | None = None,
+    transform: Callable[..., Any] | None = None,
+    layout: Any = None,
+    journal: Any = None,
+    **pipeline_options: Any,
+) -> "Loader | TransformedLoader":
+    """Batches of a data set, in place of torch's DataLoader: the same arguments, the same batches.
+
+    ``seed`` makes order and random numbers depend on nothing else, and ``shard_id`` of ``num_shards`` gives a part of the
+    data to each process of a job. ``workers="threads"`` reads in threads. ``framework`` is what batches are made of; default:
+    torch's tensors where the program has imported torch, else NumPy's arrays.
+
+    ``transform`` is called with the DataNodes of an item while the pipeline is defined and returns what to give instead; it is
+    where operators of ``fn`` go. The values of a tuple come as several arguments, a dictionary as one. ``layout`` says which
+    axes images have, and ``pipeline_options`` are those of a pipeline. ``journal`` is as in ``Pipeline.epoch()``.
+    """
+    made = Loader(
+        dataset, batch_size, shuffle, sampler, batch_sampler, num_workers, collate_fn, pin_memory, drop_last, timeout,
+        worker_init_fn, multiprocessing_context, generator, prefetch_factor=prefetch_factor,
+        persistent_workers=persistent_workers, in_order=in_order, seed=seed, shard_id=shard_id, num_shards=num_shards,
+        workers=workers, framework=framework,
+    )  # fmt: skip
+    if transform is not None:
+        return TransformedLoader(made, transform, layout, journal, **pipeline_options)
+    if layout is not None or journal is not None or pipeline_options:
+        names = [
+            *(["layout"] if layout is not None else []),
+            *(["journal"] if journal is not None else []),
+            *pipeline_options,
+        ]
+        raise TypeError(f"{', '.join(names)}: only a loader with transform= has a pipeline that takes this")
+    return made

@@ -1,0 +1,170 @@
+"""How the items of a batch are read and joined: what runs in a worker."""
+
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pipeflow.declare import framework
+from pipeflow.errors import Failed, function_name
+from pipeflow.loading.collate import NumpyLoading, collate, convert
+from pipeflow.loading.leaves import difference, leaves, path_text, values_like
+from pipeflow.loading.plans import Plan
+from pipeflow.tensors import as_sample
+
+
+def frame_of(name: str) -> Any:
+    """What a loader uses of a framework."""
+    return NumpyLoading() if name == "numpy" else framework(name).loading
+
+
+class Read(NamedTuple):
+    """What a plan became: a batch, or nothing where its stream had ended."""
+
+    batch: Any
+    items: int
+    ended: bool = False
+
+
+class Job:
+    """Reads what a plan says. One object serves one process, in which a stream is read by one thread."""
+
+    def __init__(
+        self,
+        dataset: Any,
+        *,
+        stream: bool,
+        frame: str,
+        batch_size: int | None,
+        drop_last: bool,
+        collate_fn: Callable[[Any], Any] | None,
+    ) -> None:
+        self.dataset = dataset
+        self.stream = stream
+        self.frame = frame
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.collate_fn = collate_fn
+        self.model: Any = None  # with a pipeline over the items: the structure that they have
+        self._serial = -1
+        self._iterator: Iterator[Any] = iter(())
+
+    @property
+    def name(self) -> str:
+        """The data set in messages."""
+        return type(self.dataset).__name__
+
+    def run(self, plan: Plan, join: Callable[[Sequence[Any], str], Any]) -> Read:
+        """The batch of a plan."""
+        if self.stream:
+            return self._next_of_stream(plan, join)
+        if self.model is not None:
+            return Read([self._leaves_of(index) for index in plan.indices], len(plan.indices))
+        if self.batch_size is None and not isinstance(plan.indices, list):
+            return Read(self._single(self.item(plan.indices)), 1)
+        items = self._items(plan.indices)
+        return Read(self._joined(items, join, plan.indices), len(items))
+
+    def item(self, index: Any) -> Any:
+        """One item; an error says which."""
+        try:
+            return self.dataset[index]
+        except StopIteration as error:
+            raise RuntimeError(f"item {index!r} of {self.name} raised StopIteration") from error
+        except Exception as error:
+            error.add_note(f"while reading item {index!r} of {self.name}")
+            raise
+
+    def _items(self, indices: Sequence[Any]) -> Sequence[Any]:
+        many = getattr(self.dataset, "__getitems__", None)
+        return many(list(indices)) if callable(many) else [self.item(index) for index in indices]
+
+    def _joined(self, items: Sequence[Any], join: Callable[[Sequence[Any], str], Any], indices: Sequence[Any]) -> Any:
+        if self.collate_fn is not None:
+            return self.collate_fn(items)
+        return collate(items, frame_of(self.frame), join, _Names(self.name, indices))
+
+    def _single(self, item: Any) -> Any:
+        return convert(item, frame_of(self.frame)) if self.collate_fn is None else self.collate_fn(item)
+
+    def _leaves_of(self, index: Any) -> Any:
+        try:
+            return leaf_arrays(self.item(index), self.model, f"item {index!r} of {self.name}")
+        except Exception as error:
+            return Failed(error)
+
+    def _next_of_stream(self, plan: Plan, join: Callable[[Sequence[Any], str], Any]) -> Read:
+        if plan.serial != self._serial:
+            self._iterator, self._serial = iter(self.dataset), plan.serial
+            for _ in range(plan.skipped):
+                next(self._iterator, None)
+        items: list[Any] = []
+        size = self.batch_size or 1
+        for item in self._iterator:
+            items.append(item)
+            if len(items) == size:
+                break
+        ended = len(items) < size
+        if not items or (ended and self.drop_last):
+            return Read(None, 0, ended=True)
+        first = plan.number * size
+        if self.model is not None:
+            names = [f"item {first + n} of {self.name}" for n in range(len(items))]
+            rows = [leaf_arrays(item, self.model, name) for name, item in zip(names, items)]
+            return Read(rows, len(items), ended)
+        if self.batch_size is None:
+            return Read(self._single(items[0]), 1)
+        return Read(self._joined(items, join, range(first, first + len(items))), len(items), ended)
+
+
+class _Names(Sequence[str]):
+    """The items of a batch in messages."""
+
+    def __init__(self, dataset: str, indices: Sequence[Any]) -> None:
+        self._dataset = dataset
+        self._indices = indices
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __getitem__(self, place: Any) -> Any:
+        return f"item {self._indices[place]!r} of {self._dataset}"
+
+
+def leaf_arrays(item: Any, model: Any, name: str) -> tuple[Any, ...]:
+    """The values of an item in the order of the model's, as arrays; text stays text."""
+    found = difference(item, model)
+    if found:
+        raise TypeError(f"{name} has another structure than the first one: {found}")
+    values = values_like(item, model)
+    for (path, _), value in zip(leaves(model), values):
+        if value is None:
+            raise TypeError(
+                f"{name} holds None at {path_text(path) or 'its top'}, which is no array: give a value that says so"
+            )
+    return tuple([x if isinstance(x, (str, bytes)) else as_sample(x) for x in values])
+
+
+def inline_join(frame: Any) -> Callable[[Sequence[Any], str], Any]:
+    """How leaves are joined where the batch is used in the same process."""
+    return lambda values, kind: getattr(frame, _JOINS[kind])(values)
+
+
+_JOINS = {"tensors": "stack_tensors", "arrays": "stack_arrays", "numbers": "numbers"}
+
+
+def seed_everything(key: int, frame: Any) -> None:
+    """Sets the generators that user code draws from without naming one."""
+    random.seed(key)
+    if "numpy.random" in sys.modules:
+        np.random.seed(key & 0xFFFFFFFF)
+    if hasattr(frame, "seed"):
+        frame.seed(key >> 1)
+
+
+def described(dataset: Any) -> str:
+    """The data set as a function's name: with the place of its `__getitem__`."""
+    method = getattr(type(dataset), "__getitem__", None) or getattr(type(dataset), "__iter__", None)
+    return function_name(method) if hasattr(method, "__code__") else type(dataset).__name__

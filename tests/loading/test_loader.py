@@ -1,0 +1,502 @@
+"""`pipeflow.loader`: batches with the structure of the items, orders, shards, exact resume, workers, and its errors."""
+
+import itertools
+import json
+import os
+import random
+from collections import OrderedDict, namedtuple
+
+import numpy as np
+import pytest
+
+import pipeflow
+from pipeflow import fn
+from pipeflow.errors import InvalidState, WorkerDied, WrongShape
+
+Pair = namedtuple("Pair", "left right")
+
+
+class Rows:
+    """A data set whose items are made by a function of their index."""
+
+    def __init__(self, size, make=lambda i: i):
+        self.size, self.make = size, make
+
+    def __len__(self):
+        return self.size
+
+    def __getitem__(self, index):
+        return self.make(index)
+
+
+class Stream:
+    """Data that can only be iterated over."""
+
+    def __init__(self, size):
+        self.size = size
+
+    def __iter__(self):
+        return iter(np.arange(self.size))
+
+
+def loader(dataset, batch_size=4, **arguments):
+    return pipeflow.loader(dataset, batch_size, framework="numpy", **arguments)
+
+
+def numbers(batches):
+    return [np.asarray(batch).tolist() for batch in batches]
+
+
+def picture(index):
+    return {"image": np.full((4 + index % 3, 5, 3), index, np.uint8), "meta": [index, f"name {index}"]}
+
+
+def small(item):
+    return {"image": fn.resize(item["image"], size=[2, 2]), "meta": item["meta"], "draw": fn.random.uniform()}
+
+
+def pictures(**arguments):
+    arguments = {"shuffle": True, "seed": 3, "layout": {"image": "HWC"}, "num_threads": 2, **arguments}
+    return loader(Rows(10, picture), transform=small, **arguments)
+
+
+def plain(batches):
+    return [json.dumps(x, default=lambda value: np.asarray(value).tolist()) for x in batches]
+
+
+# What a batch is.
+
+
+def test_a_batch_has_the_structure_of_its_items():
+    """Keys, named tuples, lists and text stay; numbers and arrays become arrays; a tuple becomes a list of its columns."""
+
+    def make(i):
+        return OrderedDict(x=np.full((2, 3), i, np.int16), y=(i, [float(i), str(i)]), pair=Pair(i > 0, np.float32(i)))
+
+    batch = next(iter(loader(Rows(3, make), 2)))
+    assert type(batch) is OrderedDict
+    assert list(batch) == ["x", "y", "pair"]
+    assert batch["x"].shape == (2, 2, 3)
+    assert batch["x"].dtype == np.int16
+    assert batch["y"][0].tolist() == [0, 1]
+    assert batch["y"][1][0].dtype == np.float64
+    assert batch["y"][1][1] == ("0", "1")
+    assert type(batch["pair"]) is Pair
+    assert batch["pair"].left.tolist() == [False, True]
+    assert batch["pair"].right.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "text"),
+    [
+        (lambda i: {"meta": {"title": None}}, TypeError, r"item 0 of Rows at \['meta'\]\['title'\] is None"),
+        (lambda i: Pair(1, [i, None if i else 2]), TypeError, r"item 1 of Rows at \.right\[1\] is None"),
+        (lambda i: {"x": np.zeros(2 + i)}, WrongShape, r"at \['x'\]: \(2,\) in item 0 of Rows and \(3,\) in item 1"),
+        (lambda i: {"x": 1} if i else {"x": 1, "y": 2}, KeyError, r"item 1 of Rows lacks \['y'\]"),
+        (lambda i: [0] * (i + 1), WrongShape, "item 1 of Rows has 2 values and item 0 of Rows has 1"),
+        (lambda i: {"x": {1, 2}}, TypeError, r"item 0 of Rows at \['x'\] is set"),
+        (lambda i: np.array(["a"]), TypeError, "array of type <U1"),
+    ],
+)
+def test_what_cannot_be_joined_is_named_with_its_path(make, kind, text):
+    """The message has the item, the way to the value in it, and what is wrong there."""
+    with pytest.raises(kind, match=text):
+        list(loader(Rows(3, make)))
+
+
+def test_items_as_they_are_and_batches_by_a_function():
+    """batch_size=None gives items, collate_fn gives what it returns."""
+    assert [type(x) for x in loader(Rows(2, lambda i: {"x": (i, None)}), None)] == [dict, dict]
+    assert list(loader(Rows(5), 2, collate_fn=sum)) == [1, 5, 4]
+
+
+def test_items_that_a_data_set_gives_together():
+    """`__getitems__` is called once for a batch where the data set has it."""
+    rows = Rows(4)
+    rows.__getitems__ = lambda indices: [100 + i for i in indices]
+    assert numbers(loader(rows, 2)) == [[100, 101], [102, 103]]
+
+
+# The order.
+
+
+@pytest.mark.parametrize(("drop_last", "count"), [(False, 3), (True, 2)])
+def test_the_last_batch(drop_last, count):
+    """It is short or left out, and the length says so."""
+    made = loader(Rows(10), drop_last=drop_last)
+    assert numbers(made) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]][:count]
+    assert len(made) == count
+    assert numbers(loader(Rows(0), shuffle=True)) == numbers(loader(Rows(3), drop_last=True)) == []
+
+
+def test_a_seed_says_the_order():
+    """One permutation for each epoch, the same in every loader of that seed."""
+    made, again, other = (loader(Rows(10), shuffle=True, seed=seed) for seed in (1, 1, 2))
+    epochs = [numbers(made), numbers(made)]
+    assert epochs == [numbers(again), numbers(again)] != [numbers(other), numbers(other)]
+    assert epochs[0] != epochs[1]
+    assert all(sorted(itertools.chain(*epoch)) == list(range(10)) for epoch in epochs)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_shards_share_the_data_out(shuffle):
+    """Together the shards give every item once, in equally many batches."""
+    shards = [numbers(loader(Rows(23), shuffle=shuffle, seed=5, shard_id=k, num_shards=3)) for k in range(3)]
+    assert sorted(itertools.chain(*itertools.chain(*shards))) == list(range(23))
+    assert {len(shard) for shard in shards} == {2}
+
+
+def test_samplers():
+    """Any iterable of indices, or of lists of them."""
+    assert numbers(loader(Rows(9), 2, sampler=[5, 3, 3])) == [[5, 3], [3]]
+    made = loader(Rows(9), 1, batch_sampler=[[1], [2, 3]])
+    assert numbers(made) == [[1], [2, 3]]
+    assert len(made) == 2
+
+
+# Resume.
+
+WAYS = {
+    "in order": lambda: loader(Rows(11), 3, seed=1),
+    "shuffled": lambda: loader(Rows(11), 3, shuffle=True, seed=1),
+    "shard": lambda: loader(Rows(11), 2, shuffle=True, seed=1, shard_id=1, num_shards=2),
+    "full batches": lambda: loader(Rows(9), 3, shuffle=True, seed=1, drop_last=True),
+    "sampler": lambda: loader(Rows(11), 3, sampler=[3, 1, 4, 1, 5, 9, 2], seed=1),
+    "batches": lambda: loader(Rows(11), batch_size=1, batch_sampler=[[1], [2, 3], [4]], seed=1),
+    "stream": lambda: loader(Stream(10), 3, seed=1),
+    "stream in threads": lambda: loader(Stream(10), 3, seed=1, num_workers=2, workers="threads"),
+    "threads": lambda: loader(Rows(11), 3, shuffle=True, seed=1, num_workers=2, workers="threads"),
+    "unseeded": lambda: loader(Rows(11), 3, shuffle=True),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_resume_at_every_step(way):
+    """A loader that takes up a state, as JSON, gives what the first one gave after it, this epoch and the next."""
+    first = WAYS[way]()
+    states, batches = [json.dumps(first.state_dict())], []
+    for batch in first:
+        batches.append(np.asarray(batch).tolist())
+        states.append(json.dumps(first.state_dict()))
+    after = numbers(first)
+    for step, state in enumerate(states):
+        second = WAYS[way]()
+        second.load_state_dict(json.loads(state))
+        if way == "unseeded" and step == 0:
+            continue  # nothing was drawn
+        assert numbers(second) == batches[step:], step
+        assert way == "unseeded" or numbers(second) == after, step
+
+
+def test_a_loop_that_was_left_can_be_resumed():
+    """The state after a break is that of the last batch that was given, whatever was read ahead."""
+    made = loader(Rows(11), 2, shuffle=True, seed=1, num_workers=2, workers="threads")
+    for number, _ in enumerate(made):
+        if number == 2:
+            break
+    state = made.state_dict()
+    assert len(numbers(made)) == 6  # without a state: a new epoch
+    made.load_state_dict(state)
+    assert len(numbers(made)) == 3
+    assert made.epoch == 0
+
+
+def test_states_that_do_not_fit():
+    """They are refused with what differs."""
+    state = loader(Rows(5), sampler=[1], seed=1)
+    next(iter(state))
+    with pytest.raises(InvalidState, match="over the indices of a sampler, and this one is over a data set"):
+        loader(Rows(5)).load_state_dict(state.state_dict())
+    with pytest.raises(InvalidState, match="no state of a loader"):
+        loader(Rows(5)).load_state_dict({"epoch": 1})
+
+
+# Arguments.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"sampler": [1], "shuffle": True}, "sampler and shuffle"),
+        ({"batch_sampler": [[1]]}, "batch_sampler decides the batches"),
+        ({"batch_size": None, "drop_last": True}, "drop_last=True needs a batch_size"),
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"num_workers": -1}, "num_workers must not be negative, got -1"),
+        ({"prefetch_factor": 2}, "prefetch_factor is for workers"),
+        ({"persistent_workers": True}, "persistent_workers is for workers"),
+        ({"workers": "fibres"}, '"processes" or "threads"'),
+        ({"framework": "tensorflow"}, '"torch" or "numpy"'),
+        ({"num_shards": 2, "sampler": [1]}, "num_shards divides the data set"),
+        ({"transform": lambda x: x, "collate_fn": sum}, "collate_fn and transform"),
+        ({"transform": lambda x: x, "batch_size": None}, "transform= needs batch_size"),
+    ],
+)
+def test_arguments_that_do_not_go_together(arguments, text):
+    """Each is refused with its name."""
+    with pytest.raises(ValueError, match=text):
+        pipeflow.loader(Rows(5), **{"batch_size": 2, "framework": "numpy", **arguments})
+
+
+@pytest.mark.parametrize("name", ["shuffle", "sampler", "num_shards"])
+def test_streams_take_no_order(name):
+    """A data set without an index cannot be shuffled or shared out here."""
+    with pytest.raises(ValueError, match=f"{name} needs a data set with an index"):
+        loader(Stream(3), **{name: {"shuffle": True, "sampler": [1], "num_shards": 2}[name]})
+
+
+def test_what_is_no_data_set():
+    """And arguments of a pipeline without one."""
+    with pytest.raises(TypeError, match="int is no data set"):
+        loader(3)
+    with pytest.raises(TypeError, match="num_threads: only a loader with transform="):
+        loader(Rows(3), num_threads=2)
+    with pytest.warns(UserWarning, match="pin_memory=True has no effect"):
+        loader(Rows(3), pin_memory=True)
+
+
+# Errors of the data set.
+
+
+def broken(index):
+    if index == 5:
+        raise IndexError("the table ends here")
+    return index
+
+
+@pytest.mark.parametrize("workers", [{}, {"num_workers": 1, "workers": "threads"}])
+def test_an_error_of_the_data_set_is_the_users_own(workers):
+    """Its type, text and line stay, the item is noted, and the loop can go on with the next batch."""
+    batches = iter(loader(Rows(9, broken), 3, **workers))
+    assert next(batches).tolist() == [0, 1, 2]
+    with pytest.raises(IndexError, match="the table ends here") as caught:
+        next(batches)
+    assert caught.value.__notes__ == ["while reading item 5 of Rows"]
+    assert caught.traceback[-1].name == "broken"
+    assert next(batches).tolist() == [6, 7, 8]
+
+
+def stopping(index):
+    raise StopIteration
+
+
+def test_stop_iteration_ends_no_epoch():
+    """It is an error where an item is read."""
+    with pytest.raises(RuntimeError, match="item 0 of Rows raised StopIteration"):
+        list(loader(Rows(3, stopping)))
+
+
+# Worker processes.
+
+
+def drawn(index):
+    if index == 6:
+        raise IndexError("the table ends here")
+    return {"i": index, "draw": [random.random(), np.random.random()], "big": np.full(3000, index)}
+
+
+class Joined:
+    """What a user's collate_fn may return."""
+
+    def __init__(self, items):
+        self.indices = np.array([item["i"] for item in items])
+        self.draws = [item["draw"] for item in items]
+        self.big = np.stack([item["big"] for item in items])
+
+
+def test_batches_of_processes():
+    """Order, values, random numbers and errors do not depend on the number of workers; any object may be a batch."""
+    results = []
+    for count in (1, 2):
+        made = loader(Rows(14, drawn), 3, shuffle=True, seed=1, num_workers=count, collate_fn=Joined)
+        batches, seen, errors = iter(made), [], []
+        for _ in range(len(made)):
+            try:
+                batch = next(batches)
+            except IndexError as error:
+                errors.append(error.__notes__[0])
+                continue
+            assert (batch.big == batch.indices[:, None]).all()
+            batch.big[:] = 0  # it belongs to the loop
+            seen.append((batch.indices.tolist(), batch.draws))
+        with pytest.raises(StopIteration):
+            next(batches)
+        assert errors == ["while reading item 6 of Rows"]
+        results.append(seen)
+    assert results[0] == results[1]
+    assert len({draw[0] for _, draws in results[0] for draw in draws}) == 3 * 3 + 2
+
+
+class Shards:
+    """A stream of which each worker reads its part."""
+
+    number = None
+
+    def __iter__(self):
+        return iter(range(self.number, 7, 2))
+
+
+def number_stream(number):
+    Shards.number = number
+
+
+def test_streams_of_processes():
+    """Workers take turns until their streams have ended; the state resumes each of them."""
+    made = loader(Shards(), 1, seed=0, num_workers=2, worker_init_fn=number_stream, persistent_workers=True)
+    wanted = [[0], [1], [2], [3], [4], [5], [6]]
+    assert numbers(made) == numbers(made) == wanted
+    for number, _ in enumerate(made):
+        if number == 3:
+            break
+    made.load_state_dict(json.loads(json.dumps(made.state_dict())))
+    assert numbers(made) == wanted[4:]
+    made.close()
+
+
+def test_streams_resume_with_as_many_workers():
+    """Each worker had read a part of its own stream."""
+    state = loader(Stream(3), seed=0)
+    next(iter(state))
+    saved = json.loads(json.dumps(state.state_dict()))
+    made = loader(Stream(3), seed=0, num_workers=2)
+    made.load_state_dict(saved)
+    with pytest.raises(InvalidState, match=r"is of 1 workers .* and there are 2: give num_workers as before"):
+        iter(made)
+
+
+def ending(index):
+    if index == 2:
+        os._exit(3)
+    return index
+
+
+def test_a_worker_that_dies_loses_one_batch():
+    """The error says how it ended; another worker takes its place."""
+    batches = iter(loader(Rows(6, ending), 2, num_workers=1))
+    assert next(batches).tolist() == [0, 1]
+    with pytest.raises(WorkerDied):
+        next(batches)
+    assert next(batches).tolist() == [4, 5]
+
+
+# A pipeline over the items.
+
+
+def test_a_pipeline_over_the_items():
+    """Operators get the nodes of an item and keep its structure; nothing depends on where items are read."""
+    inline = plain(pictures())
+    assert [np.shape(batch["image"]) for batch in pictures()] == [(4, 2, 2, 3), (4, 2, 2, 3), (2, 2, 2, 3)]
+    first = json.loads(inline[0])
+    assert first["meta"][1] == [f"name {i}" for i in first["meta"][0]]
+    assert plain(pictures(num_workers=2, workers="threads")) == inline
+    made = pictures(num_workers=1)
+    assert plain(made) == inline
+    assert len(made) == 3
+    made.close()
+
+
+def test_a_pipeline_over_the_items_resumes_at_every_step():
+    """Order, random numbers and epochs go on as they would have."""
+    first = pictures()
+    states, batches = [], []
+    for batch in first:
+        batches.append(batch)
+        states.append(json.dumps(first.state_dict()))
+    batches, after = plain(batches), plain(first)
+    for step, state in enumerate(states, 1):
+        second = pictures()
+        second.load_state_dict(json.loads(state))
+        assert plain(second) == batches[step:], step
+        assert plain(second) == after, step
+
+
+def test_a_pipeline_over_a_stream_and_tuples():
+    """The values of a tuple are several arguments; shapes that differ give a list."""
+
+    class Ragged:
+        def __iter__(self):
+            return iter([(np.ones(n), n) for n in (1, 2, 3)])
+
+    made = loader(Ragged(), 2, transform=lambda row, count: (row + count, count), num_threads=1)
+    batches = [([x.tolist() for x in rows], counts.tolist()) for rows, counts in made]
+    assert batches == [([[2.0], [3.0, 3.0]], [1, 2]), ([[4.0, 4.0, 4.0]], [3])]
+
+
+def test_a_bad_item_can_be_skipped():
+    """on_error works for items as for samples; without it the error is the user's own."""
+    skipping = loader(Rows(8, broken), 4, transform=lambda x: x + 0, num_threads=1, on_error="skip")
+    assert numbers(skipping) == [[0, 1, 2, 3], [4, 6, 7]]
+    [failure] = skipping.pipeline.failures()
+    assert isinstance(failure.exception, IndexError)
+    with pytest.raises(IndexError, match="the table ends here"):
+        list(loader(Rows(8, broken), 4, transform=lambda x: x + 0, num_threads=1))
+
+
+def test_a_journal_goes_on_after_the_last_batch(tmp_path):
+    """A second loader with the same journal gives the rest."""
+    whole = plain(pictures())
+    batches = iter(pictures(journal=tmp_path / "journal"))
+    next(batches)
+    next(batches)  # the first batch is done when the second one is wanted
+    del batches
+    assert plain(pictures(journal=tmp_path / "journal")) == whole[1:]
+
+
+@pytest.mark.parametrize("shape", [(3, 8, 9), (8, 9, 3), (2, 3, 8, 9)])
+def test_channels_are_never_guessed(shape):
+    """Where an axis could be that of the channels the layout must be said."""
+    rows = Rows(2, lambda i: {"x": np.zeros(shape, np.uint8)})
+    with pytest.raises(ValueError, match=r"item 0 of Rows at \['x'\] has the shape .* does not guess"):
+        loader(rows, transform=lambda item: item)
+    for layout in ("", {"x": ""}):
+        assert next(iter(loader(rows, 2, transform=lambda item: item, layout=layout)))["x"].shape == (2, *shape)
+
+
+@pytest.mark.parametrize(
+    ("layout", "kind", "text"),
+    [
+        (
+            {"x": "HW"},
+            ValueError,
+            r"layout 'HW' has 2 letters, and item 0 of Rows at \['x'\] has the shape \(8, 9, 3\)",
+        ),
+        ("FHWC", ValueError, "does not guess"),
+        (["HWC", {"x": "HWC"}], ValueError, "does not guess"),
+        ({"x": "HWC", "y": "HW"}, ValueError, "'HW' belongs to no value of item 0"),
+        ({"y": "HWC"}, ValueError, "does not guess"),
+        ({"x": 3}, TypeError, "layout is a text"),
+    ],
+)
+def test_layouts_that_fit_nothing(layout, kind, text):
+    """They are refused."""
+    with pytest.raises(kind, match=text):
+        loader(Rows(2, lambda i: {"x": np.zeros((8, 9, 3))}), transform=lambda item: item, layout=layout)
+
+
+def test_a_layout_reaches_the_operators():
+    """Channels first are resized as such."""
+    rows = Rows(2, lambda i: np.zeros((3, 8, 9), np.uint8))
+    made = loader(rows, 2, transform=lambda x: fn.resize(x, size=[4, 5]), layout="CHW", num_threads=1)
+    assert next(iter(made)).shape == (2, 3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda i: {"x": 1} if i < 2 else {"x": 1, "y": 2}, r"item 2 of Rows has another structure .*\['y'\] more"),
+        (lambda i: {"x": 1} if i < 2 else {"x": [1]}, r"\['x'\] is list and was int in the first item"),
+        (lambda i: {"x": [1, 2 if i < 2 else None]}, r"item 2 of Rows holds None at \['x'\]\[1\]"),
+    ],
+)
+def test_items_of_another_structure_fail_alone(make, text):
+    """The message says which item differs, and where."""
+    made = loader(Rows(3, make), 2, transform=lambda item: item, num_threads=1)
+    batches = iter(made)
+    next(batches)
+    with pytest.raises(TypeError, match=text):
+        next(batches)
+
+
+def test_what_a_transform_returns():
+    """Operators' results only, in any structure."""
+    with pytest.raises(TypeError, match=r"transform returned int at \['y'\]"):
+        list(loader(Rows(2), transform=lambda x: {"x": x, "y": 3}))
