@@ -67,6 +67,9 @@ CUDA ?= 13
 .venvs/torch/.ready: tools/environment.sh
 	@FIRST="$(TORCH)" $(ENVIRONMENT) "$(PYTHON)" numpy opencv-python-headless
 
+.venvs/loader/.ready: $(SETUP)
+	@FIRST="$(TORCH)" $(ENVIRONMENT) "$(PYTHON)" -e ".[processes]" pillow spdl
+
 .venvs/dali/.ready: tools/environment.sh
 	@$(ENVIRONMENT) "$(PYTHON)" nvidia-dali-cuda120==2.4.0 numba numpy opencv-python-headless
 
@@ -156,7 +159,7 @@ mutate: .venvs/mutate/.ready .venvs/nvrtc/.ready build/mutate/seconds.json
 
 # --- benchmarks -------------------------------------------------------------------------------------
 BENCH ?=
-bench: .venvs/bench/.ready .venvs/dali/.ready .venvs/torch/.ready .venvs/tensorflow/.ready .venvs/augmentations/.ready
+bench: .venvs/bench/.ready .venvs/dali/.ready .venvs/torch/.ready .venvs/loader/.ready .venvs/tensorflow/.ready .venvs/augmentations/.ready
 	.venvs/bench/bin/python benchmarks/run.py $(BENCH)
 
 clean:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import sys
 from pathlib import Path
 from time import perf_counter
 
 import numpy as np
 from _harness import Measures, Side, Target, header, measure, median, save, spread, start, table, verdicts
-from worker_processes import processor_seconds
 
 WORKERS = 2
 ROUNDS = 5
@@ -119,7 +119,7 @@ def prepare_with(library: str):
                 return call(data, batch, num_workers=workers)
 
         else:
-            call = importlib.import_module("spdl.dataloader").PyTorchDataLoader
+            call = importlib.import_module("spdl.dataloader").get_pytorch_dataloader
 
             def loader():
                 return call(data, batch_size=batch, num_workers=workers)
@@ -130,11 +130,11 @@ def prepare_with(library: str):
                 batches = iter(loader())
                 next(batches)
                 return {"first": perf_counter() - begin}
-            begin, worked = perf_counter(), processor_seconds()
+            begin, worked = perf_counter(), sum(os.times()[:4])
             first, pss, uss = pass_over(loader)
             return {
                 "clock": perf_counter() - begin,
-                "processor": processor_seconds() - worked,
+                "processor": sum(os.times()[:4]) - worked,
                 "first": first,
                 "pss": pss,
                 "uss": uss,
@@ -146,7 +146,50 @@ def prepare_with(library: str):
 
 
 SIDES = [
-    Side("pipeflow", prepare_with("pipeflow"), "torch"),
-    Side("torch", prepare_with("torch"), "torch"),
-    Side("spdl", prepare_with("spdl"), "torch"),
+    Side("pipeflow", prepare_with("pipeflow"), "loader"),
+    Side("torch", prepare_with("torch"), "loader"),
+    Side("spdl", prepare_with("spdl"), "loader"),
 ]
+
+
+def main() -> None:
+    """Every figure once, and what is to be reached."""
+    reading = header(__doc__)
+    results = measure(__file__, SIDES, CASES, {}, ROUNDS)
+    rows, targets = [], []
+    for case in SIZES:
+        sides = results[case]
+        items = SIZES[case][0]
+        own = sides["pipeflow"]
+        for name, measured in sides.items():
+            clock, least, most = spread(measured, lambda row: items / row["clock"])  # noqa: B023
+            rows.append(
+                (
+                    case,
+                    name,
+                    clock,
+                    f"{least:.3g}..{most:.3g}",
+                    median(measured, lambda row: items / row["processor"]),  # noqa: B023
+                    1000 * median(measured, lambda row: row["first"]),
+                    median(measured, lambda row: row["pss"]),
+                    median(measured, lambda row: row["uss"]),
+                )
+            )
+        if "torch" in sides:
+            for kind in ("clock", "processor"):
+                faster = median(sides["torch"], lambda row: row[kind]) / median(own, lambda row: row[kind])  # noqa: B023
+                what = "time" if kind == "clock" else "processor time"
+                targets.append(Target(f"{case}: {what} of torch / pipeflow", faster, 1.2, at_most=False))
+            share = median(own, lambda row: row["uss"]) / median(sides["torch"], lambda row: row["uss"])
+            targets.append(Target(f"{case}: a worker's own memory, part of torch's", share, 0.25))
+    header_line = ["data set", "side", "items/s", "range", "items/s of processor", "first ms", "PSS MB", "USS MB"]
+    table("An epoch with two workers", header_line, rows)
+    first = {name: 1000 * median(measured, lambda row: row["first"]) for name, measured in results[FIRST].items()}
+    table("First batch of four workers", ["side", "ms"], first.items())
+    targets.append(Target("first batch of 4 workers, s", first["pipeflow"] / 1000, 0.5))
+    verdicts(targets)
+    save("loader", reading, results, targets)
+
+
+if __name__ == "__main__":
+    sys.exit(main() if start(SIDES, {}) else 0)
