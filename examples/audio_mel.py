@@ -11,10 +11,14 @@ import tempfile
 import wave
 from pathlib import Path
 
-import cv2
 import numpy as np
 
 from pipeflow import fn, pipeline_def
+
+try:
+    import cv2
+except ModuleNotFoundError as missing:
+    raise SystemExit(f"this example needs {missing.name}: pip install opencv-python-headless") from None
 
 RATE = 16000
 BANDS = 80

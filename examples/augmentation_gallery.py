@@ -7,9 +7,13 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageDraw
 
 from pipeflow import fn, pipeline_def, types
+
+try:
+    from PIL import Image, ImageDraw
+except ModuleNotFoundError as missing:
+    raise SystemExit(f"this example needs {missing.name}: pip install pillow") from None
 
 HEIGHT, WIDTH, MARGIN, LABEL, COLUMNS = 150, 200, 8, 16, 7
 

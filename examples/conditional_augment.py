@@ -8,11 +8,16 @@ picture before (above) and after (below), with the name of the branch that it to
 """
 
 import argparse
+from pathlib import Path
 
-import cv2
 import numpy as np
 
 from pipeflow import fn, pipeline_def, types
+
+try:
+    import cv2
+except ModuleNotFoundError as missing:
+    raise SystemExit(f"this example needs {missing.name}: pip install opencv-python-headless") from None
 
 SIDE = 160
 COUNT = 12
@@ -69,12 +74,13 @@ def grid(before, after, branches, columns=6):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--picture", default="conditional_augment.png", help="where to write the grid")
+    parser.add_argument("--picture", type=Path, default=Path(__file__).parent / "output" / "conditional_augment.png")
     arguments = parser.parse_args()
     before, after, branch = pipeline().run()
     branches = [int(number) for number in np.asarray(branch)]
     pictures = [np.asarray(batch) for batch in (before, after)]
-    cv2.imwrite(arguments.picture, grid(*pictures, branches)[..., ::-1])
+    arguments.picture.parent.mkdir(parents=True, exist_ok=True)
+    cv2.imwrite(str(arguments.picture), grid(*pictures, branches)[..., ::-1])
     for number, name in enumerate(BRANCHES):
         print(f"{name:<7} {branches.count(number)} of {COUNT} pictures")
     print(f"written: {arguments.picture}")

@@ -11,9 +11,13 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageDraw
 
 from pipeflow import fn, math, pipeline_def, types
+
+try:
+    from PIL import Image, ImageDraw
+except ModuleNotFoundError as missing:
+    raise SystemExit(f"this example needs {missing.name}: pip install pillow") from None
 
 SIDE, SAMPLES = 240, 4
 COLOURS = [(235, 90, 70), (80, 180, 90), (85, 120, 235)]

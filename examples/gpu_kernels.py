@@ -8,6 +8,7 @@ the CPU. It needs a GPU and
 """
 
 import argparse
+from pathlib import Path
 from time import perf_counter
 
 import numpy as np
@@ -79,6 +80,10 @@ def main():
     mean = float(cupy.from_dlpack(batch.as_tensor()).mean())  # the first thing that waits for the GPU
     seconds = perf_counter() - begun
     print(f"{count * len(batch) / seconds:.0f} images/s; the mean of the last batch is {mean:.3f}")
+    target = Path(__file__).parent / "output" / "gpu_kernels.png"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    batch.show(path=target)
+    print(f"the last batch: {target}")
 
 
 if __name__ == "__main__":

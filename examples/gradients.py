@@ -5,9 +5,13 @@ derivative by x within the pipeline; samples of one batch take different branche
 """
 
 import numpy as np
-import torch
 
 from pipeflow import fn, pipeline_def
+
+try:
+    import torch
+except ModuleNotFoundError as missing:
+    raise SystemExit(f"this example needs {missing.name}: pip install torch") from None
 
 XS = np.float32([0.5, 1, 2, 3, 10])
 

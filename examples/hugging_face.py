@@ -3,13 +3,20 @@
 The data set is made on the spot; load_dataset("cifar10", split="train") gives one of the same kind.
 """
 
-import datasets
+from pathlib import Path
+
 import numpy as np
-from PIL import Image
 
 import pipeflow
 from pipeflow import fn, types
-from pipeflow.plugin.pytorch import GenericIterator, LastBatchPolicy
+
+try:
+    import datasets
+    from PIL import Image
+
+    from pipeflow.plugin.pytorch import GenericIterator, LastBatchPolicy
+except ModuleNotFoundError as missing:
+    raise SystemExit(f"this example needs {missing.name}: pip install datasets pillow torch") from None
 
 
 def pictures(count: int) -> datasets.Dataset:
@@ -39,6 +46,10 @@ def main() -> None:
             f"epoch {epoch + 1}: {len(loader)} batches, the last {tuple(batch['image'].shape)} of {batch['image'].dtype},",
             f"every picture once: {sorted(seen) == list(range(100))}",
         )
+    target = Path(__file__).parent / "output" / "hugging_face.png"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    pipe.show(16, labels=1, names=["cat", "dog", "owl"], path=target)
+    print(f"the first pictures: {target}")
 
 
 if __name__ == "__main__":

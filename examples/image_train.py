@@ -13,10 +13,14 @@ import tempfile
 from pathlib import Path
 from time import perf_counter
 
-import cv2
 import numpy as np
 
 from pipeflow import fn, pipeline_def, types
+
+try:
+    import cv2
+except ModuleNotFoundError as missing:
+    raise SystemExit(f"this example needs {missing.name}: pip install opencv-python-headless") from None
 
 try:
     import torch
@@ -171,6 +175,7 @@ def main(arguments=None):
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--files", type=int, default=2000)
+    parser.add_argument("--picture", type=Path, default=Path(__file__).parent / "output" / "image_train.png")
     parser.add_argument("--folder", type=Path, help="where to draw the pictures; a temporary folder by default")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as temporary:
@@ -200,6 +205,9 @@ def main(arguments=None):
         begin = perf_counter()
         count = sum(len(labels) for _ in range(3) for _, labels in batches(pipe))
         print(f"the pipeline alone: {count / (perf_counter() - begin):.0f} images/s")
+        options.picture.parent.mkdir(parents=True, exist_ok=True)
+        pipe.show(16, labels=1, names=SHAPES, path=options.picture)
+        print(f"what the model sees: {options.picture}")
     return share
 
 

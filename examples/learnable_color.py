@@ -10,11 +10,16 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-import torch
-from PIL import Image
 
 from pipeflow import fn, pipeline_def, types
-from pipeflow.plugin.pytorch import GenericIterator, as_tensor
+
+try:
+    import torch
+    from PIL import Image
+
+    from pipeflow.plugin.pytorch import GenericIterator, as_tensor
+except ModuleNotFoundError as missing:
+    raise SystemExit(f"this example needs {missing.name}: pip install torch pillow") from None
 
 SIDE = 64
 ROWS, COLUMNS = np.mgrid[0:SIDE, 0:SIDE] / SIDE

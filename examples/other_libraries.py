@@ -5,9 +5,11 @@ Each part is left out where its library is not installed: pip install albumentat
 
 import importlib
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
+import pipeflow
 from pipeflow import Spec, fn, pipeline_def
 
 IMAGE = Spec(np.uint8, (64, 64, 3), "HWC")
@@ -80,6 +82,9 @@ def main() -> None:
         plain, changed = pipeline().run()
         difference = np.abs(plain.as_array().astype(int) - changed.as_array()).mean()
         print(f"{library:15} {changed.as_array().shape} {changed.layout()}, mean change {difference:.1f} of 255")
+        target = Path(__file__).parent / "output" / f"other_libraries_{library}.png"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        pipeflow.show((plain, changed), title=f"before and after {library}", path=target)
 
 
 if __name__ == "__main__":

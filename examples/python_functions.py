@@ -10,10 +10,14 @@ import argparse
 from pathlib import Path
 from time import perf_counter
 
-import cv2
 import numpy as np
 
 from pipeflow import fn, pipeline_def, types
+
+try:
+    import cv2
+except ModuleNotFoundError as missing:
+    raise SystemExit(f"this example needs {missing.name}: pip install opencv-python-headless") from None
 
 SIDE = 224
 ROWS, COLUMNS = np.mgrid[0:SIDE, 0:SIDE].astype(np.float32) / SIDE - 0.5

@@ -4,10 +4,16 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-import ray
 
+import pipeflow
 from pipeflow import fn, pipeline_def
-from pipeflow.distributed.ray import read
+
+try:
+    import ray
+
+    from pipeflow.distributed.ray import read
+except ModuleNotFoundError as missing:
+    raise SystemExit(f'this example needs {missing.name}: pip install "ray[data]"') from None
 
 
 @pipeline_def(batch_size=16, num_threads=1, seed=1)
@@ -33,7 +39,10 @@ def main() -> None:
             for batch in dataset.iter_batches(batch_size=50):
                 count += len(batch["image"])
                 total += float(batch["image"].mean()) * len(batch["image"])
-            print(f"{count} images of {batch['image'].shape[1:]}, mean {total / count:.3f}")
+            target = Path(__file__).parent / "output" / "ray_preprocess.png"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            pipeflow.show(batch["image"], layout="NHWC", path=target)
+            print(f"{count} images of {batch['image'].shape[1:]}, mean {total / count:.3f}; pictures: {target}")
         finally:
             ray.shutdown()
 

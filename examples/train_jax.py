@@ -3,12 +3,17 @@
 On a machine without accelerators, XLA_FLAGS=--xla_force_host_platform_device_count=4 shows it with four CPU devices.
 """
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from pipeflow import fn
-from pipeflow.plugin.jax import data_iterator
+
+try:
+    import jax
+    import jax.numpy as jnp
+
+    from pipeflow.plugin.jax import data_iterator
+except ModuleNotFoundError as missing:
+    raise SystemExit(f"this example needs {missing.name}: pip install jax") from None
 
 devices = np.array(jax.devices())
 sharding = jax.sharding.NamedSharding(jax.sharding.Mesh(devices, ("batch",)), jax.sharding.PartitionSpec("batch"))

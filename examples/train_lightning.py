@@ -7,15 +7,21 @@ goes on from one, so nothing else is needed; on several processes every one read
 import argparse
 import logging
 import warnings
+from pathlib import Path
 
-import lightning
 import numpy as np
-import torch
 
 import pipeflow
 from pipeflow import fn
 from pipeflow.distributed import shard
-from pipeflow.plugin.pytorch import GenericIterator, LastBatchPolicy
+
+try:
+    import lightning
+    import torch
+
+    from pipeflow.plugin.pytorch import GenericIterator, LastBatchPolicy
+except ModuleNotFoundError as missing:
+    raise SystemExit(f"this example needs {missing.name}: pip install lightning") from None
 
 
 class Blobs:
@@ -92,14 +98,15 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--steps", type=int, default=40)
     arguments.add_argument("--stop-after", type=int, default=23, help="steps of the first part; an epoch has 16")
-    arguments.add_argument("--checkpoint", default="train_lightning.ckpt")
+    arguments.add_argument("--checkpoint", type=Path, default=Path(__file__).parent / "output" / "train_lightning.ckpt")
     options = arguments.parse_args()
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", module="lightning")
 
+    options.checkpoint.parent.mkdir(parents=True, exist_ok=True)
     whole = train(options.steps)
-    first = train(options.stop_after, saves_to=options.checkpoint)
-    second = train(options.steps, goes_on_from=options.checkpoint)
+    first = train(options.stop_after, saves_to=str(options.checkpoint))
+    second = train(options.steps, goes_on_from=str(options.checkpoint))
     print(f"in one go {len(whole.seen)} batches, in parts {len(first.seen)} and {len(second.seen)}")
     print("the same batches:", first.seen + second.seen == whole.seen)
     equal = all(torch.equal(a, b) for a, b in zip(whole.parameters(), second.parameters()))

@@ -8,12 +8,17 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-import torch
 
 import pipeflow
 from pipeflow import fn
 from pipeflow.distributed import shard
-from pipeflow.plugin.pytorch import GenericIterator, LastBatchPolicy
+
+try:
+    import torch
+
+    from pipeflow.plugin.pytorch import GenericIterator, LastBatchPolicy
+except ModuleNotFoundError as missing:
+    raise SystemExit(f"this example needs {missing.name}: pip install torch") from None
 
 
 class Blobs:
@@ -38,7 +43,8 @@ def main() -> None:
     """Trains; prints the loss of each epoch."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--epochs", type=int, default=3)
-    arguments.add_argument("--state", default="train_torch.pt", help="where model and data are saved")
+    state = Path(__file__).parent / "output" / "train_torch.pt"
+    arguments.add_argument("--state", type=Path, default=state, help="where model and data are saved")
     arguments.add_argument("--save-every", type=int, default=10, help="batches between two saves")
     arguments.add_argument("--stop-after", type=int, default=0, help="interrupt after so many batches, as Ctrl-C would")
     options = arguments.parse_args()
@@ -52,7 +58,8 @@ def main() -> None:
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(2, 32), torch.nn.ReLU(), torch.nn.Linear(32, 3))
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    if Path(options.state).exists():
+    options.state.parent.mkdir(parents=True, exist_ok=True)
+    if options.state.exists():
         saved = torch.load(options.state, weights_only=True)
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])

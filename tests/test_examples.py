@@ -1,5 +1,6 @@
 """The examples run from beginning to end, on less data than they use by themselves."""
 
+import ast
 import importlib.util
 import os
 import re
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -83,6 +85,39 @@ def test_mosaic_mixes_labels_by_area(tmp_path):
         shares = [float(share) for share in re.findall(r"\d: (\d\.\d\d)", line.partition(";")[2])]
         assert abs(sum(shares) - 1) < 0.02, line
     assert cv2.imread(str(tmp_path / "mosaic.png")).any()
+
+
+def test_look_at_data_draws_its_pictures_and_leaves_the_folder_alone(tmp_path):
+    """Boxes, strips and sound: three pictures where they were wanted, and nothing in the current folder."""
+    printed = run("look_at_data.py", "--output", tmp_path / "output", folder=tmp_path)
+    assert "three pictures: look_at_boxes.png, look_at_strips.png, look_at_sound.png" in printed
+    assert [path.name for path in tmp_path.iterdir()] == ["output"]
+    orange = (cv2.imread(str(tmp_path / "output" / "look_at_boxes.png")) == (0, 159, 230)).all(-1)
+    assert orange.sum() > 1000  # the boxes of the first objects
+
+
+def test_a_missing_library_is_one_sentence(tmp_path):
+    """The example says which library it needs and how to get it, and ends."""
+    program = (
+        "import sys, runpy; sys.modules['torch'] = None; sys.path.insert(0, sys.argv[1])\n"
+        "runpy.run_path(sys.argv[1] + '/examples/gradients.py', run_name='__main__')"
+    )
+    command = [sys.executable, "-c", program, str(EXAMPLES.parent)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=55, check=False)
+    assert (done.returncode, done.stderr) == (1, "this example needs torch: pip install torch\n")
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+def test_every_example_says_what_it_needs_and_writes_next_to_itself(example):
+    """Optional libraries are imported under a guard, and no default of an argument is a file of the current folder."""
+    tree = ast.parse(example.read_text())
+    needed = {"numpy", "pipeflow", *sys.stdlib_module_names}
+    for node in tree.body:
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        assert {name.partition(".")[0] for name in names} <= needed, names
+    defaults = re.findall(r'default="([^"]*)"', example.read_text())
+    assert not [text for text in defaults if "." in text]
 
 
 def test_other_libraries_runs_what_is_installed(tmp_path):

@@ -10,6 +10,7 @@ from PIL import Image, ImageDraw, ImageFont
 from pipeflow.pictures.colors import INK, PAPER, Color
 
 TEXT = 13  # height of the usual letters
+SMOOTH = 96  # pictures of at least so many pixels in both directions are made larger smoothly
 
 
 @cache
@@ -113,10 +114,10 @@ def wrapped(text: str, room: float, lines: int, size: int = TEXT) -> list[str]:
 
 
 def resized(pixels: np.ndarray, room: tuple[int, int]) -> np.ndarray:
-    """The picture as large as fits: small ones by whole factors, so that pixels stay square and sharp."""
+    """The picture as large as fits: one of few pixels by a whole factor, so that each of them is seen."""
     height, width = pixels.shape[:2]
     scale = min(room[0] / width, room[1] / height)
-    if scale >= 1:
+    if scale >= 1 and (min(height, width) < SMOOTH or int(scale) == scale):
         factor = int(scale)
         return pixels.repeat(factor, 0).repeat(factor, 1)
     size = max(1, round(width * scale)), max(1, round(height * scale))

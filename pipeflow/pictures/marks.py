@@ -55,7 +55,10 @@ def boxed(
         color = of_class(number)
         sheet.box(left - 1, top - 1, right + 1, bottom + 1, (20, 20, 20), 3)
         sheet.box(left, top, right, bottom, color, 2 if min(pixels.shape[:2]) > 90 else 1)
-        if number < len(words) and words[number]:
+    for number, corners in enumerate(boxes[: len(words)]):  # above all boxes
+        left, top, _, _ = (corners.reshape(2, 2) * factors(boxes, size, pixels)).ravel()
+        if words[number]:
+            color = of_class(number)
             above = top - SMALL - 4 if top > SMALL + 4 else top
             place = min(max(left, 0), max(0, pixels.shape[1] - width_of(words[number], SMALL) - 6))
             sheet.box(place, above, place + width_of(words[number], SMALL) + 6, above + SMALL + 3, color)
