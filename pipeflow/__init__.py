@@ -4,6 +4,7 @@
 """
 
 from pipeflow import backend, data_node, distributed, fn, math, ops, tensors, types
+from pipeflow.dali_names import install as _install
 from pipeflow.dali_names import speaking as _speaking
 from pipeflow.declare import OutputSpec as Spec
 from pipeflow.loading.transformed import loader
@@ -37,3 +38,4 @@ __all__ = [
 ]
 
 __getattr__ = _speaking("", lambda: __all__)
+_install()

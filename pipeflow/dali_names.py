@@ -4,9 +4,11 @@ A name is written as after a port: ``fn.readers.video``, ``plugin_manager``. Wha
 whose name exists by now is not used.
 """
 
+import importlib.abc
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from opcode import opmap
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -152,9 +154,34 @@ def speaking(place: str, names: Callable[[], Iterable[str]]) -> Callable[[str], 
     def __getattr__(name: str) -> Any:
         if re.fullmatch("__.*__", name):
             raise AttributeError(name)
-        raise AttributeError(message(f"{place}.{name}".removeprefix("."), names()))
+        text = message(f"{place}.{name}".removeprefix("."), names())
+        caller = sys._getframe(1)
+        # `from pipeflow import name` would put a message of its own in place of an AttributeError's.
+        if 0 <= caller.f_lasti < len(caller.f_code.co_code) and caller.f_code.co_code[caller.f_lasti] == _IMPORT_FROM:
+            raise ImportError(text, name=name)
+        raise AttributeError(text)
 
     return __getattr__
+
+
+_IMPORT_FROM = opmap["IMPORT_FROM"]
+
+
+class AbsentModules(importlib.abc.MetaPathFinder):
+    """Says of modules that DALI has and pipeflow has not why they are absent; it finds none."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
+        """The import system's question for a module that nothing else has found."""
+        del path, target
+        package, _, name = fullname.partition(".")
+        if package == __package__ and absent(name) is not None:
+            raise ModuleNotFoundError(message(name, ()), name=fullname)
+
+
+def install() -> None:
+    """Lets imports of absent modules say why."""
+    if not any(isinstance(finder, AbsentModules) for finder in sys.meta_path):
+        sys.meta_path.append(AbsentModules())
 
 
 def namespace(root: ModuleType, name: str) -> ModuleType:

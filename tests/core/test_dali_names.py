@@ -51,8 +51,29 @@ def test_questions_for_names_are_answered():
     """`hasattr` and `import` work as on every module."""
     assert not hasattr(fn, "nothing_of_this_name")
     assert importlib.import_module("pipeflow.plugin.base_iterator")
-    with pytest.raises(ImportError):
-        importlib.import_module("pipeflow.plugin_manager")
+    with pytest.raises(ModuleNotFoundError, match="No module named 'pipeflow.nothing_of_this_name'"):
+        importlib.import_module("pipeflow.nothing_of_this_name")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("from pipeflow import plugin_manager", r"plugin_manager of DALI is not part .*fn\.python_function"),
+        ("import pipeflow.plugin_manager", r"plugin_manager of DALI is not part .*fn\.python_function"),
+        ("import pipeflow.plugin.tf as dali_tf", r"plugin\.tf of DALI is not part .*plugin\.keras"),
+        ("from pipeflow.plugin import tf", r"plugin\.tf of DALI is not part .*plugin\.keras"),
+        (
+            "import pipeflow.experimental.dynamic as ndd",
+            r"experimental of DALI is not part .*calls on arrays are eager",
+        ),
+        ("from pipeflow.fn.readers import video", r"fn\.readers\.video of DALI is not part"),
+        ("from pipeflow.fn import resise", r"fn has no 'resise' \(did you mean 'resize'\?\)"),
+    ],
+)
+def test_an_import_of_an_absent_name_says_the_same(line, words):
+    """As an ImportError, which programs catch."""
+    with pytest.raises(ImportError, match=words):
+        exec(line, {})
 
 
 def test_a_name_with_a_difference_exists():
