@@ -65,13 +65,24 @@ def spread(op: OpDef, positional: Sequence[Any], keywords: Mapping[str, Any]) ->
     for data in op.order:
         if data in op.arguments or data in UNIVERSAL:
             continue
-        if data not in given:
+        if given.get(data) is None:
+            given.pop(data, None)
             bind(
                 op, (), {"sizes": (1, 1), **given} if "sizes" in op.arguments else given
             )  # what else is wrong comes first
             raise TypeError(f"{op.title}: argument {data!r} is required (a list of inputs)")
         inputs = given.pop(data)
-        lists.append(list(inputs) if isinstance(inputs, (list, tuple)) else [inputs])
+        if isinstance(inputs, Mapping):
+            raise TypeError(
+                f"{op.title}: {data} must be a list of inputs, got a {type(inputs).__name__}: give its values"
+            )
+        entries = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+        if op.entry_hook is not None:
+            try:
+                entries = [op.entry_hook(entry) for entry in entries]
+            except (TypeError, ValueError) as error:
+                raise widened(type(error)(f"{op.title}: {data}: {error}")) from None
+        lists.append(entries)
     if "sizes" in op.arguments:
         given["sizes"] = [len(inputs) for inputs in lists]
     return [value for inputs in lists for value in inputs], given

@@ -67,6 +67,7 @@ class OpDef:
     instead_names: tuple[str, ...] = ()
     instead_hook: Callable[[dict[str, Any]], Any] | None = None
     derivative_hook: Callable[..., Any] | None = None
+    entry_hook: Callable[[Any], Any] | None = None  # what an entry of a list of inputs means
     flows: tuple[int, ...] | None = None  # the inputs that derivatives pass to; None: all, or it has no derivative
     order: tuple[str, ...] = ()
     gpu_module: str = ""
@@ -100,6 +101,10 @@ class OpDef:
         self.__doc__ = inspect.getdoc(self.body)
         self.__module__ = "pipeflow.fn"
         self.__signature__ = _signature(self)
+
+    def entry(self, hook: Callable[[Any], Any]) -> None:
+        """Declares what one entry of a list of inputs means, for operators with an ``order`` of their own."""
+        self.entry_hook = hook
 
     def derivative(self, hook: Callable[..., Any] | None, flows: tuple[int, ...] | None = None) -> None:
         """Declares the derivative (operators/derivatives.py), and the inputs that it is taken by."""

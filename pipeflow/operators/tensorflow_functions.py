@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from pipeflow import types
 from pipeflow.declare import (
     REQUIRED,
     Args,
     BatchCall,
+    Node,
     OpDef,
     Outputs,
     Sample,
@@ -29,7 +31,9 @@ from pipeflow.operators.functions.calls import PARALLEL, SampleCalls, call_sampl
 from pipeflow.operators.functions.outputs import check_timeout
 from pipeflow.operators.functions.results import Results
 from pipeflow.operators.functions.workers import call_in_worker
+from pipeflow.operators.shape import stack
 from pipeflow.operators.tensor_functions import DIFFERENTIABLE, WithTensors, call_with_history, check_differentiable
+from pipeflow.tensors import TensorListCPU
 
 PAGE = """The three operators of TensorFlow that call Python functions, by their names and with their signatures. What
 holds for `fn.python_function` holds for them; [the family](../function_family.md) compares them.
@@ -45,8 +49,8 @@ class OutputTypes(Outputs):
         if isinstance(value, Outputs):  # of a saved graph
             return cls(value.specs, value.names)
         several = isinstance(value, (list, tuple))
-        types = [_plain_type(item) for item in value] if several else [_plain_type(value)]
-        return cls(Outputs.of(types).specs, ("",) if several else ())
+        plain = [_plain_type(item) for item in value] if several else [_plain_type(value)]
+        return cls(Outputs.of(plain).specs, ("",) if several else ())
 
     @property
     def several(self) -> bool:
@@ -63,8 +67,39 @@ def _plain_type(value: Any) -> Any:
     return value
 
 
-def _results(func: Callable[..., Any], types: OutputTypes) -> Results:
-    return Results(func, 0, Outputs(types.specs), "Tout")
+def entry(value: Any) -> Any:
+    """One entry of ``inp``: a list in it is one tensor, as in TensorFlow, and what is inside is stacked."""
+    if value is None or isinstance(value, (dict, set)):
+        raise TypeError(
+            f"an entry must be a tensor, a number, text or a list of them, got {type(value).__name__} {value!r:.60}"
+        )
+    if _holds(value, (Node, TensorListCPU)):
+        return stack(*[entry(item) for item in value]) if isinstance(value, (list, tuple)) else value
+    if isinstance(value, (str, bytes, list, tuple)):
+        value = _table(value)
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "US":
+        value = np.asarray(value).astype(object)
+    if not isinstance(value, (np.ndarray, np.generic)) or types.constant_node.get() is None:
+        return value
+    return types.ArrayConstant(np.array(value), "", "cpu")  # which keeps its type
+
+
+def _holds(value: Any, kinds: Any) -> bool:
+    """Whether a value or something in a list is of some kind."""
+    return isinstance(value, kinds) or (isinstance(value, (list, tuple)) and any(_holds(item, kinds) for item in value))
+
+
+def _table(value: Any) -> np.ndarray:
+    """Text or a nested list as one array: numbers typed as elsewhere, arrays stacked, text as objects."""
+    if _holds(value, (str, bytes)):
+        return np.array(value, object)
+    if _holds(value, (np.ndarray, np.generic)):
+        return np.stack([np.asarray(_table(item) if isinstance(item, (list, tuple)) else item) for item in value])
+    return types.as_constant(value)
+
+
+def _results(func: Callable[..., Any], promised: OutputTypes) -> Results:
+    return Results(func, 0, Outputs(promised.specs), "Tout")
 
 
 def _declare(op: OpDef) -> None:
@@ -130,6 +165,7 @@ for _op in (numpy_function, py_func):
     _op.traits(_stateful)
     _op.worker(lambda args: call_in_worker(args.func, _results(args.func, args.Tout)))
     _op.check(lambda args: check_timeout(args.timeout))
+    _op.entry(entry)
     _declare(_op)
 
 
@@ -192,4 +228,5 @@ def _(args: Args) -> None:
         raise
 
 
+py_function.entry(entry)
 _declare(py_function)

@@ -51,7 +51,7 @@ def test_questions_for_names_are_answered():
     """`hasattr` and `import` work as on every module."""
     assert not hasattr(fn, "nothing_of_this_name")
     assert importlib.import_module("pipeflow.plugin.base_iterator")
-    with pytest.raises(ModuleNotFoundError, match="No module named 'pipeflow.nothing_of_this_name'"):
+    with pytest.raises(ModuleNotFoundError, match="No module named"):
         importlib.import_module("pipeflow.nothing_of_this_name")
 
 

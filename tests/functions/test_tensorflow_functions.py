@@ -255,6 +255,80 @@ def test_text_travels_through_numpy_function():
     assert [int(x) for x in lengths] == [1, 3, 0, 1]
 
 
+def seen(values):
+    """What functions of a pipeline and of an eager call get for the same ``inp``, and whether both are alike."""
+    got = []
+
+    def note(*arrays):
+        got.append([np.array(x) for x in arrays])
+        return np.float32(0)
+
+    run(
+        lambda: fn.numpy_function(note, [*values, fn.external_source(lambda: [np.float32([1, 2])])], np.float32),
+        batch_size=1,
+    )
+    in_pipeline = got[-1][:-1]
+    fn.numpy_function(note, [*values, np.float32([1, 2])], np.float32)
+    assert [(x.dtype, x.tolist()) for x in got[-1][:-1]] == [(x.dtype, x.tolist()) for x in in_pipeline]
+    return in_pipeline
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        ("abc", object),
+        (["a", "bc"], object),
+        ([["a", "b"], ["c", "d"]], object),
+        (np.array(["a", "bc"]), object),
+        (np.array([b"a", b"bc"]), object),
+        (3, np.int32),
+        (3.5, np.float32),
+        (True, np.bool_),
+        ([1, 2], np.int32),
+        ([[1.5, 2], [3, 4]], np.float32),
+        (np.array([1.0, 2.0]), np.float64),
+        ([np.uint8([1, 2]), np.uint8([3, 4])], np.uint8),
+    ],
+)
+def test_constants_are_the_same_in_a_pipeline_and_outside(value, dtype):
+    """Text, numbers and nested lists of them, each one tensor; arrays keep their type."""
+    (found,) = seen([value])
+    assert found.dtype == dtype
+    assert found.tolist() == np.array(value).tolist()
+
+
+def test_a_list_of_inputs_inside_inp_is_one_stacked_tensor():
+    """As in TensorFlow: one call, in a pipeline and outside."""
+
+    def define():
+        x = fn.external_source(numbers, batch=False)
+        nested = fn.numpy_function(lambda pair, x: pair[0] + 10 * pair[1] + x, [[x, x + 1], x], np.float32)
+        return nested, fn.numpy_function(lambda pair: pair.copy(), [(x, [1, 2, 3.0])], np.float32)
+
+    _, [[nested, mixed]] = run(define)
+    assert nested[1].tolist() == [22, 34, 46]
+    assert mixed[0].tolist() == [[0, 1, 2], [1, 2, 3]]
+    x = np.arange(3, dtype=np.float32)
+    assert fn.numpy_function(lambda pair, x: pair[0] + pair[1] + x, [[x, x + 1], x], np.float32).tolist() == [1, 4, 7]
+
+
+@three
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ((None, np.float32), TypeError, "'inp' is required"),
+        (([np.ones(1)], None), TypeError, "'Tout' is required"),
+        (([np.ones(1), None], np.float32), TypeError, "an entry must be a tensor.*NoneType None"),
+        (({"a": np.ones(1)}, np.float32), TypeError, "inp must be a list of inputs, got a dict"),
+        (([{"a": np.ones(1)}], np.float32), TypeError, "an entry must be a tensor.*dict"),
+    ],
+)
+def test_what_is_no_list_of_tensors_is_refused(op, arguments, error, text):
+    """Before the function is called."""
+    with pytest.raises(error, match=text):
+        op(lambda *_: pytest.fail("called"), *arguments, **numpy_only(op))
+
+
 @pytest.fixture
 def torch_or_numpy(monkeypatch):
     """Lets ``framework="torch"`` be named where it is not installed; nothing is run."""
