@@ -48,6 +48,8 @@ FLOORS = {
     "pipeflow/compile/__init__.py": 2,
     "pipeflow/executor/": 3,
     "pipeflow/advice.py": 4,
+    "pipeflow/perfetto.py": 4,
+    "pipeflow/watching.py": 4,
     "pipeflow/resume.py": 4,
     "pipeflow/epochs.py": 4,
     "pipeflow/plugin/base.py": 5,

@@ -57,16 +57,12 @@ class Run:
 
 def measured(pipe: Pipeline, batches: int, seconds: float, what: str = "batch") -> Run:
     """Runs so many batches, or as many as fit into the seconds; an epoch that ends is begun again."""
-    fed = pipe.fed_inputs()
-    if fed:
-        raise Refused(
-            f"the input {fed[0]!r} of this pipeline is fed by the program that runs it, so it cannot be run alone"
-        )
+    refuse_fed(pipe)
     begun = timing.wall()
-    _next(pipe)
+    next_batch(pipe)
     first = timing.wall() - begun
     for _ in range(WARM):
-        _next(pipe)
+        next_batch(pipe)
     before = memory()
     laps: list[float] = []
     samples = 0
@@ -74,7 +70,7 @@ def measured(pipe: Pipeline, batches: int, seconds: float, what: str = "batch") 
         cpu, begun = processor_time(), timing.wall()
         last = begun
         while len(laps) < batches and (last - begun < seconds or len(laps) < 3):
-            samples += len(_next(pipe)[0])
+            samples += len(next_batch(pipe)[0])
             now = timing.wall()
             laps.append(now - last)
             last = now
@@ -84,7 +80,17 @@ def measured(pipe: Pipeline, batches: int, seconds: float, what: str = "batch") 
     return Run(pipe.statistics(), np.array(laps), first, samples, busy, after, max(0, after - before))
 
 
-def _next(pipe: Pipeline) -> Any:
+def refuse_fed(pipe: Pipeline) -> None:
+    """Refuses a pipeline whose data comes from the program around it."""
+    fed = pipe.fed_inputs()
+    if fed:
+        raise Refused(
+            f"the input {fed[0]!r} of this pipeline is fed by the program that runs it, so it cannot be run alone"
+        )
+
+
+def next_batch(pipe: Pipeline) -> Any:
+    """The next batch; an epoch that ends is begun again."""
     try:
         return pipe.run()
     except StopIteration:

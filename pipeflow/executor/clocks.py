@@ -7,6 +7,7 @@ interpreter.
 
 import hashlib
 import threading
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from pipeflow import system, timing
 from pipeflow.compile.plan import Plan, Stage, Step
 from pipeflow.declare import find
 from pipeflow.errors import function_name
-from pipeflow.executor.figures import Statistics, StepFigures
+from pipeflow.executor.figures import WAITS, Statistics, StepFigures
 from pipeflow.executor.settings import Settings, available_cpus
 
 BRIEF = 50e-6  # tasks below are counted as busy all the time: reading the thread's clock would cost more than it tells
@@ -171,6 +172,7 @@ class Measures:
             clock.reset()
         self.began = self.last = timing.wall()
         self.waited = 0.0
+        self.waits = [0] * (len(WAITS) + 1)
         self.batches = self.samples = 0
         self.peak = 0
         self._ready: deque[int] = deque(maxlen=RECENT)
@@ -180,6 +182,7 @@ class Measures:
         """A batch was handed out that was asked for at ``asked``, when so many stood ready."""
         now = self.last = timing.wall()
         self.waited += now - asked
+        self.waits[bisect_left(WAITS, now - asked)] += 1
         self.batches += 1
         self.samples += samples
         self._ready.append(ready)
@@ -209,6 +212,7 @@ class Measures:
             ready,
             queued,
             tuple(steps),
+            tuple(self.waits),
         )
 
 

@@ -5,6 +5,7 @@ from typing import Literal
 
 from pipeflow.errors import count_of
 
+WAITS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # seconds: waits for a batch are counted by how long they were
 Role = Literal["source", "serial", "pool", "processes"]
 
 
@@ -48,6 +49,7 @@ class Statistics:
     ready: int | None = None  # batches that stood ready when one was asked for, at least
     queued: float | None = None  # seconds that threads had work and no processor
     steps: tuple[StepFigures, ...] = ()
+    waits: tuple[int, ...] = ()  # how many batches were waited for up to each of WAITS, and longer
 
     @property
     def pace(self) -> float:

@@ -113,6 +113,11 @@ class Executor:
                 flying += 1
         return flying
 
+    @property
+    def ready(self) -> int:
+        """How many batches stand ready to be taken."""
+        return sum(batch.done and batch.handing is None for batch in tuple(self._ring))
+
     def fill(self, ahead: int) -> None:
         """Schedules batches until ``ahead`` are in flight; beyond the first only what the sources can give at once."""
         self.check_caller()

@@ -21,6 +21,7 @@ from pipeflow.executor.batch import Held
 from pipeflow.handle.definition import DebugDefinition, Definition
 from pipeflow.record.graph import Graph
 from pipeflow.record.recorder import DataNode
+from pipeflow.watching import watch
 
 DEVICE_VARIABLE = (
     "PIPEFLOW_DEVICE"  # "cpu": no pipeline uses a GPU; "strict": without device_id, work for a GPU is an error
@@ -92,6 +93,7 @@ class Built(Definition):
             saved_state.check_saveable(self._plan, executor)
         if settings.checkpoint is not None:
             self._go_to(saved_state.from_json(settings.checkpoint), executor)
+        watch(executor)
         self._executor = executor
 
     def _without_gpu(self, graph: Graph) -> Graph:

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from pipeflow import pictures, types
 from pipeflow.executor.batch import Held
+from pipeflow.executor.metrics import exposition
 from pipeflow.handle.built import Built
 from pipeflow.handle.definition import DebugDefinition
 
@@ -60,6 +61,10 @@ class Looking(Built):
             if other._executor is not None:
                 other._executor.close()
         return found
+
+    def metrics(self) -> str:
+        """What was measured since the first batch, in the text form that Prometheus reads."""
+        return exposition([("0", self._compiled())])
 
     def _repr_html_(self) -> str:
         if isinstance(self._define, DebugDefinition):

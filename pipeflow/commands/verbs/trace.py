@@ -1,0 +1,59 @@
+"""Records what ran when on which thread, for ui.perfetto.dev."""
+
+import argparse
+from collections import Counter
+from pathlib import Path
+
+from pipeflow.commands import target
+from pipeflow.commands.measuring import next_batch, refuse_fed
+from pipeflow.commands.result import Line, Refused, Result
+from pipeflow.commands.screen import Progress, seconds, size
+from pipeflow.executor.trace import Trace
+from pipeflow.perfetto import write
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    target.arguments(parser)
+    parser.add_argument("-n", type=target.positive, default=20, metavar="BATCHES", help="how many batches are recorded")
+    parser.add_argument("--skip", type=int, default=3, metavar="BATCHES", help="how many are made before, unrecorded")
+    parser.add_argument("-o", "--output", default="trace.json", metavar="FILE", help="where the trace goes")
+
+
+def run(given: argparse.Namespace) -> Result:
+    path = Path(given.output)
+    if not path.parent.is_dir():
+        raise Refused(f"there is no folder {path.parent} for the trace")
+    found = target.target_of(given)
+    pipe = found.make()
+    refuse_fed(pipe)
+    trace = Trace()
+    with Progress("batch", given.n + given.skip) as progress:
+        for number in range(given.n + given.skip):
+            if number == given.skip:
+                trace.over(pipe._compiled())
+            next_batch(pipe)
+            progress.step()
+    count = write(trace, str(path))
+    waited = sum(event.ended - event.begun for event in trace.events if event.kind == "wait")
+    spent: Counter[str] = Counter()
+    for event in trace.events:
+        if event.kind == "stage":
+            spent[trace.stages[event.pipeline][event.stage]] += event.ended - event.begun  # type: ignore[assignment]
+    whole = max(event.ended for event in trace.events) - min(event.begun for event in trace.events)
+    lines = [
+        Line(f"{path}: {given.n} batches in {seconds(whole)}, {count} events, {size(path.stat().st_size)}", "good"),
+        Line(f"the loop waited {seconds(waited)} of them; it did nothing else", "faint"),
+    ]
+    for title, took in spent.most_common(8):
+        lines.append(Line(f"{seconds(took / given.n):>10} a batch  {title}"))
+    lines.append(
+        Line("Next: open it at ui.perfetto.dev (the file stays on your machine); arrows follow a batch", "faint")
+    )
+    facts = {
+        "path": str(path.resolve()),
+        "events": count,
+        "seconds": whole,
+        "waited_seconds": waited,
+        "stages": dict(spent),
+    }
+    return Result(lines, facts)

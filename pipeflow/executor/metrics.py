@@ -1,0 +1,56 @@
+"""What was measured of executors, in the text form that Prometheus reads."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+from typing import Any
+
+from pipeflow.executor.figures import WAITS, Statistics
+
+COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
+FAMILIES = {
+    "pipeflow_batches_total": (COUNTER, "Batches that were delivered; the first one, which warms up, is not counted."),
+    "pipeflow_samples_total": (COUNTER, "Samples of these batches, with those that failed."),
+    "pipeflow_exposed_wait_seconds": (HISTOGRAM, "How long the loop waited for a batch."),
+    "pipeflow_operator_seconds_total": (COUNTER, "Time in a step, over all threads."),
+    "pipeflow_operator_busy_seconds_total": (COUNTER, "Of that the time on a processor."),
+    "pipeflow_failed_samples_total": (COUNTER, "Samples that failed and were skipped or replaced."),
+    "pipeflow_queue_depth": (GAUGE, "Batches that stand ready for the loop."),
+    "pipeflow_threads": (GAUGE, "Threads of the pipeline."),
+}
+Row = tuple[str, str, dict[str, str], float]  # family, suffix, labels, value
+
+
+def exposition(executors: Iterable[tuple[str, Any]]) -> str:
+    """The metrics of (name, executor), all values of one metric together."""
+    rows: dict[str, list[str]] = {family: [] for family in FAMILIES}
+    for name, executor in executors:
+        for family, suffix, labels, value in _rows(executor.figures(), executor.log(), executor.ready):
+            told = ",".join(f'{label}="{_escaped(text)}"' for label, text in {"pipeline": name, **labels}.items())
+            rows[family].append(f"{family}{suffix}{{{told}}} {value:.9g}")
+    lines = []
+    for family, (kind, help_) in FAMILIES.items():
+        if rows[family]:
+            lines += [f"# HELP {family} {help_}", f"# TYPE {family} {kind}", *rows[family]]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _rows(figures: Statistics, failures: Iterable[Any], ready: int) -> Iterator[Row]:
+    yield "pipeflow_batches_total", "", {}, figures.batches
+    yield "pipeflow_samples_total", "", {}, figures.samples
+    for edge, count in zip([*map(str, WAITS), "+Inf"], accumulate(figures.waits)):
+        yield "pipeflow_exposed_wait_seconds", "_bucket", {"le": edge}, count
+    yield "pipeflow_exposed_wait_seconds", "_sum", {}, figures.waited
+    yield "pipeflow_exposed_wait_seconds", "_count", {}, figures.batches
+    for step in figures.steps:
+        labels = {"operator": step.title.partition(" of ")[0], "step": step.name}
+        yield "pipeflow_operator_seconds_total", "", labels, step.seconds
+        yield "pipeflow_operator_busy_seconds_total", "", labels, step.busy
+    for operator, count in Counter(failure.operator for failure in failures).items():
+        yield "pipeflow_failed_samples_total", "", {"operator": operator}, count
+    yield "pipeflow_queue_depth", "", {"step": "output"}, ready
+    yield "pipeflow_threads", "", {}, figures.threads
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

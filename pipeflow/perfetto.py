@@ -1,0 +1,85 @@
+"""Traces in the form that Perfetto and Chrome read.
+
+Words of the format: a slice (``X``) is a span of time on a row, a flow (``s``, ``t``, ``f``) an arrow between slices,
+``b`` and ``e`` a span that has no row of its own.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from pipeflow.executor.trace import LOOP, MOST, Event, Trace
+from pipeflow.version import VERSION
+
+
+def document(trace: Trace) -> dict[str, Any]:
+    """The trace as the tools read it."""
+    events = list(trace.events)
+    rows = {thread: number for number, thread in enumerate(_order(trace, events))}
+    found: list[dict[str, Any]] = [_named(trace, "process_name", 0, f"pipeflow {trace.process}")]
+    for thread, row in rows.items():
+        found.append(
+            _named(
+                trace, "thread_name", row, trace.names.get(thread, "worker processes") if thread else "worker processes"
+            )
+        )
+        found.append(
+            {"name": "thread_sort_index", "ph": "M", "pid": trace.process, "tid": row, "args": {"sort_index": row}}
+        )
+    joined: set[tuple[int, int, int]] = set()
+    for event in sorted(events, key=lambda event: event.begun):
+        found += _entries(trace, event, rows, joined)
+    for entry in found:
+        entry.setdefault("pid", trace.process)
+    more = {"version": VERSION, "complete": len(events) < MOST}
+    return {"traceEvents": found, "displayTimeUnit": "ms", "otherData": more}
+
+
+def _order(trace: Trace, events: list[Event]) -> list[int]:
+    """The rows: the loop first, then the threads in the order of their names."""
+    threads = {event.thread for event in events}
+    return sorted(
+        threads, key=lambda thread: (trace.names.get(thread) != LOOP, not thread, trace.names.get(thread, ""))
+    )
+
+
+def _entries(
+    trace: Trace, event: Event, rows: dict[int, int], joined: set[tuple[int, int, int]]
+) -> list[dict[str, Any]]:
+    """The slice of an event, and the arrow that leads to it from the stage before."""
+    row, begun, lasted = rows[event.thread], _at(trace, event.begun), (event.ended - event.begun) * 1e6
+    title = f"wait for batch {event.batch}" if event.kind == "wait" else trace.stages[event.pipeline][event.stage]
+    facts = {"batch": event.batch, "samples": f"{event.samples[0]} to {event.samples[1]}"}
+    identity = f"{event.pipeline}.{event.batch}"
+    if event.kind == "away":
+        span = {"name": title, "cat": "workers", "id": identity, "tid": row}
+        return [{**span, "ph": "b", "ts": begun, "args": facts}, {**span, "ph": "e", "ts": begun + lasted}]
+    slice_ = {"name": title, "cat": event.kind, "ph": "X", "tid": row, "ts": begun, "dur": lasted, "args": facts}
+    if event.kind == "wait":
+        slice_["cname"] = "terrible"  # the colour of a stall
+    arrow = {"name": f"batch {event.batch}", "cat": "batch", "id": identity, "tid": row}
+    place = event.pipeline, event.batch, -1 if event.kind == "wait" else event.stage
+    if place in joined:
+        return [slice_]
+    known = any((event.pipeline, event.batch, stage) in joined for stage in range(len(trace.stages[event.pipeline])))
+    joined.add(place)
+    if event.kind == "wait":
+        return [slice_, {**arrow, "ph": "f", "bp": "e", "ts": begun + lasted}]
+    return [slice_, {**arrow, "ph": "t" if known else "s", "ts": begun}]
+
+
+def _at(trace: Trace, moment: float) -> float:
+    return (moment - trace.begun) * 1e6
+
+
+def write(trace: Trace, path: str) -> int:
+    """Writes the file; how many events it has. In a forked child nothing is written."""
+    if os.getpid() != trace.process:
+        return 0
+    Path(path.replace("%p", str(trace.process))).write_text(json.dumps(document(trace)), encoding="utf-8")
+    return len(trace.events)
+
+
+def _named(trace: Trace, what: str, row: int, name: str) -> dict[str, Any]:
+    return {"name": what, "ph": "M", "pid": trace.process, "tid": row, "args": {"name": name}}
