@@ -82,7 +82,7 @@ def form_of(inputs: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, ..
         kind = type(value)
         if kind is list or kind is tuple:
             kinds = tuple([type(item) for item in value])
-            if not SCALARS.issuperset(kinds) or 0 in value:  # 0.0 and -0.0 are equal and not the same
+            if not SCALARS.issuperset(kinds) or (float in kinds and 0 in value):  # 0.0 and -0.0 are not the same
                 return None
             form += name, kinds, tuple(value)
         elif (kind in SCALARS and (value or kind is not float)) or isinstance(value, (enum.Enum, np.dtype)):

@@ -51,14 +51,6 @@ def check_four(shape: Sequence[int]) -> None:
         raise ValueError(f"boxes have four numbers each, got shape {tuple(shape)}")
 
 
-def mapped(points: np.ndarray, mapping: Mapping, out: np.ndarray) -> np.ndarray:
-    """Every point through the matrix, in float64, rounded once."""
-    matrix, offset = mapping
-    flat = points.reshape(-1, len(matrix)).astype(np.float64)
-    out.reshape(-1, len(matrix))[...] = flat @ matrix.T + offset
-    return out
-
-
 @lru_cache(maxsize=64)
 def box_flip(ltrb: bool, horizontal: bool, vertical: bool) -> Mapping:
     """The mapping of bb_flip: 1 - left - width, or with corners, left and right exchanged."""
@@ -78,7 +70,7 @@ LTRB = parameters(
 )
 
 
-@operator("bb_flip", takes=LTRB, dtypes="float", gpu=True, examples=["fn.bb_flip(boxes, ltrb=True)"])
+@operator("bb_flip", compiled=True, takes=LTRB, dtypes="float", gpu=True, examples=["fn.bb_flip(boxes, ltrb=True)"])
 def bb_flip(
     boxes: Sample,
     /,
@@ -90,7 +82,7 @@ def bb_flip(
 ) -> Sample:
     """Mirrors boxes in relative coordinates, as flip mirrors their image."""
     check_four(boxes.shape)
-    return mapped(boxes, box_flip(args.ltrb, horizontal, vertical), out)
+    return kernels.boxes.mapped(boxes, *box_flip(args.ltrb, horizontal, vertical), out)
 
 
 @lru_cache(maxsize=256)
@@ -102,7 +94,14 @@ def box_paste(ltrb: bool, ratio: float, x: float, y: float) -> Mapping:
     return np.eye(4) / ratio, np.concatenate([start, start if ltrb else np.zeros(2)])
 
 
-@operator("bbox_paste", takes=LTRB, dtypes="float", gpu=True, examples=["fn.bbox_paste(boxes, ratio=2.0, ltrb=True)"])
+@operator(
+    "bbox_paste",
+    compiled=True,
+    takes=LTRB,
+    dtypes="float",
+    gpu=True,
+    examples=["fn.bbox_paste(boxes, ratio=2.0, ltrb=True)"],
+)
 def bbox_paste(
     boxes: Sample,
     /,
@@ -115,7 +114,7 @@ def bbox_paste(
 ) -> Sample:
     """Moves boxes in relative coordinates onto a larger canvas, as paste moves their image."""
     check_four(boxes.shape)
-    return mapped(boxes, box_paste(args.ltrb, ratio, paste_x, paste_y), out)
+    return kernels.boxes.mapped(boxes, *box_paste(args.ltrb, ratio, paste_x, paste_y), out)
 
 
 @lru_cache(maxsize=256)
@@ -139,7 +138,7 @@ def point_flip(layout: str, size: int, flips: tuple[bool, ...], centers: tuple[f
     return matrix, offset
 
 
-@operator("coord_flip", dtypes="float", gpu=True, examples=["fn.coord_flip(points)"])
+@operator("coord_flip", compiled=True, dtypes="float", gpu=True, examples=["fn.coord_flip(points)"])
 def coord_flip(
     points: Sample,
     /,
@@ -157,7 +156,8 @@ def coord_flip(
 ) -> Sample:
     """Mirrors points about a centre, coordinate by coordinate."""
     flips, centers = (flip_x, flip_y, flip_z), (center_x, center_y, center_z)
-    return mapped(points, point_flip(layout, points.shape[-1] if points.ndim else 1, flips, centers), out)
+    mapping = point_flip(layout, points.shape[-1] if points.ndim else 1, flips, centers)
+    return kernels.boxes.mapped(points, *mapping, out)
 
 
 @coord_flip.check

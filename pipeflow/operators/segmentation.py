@@ -101,6 +101,7 @@ def large_enough(extents: np.ndarray, threshold: Sequence[int] | None) -> np.nda
 
 @operator(
     "segmentation.random_object_bbox",
+    compiled=True,
     dtypes="integer bool",
     no_effect={
         "cache_objects": "the objects of a mask are found again: that takes less time than to recognise the mask"

@@ -3,6 +3,8 @@
 import cv2
 import numpy as np
 
+from pipeflow.kernels.cpu.histograms import written
+
 ENDINGS = {"bilinear_ocv": "2RGB", "edgeaware_ocv": "2RGB_EA", "vng_ocv": "2RGB_VNG", "gray_ocv": "2GRAY"}
 TILES = {(0, 0): "BG", (0, 1): "GB", (1, 0): "GR", (1, 1): "RG"}
 
@@ -10,6 +12,4 @@ TILES = {(0, 0): "BG", (0, 1): "GB", (1, 0): "GR", (1, 1): "RG"}
 def debayer(raw: np.ndarray, blue: tuple[int, int], algorithm: str, out: np.ndarray) -> np.ndarray:
     """A sensor's data (H, W) as an image (H, W, 3), or (H, W, 1) where grey is asked for."""
     code = getattr(cv2, f"COLOR_Bayer{TILES[blue]}{ENDINGS[algorithm]}")
-    found = cv2.demosaicing(np.ascontiguousarray(raw), code)
-    out[...] = found if found.ndim == 3 else found[..., None]
-    return out
+    return written(cv2.demosaicing(np.ascontiguousarray(raw), code, dst=out), out)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .jit import kernel
+from .jit import kernel, plain
 from .noise import GOLDEN, mixed
 
 STEP = 2.0**-53
@@ -12,6 +12,28 @@ STEP = 2.0**-53
 def unit(key, counter):
     """Number `counter` of a key, in [0, 1)."""
     return np.float64(mixed(key ^ mixed((counter + np.uint64(1)) * GOLDEN)) >> np.uint64(11)) * STEP
+
+
+@kernel
+def map_points(points, matrix, offset, out):
+    """Every row of numbers through a matrix and an offset, in float64, rounded once."""
+    size = offset.size
+    for row in range(points.size // size):
+        begin = row * size
+        for i in range(size):
+            total = offset[i]
+            for j in range(size):
+                total += matrix[i, j] * points[begin + j]
+            out[begin + i] = total
+
+
+def mapped(points: np.ndarray, matrix: np.ndarray, offset: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Numbers whose last axis, or groups of which, are points or boxes."""
+    if points.dtype == np.float16:
+        out[...] = mapped(points.astype(np.float64), matrix, offset, np.empty(out.shape, np.float64))
+    else:
+        map_points(plain(points).reshape(-1), matrix, offset, out.reshape(-1))
+    return out
 
 
 @kernel

@@ -20,26 +20,32 @@ FEW = 16  # taps that are not worth looking for a product of two windows
 
 
 @kernel
-def framed(source, before, shape, border, fill):
-    """Planes (D, H, W, pixel) with margins: `before` elements in front, so that the result has this shape."""
+def fill_margins(source, before, border, fill, out):
+    """What is outside of the planes (D, H, W, pixel) that are in the middle of the output, `before` elements from its start."""
     depth, height, width, pixel = source.shape
-    out = np.empty((shape[0], shape[1], shape[2], pixel), source.dtype)
-    for d in range(shape[0]):
+    for d in range(out.shape[0]):
         plane = border_index(d - before[0], depth, border)
-        for i in range(shape[1]):
+        for i in range(out.shape[1]):
             line = border_index(i - before[1], height, border)
+            inside = before[0] <= d < before[0] + depth and before[1] <= i < before[1] + height
             if plane < 0 or line < 0:
                 out[d, i] = fill
                 continue
-            row, target = source[plane, line].reshape(-1), out[d, i].reshape(-1)
-            start = before[2] * pixel
-            target[start : start + width * pixel] = row
-            for x in range(shape[2]):
-                if before[2] <= x < before[2] + width:
-                    continue
+            row, target = source[plane, line], out[d, i]
+            if not inside:
+                target[before[2] : before[2] + width] = row
+            for margin in range(out.shape[2] - width):
+                x = margin if margin < before[2] else margin + width
                 column = border_index(x - before[2], width, border)
                 for k in range(pixel):
-                    target[x * pixel + k] = fill if column < 0 else row[column * pixel + k]
+                    target[x, k] = fill if column < 0 else row[column, k]
+
+
+def framed(source: np.ndarray, before: np.ndarray, shape: tuple[int, ...], border: int, fill: np.generic) -> np.ndarray:
+    """Planes with margins, so that the result has this shape."""
+    out = np.empty((*shape, source.shape[3]), source.dtype)
+    out[tuple(slice(begin, begin + extent) for begin, extent in zip(before, source.shape))] = source
+    fill_margins(source, before, border, fill, out)
     return out
 
 

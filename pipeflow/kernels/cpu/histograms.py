@@ -5,59 +5,47 @@ import numpy as np
 
 from .jit import kernel, plain
 
+PARTS = (
+    12  # counters for bytes one after another, by turns: one that waits for the one before takes several times as long
+)
+STEP, VALUES = np.uint64(PARTS), np.uint64(256)
+
 
 @kernel
 def count_values(source, channels, counts):
-    """How often each channel of interleaved bytes has each value.
-
-    Three channels are counted two pixels at a time: neighbours have the same value more often than not, and a count that
-    waits for the one before takes several times as long.
-    """
-    if channels == 3:
-        second = np.zeros((3, 256), np.uint32)
-        whole = source.size // 6 * 6
-        for i in range(0, whole, 6):
-            counts[0, source[i]] += np.uint32(1)
-            counts[1, source[i + 1]] += np.uint32(1)
-            counts[2, source[i + 2]] += np.uint32(1)
-            second[0, source[i + 3]] += np.uint32(1)
-            second[1, source[i + 4]] += np.uint32(1)
-            second[2, source[i + 5]] += np.uint32(1)
-        for i in range(whole, source.size):
-            counts[i - whole, source[i]] += np.uint32(1)
-        counts += second
-        return
-    if channels == 1:
-        parts = np.zeros((3, 256), np.uint32)
-        whole = source.size // 4 * 4
-        for i in range(0, whole, 4):
-            counts[0, source[i]] += np.uint32(1)
-            parts[0, source[i + 1]] += np.uint32(1)
-            parts[1, source[i + 2]] += np.uint32(1)
-            parts[2, source[i + 3]] += np.uint32(1)
-        for i in range(whole, source.size):
-            counts[0, source[i]] += np.uint32(1)
-        for k in range(3):
-            counts[0] += parts[k]
-        return
-    for i in range(0, source.size, channels):
-        for k in range(channels):
-            counts[k, source[i + k]] += np.uint32(1)
+    """How often each channel of interleaved bytes has each value."""
+    one = np.uint32(1)
+    whole = 0
+    if PARTS % channels == 0:
+        parts = np.zeros(PARTS * 256, np.uint32)
+        whole = source.size // PARTS * PARTS
+        place, end = np.uint64(0), np.uint64(whole)
+        while place < end:
+            for part in range(PARTS):
+                parts[np.uint64(part) * VALUES + np.uint64(source[place + np.uint64(part)])] += one
+            place += STEP
+        for part in range(PARTS):
+            counts[part % channels] += parts[part * 256 : part * 256 + 256]
+    for i in range(whole, source.size):
+        counts[i % channels, source[i]] += one
 
 
 @kernel
 def replace_values(source, tables, out):
     """Every value of interleaved bytes by that of its channel's table."""
     channels = tables.shape[0]
+    whole = 0
     if channels == 3:
-        for i in range(0, source.size, 3):
-            out[i] = tables[0, source[i]]
-            out[i + 1] = tables[1, source[i + 1]]
-            out[i + 2] = tables[2, source[i + 2]]
-        return
-    for i in range(0, source.size, channels):
-        for k in range(channels):
-            out[i + k] = tables[k, source[i + k]]
+        flat = tables.reshape(tables.size)
+        whole = source.size // PARTS * PARTS
+        place, end = np.uint64(0), np.uint64(whole)
+        while place < end:
+            for part in range(PARTS):
+                at = place + np.uint64(part)
+                out[at] = flat[np.uint64(part % 3) * VALUES + np.uint64(source[at])]
+            place += STEP
+    for i in range(whole, source.size):
+        out[i] = tables[i % channels, source[i]]
 
 
 @kernel
@@ -88,6 +76,13 @@ def equalize(source: np.ndarray, out: np.ndarray) -> np.ndarray:
     return out
 
 
+def written(found: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """The output with what OpenCV has found; OpenCV writes into it where it can, and else makes an array of its own."""
+    if not np.may_share_memory(found, out):
+        out[...] = found.reshape(out.shape)
+    return out
+
+
 def clahe(source: np.ndarray, tiles: tuple[int, int], limit: float, luma_only: bool, out: np.ndarray) -> np.ndarray:
     """An image (H, W, C) of bytes; of three channels only the lightness, in the space Lab, or each by itself."""
     spreading = cv2.createCLAHE(limit, tiles)
@@ -95,9 +90,8 @@ def clahe(source: np.ndarray, tiles: tuple[int, int], limit: float, luma_only: b
     image = np.ascontiguousarray(source)
     if channels == 3 and luma_only:
         lab = cv2.cvtColor(image, cv2.COLOR_RGB2Lab)
-        lab[..., 0] = spreading.apply(np.ascontiguousarray(lab[..., 0]))
-        out[...] = cv2.cvtColor(lab, cv2.COLOR_Lab2RGB)
-        return out
+        cv2.insertChannel(spreading.apply(cv2.extractChannel(lab, 0)), lab, 0)
+        return written(cv2.cvtColor(lab, cv2.COLOR_Lab2RGB, dst=out), out)
     for channel in range(channels):
         out[..., channel] = spreading.apply(np.ascontiguousarray(image[..., channel]))
     return out

@@ -25,65 +25,91 @@ def join(parents, one, other):
 
 
 @kernel
-def join_neighbours(values, steps, extents, background, any_class, parents):
-    """Joins elements that share a face and a class (or any class but the background), a row at a time.
-
-    `steps` and `extents` are in rows, for all axes but the last.
-    """
-    rows, width = values.shape
-    behind = np.empty(steps.size, np.int64)
-    for row in range(rows):
-        count = 0
-        for axis in range(steps.size):
-            if row // steps[axis] % extents[axis]:
-                behind[count] = steps[axis]
-                count += 1
-        for x in range(width):
-            place, value = row * width + x, values[row, x]
-            if value == background:
-                parents[place] = -1
-                continue
-            parents[place] = place
-            if x and parents[place - 1] >= 0 and (any_class or values[row, x - 1] == value):
-                parents[place] = root_of(parents, place - 1)
-            for k in range(count):
-                before = place - behind[k] * width
-                if parents[before] >= 0 and (any_class or values[row - behind[k], x] == value):
-                    join(parents, before, place)
+def count_runs(values, background, any_class):
+    """How many runs of neighbours that belong together the rows have: there are far fewer than elements."""
+    count = 0
+    for row in range(values.shape[0]):
+        line = values[row]
+        count += line.size > 0 and line[0] != background
+        for x in range(1, line.size):
+            value, before = line[x], line[x - 1]
+            new = (before == background) | ((before != value) & (not any_class))
+            count += np.int64((value != background) & new)
+    return count
 
 
 @kernel
-def boxes_of(parents, width, steps, extents, numbers, low, high):
-    """The first and last + 1 place of every component along each axis."""
-    places = np.empty(steps.size + 1, np.int64)
-    for row in range(parents.size // width):
-        for axis in range(steps.size):
-            places[axis] = row // steps[axis] % extents[axis]
-        for x in range(width):
-            place = row * width + x
-            if parents[place] < 0:
+def find_runs(values, background, any_class, first, begins, ends, classes):
+    """Begin, end and class of every run; `first` has the number of the first run of each row, and of all in the end."""
+    number = 0
+    for row in range(values.shape[0]):
+        first[row] = number
+        x = 0
+        while x < values.shape[1]:
+            value = values[row, x]
+            if value == background:
+                x += 1
                 continue
-            places[steps.size] = x
-            number = numbers[root_of(parents, place)]
-            for axis in range(places.size):
-                low[number, axis] = min(low[number, axis], places[axis])
-                high[number, axis] = max(high[number, axis], places[axis] + 1)
+            begins[number], classes[number] = x, value
+            x += 1
+            while x < values.shape[1] and (values[row, x] == value or (any_class and values[row, x] != background)):
+                x += 1
+            ends[number] = x
+            number += 1
+    first[values.shape[0]] = number
+
+
+@kernel
+def join_runs(first, begins, ends, classes, any_class, steps, extents, parents):
+    """Joins runs that share a face and a class, or any class. `steps` and `extents` are in rows, for all axes but the last."""
+    for row in range(first.size - 1):
+        for axis in range(steps.size):
+            if row // steps[axis] % extents[axis] == 0:
+                continue
+            one, other = first[row - steps[axis]], first[row]
+            last_one, last_other = first[row - steps[axis] + 1], first[row + 1]
+            while one < last_one and other < last_other:
+                touching = begins[one] < ends[other] and begins[other] < ends[one]
+                if touching and (any_class or classes[one] == classes[other]):
+                    join(parents, one, other)
+                if ends[one] < ends[other]:
+                    one += 1
+                else:
+                    other += 1
+
+
+@kernel
+def boxes_of(first, begins, ends, parents, numbers, steps, extents, low, high):
+    """The first and last + 1 place of every component along each axis."""
+    last = steps.size
+    for row in range(first.size - 1):
+        for run in range(first[row], first[row + 1]):
+            number = numbers[root_of(parents, run)]
+            for axis in range(last):
+                place = row // steps[axis] % extents[axis]
+                low[number, axis] = min(low[number, axis], place)
+                high[number, axis] = max(high[number, axis], place + 1)
+            low[number, last] = min(low[number, last], begins[run])
+            high[number, last] = max(high[number, last], ends[run])
 
 
 def components(mask: np.ndarray, background: int, any_class: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Class, first and last + 1 place of everything connected; with `any_class` all but the background is one class."""
     flat = plain(mask.view(np.uint8) if mask.dtype == np.bool_ else mask)
-    width = mask.shape[-1]
-    values = flat.reshape(-1, width)
+    values = flat.reshape(-1, mask.shape[-1])
     outer = mask.shape[:-1]
     steps = np.array([int(np.prod(outer[axis + 1 :])) for axis in range(len(outer))], np.int64)
     extents = np.array(outer, np.int64)
-    parents = np.empty(values.size, np.int64)
-    join_neighbours(values, steps, extents, np.int64(background), any_class, parents)
-    roots = np.flatnonzero(parents == np.arange(values.size))
-    numbers = np.zeros(values.size, np.int64)
+    count = count_runs(values, np.int64(background), any_class)
+    first, classes = np.empty(len(values) + 1, np.int64), np.empty(count, np.int64)
+    begins, ends = np.empty(count, np.int64), np.empty(count, np.int64)
+    find_runs(values, np.int64(background), any_class, first, begins, ends, classes)
+    parents = np.arange(count)
+    join_runs(first, begins, ends, classes, any_class, steps, extents, parents)
+    roots = np.flatnonzero(parents == np.arange(count))
+    numbers = np.zeros(count, np.int64)
     numbers[roots] = np.arange(len(roots))
     low = np.full((len(roots), mask.ndim), np.iinfo(np.int64).max)
     high = np.zeros((len(roots), mask.ndim), np.int64)
-    boxes_of(parents, width, steps, extents, numbers, low, high)
-    return values.reshape(-1)[roots].astype(np.int64), low, high
+    boxes_of(first, begins, ends, parents, numbers, steps, extents, low, high)
+    return classes[roots], low, high
