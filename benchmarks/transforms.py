@@ -351,7 +351,6 @@ def torchvision():
         "AutoContrast": f.autocontrast,
         "Equalize": f.equalize,
         "Erasing": lambda x: f.erase(x, 50, 60, 120, 150, torch.zeros(3, 1, 1, dtype=torch.uint8)),
-        "JpegCompression": lambda x: f.jpeg(x, 50),
         "RandomGamma": lambda x: f.adjust_gamma(x, 1.2),
         "Brightness": lambda x: f.adjust_brightness(x, 1.2),
         "Contrast": lambda x: f.adjust_contrast(x, 1.2),
