@@ -78,7 +78,7 @@ class Pipeline(Running, States, Reports, Looking):
                 warnings.warn(
                     f"the argument {name} has no effect ({NO_EFFECT[name]})", DeprecationWarning, stacklevel=2
                 )
-        if seed is not None and seed < 0:
+        if isinstance(seed, (int, np.integer)) and seed < 0:
             warnings.warn("a negative seed means no seed; leave it out, or give None", stacklevel=2)
             seed = None
         if os.environ.get(DEVICE_VARIABLE) == "cpu":

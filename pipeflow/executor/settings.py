@@ -12,6 +12,10 @@ from pipeflow import seeds, system, types
 from pipeflow.declare import check_rule
 from pipeflow.executor.workers import check_start_method
 
+# Beyond these a program would fill the memory before it fails, or never come to its first batch.
+_LARGEST_BATCH = 2**31 - 1
+_MOST_AT_A_TIME = 4096
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -49,16 +53,16 @@ class Settings:
     def __post_init__(self) -> None:
         unset = (None, -1)
         checked = {
-            "batch_size": None if self.batch_size in unset else positive("batch_size", self.batch_size),
-            "num_threads": available_cpus() if self.num_threads in unset else positive("num_threads", self.num_threads),
+            "batch_size": None if self.batch_size in unset else positive("batch_size", self.batch_size, _LARGEST_BATCH),
+            "num_threads": available_cpus() if self.num_threads in unset else few("num_threads", self.num_threads),
             "device_id": None if self.device_id == types.CPU_ONLY_DEVICE_ID else self.device_id,
-            "seed": seeds.system_seed() if self.seed is None else int(self.seed),
+            "seed": seeds.system_seed() if self.seed is None else _seed(self.seed),
             "exec_pipelined": bool(self.exec_pipelined),
             "exec_async": bool(self.exec_async),
             "prefetch_queue_depth": _queue_depth(self.prefetch_queue_depth),
             "exec_dynamic": not self.separated if self.exec_dynamic is None else self.exec_dynamic,
             "fuse": bool(self.fuse),
-            "py_num_workers": positive("py_num_workers", self.py_num_workers),
+            "py_num_workers": few("py_num_workers", self.py_num_workers),
             "py_start_method": check_start_method(self.py_start_method),
             "on_error": check_rule(self.on_error),
             "max_failures": check_limit(self.max_failures),
@@ -106,12 +110,27 @@ class Settings:
         )
 
 
-def positive(name: str, value: Any) -> int:
-    """An integer of at least 1."""
+def positive(name: str, value: Any, most: int) -> int:
+    """An integer from 1 to a largest one."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"{name} must be an integer, got {type(value).__name__} {value!r}")
     if value < 1:
         raise ValueError(f"{name} must be at least 1, got {value}")
+    if value > most:
+        raise ValueError(f"{name} must be at most {most}, got {value}")
+    return int(value)
+
+
+def few(name: str, value: Any) -> int:
+    """How many threads, processes or batches there are at a time."""
+    return positive(name, value, _MOST_AT_A_TIME)
+
+
+def _seed(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"seed must be an integer, got {type(value).__name__} {value!r}")
+    if value >> 64:
+        raise ValueError(f"seed must be below 2**64, got {value}")
     return int(value)
 
 
@@ -121,8 +140,8 @@ def _queue_depth(depth: "int | Mapping[str, int]") -> "int | dict[str, int]":
             raise ValueError(
                 f"prefetch_queue_depth must be an integer or {{'cpu_size': ..., 'gpu_size': ...}}, got {dict(depth)}"
             )
-        return {name: positive(name, depth[name]) for name in ("cpu_size", "gpu_size")}
-    return positive("prefetch_queue_depth", depth)
+        return {name: few(name, depth[name]) for name in ("cpu_size", "gpu_size")}
+    return few("prefetch_queue_depth", depth)
 
 
 def check_limit(limit: Any) -> Any:
@@ -131,7 +150,7 @@ def check_limit(limit: Any) -> Any:
         return None
     if isinstance(limit, bool) or not isinstance(limit, (int, float, Fraction)):
         raise TypeError(f"max_failures must be a count or a fraction, got {type(limit).__name__} {limit!r}")
-    if limit < 0 or (not isinstance(limit, int) and limit >= 1):
+    if not limit >= 0 or (not isinstance(limit, int) and limit >= 1):
         raise ValueError(f"max_failures must be a count from 0 or a fraction below 1, got {limit!r}")
     return limit
 

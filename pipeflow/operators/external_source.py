@@ -258,6 +258,8 @@ class ExternalSource(Source):
                 self._check_batch(output, values)
             else:
                 self._check_samples(output, values, feed)
+            if self._seen[output] is None:  # no sample of this batch is of a type that there is
+                continue
             ndim, layout = self._seen[output][1], layouts[output]
             if layout and len(layout) != ndim:
                 raise RuntimeError(f"The layout '{layout}' cannot describe {ndim}-dimensional data")
@@ -274,15 +276,31 @@ class ExternalSource(Source):
 
     def _check_samples(self, output: int, values: list[np.ndarray], feed: Feed) -> None:
         failures = {} if feed.failures is None else feed.failures
-        first = next(index for index in range(len(values)) if index not in failures)
-        types.as_dtype(values[first].dtype)
+        feed.failures = failures
+        first = self._first_of_a_type(values, failures)
+        if first < 0:
+            return
         dtype, ndim = self._expected(output, values[first].dtype, values[first].ndim)
         for index, sample in enumerate(values):
             if (sample.dtype is not dtype and sample.dtype != dtype) or sample.ndim != ndim:
                 if index in failures:
                     continue
                 failures[index] = RuntimeError(self._difference(output, sample.dtype, sample.ndim, dtype, ndim))
-        feed.failures = failures
+                values[index] = values[first]  # so that the batch can be one array
+
+    def _first_of_a_type(self, values: list[np.ndarray], failures: dict[int, BaseException]) -> int:
+        """The first sample whose type there is, -1 if there is none; those before it fail."""
+        for index, sample in enumerate(values):
+            if index not in failures:
+                try:
+                    types.as_dtype(sample.dtype)
+                except TypeError as error:
+                    failures[index] = error
+                else:
+                    for other in range(index):
+                        values[other] = sample
+                    return index
+        return -1
 
     def _expected(self, output: int, dtype: np.dtype, ndim: int) -> tuple[np.dtype, int]:
         """What the samples of an output must be; the first ones of an epoch decide what is not declared."""

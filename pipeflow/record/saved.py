@@ -106,6 +106,8 @@ def _check_fields(document: Mapping[str, Any], what: str) -> None:
             raise ValueError(
                 f"{what} is damaged: node {number} refers to {wrong[0]!r:.80}, which is not an output of an earlier node"
             )
+    if not document["outputs"]:
+        raise ValueError(f"{what} is damaged: it has no outputs")
     for pair in document["outputs"]:
         if not is_edge(pair, len(document["nodes"])):
             raise ValueError(f"{what} is damaged: {pair!r:.80} is not an output of a node")

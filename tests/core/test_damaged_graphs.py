@@ -28,6 +28,12 @@ def test_parts_of_the_graph_that_are_missing(name):
         Pipeline.deserialize(changed(lambda document: document.pop(name)))
 
 
+def test_a_graph_without_outputs_is_none():
+    """Nothing could be run."""
+    with pytest.raises(ValueError, match="a serialized pipeline is damaged: it has no outputs"):
+        Pipeline.deserialize(changed(lambda document: document.update(outputs=[])))
+
+
 @pytest.mark.parametrize("name", ["op", "name", "device", "random_name"])
 def test_fields_of_a_node_that_are_missing(name):
     """The field and the node are named."""

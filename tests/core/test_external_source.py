@@ -507,3 +507,28 @@ def test_a_batch_that_is_fed_is_no_larger_than_those_of_the_pipeline():
     pipe = fed()
     with pytest.raises(RuntimeError, match="Expected batch_size <= 2, actual: 3"):
         pipe.feed_input("data", [np.array(1)] * 3)
+
+
+@pytest.mark.parametrize(
+    "odd", [np.zeros(3, "i4,i4"), np.zeros(3) * 1j, np.zeros(3, "M8[D]"), np.zeros(3, np.longdouble)],
+    ids=["structured", "complex", "dates", "long double"],
+)  # fmt: skip
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_sample_of_a_type_that_there_is_not_fails_alone(odd, place):
+    """Wherever it is in the batch; the first sample of a type that there is decides about the others."""
+
+    def build(rule):
+        @pipeline_def(batch_size=3, num_threads=1, on_error=rule)
+        def define():
+            return fn.external_source(
+                lambda info: odd if info.idx_in_batch == place else np.full(3, info.idx_in_batch), batch=False
+            )
+
+        return define()
+
+    others = [row for row in range(3) if row != place]
+    assert [int(x[0]) for x in build("skip").run()[0].samples()] == others
+    assert [int(x[0]) for x in build("replace").run()[0].samples()] == [1, 1, 2] if place == 0 else [0, 2, 2]
+    with pytest.raises((TypeError, RuntimeError)) as caught:
+        build("raise").run()
+    assert f"in fn.external_source, sample {place} of batch 0" in caught.value.__notes__

@@ -254,6 +254,18 @@ def test_batch_size_is_needed():
         ({"batch_size": "many"}, TypeError, "batch_size must be an integer"),
         ({"num_threads": -3}, ValueError, "num_threads must be at least 1"),
         ({"prefetch_queue_depth": 0}, ValueError, "prefetch_queue_depth must be at least 1"),
+        ({"prefetch_queue_depth": 10**20}, ValueError, "prefetch_queue_depth must be at most 4096"),
+        ({"num_threads": 10**6}, ValueError, "num_threads must be at most 4096"),
+        ({"py_num_workers": 10**5}, ValueError, "py_num_workers must be at most 4096"),
+        ({"batch_size": 2**40}, ValueError, "batch_size must be at most 2147483647"),
+        ({"seed": 1.5}, TypeError, "seed must be an integer, got float 1.5"),
+        ({"seed": "x"}, TypeError, "seed must be an integer, got str 'x'"),
+        ({"seed": 2**64}, ValueError, r"seed must be below 2\*\*64"),
+        (
+            {"max_failures": float("nan")},
+            ValueError,
+            "max_failures must be a count from 0 or a fraction below 1, got nan",
+        ),
         ({"prefetch_queue_depth": {"cpu": 1}}, ValueError, "cpu_size"),
     ],
 )

@@ -432,7 +432,7 @@ class Sampler:
             if (
                 isinstance(value, bool)
                 or not isinstance(value, int)
-                or not 0 <= value < 2 ** (64 if key == "seed" else 63)
+                or not 0 <= value < 2 ** (64 if key == "seed" else 48)
             ):
                 raise ValueError(f"the saved state of this reader is damaged: {key} is {value!r}")
         if "seed" in state and state["seed"] != own["seed"]:
