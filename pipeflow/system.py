@@ -117,6 +117,8 @@ def limits_reached(error: BaseException) -> list[str]:
         return [
             f"the process has as many files open as it may{most}: raise the limit (ulimit -n), or use fewer workers"
         ]
+    if number == errno.EFBIG:
+        return ["the process may not make files or shared memory of that size: raise the limit (ulimit -f)"]
     if number == errno.ENOSPC:
         return ["the disk is full: make room, or choose another folder"]
     return []

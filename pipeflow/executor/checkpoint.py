@@ -62,17 +62,20 @@ def to_json(plan: Plan, executor: Executor, place: Mapping[str, Any]) -> str:
 def write(filename: str, text: str) -> None:
     """Writes a checkpoint whole or not at all, so that a job killed meanwhile keeps the one before."""
     # A name that cannot be foreseen, created by O_EXCL: a link planted in a shared folder is not written through.
-    partial = f"{filename}.{secrets.token_hex(8)}.part"
-    with open(partial, "x") as file:
-        try:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-            os.replace(partial, filename)
-        except BaseException as error:
-            os.remove(partial)
-            add_notes(error, [f"while writing the checkpoint {filename}", *system.limits_reached(error)])
-            raise
+    partial, content = f"{filename}.{secrets.token_hex(8)}.part", text.encode()
+    try:
+        with open(partial, "xb", buffering=0) as file:  # what a buffer still holds would fail again when it is closed
+            try:
+                while content:  # on a full disk the system writes a part first, and says so the next time
+                    content = content[file.write(content) :]
+                os.fsync(file.fileno())
+                os.replace(partial, filename)
+            except BaseException:
+                os.remove(partial)
+                raise
+    except BaseException as error:
+        add_notes(error, [f"while writing the checkpoint {filename}", *system.limits_reached(error)])
+        raise
 
 
 def check_saveable(plan: Plan, executor: Executor) -> None:

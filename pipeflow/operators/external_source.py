@@ -288,7 +288,7 @@ class ExternalSource(Source):
                 failures[index] = RuntimeError(self._difference(output, sample.dtype, sample.ndim, dtype, ndim))
                 values[index] = values[first]  # so that the batch can be one array
 
-    def _first_of_a_type(self, values: list[np.ndarray], failures: dict[int, BaseException]) -> int:
+    def _first_of_a_type(self, values: list[np.ndarray], failures: dict[int, Exception]) -> int:
         """The first sample whose type there is, -1 if there is none; those before it fail."""
         for index, sample in enumerate(values):
             if index not in failures:

@@ -123,7 +123,26 @@ def test_a_full_disk_leaves_no_half_of_a_checkpoint(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left") as caught:
         pipe.checkpoint(str(path))
     assert f"while writing the checkpoint {path}" in caught.value.__notes__
-    assert path.read_text() == before
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_checkpoint_that_cannot_be_written_to_its_end(tmp_path):
+    """What the system refuses while the file is written is said once, with the file's name; the one before is whole."""
+    pipe = pipeline_def(batch_size=2, enable_checkpointing=True)(lambda: fn.random.uniform())()
+    path = tmp_path / "state.json"
+    before = pipe.checkpoint(str(path))
+    pipe.run()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as caught:
+            pipe.checkpoint(str(path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert f"while writing the checkpoint {path}" in caught.value.__notes__
+    assert caught.value.__notes__[-1].endswith("raise the limit (ulimit -f)")
+    assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
 

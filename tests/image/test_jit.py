@@ -133,21 +133,33 @@ def test_a_folder_that_others_may_write_is_not_used(tmp_path):
     inner.mkdir(parents=True)
     inner.chmod(0o700)
     shared.chmod(0o777)
-    assert not kernel_files.usable(shared)
-    assert not kernel_files.usable(inner)
+    assert kernel_files.why_not(shared)
+    assert kernel_files.why_not(inner)
     shared.chmod(0o1777)  # sticky: others can add names there but not replace ours
-    assert kernel_files.usable(inner)
+    assert not kernel_files.why_not(inner)
     shared.chmod(0o700)
-    assert kernel_files.usable(shared)
-    assert kernel_files.usable(inner)
+    assert not kernel_files.why_not(shared)
+    assert not kernel_files.why_not(inner)
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="this system has no numbers of users")
+def test_users_who_share_a_folder_have_one_each_inside(tmp_path, monkeypatch):
+    """The second user finds the folder of the first, cannot trust it, and keeps kernels next to it."""
+    monkeypatch.setenv("PIPEFLOW_CACHE_DIR", str(tmp_path))
+    folder_for = kernel_files.folder_for.__wrapped__
+    assert folder_for("kernels") == tmp_path / "kernels"
+    whose = kernel_files.refusal
+    others = lambda folder: "it belongs to another user" if folder.name == "kernels" else whose(folder)
+    monkeypatch.setattr(kernel_files, "refusal", others)
+    assert folder_for("kernels") == tmp_path / f"kernels-user-{os.getuid()}"
 
 
 def test_a_symbolic_link_is_not_followed(tmp_path):
     """Neither in place of the folder nor in place of a file in it."""
     (tmp_path / "real").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    assert not kernel_files.usable(tmp_path / "link")
-    assert not kernel_files.usable(tmp_path / "link" / "kernels")
+    assert kernel_files.why_not(tmp_path / "link")
+    assert kernel_files.why_not(tmp_path / "link" / "kernels")
     files = kernel_files.KernelFiles(tmp_path / "real", "kernel")
     files.save("key", [1, 2])
     assert files.load("key") == [1, 2]

@@ -60,19 +60,17 @@ def refusal(folder: Path) -> str:
     return ""
 
 
-def usable(folder: Path) -> bool:
-    """Creates the folder; true when it can be written and nobody else could have put files there."""
+def why_not(folder: Path) -> str:
+    """Creates the folder; "" when it can be written and nobody else could have put files there, else the reason."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         reason = refusal(folder)
-        if reason:
-            log.warning("compiled kernels are not kept in %s: %s", folder, reason)
-            return False
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError:
-        return False
-    return True
+        if not reason:
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+    except OSError as error:
+        return f"{folder}: {error.strerror}"
+    return reason
 
 
 def chosen_base() -> Path:
@@ -86,23 +84,29 @@ def chosen_base() -> Path:
 
 @cache
 def folder_for(name: str) -> Path | None:
-    """The folder of that name for compiled code; None where none can be written, not even a temporary one."""
+    """The folder of that name for compiled code; None where none can be written, not even a temporary one.
+
+    Where several users share the chosen folder, the first has that name and each of the others one with their number.
+    """
     base = chosen_base()
-    folder = base / name
-    if usable(folder):
-        return folder
-    shared = os.environ.get(SHARED)
-    if shared and usable(Path(shared) / name):
-        return Path(shared) / name
+    reasons = []
+    folders = [base / name, *([base / f"{name}-user-{os.getuid()}"] if hasattr(os, "getuid") else [])]
+    folders += [Path(os.environ[SHARED]) / name] if os.environ.get(SHARED) else []
+    for folder in folders:
+        reason = why_not(folder)
+        if not reason:
+            return folder
+        reasons.append(reason)
     temporary = _temporary_base()
     log.warning(
-        "%s cannot be used for compiled kernels: they are %s; set PIPEFLOW_CACHE_DIR to a folder that only you can write",
+        "%s cannot be used for compiled kernels (%s): they are %s; set PIPEFLOW_CACHE_DIR to a folder that only you can write",
         base,
+        reasons[0],
         "compiled again by every start of the program" if temporary else "compiled again in every process",
     )
     if temporary is None:
         return None
-    return temporary / name if usable(temporary / name) else None
+    return None if why_not(temporary / name) else temporary / name
 
 
 @cache
