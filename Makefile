@@ -5,13 +5,14 @@ TESTS ?=
 # As many test processes as there are processors; one that has nothing left takes tests from the others.
 SIDE_BY_SIDE ?= -n auto --dist worksteal
 
-.PHONY: help demo test lint types docs bench test-all test-adapters test-gpu test-nvrtc test-oracle fuzz mutate clean
+.PHONY: help demo test lint types docs bench test-all test-portable test-faults test-adapters test-gpu test-nvrtc test-oracle fuzz mutate clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo           the main example: JPEG files to a trained classifier, with throughput"
 	@echo "make test           the whole suite (TESTS=tests/... for a part of it)"
 	@echo "make test-portable  the core of the suite without what only Linux has"
+	@echo "make test-faults    300 jobs killed at random, interrupts at every line, 1,000 programs with failing samples (an hour)"
 	@echo "make lint           ruff and mypy"
 	@echo "make types          pyright over a user's program: what completion knows after a dot"
 	@echo "make docs           regenerate stubs, operator pages, the support table and the gallery, then run every code block"
@@ -113,6 +114,12 @@ PORTABLE = tests/core tests/loop tests/functions tests/conditionals tests/proces
 
 test-portable: .venvs/test/.ready
 	PYTHONPATH=tests/portable .venvs/test/bin/python -m pytest --durations=10 $(or $(TESTS),$(PORTABLE))
+
+# The counts of docs/reliability.md, of which `make test` runs a part.
+FAULTS = tests/loop/test_journal.py tests/core/test_interrupts.py tests/functions/test_whole_rows.py
+
+test-faults: .venvs/test/.ready
+	.venvs/test/bin/python -m pytest -m slow --timeout=3600 --durations=10 $(or $(TESTS),$(FAULTS))
 
 test-adapters: .venvs/adapters/.ready .venvs/keras/.ready
 	.venvs/adapters/bin/python -m pytest -m adapters --timeout=300 --ignore=tests/adapters/test_tensorflow.py $(TESTS)
