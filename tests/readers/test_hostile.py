@@ -86,6 +86,14 @@ def test_labels_beyond_int32_name_the_file_and_line(tmp_path, label):
         FileReader(file_list=str(path))
 
 
+def test_a_tab_before_the_label_is_a_blank(tmp_path):
+    """And a path may have blanks in it. The mark that Windows puts before UTF-8 is no part of a name."""
+    path = tmp_path / "list.txt"
+    path.write_text("\ufeffa.jpg\t1\n b c.jpg \t 2 \r\nd\te.jpg 3\n")
+    reader = FileReader(file_list=str(path))
+    assert [os.path.basename(reader.source_info(index)) for index in range(3)] == ["a.jpg", "b c.jpg", "d\te.jpg"]
+
+
 @pytest.mark.parametrize("line", ["b.jpg 1_0", "b.jpg ٣", "b.jpg 1.0", "b.jpg", "1", "b.jpg 0x10", "b.jpg inf"])
 def test_labels_are_digits(tmp_path, line):
     """Nothing that Python alone takes for a number."""

@@ -107,8 +107,8 @@ def _listed(file_list: str) -> list[tuple[int, str, int]]:
     """(line, path, label) of every file of a list."""
     found = []
     for number, line in read_lines(file_list):
-        path, _, text = line.strip().rpartition(" ")
-        path = path.strip()
+        *before, text = line.strip().rsplit(None, 1)  # blanks or tabs, as in DALI
+        path = before[0] if before else ""
         label = int(text) if len(text) < 20 and _NUMBER.fullmatch(text) else None
         if not path or (label is None and not _NUMBER.fullmatch(text)):
             raise BadData(f"{file_list}:{number}: expected a path and an integer label, got {line[:200]!r}")

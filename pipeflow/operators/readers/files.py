@@ -126,7 +126,7 @@ def matcher(patterns: Sequence[str], case_sensitive: bool) -> re.Pattern[str]:
 def read_lines(path: str) -> list[tuple[int, str]]:
     """The non-empty lines of a text file with their numbers."""
     try:
-        with io.TextIOWrapper(io.BufferedReader(open_regular(path)), encoding="utf-8") as file:
+        with io.TextIOWrapper(io.BufferedReader(open_regular(path)), encoding="utf-8-sig") as file:
             lines = [(number, line.rstrip("\n")) for number, line in enumerate(file, 1) if line.strip()]
     except UnicodeDecodeError as error:
         raise BadData(f"{path} is not a text file: {error}") from None
