@@ -10,6 +10,7 @@ from pipeflow.declare import UNKNOWN, Arg, DType, Ints, Layout, Out, Sample, Spe
 from pipeflow.kernels import cpu as kernels
 
 UINT8 = np.dtype(np.uint8)
+_MOST_EXPANSION = 255  # LZ4 makes at most so many bytes of one
 
 
 def chunks_of(length: int, offsets: Sequence[int] | None, sizes: Sequence[int] | None) -> list[tuple[int, int]] | None:
@@ -56,8 +57,7 @@ def inflate(
     del algorithm, layout, sequence_axis_name
     if data.ndim != 1:
         raise ValueError(f"compressed data is a list of bytes, got shape {data.shape}")
-    if any(extent < 0 for extent in shape):
-        raise ValueError(f"shape must not be negative, got {tuple(shape)}")
+    _check_shape(shape)
     chunks = chunks_of(len(data), chunk_offsets, chunk_sizes)
     if callable(out):
         out = out(tuple(shape) if chunks is None else (len(chunks), *shape), dtype)
@@ -71,8 +71,15 @@ def inflate(
     return out
 
 
+def _check_shape(shape: Sequence[int]) -> None:
+    if any(extent < 0 for extent in shape):
+        raise ValueError(f"shape must not be negative, got {tuple(shape)}")
+
+
 @inflate.check
 def _(args: Any) -> None:
+    if args.shape is not UNKNOWN:
+        _check_shape(args.shape)
     if args.algorithm != "LZ4":
         raise ValueError(f"algorithm must be 'LZ4', got {args.algorithm!r}")
     if args.layout and args.shape is not UNKNOWN and len(args.layout) != len(args.shape):
@@ -80,10 +87,17 @@ def _(args: Any) -> None:
 
 
 @inflate.infer
-def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
+def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     many = args.chunk_sizes if args.chunk_sizes is not None else args.chunk_offsets
     layout = args.layout if many is None or not args.layout else args.sequence_axis_name + args.layout
     if args.shape is UNKNOWN:
         return Spec(None, args.dtype, layout)
     outer = () if many is None else (UNKNOWN if many is UNKNOWN else len(many),)
+    length = specs[0].shape[0] if specs[0].shape else None
+    if length is not None and UNKNOWN not in outer:  # before memory is taken for it
+        size = math.prod((*outer, *args.shape)) * args.dtype.itemsize
+        if size > _MOST_EXPANSION * length:
+            raise ValueError(
+                f"the data is no LZ4 block of shape {tuple(args.shape)} and type {args.dtype}: {length} bytes cannot hold {size}"
+            )
     return Spec((*outer, *args.shape), args.dtype, layout)

@@ -203,6 +203,15 @@ def test_broken_blocks_are_refused():
     )
     for cut in range(len(block)):
         refused("is no LZ4 block of shape", ValueError, lambda cut=cut: fn.decoders.inflate(block[:cut], shape=200))
+    refused("shape must not be negative", ValueError, lambda: fn.decoders.inflate(block, shape=[2, -1]))
+
+    # A shape that comes with the data takes no memory before it is believed.
+    @pipeline_def(batch_size=1, num_threads=1)
+    def define():
+        return fn.decoders.inflate(fn.external_source([[block]]), shape=fn.external_source([[np.array([1 << 40])]]))
+
+    with pytest.raises(ValueError, match=f"{len(block)} bytes cannot hold {1 << 40}"):
+        define().run()
     for place in range(len(block)):
         broken = block.copy()
         broken[place] ^= rng.integers(1, 256, dtype=np.uint8)

@@ -147,7 +147,7 @@ def test_a_mask_of_another_size_is_refused(tmp_path):
     """Before anything of its size is allocated."""
     wrong = ANNOTATIONS[0] | {"segmentation": {"size": [5, 6], "counts": [2**31 - 1]}}
     arguments = write(tmp_path, annotations=[wrong])
-    with pytest.raises(BadData, match="a mask of 5 by 6 for an image of 5 by 6"):
+    with pytest.raises(BadData, match="a mask of 2147483647 pixels for an image of 5 by 6"):
         CocoReader(**arguments, pixelwise_masks=True).fetch(0)
 
 

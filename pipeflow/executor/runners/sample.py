@@ -7,6 +7,7 @@ from typing import Any
 from pipeflow import timing
 from pipeflow.backends.cpu import Arena
 from pipeflow.compile.plan import Plan, takes_out
+from pipeflow.errors import add_notes
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import WORTH, Clock
 from pipeflow.executor.runners.base import StageRunner, StandIn
@@ -66,7 +67,11 @@ class SampleStage(StageRunner):
     def enter(self, batch: BatchRun) -> None:
         """Prepares the slots of all steps."""
         for step in self.steps:
-            step.enter(batch, self.pool)
+            try:
+                step.enter(batch, self.pool)
+            except MemoryError as error:
+                add_notes(error, step.step.notes())
+                raise
 
     def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
         """Some samples, one after another."""

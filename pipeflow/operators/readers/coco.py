@@ -175,8 +175,10 @@ class CocoReader:
                 image[filled(polygon, height, width)] = labels[item]
             if coded is not None:
                 counts, (rows, columns) = coded
-                if (rows, columns) != (height, width) or int(counts.sum()) != height * width:
+                if (rows, columns) != (height, width):
                     raise BadData(f"{self._file}: a mask of {rows} by {columns} for an image of {height} by {width}")
+                if int(counts.sum()) != height * width:
+                    raise BadData(f"{self._file}: a mask of {counts.sum()} pixels for an image of {height} by {width}")
                 image[runs(counts, height, width)] = labels[item]
         return image[:, :, None]
 
