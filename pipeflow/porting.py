@@ -14,8 +14,8 @@ from typing import Any
 
 import pipeflow
 from pipeflow.dali_names import DIFFERENT, absent, entry
-from pipeflow.declare import NO_EFFECT, OpDef
-from pipeflow.errors import nearest
+from pipeflow.declare import NO_EFFECT, OpDef, check_names
+from pipeflow.errors import UnknownArgument, nearest
 
 DALI = "nvidia.dali"
 PACKAGE = Path(pipeflow.__file__).parent
@@ -90,6 +90,14 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         name = self._name(node.func)
+        called = getattr(node.func, "attr", None) or getattr(node.func, "id", None)
+        if called in ("import_module", "__import__") and node.args and isinstance(node.args[0], ast.Constant):
+            module = node.args[0]
+            inside = _below(str(module.value))
+            if inside is not None:
+                self._replace(module.lineno, module.col_offset, str(module.value), f"pipeflow.{inside}".rstrip("."))
+                if inside:
+                    self.uses.add(inside, module.lineno)
         for keyword in node.keywords if name else ():
             if keyword.arg:
                 self.uses.keywords.setdefault((name or "", keyword.arg), []).append(keyword.value.lineno)
@@ -124,10 +132,10 @@ def _below(module: str) -> str | None:
     return module.removeprefix(f"{DALI}.") if module.startswith(f"{DALI}.") else None
 
 
-def uses_of(text: str) -> Uses:
+def uses_of(text: str, file: str = "<program>") -> Uses:
     """The names of DALI in the text of a program."""
     reader = _Reader(text)
-    reader.visit(ast.parse(text))
+    reader.visit(ast.parse(text, file))
     return reader.uses
 
 
@@ -241,8 +249,11 @@ def report(uses: Uses) -> Report:
             words = f"{found.why}. Instead: {found.instead}" if found else "there is no such name" + _near(name)
             result.absent.append((name, lines, words))
     for (name, argument), lines in sorted(uses.keywords.items()):
-        words = _about(operator_of(name), argument)
-        if words:
+        op = operator_of(name)
+        words = _about(op, argument)
+        if op is not None and (unknown := _unknown(op, argument)):
+            result.absent.append((f"{name}({argument}=...)", lines, unknown))
+        elif words:
             result.different.append((f"{name}({argument}=...)", lines, words))
     return result
 
@@ -253,6 +264,15 @@ def _near(name: str) -> str:
     for part in place.split(".") if place else ():
         home = getattr(home, part, None)
     return nearest(leaf, [other for other in vars(home) if not other.startswith("_")]) if home is not None else ""
+
+
+def _unknown(op: OpDef, argument: str) -> str:
+    """The words of the error about an argument that an operator does not have, "" where it has it."""
+    try:
+        check_names(op, [argument])
+    except UnknownArgument as error:
+        return str(error)
+    return ""
 
 
 def _about(op: OpDef | None, argument: str) -> str:
@@ -275,8 +295,8 @@ def port(file: str, write: bool) -> int:
     path = Path(file)
     notebook = json.loads(path.read_text(encoding="utf-8")) if path.suffix == ".ipynb" else None
     cells = _cells(notebook) if notebook is not None else [path.read_text(encoding="utf-8")]
-    text = "\n".join(_without_magics(cell) for cell in cells)
-    uses = uses_of(text)
+    text = "\n".join(map(_without_magics, cells)) if notebook is not None else cells[0]
+    uses = uses_of(text, file)
     found = report(uses)
     print(f"{file}: {found}")  # noqa: T201
     if write and uses.places:
@@ -309,4 +329,10 @@ def _without_magics(cell: str) -> str:
     """A cell as Python reads it: magics and commands of a shell do nothing."""
     if cell.startswith("%%"):
         return "\n".join("" for _ in cell.split("\n"))
-    return re.sub(r"(?m)^(\s*)[%!].*$", r"\1pass", cell)
+    try:
+        ast.parse(cell)
+    except SyntaxError:
+        pass
+    else:
+        return cell  # what looks like a magic is the next line of an expression
+    return re.sub(r"(?m)^(\s*)(?:[%!?].*|[^#'\"\n]*\?)$", r"\1pass", cell)

@@ -25,6 +25,7 @@ from pipeflow.declare import (
     operator,
     parameters,
 )
+from pipeflow.errors import BadValue
 from pipeflow.types import saturate
 
 PAGE = """Every number follows from the seed, the node and the sample's position, so a run can be repeated and continued
@@ -40,7 +41,7 @@ def shape_of(shape: Any, like: np.ndarray | None) -> tuple[int, ...]:
     if shape is None:
         return () if like is None else like.shape
     if any(extent < 0 for extent in shape):
-        raise RuntimeError(f"shape {tuple(shape)} has a negative extent")
+        raise BadValue(f"shape {tuple(shape)} has a negative extent")
     return tuple(shape)
 
 

@@ -154,7 +154,8 @@ def cropped_axes(extents: Sequence[int], letters: str, args: Any) -> list[Axis]:
     for letter, size, anchor, whole in zip(letters, kept, anchors, full, strict=True):
         if anchor < 0 or anchor + size > whole:
             raise ValueError(f"the crop of {size} along {letter} is larger than the resized image, which has {whole}")
-    mirrored = {"W": bool(args.mirror & 1), "H": bool(args.mirror & 2), "D": bool(args.mirror & 4)}
+    mirror = 0 if args.mirror is UNKNOWN else args.mirror  # it has no part in the extents
+    mirrored = {"W": bool(mirror & 1), "H": bool(mirror & 2), "D": bool(mirror & 4)}
     return [
         replace(axis, first=anchor, count=size, mirror=mirrored[letter])
         for axis, letter, anchor, size in zip(axes, letters, anchors, kept, strict=True)

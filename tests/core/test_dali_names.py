@@ -141,6 +141,8 @@ def test_imports_are_changed_and_nothing_else(tmp_path, capsys):
         ("import os, nvidia.dali.fn as fn, nvidia.dali.types\n", "import os, pipeflow.fn as fn, pipeflow.types\n"),
         ("from nvidia.dali.fn import resize\n", "from pipeflow.fn import resize\n"),
         ("import nvidia.dalix\nx = 'nvidia.dali'\n", "import nvidia.dalix\nx = 'nvidia.dali'\n"),
+        ("m = importlib.import_module('nvidia.dali.types')\n", "m = importlib.import_module('pipeflow.types')\n"),
+        ("m = import_module('nvidia.dali', None)\n", "m = import_module('pipeflow', None)\n"),
     ],
 )
 def test_every_form_of_import(before, after):
@@ -162,6 +164,42 @@ def test_a_notebook_keeps_its_cells(tmp_path):
     cells[1]["source"][1] = "from pipeflow import fn"
     cells[3]["source"] = "if 1:\n    !ls\nfn.flip\nimport pipeflow.types as t"
     assert json.loads(file.read_text()) == {"cells": cells, "nbformat": 4}
+
+
+def test_questions_and_expressions_in_notebooks_and_scripts(tmp_path, capsys):
+    """`name?` is IPython's; a line of an expression that begins with % is no magic."""
+    file = tmp_path / "train.ipynb"
+    sources = ["from nvidia.dali import fn\nfn.flip?\n", 'print("%d"\n  % fn.absent_one)\n']
+    cells = [{"cell_type": "code", "metadata": {}, "outputs": [], "source": source} for source in sources]
+    file.write_text(json.dumps({"cells": cells, "nbformat": 4}))
+    assert main(["port", str(file)]) == 1
+    assert "fn.absent_one (line 5)" in capsys.readouterr().out
+    script = tmp_path / "script.py"
+    script.write_text("".join(["from nvidia.dali import fn\n", sources[1]]))
+    assert main(["port", str(script)]) == 1
+    assert "fn.absent_one (line 3)" in capsys.readouterr().out
+
+
+def test_arguments_that_an_operator_does_not_have(tmp_path, capsys):
+    """They are absent names, with the nearest one."""
+    file = tmp_path / "script.py"
+    file.write_text(
+        "from nvidia.dali import fn, ops\nfn.resize(1, interp_typ=2, size=3, seed=4)\nops.Crop(crops=1, device='cpu')\n"
+    )
+    assert main(["port", str(file)]) == 1
+    told = capsys.readouterr().out
+    assert 'fn.resize(interp_typ=...) (line 2): Argument "interp_typ" is not defined' in told
+    assert "did you mean 'interp_type'?" in told
+    assert "ops.Crop(crops=...) (line 3)" in told
+    assert "seed=" not in told
+
+
+def test_a_script_that_is_no_python_is_named(tmp_path, capsys):
+    """With the line of the error."""
+    file = tmp_path / "script.py"
+    file.write_text("x = 1\ndef f(:\n")
+    assert main(["port", str(file)]) == 2
+    assert f'File "{file}", line 2' in capsys.readouterr().err
 
 
 def test_a_changed_script_runs(tmp_path):

@@ -18,7 +18,6 @@ from comparing import differences  # noqa: E402
 from differing import DIFFERENT  # noqa: E402
 from recording import PROGRAMS, read, reduced  # noqa: E402
 from runner import OURS, REAL, run  # noqa: E402
-from waiting import missing  # noqa: E402
 
 NAMES = [path.stem for path in PROGRAMS]
 # These start worker processes by "fork", which wants a process without threads.
@@ -42,10 +41,6 @@ def under_pipeflow(name, folder):
 
 def check(name, found):
     """Fails where a program differs and no table says so, or where a table says so and it does not."""
-    names = missing(name)
-    if names:
-        assert found, f"{name} runs without {', '.join(names)}: take it out of waiting.py"
-        pytest.xfail(f"waits for {', '.join(names)}")
     if name in DIFFERENT:
         found = [line for line in found if not line.startswith(tuple(DIFFERENT[name]))]
     assert not found, "\n".join(found[:8])

@@ -22,7 +22,8 @@ RULES = [
     ("*", "only pipeflow refuses", r"must be (an integer|a bool|a string|a number|one of)|is not a type|must be .* got (str|float|int|list)", NUMBERS),
     ("*", "only pipeflow refuses", r"not fit|must (not )?be|must lie|needs? |has \d+ values|between|name an axis twice|is larger|is given|cannot|index out of range|exclude|at least|extents?|out of bounds|expects", RANGES),
     ("*", "only pipeflow refuses", r"layout .* is not one of|is empty|math domain|too small|is not inside|is not defined", RANGES),
-    ("*", "only pipeflow refuses", r"give either|names axis|background too|along its height|out of range", RANGES),
+    ("*", "only pipeflow refuses", r"give either|names axis|background too|along its height|out of range|probabilities for", RANGES),
+    ("segmentation.random_object_bbox", "only pipeflow refuses", "does not take", "labels are whole numbers"),
     ("multi_paste normalize", "kind of exception", "", OTHER_CLASS),
     ("*", "kind of exception", r"should not be a 'DataNode'|C\+\+ context|is not a vector type", OTHER_CLASS),
     ("*", "layout", "", "data without a layout gets the one that the operator works with, and keeps it where DALI drops it"),
@@ -45,7 +46,7 @@ RULES = [
     ("pad erase slice crop crop_mirror_normalize", "values", "fill_value", SATURATED),
     ("mfcc", "values", "lifter", "a negative lifter is none; DALI divides by it"),
     (
-        "resize resize_crop_mirror tensor_resize warp_affine rotate contrast brightness_contrast hsv hue saturation color_twist "
+        "resize resize_crop_mirror tensor_resize warp_affine rotate brightness contrast brightness_contrast hsv hue saturation color_twist "
         "decoders.image_slice decoders.image_crop decoders.image_random_crop random_resized_crop gaussian_blur sphere water "
         "color_space_conversion filter laplacian clahe jpeg_compression_distortion power_spectrum spectrogram mel_filter_bank",
         "values", "", ROUNDING,

@@ -28,6 +28,14 @@ LETTERS = {"D": (2, 4), "F": (2, 3), "H": (3, 8), "W": (3, 9), "C": (1, 4)}
 FREE = ("image", "gray", "plane", "planes", "frames", "frame_planes", "volume", "volume_planes", "array", "vector")
 SOUND = ("signal", "stereo", "spectrogram")
 
+OWN = """
+    autocontrast bbox_crop bbox_remap bbox_warp channel_dropout channel_shift channel_shuffle color_jitter contrast_about_mean
+    coord_crop coord_remap coord_warp cutmix dilate distortions.elastic distortions.grid distortions.optical
+    distortions.thin_plate enhance erode illumination.corner illumination.gaussian illumination.linear invert jigsaw
+    median_blur mixup motion_blur photometric_distort planckian_jitter plasma.brightness plasma.contrast plasma.shadow
+    posterize remap rotate90 sharpen solarize solarize_add transforms.perspective unsharp_mask warp_perspective weather.fog
+    weather.rain weather.snow
+"""
 # Operators that are not drawn, and why.
 LEFT_OUT = {
     "dl_tensor_python_function": "takes a function",
@@ -37,10 +45,7 @@ LEFT_OUT = {
     "external_source": "takes a function or data",
     "io.file.read": "takes a path",
     "permute_batch": "works on the batch; in programs.py",
-    **dict.fromkeys(
-        ["bbox_warp", "coord_warp", "dilate", "erode", "median_blur", "remap", "warp_perspective"],
-        "not in DALI by this name",
-    ),
+    **dict.fromkeys(OWN.split(), "not in DALI by this name"),
     **dict.fromkeys(
         [
             "experimental.dilate",
