@@ -6,7 +6,4 @@ DIFFERENT: for a program, the beginnings of the lines of `differences` that are 
 DIFFERENT: dict[str, dict[str, str]] = {
     "definition_varargs": {"shown 3": "a definition may take **kwargs"},
     "external_input_repeat": {"shown 4": "inputs given to run() work with every prefetch depth"},
-    "reader_numpy": {
-        "shown 18: raises RuntimeError under DALI, FileNotFoundError here": "a missing file is a FileNotFoundError"
-    },
 }
