@@ -58,7 +58,7 @@ def compiled(nvrtc: Any, file: str, text: str, names: Sequence[str], architectur
         for name in names:
             found = nvrtc.getLoweredName(program, name)
             lowered[name] = found.decode() if isinstance(found, bytes) else found
-        return Program(nvrtc.getCUBIN(program), lowered)
+        return Program(nvrtc.getCUBIN(program) + b"\0", lowered)  # CuPy cuts the last byte off, which is 0
     finally:
         nvrtc.destroyProgram(program)
 

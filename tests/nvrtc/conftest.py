@@ -22,7 +22,9 @@ SANITIZED = bool(os.environ.get("PIPEFLOW_SANITIZE"))
 SHARE = int(os.environ.get("SHARE") or 1)
 # How rows are checked is tested in the process that is not sanitized.
 HOST_FILES = sorted(path for path in HERE.glob("test_host_*.py") if path.name != "test_host_machinery.py")
-EVERY_INSTANCE, SANITIZER, COMPILE = (HERE / f"test_{name}.py" for name in ("every_instance", "sanitizer", "compile"))
+EVERY_INSTANCE, SANITIZER, COMPILE, CODE = (
+    HERE / f"test_{name}.py" for name in ("every_instance", "sanitizer", "compile", "machine_code")
+)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -46,7 +48,7 @@ def pytest_collection_modifyitems(config, items):
 
     config.hook.pytest_deselected(items=[item for item in items if not kept_here(item)])
     # Those that ask for what others did, or for what is compiled in the background, come last.
-    last = (COMPILE, EVERY_INSTANCE, SANITIZER)
+    last = (COMPILE, CODE, EVERY_INSTANCE, SANITIZER)
     kept = [item for item in items if kept_here(item)]
     items[:] = sorted(kept, key=lambda item: last.index(item.path) if item.path in last else -1)
 

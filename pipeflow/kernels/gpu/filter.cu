@@ -7,7 +7,7 @@ const int TALL = 16, WIDE = 128, MARGIN = 192;  // rows and elements of a tile; 
 const int FOUR = 4;                             // rows of a thread
 const int THREADS = 256;
 
-__device__ __forceinline__ long long reflected(long long index, long long size) {
+template <class Index> __device__ __forceinline__ Index reflected(Index index, Index size) {
   if (size == 1) return 0;
   while (index < 0 || index >= size) index = index < 0 ? -index : 2 * (size - 1) - index;
   return index;
@@ -18,48 +18,67 @@ struct BlurRow {
   void* output;
   const float* heights;  // windows of odd lengths
   const float* widths;
-  long long height, width;  // width: elements of a row, pixels of `pixel` values
+  int height, width;  // width: elements of a row, pixels of `pixel` values
   int pixel, above, beside;
 };
 
+// Sums down one column of four rows at a time, from the first value above the window on; next() gives one value after another.
+template <class Next>
+__device__ __forceinline__ void down_column(const float* __restrict__ weights, int above, float (&sum)[FOUR], Next next) {
+  float v0 = next(), v1 = next(), v2 = next();
+  for (int k = 0; k <= 2 * above; ++k) {
+    const float v3 = next(), weight = weights[k];
+    sum[0] = __fmaf_rn(v0, weight, sum[0]);
+    sum[1] = __fmaf_rn(v1, weight, sum[1]);
+    sum[2] = __fmaf_rn(v2, weight, sum[2]);
+    sum[3] = __fmaf_rn(v3, weight, sum[3]);
+    v0 = v1;
+    v1 = v2;
+    v2 = v3;
+  }
+}
+
 // Both axes of images at once: a block filters down the columns of its tile and of the margins beside it, then along the rows.
+// Places within an image are counted in 32 bits. Rows are mirrored only in tiles that reach over the border.
 template <class In, class Out>
 __global__ void blur(const BlurRow* __restrict__ rows, const int* __restrict__ first, int count) {
   __shared__ float middle[TALL][WIDE + 2 * MARGIN];
   const Place place = place_of_block(first, count);
   const BlurRow row = rows[place.row];
-  const long long across = (row.width + WIDE - 1) / WIDE, down = (row.height + TALL - 1) / TALL;
-  const long long left = place.block % across * WIDE, top = place.block / across % down * TALL;
-  const long long plane = place.block / across / down * row.height * row.width;
+  const unsigned across = (unsigned)(row.width + WIDE - 1) / WIDE, down = (unsigned)(row.height + TALL - 1) / TALL;
+  const unsigned line = (unsigned)place.block / across, number = line / down;
+  const int left = (int)((unsigned)place.block - line * across) * WIDE, top = (int)(line - number * down) * TALL;
+  const long long plane = (long long)number * row.height * row.width;
   const In* input = (const In*)row.input + plane;
   Out* output = (Out*)row.output + plane;
   const int margin = row.beside * row.pixel, span = WIDE + 2 * margin;
-  const long long pixels = row.width / row.pixel;
+  const int pixels = row.width / row.pixel;
+  const bool whole = top >= row.above && top + TALL + row.above <= row.height;
   for (int i = (int)threadIdx.x; i < span * (TALL / FOUR); i += THREADS) {
-    const int column = i % span, group = i / span * FOUR;
-    const long long x = left + column - margin;
-    if (x >= row.width + margin || top + group >= row.height) continue;
-    const long long shifted = x + margin, pixel = shifted / row.pixel;  // not negative, so the division rounds down
-    const long long at = reflected(pixel - row.beside, pixels) * row.pixel + (shifted - pixel * row.pixel);
-    const long long start = top + group - row.above;
-    const auto value = [&](long long y) { return (float)input[reflected(y, row.height) * row.width + at]; };
-    float sum[FOUR] = {}, v0 = value(start), v1 = value(start + 1), v2 = value(start + 2);
-    for (int k = 0; k <= 2 * row.above; ++k) {
-      const float v3 = value(start + k + 3), weight = row.heights[k];
-      sum[0] = __fmaf_rn(v0, weight, sum[0]);
-      sum[1] = __fmaf_rn(v1, weight, sum[1]);
-      sum[2] = __fmaf_rn(v2, weight, sum[2]);
-      sum[3] = __fmaf_rn(v3, weight, sum[3]);
-      v0 = v1;
-      v1 = v2;
-      v2 = v3;
+    const int group = i / span, column = i - group * span, start = top + group * FOUR - row.above;
+    const int x = left + column - margin;
+    if (x >= row.width + margin || top + group * FOUR >= row.height) continue;
+    const int shifted = x + margin, pixel = shifted / row.pixel;  // not negative, so the division rounds down
+    const In* source = input + reflected(pixel - row.beside, pixels) * row.pixel + (shifted - pixel * row.pixel);
+    float sum[FOUR] = {};
+    if (whole) {
+      const In* at = source + (long long)start * row.width;
+      down_column(row.heights, row.above, sum, [&] {
+        const float value = (float)*at;
+        at += row.width;
+        return value;
+      });
+    } else {
+      int y = start;
+      down_column(row.heights, row.above, sum,
+                  [&] { return (float)source[(long long)reflected(y++, row.height) * row.width]; });
     }
 #pragma unroll
-    for (int j = 0; j < FOUR; ++j) middle[group + j][column] = sum[j];
+    for (int j = 0; j < FOUR; ++j) middle[group * FOUR + j][column] = sum[j];
   }
   __syncthreads();
   const int column = (int)threadIdx.x % WIDE;
-  const long long x = left + column;
+  const int x = left + column;
   for (int group = (int)threadIdx.x / WIDE * FOUR; group < TALL; group += THREADS / WIDE * FOUR) {
     if (x >= row.width || top + group >= row.height) continue;
     float sum[FOUR] = {};
@@ -70,7 +89,7 @@ __global__ void blur(const BlurRow* __restrict__ rows, const int* __restrict__ f
     }
 #pragma unroll
     for (int j = 0; j < FOUR; ++j)
-      if (top + group + j < row.height) output[(top + group + j) * row.width + x] = saturated<Out>(sum[j]);
+      if (top + group + j < row.height) output[(long long)(top + group + j) * row.width + x] = saturated<Out>(sum[j]);
   }
 }
 

@@ -2,7 +2,7 @@
 //
 // A box has up to six axes with a stride of either side; axes that can be joined are (operators/on_gpu/moves.py). A stride of 0
 // repeats an element, which fills; a negative one mirrors. Indices within a box are 32-bit: larger ones come as several rows.
-// instances: move<WORD>; move_runs<unsigned char>
+// instances: move<WORD>; move<Three>; move_runs<unsigned char>
 #include "ragged.cuh"
 
 const int AXES = 6;
@@ -32,10 +32,34 @@ __device__ __forceinline__ void offsets_of(const MoveRow& row, unsigned n, int a
   }
 }
 
+struct Three { unsigned char at[3]; };  // a pixel
+
+// What four neighbours are stored as at once, and where they may be.
+template <class T> struct Joined { static const int alignment = sizeof(T) * 4; };
+template <> struct Joined<Three> { static const int alignment = 4; };
+
 template <class T> struct alignas(sizeof(T) * 4) Four { T at[4]; };
 
-// Elements one by one. Small ones are taken four neighbours at a time, so that they can be stored as one word; of wider ones
-// neighbouring threads take neighbours.
+template <class T> __device__ __forceinline__ void store_four(T* output, const T (&value)[4]) {
+  Four<T> word;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) word.at[k] = value[k];
+  *(Four<T>*)output = word;
+}
+
+template <> __device__ __forceinline__ void store_four<Three>(Three* output, const Three (&value)[4]) {
+  unsigned* words = (unsigned*)output;
+#pragma unroll
+  for (int word = 0; word < 3; ++word) {
+    unsigned bits = 0;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) bits |= (unsigned)value[(word * 4 + k) / 3].at[(word * 4 + k) % 3] << (8 * k);
+    words[word] = bits;
+  }
+}
+
+// Elements one by one. Small ones are taken four neighbours at a time, so that they can be stored as words; where they follow
+// one another along the innermost axis one offset serves all four. Of wider ones neighbouring threads take neighbours.
 template <class T>
 __global__ void move(const MoveRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);
@@ -50,6 +74,24 @@ __global__ void move(const MoveRow* __restrict__ rows, const int* __restrict__ f
     const unsigned step = joined ? 1 : 256;
     long long from[4] = {}, to[4] = {};
     T value[4];
+    if (joined && n + 3 < row.total) {
+      const unsigned rest = (__umulhi(n, row.multipliers[0]) + n) >> row.shifts[0];
+      const unsigned i = n - rest * row.extents[0];
+      if (i + 3 < row.extents[0]) {
+        const long long across = row.inputs[0], along = row.outputs[0];
+        long long begin = i * across, goal = i * along;
+        offsets_of(row, rest, 1, begin, goal);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) value[k] = input[begin + k * across];
+        if (along == 1 && ((unsigned long long)(output + goal) & (Joined<T>::alignment - 1)) == 0) {
+          store_four(output + goal, value);
+        } else {
+#pragma unroll
+          for (int k = 0; k < 4; ++k) output[goal + k * along] = value[k];
+        }
+        continue;
+      }
+    }
 #pragma unroll
     for (int k = 0; k < 4; ++k)
       if (n + k * step < row.total) {
@@ -57,11 +99,8 @@ __global__ void move(const MoveRow* __restrict__ rows, const int* __restrict__ f
         value[k] = input[from[k]];
       }
     if (joined && n + 3 < row.total && to[1] == to[0] + 1 && to[2] == to[0] + 2 && to[3] == to[0] + 3 &&
-        ((unsigned long long)(output + to[0]) & (sizeof(T) * 4 - 1)) == 0) {
-      Four<T> word;
-#pragma unroll
-      for (int k = 0; k < 4; ++k) word.at[k] = value[k];
-      *(Four<T>*)(output + to[0]) = word;
+        ((unsigned long long)(output + to[0]) & (Joined<T>::alignment - 1)) == 0) {
+      store_four(output + to[0], value);
     } else {
 #pragma unroll
       for (int k = 0; k < 4; ++k)

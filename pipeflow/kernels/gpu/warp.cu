@@ -21,31 +21,39 @@ struct WarpRow {
   int input_type, output_type;
 };
 
-// The matrix that maps output to input: the host's, or one from device memory, turned round where that is asked.
+// The matrix that maps output to input: the host's, or one from device memory, turned round where that is asked. Every loop is
+// unrolled, so that the numbers stay in registers: an index that is known only at run time would put them into memory.
 __device__ __forceinline__ void load_matrix(const WarpRow& row, double (&m)[12]) {
-  const int size = row.ndim * (row.ndim + 1);
   if (!row.given) {
-    for (int k = 0; k < size; ++k) m[k] = row.matrix[k];
+#pragma unroll
+    for (int k = 0; k < 12; ++k) m[k] = row.matrix[k];
     return;
   }
   double a[12];
-  for (int k = 0; k < size; ++k) a[k] = row.given[k];
+#pragma unroll
+  for (int k = 0; k < 12; ++k) a[k] = k < 6 || row.ndim == 3 ? row.given[k] : 0;
   if (!row.invert) {
-    for (int k = 0; k < size; ++k) m[k] = a[k];
+#pragma unroll
+    for (int k = 0; k < 12; ++k) m[k] = a[k];
   } else if (row.ndim == 2) {
     const double scale = 1 / (a[0] * a[4] - a[1] * a[3]);
     m[0] = a[4] * scale; m[1] = -a[1] * scale; m[3] = -a[3] * scale; m[4] = a[0] * scale;
     m[2] = -(m[0] * a[2] + m[1] * a[5]);
     m[5] = -(m[3] * a[2] + m[4] * a[5]);
   } else {
+#pragma unroll
     for (int i = 0; i < 3; ++i)
+#pragma unroll
       for (int j = 0; j < 3; ++j) {
         const int i1 = (i + 1) % 3, i2 = (i + 2) % 3, j1 = (j + 1) % 3, j2 = (j + 2) % 3;
         m[j * 4 + i] = a[i1 * 4 + j1] * a[i2 * 4 + j2] - a[i1 * 4 + j2] * a[i2 * 4 + j1];
       }
     const double scale = 1 / (a[0] * m[0] + a[1] * m[4] + a[2] * m[8]);
+#pragma unroll
     for (int i = 0; i < 3; ++i)
+#pragma unroll
       for (int j = 0; j < 3; ++j) m[i * 4 + j] *= scale;
+#pragma unroll
     for (int i = 0; i < 3; ++i) m[i * 4 + 3] = -(m[i * 4] * a[3] + m[i * 4 + 1] * a[7] + m[i * 4 + 2] * a[11]);
   }
 }

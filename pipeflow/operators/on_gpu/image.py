@@ -32,7 +32,7 @@ DIRECT = {np.dtype(np.uint8), np.dtype(np.float32)}  # what the kernels read and
 FLOAT = np.dtype(np.float32)
 
 BLUR_ROW = row_type(
-    input="u8", output="u8", heights="u8", widths="u8", height="i8", width="i8", pixel="i4", above="i4", beside="i4"
+    input="u8", output="u8", heights="u8", widths="u8", height="i4", width="i4", pixel="i4", above="i4", beside="i4"
 )
 PASS_ROW = row_type(input="u8", output="u8", window="u8", total="i8", extent="i8", inner="i8", radius="i4")
 
@@ -66,8 +66,12 @@ def launch_passes(
 
 @image.gaussian_blur.gpu_plan
 def _(item: Item) -> Any:
-    windows = image.blur_windows(item.args.sigma, item.args.window_size, len(spatial(item.layouts[0])))
+    axes = spatial(item.layouts[0])
+    windows = image.blur_windows(item.args.sigma, item.args.window_size, len(axes))
     some_pixels(item.input.shape)
+    line = math.prod(item.input.shape[axes[-1] :])
+    if line >= 1 << 30:
+        raise ValueError(f"a row of the image has {line} values; the GPU form filters rows of fewer than 2**30")
     return windows
 
 

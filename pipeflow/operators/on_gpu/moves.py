@@ -28,6 +28,7 @@ MOVE_ROW = row_type(
     outputs="6i8",
 )
 SHORTEST_RUN = 48  # bytes
+PIXEL = 3  # bytes of an element of move<Three>
 CELL = 16  # bytes that a thread of move_runs fills
 MOST = 1 << 28  # elements of one row: the kernels count in 32 bits, runs in bytes
 
@@ -165,6 +166,11 @@ def row_of(box: Box, itemsize: int) -> tuple[str, tuple[Any, ...], int]:
     return kernel, (box.input, box.output, box.input_end, *row), blocks
 
 
+def _whole_pixels(axes: Sequence[tuple[int, int, int]]) -> bool:
+    """Whether axes step over pixels of three bytes."""
+    return bool(axes) and all(source % PIXEL == target % PIXEL == 0 for _, source, target in axes)
+
+
 @lru_cache(maxsize=4096)
 def form_of(
     extents: tuple[int, ...], inputs: tuple[int, ...], outputs: tuple[int, ...], itemsize: int
@@ -179,10 +185,11 @@ def form_of(
         counted = [(cells, 0, 0), *axes[-2::-1]]
         kernel, unit, per_block = f"move_runs<{WORDS[1]}>", 1, 1024
     else:
-        counted = axes[::-1]
-        run = 0
-        unit, per_block = itemsize, 2048
+        run, unit, per_block = 0, itemsize, 2048
         kernel = f"move<{WORDS[itemsize]}>"
+        if itemsize == 1 and axes[-1] == (PIXEL, 1, 1) and _whole_pixels(axes[:-1]):
+            axes, unit, kernel = axes[:-1], PIXEL, "move<Three>"
+        counted = axes[::-1]
     if len(counted) > AXES:
         raise ValueError(
             f"the GPU moves data of at most {AXES} axes that do not follow one another, got {len(counted)}"
