@@ -15,7 +15,7 @@ from pipeflow.version import VERSION
 
 def document(trace: Trace) -> dict[str, Any]:
     """The trace as the tools read it."""
-    events = list(trace.events)
+    events = trace.spans()
     rows = {thread: number for number, thread in enumerate(_order(trace, events))}
     found: list[dict[str, Any]] = [_named(trace, "process_name", 0, f"pipeflow {trace.process}")]
     for thread, row in rows.items():
@@ -50,7 +50,7 @@ def _entries(
     """The slice of an event, and the arrow that leads to it from the stage before."""
     row, begun, lasted = rows[event.thread], _at(trace, event.begun), (event.ended - event.begun) * 1e6
     title = f"wait for batch {event.batch}" if event.kind == "wait" else trace.stages[event.pipeline][event.stage]
-    facts = {"batch": event.batch, "samples": f"{event.samples[0]} to {event.samples[1]}"}
+    facts = {"batch": event.batch, "samples": f"{event.first} to {event.end}"}
     identity = f"{event.pipeline}.{event.batch}"
     if event.kind == "away":
         span = {"name": title, "cat": "workers", "id": identity, "tid": row}

@@ -23,7 +23,8 @@ class Event(NamedTuple):
     pipeline: int
     stage: int
     batch: int
-    samples: tuple[int, int]
+    first: int  # sample of the batch, and the one after the last
+    end: int
     thread: int
     begun: float
     ended: float
@@ -35,7 +36,7 @@ class Trace:
     def __init__(self) -> None:
         self.process = os.getpid()
         self.begun = timing.wall()
-        self.events: deque[Event] = deque()
+        self.events: deque[tuple[Any, ...]] = deque()  # what Event names
         self.names: dict[int, str] = {}  # of threads
         self.stages: list[list[str]] = []  # of each executor: what its stages do
 
@@ -47,36 +48,42 @@ class Trace:
         sent: dict[int, tuple[int, float]] = {}  # batch -> (stage, when it went to the worker processes)
         ref, perform, take = weakref.ref(executor), type(executor).perform, type(executor).take
 
-        def traced_perform(task: Any, arena: Any, lap: Any) -> None:
-            batch, stage, samples = task.batch, task.batch.stage, (task.begin, task.end)
-            begun = timing.wall()
-            away = sent.pop(batch.index, None)
-            if away is not None:
-                self.add(Event("away", number, away[0], batch.index, (0, batch.size), 0, away[1], begun))
-            perform(ref(), task, arena, lap)
-            ended = timing.wall()
+        events, names, wall, here = self.events, self.names, timing.wall, threading.get_ident
+        keep = events.append
+
+        def traced_perform(
+            task: Any, arena: Any, lap: Any
+        ) -> None:  # plain tuples: an Event takes as long as all the rest
+            batch, begin, end = task.batch, task.begin, task.end
+            stage, index, begun = batch.stage, batch.index, wall()
             if outside[stage]:
-                sent[batch.index] = stage, ended
-            self.add(Event("stage", number, stage, batch.index, samples, threading.get_ident(), begun, ended))
+                sent[index] = stage, begun
+            elif index in sent and self.has_room():
+                keep(("away", number, sent[index][0], index, 0, batch.size, 0, sent.pop(index)[1], begun))
+            perform(ref(), task, arena, lap)
+            if len(events) < MOST:
+                thread = here()
+                if thread not in names:
+                    names[thread] = threading.current_thread().name
+                keep(("stage", number, stage, index, begin, end, thread, begun, wall()))
 
         def traced_take(handing: Any, ahead: int = 0) -> Any:
-            begun = timing.wall()
+            begun = wall()
             delivered = take(ref(), handing, ahead)
-            ended = timing.wall()
-            self.add(
-                Event("wait", number, 0, delivered.index, (0, delivered.size), threading.get_ident(), begun, ended)
-            )
+            if self.has_room():
+                names[here()] = LOOP
+                keep(("wait", number, 0, delivered.index, 0, delivered.size, here(), begun, wall()))
             return delivered
 
         executor.perform, executor.take = traced_perform, traced_take
 
-    def add(self, event: Event) -> None:
-        """Keeps an event while there is room."""
-        if len(self.events) < MOST:
-            if event.thread not in self.names:
-                name = threading.current_thread().name
-                self.names[event.thread] = LOOP if event.kind == "wait" else name
-            self.events.append(event)
+    def has_room(self) -> bool:
+        """Whether another event is kept."""
+        return len(self.events) < MOST
+
+    def spans(self) -> list[Event]:
+        """The events so far, in the order in which they ended."""
+        return [Event(*event) for event in self.events]
 
 
 def _title(stage: Any) -> str:

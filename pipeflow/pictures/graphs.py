@@ -1,9 +1,11 @@
 """The recorded graph of a pipeline as something to draw: SVG, Mermaid's language, or text."""
 
+import re
 from typing import Any
 
 from pipeflow.pictures.graph_drawing import Drawn, svg
 
+WHOLE = re.compile(r"(?<=\d)\.0(?!\d)")  # what numbers lose that are whole
 PYTHON = ("function", "source")  # constants that hold the user's code
 
 
@@ -28,13 +30,7 @@ def drawn_nodes(graph: Any) -> list[Drawn]:
     for index, edge in enumerate(graph.outputs):
         text = str(graph.spec(edge))
         found.append(
-            Drawn(
-                f"output {index}",
-                "" if "?" in text and len(text) > 24 else text[:30],
-                "output",
-                text,
-                (numbers[edge.node],),
-            )
+            Drawn(f"output {index}", "" if text.startswith("? ?") else text[:30], "output", text, (numbers[edge.node],))
         )
     return found
 
@@ -67,7 +63,9 @@ def line_of(node: Any) -> str:
     for name, value in node.constants.items():
         if value is None or callable(value):
             continue
-        text = f"{name}={value!r}" if not hasattr(value, "shape") else ""
+        if isinstance(value, tuple) and len(value) == 1:
+            value = value[0]
+        text = "" if hasattr(value, "shape") else f"{name}={WHOLE.sub('', repr(value))}"
         if text and len(text) <= 26 and "<" not in text:
             parts.append(text)
     shown = ", ".join(parts[:2])

@@ -3,6 +3,7 @@
 import argparse
 import io
 import json
+import re
 import struct
 import sys
 import tarfile
@@ -146,11 +147,41 @@ def test_inspect_shows_values_of_one_step_and_draws_them(folder, capsys):
     assert "brighter" not in said(capsys, "inspect", "train.py:pipe", "--node", "external_source: numbers")
 
 
+def test_trace_records_batches_for_perfetto(folder, capsys):
+    """Three batches after two that are not recorded; the file is JSON with slices of them alone."""
+    found = facts(capsys, "trace", "train.py:pipe", "-n", "3", "--skip", "2", "-o", "trace.json")
+    events = json.loads((folder / "trace.json").read_text())["traceEvents"]
+    waits = [event["args"]["batch"] for event in events if event["name"].startswith("wait")]
+    assert waits == [2, 3, 4]
+    assert found["events"] == sum(event["ph"] == "X" for event in events)
+
+
 def test_bench_compares_settings(folder, capsys):
     """A row for each value, and which is best."""
     found = facts(capsys, "bench", "train.py:pipe", "-n", "4", "--compare", "threads=1,2")
     assert [(run["value"], run["threads"]) for run in found["runs"]] == [(1, 1), (2, 2)]
     assert found["best"] in (1, 2)
+
+
+def test_the_report_is_one_page_that_needs_nothing_else(folder, capsys):
+    """Verdict, figures, steps, timeline, samples, graph and settings, below 300 kB, with no address of anything else."""
+    printed = said(capsys, "bench", "train.py:pipe", "-n", "4", "--report", "report.html")
+    text = (folder / "report.html").read_text()
+    assert "the report is report.html" in printed
+    assert len(text) < 300_000
+    assert f"<h1>{printed.splitlines()[0]}</h1>" in text
+    for word in (
+        "the loop",
+        "Timeline of 10 batches",
+        "python_function: brighter",
+        "data:image/png",
+        "prefetch_queue_depth",
+    ):
+        assert word in text
+    assert not re.findall(r'(?:src|href)="(?!data:)|url\(', text)
+    assert text.count("<title>") > 20  # of the page, the nodes of the graph and the spans of the timeline
+    for refused in (["--report", "report.pdf"], ["--report", "r.html", "--compare", "threads=1"]):
+        assert "--report" in said(capsys, "bench", "train.py:pipe", *refused, status=2)
 
 
 def test_advice_has_its_figures(folder, capsys):

@@ -11,7 +11,7 @@ from PIL import Image
 
 import pipeflow
 from pipeflow import fn, pictures, pipeline_def
-from pipeflow.pictures import graph_drawing, looks, marks, sound, tiles
+from pipeflow.pictures import graph_drawing, graphs, looks, marks, sound, tiles
 from pipeflow.tensors import TensorCPU, TensorListCPU
 
 ROOT = Path(__file__).parents[2]
@@ -246,6 +246,18 @@ def test_the_drawing_of_a_graph_puts_no_box_on_another():
         for other in nodes:
             if other is not node and other.level == node.level:
                 assert abs(node.x - other.x) >= (node.width + other.width) / 2
+
+
+def test_a_box_has_settings_as_they_are_written():
+    """Whole numbers without a fraction, one number without its tuple, and what is known of an output."""
+
+    @pipeline_def(batch_size=1, num_threads=1, device_id=None)
+    def pipe():
+        image = fn.external_source(lambda: [quarters()], layout="HWC")
+        return fn.crop_mirror_normalize(image, crop=(4, 4), mean=[120.5])
+
+    nodes = graphs.drawn_nodes(pipe().graph)
+    assert [node.line for node in nodes] == ["layout='HWC'", "crop=(4, 4), mean=120.5", "float32 ?x4x4 CHW"]
 
 
 def pictures_drawn(reads):

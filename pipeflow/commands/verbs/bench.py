@@ -1,11 +1,13 @@
 """Measures how fast a pipeline is, which step bounds it, what to try."""
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from pipeflow.advice import Advice, advise
 from pipeflow.commands import target
 from pipeflow.commands.measuring import Run, load, measured
+from pipeflow.commands.report import page
 from pipeflow.commands.result import Line, Refused, Result
 from pipeflow.commands.screen import bar, seconds, shortened, size
 
@@ -24,9 +26,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SETTING=A,B,...",
         help=f"run once for each value of a setting: {', '.join(target.SETTINGS)}",
     )
+    parser.add_argument("--report", metavar="FILE.html", help="write a page with figures, timeline, samples and graph")
 
 
 def run(given: argparse.Namespace) -> Result:
+    check_report(given)
     found = target.target_of(given)
     if given.compare:
         return _compared(found, given)
@@ -40,6 +44,10 @@ def run(given: argparse.Namespace) -> Result:
         Line(""),
         *verdict(figures, advice)[1:],
     ]
+    if given.report:
+        words = verdict(figures, advice)[0].text
+        Path(given.report).write_text(page(found.name, pipe, figures, advice, words), encoding="utf-8")
+        lines.append(Line(f"the report is {given.report}", "good"))
     return Result(
         [verdict(figures, advice)[0], *lines],
         {
@@ -48,6 +56,14 @@ def run(given: argparse.Namespace) -> Result:
             "advice": [{"kind": a.kind, "text": a.text, "gain": a.gain} for a in advice],
         },
     )
+
+
+def check_report(given: argparse.Namespace) -> None:
+    """Refuses a report that cannot be written, before anything is measured."""
+    if given.report and (not given.report.endswith(".html") or not Path(given.report).parent.is_dir()):
+        raise Refused(f"the report is a page, --report NAME.html in a folder that exists; got {given.report}")
+    if given.report and given.compare:
+        raise Refused("--report is about one run: leave --compare out")
 
 
 def head(name: str, pipe: Any, figures: Run) -> list[Line]:
@@ -102,16 +118,26 @@ def verdict(figures: Run, advice: list[Advice]) -> list[Line]:
     run = figures.statistics
     steps = sorted(run.steps, key=lambda step: -step.seconds)
     total = sum(step.seconds for step in steps) or 1e-9
-    most = f"most of the work is {steps[0].title} ({steps[0].seconds / total:.0%})" if steps else "there are no steps"
+    most = (
+        f"most of the work is {short(steps[0].title)} ({steps[0].seconds / total:.0%})"
+        if steps
+        else "there are no steps"
+    )
     bound = next((item for item in advice if item.kind == "bound"), None)
     first = Line(
-        f"{figures.rate:.4g} samples/s; " + (f"bound by {bound.step}" if bound is not None and bound.step else most),
+        f"{figures.rate:.4g} samples/s; "
+        + (f"bound by {short(bound.step)}" if bound is not None and bound.step else most),
         "good",
     )
     others = [item for item in advice if item is not bound]
     if not others:
         return [first, Line("Next: nothing stands out. Compare: --compare threads=1,2,4", "faint", wrap=True)]
     return [first, *[Line(f"Next: {item}", wrap=True) for item in others[:2]]]
+
+
+def short(title: str) -> str:
+    """The name of a step without the place of its function."""
+    return title.partition(" (")[0]
 
 
 def _compared(found: target.Target, given: argparse.Namespace) -> Result:

@@ -34,12 +34,13 @@ def run(given: argparse.Namespace) -> Result:
             next_batch(pipe)
             progress.step()
     count = write(trace, str(path))
-    waited = sum(event.ended - event.begun for event in trace.events if event.kind == "wait")
+    events = trace.spans()
+    waited = sum(event.ended - event.begun for event in events if event.kind == "wait")
     spent: Counter[str] = Counter()
-    for event in trace.events:
+    for event in events:
         if event.kind == "stage":
             spent[trace.stages[event.pipeline][event.stage]] += event.ended - event.begun  # type: ignore[assignment]
-    whole = max(event.ended for event in trace.events) - min(event.begun for event in trace.events)
+    whole = max(event.ended for event in events) - min(event.begun for event in events)
     lines = [
         Line(f"{path}: {given.n} batches in {seconds(whole)}, {count} events, {size(path.stat().st_size)}", "good"),
         Line(f"the loop waited {seconds(waited)} of them; it did nothing else", "faint"),
