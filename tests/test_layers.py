@@ -48,8 +48,8 @@ FLOORS = {
     "pipeflow/compile/__init__.py": 2,
     "pipeflow/executor/": 3,
     "pipeflow/advice.py": 4,
-    "pipeflow/perfetto.py": 4,
-    "pipeflow/watching.py": 4,
+    "pipeflow/watching/": 4,
+    "pipeflow/watching/__init__.py": 0,
     "pipeflow/resume.py": 4,
     "pipeflow/epochs.py": 4,
     "pipeflow/plugin/base.py": 5,
@@ -117,6 +117,7 @@ LATE_IMPORTS = (
     "pipeflow/errors.py",
     "pipeflow/pictures/__init__.py",
     "pipeflow/saving/values.py",
+    "pipeflow/watching/__init__.py",
     "pipeflow/operators/__init__.py",
     "pipeflow/operators/readers/__init__.py",
 )

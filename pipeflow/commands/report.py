@@ -11,11 +11,11 @@ from pipeflow.advice import Advice
 from pipeflow.commands.measuring import Run, next_batch
 from pipeflow.commands.screen import seconds, size
 from pipeflow.errors import count_of
-from pipeflow.executor.trace import LOOP, Event, Trace
 from pipeflow.pictures import drawing
 from pipeflow.pictures.colors import PALETTE
 from pipeflow.pictures.graphs import to_svg
 from pipeflow.version import VERSION
+from pipeflow.watching.trace import LOOP, Event, Trace
 
 BATCHES = 10  # of the timeline
 ROW, LEFT, WIDTH = 22, 90, 900  # of the timeline

@@ -4,9 +4,8 @@ import copy
 from dataclasses import replace
 from typing import Any, Self
 
-from pipeflow import pictures, types
+from pipeflow import pictures, types, watching
 from pipeflow.executor.batch import Held
-from pipeflow.executor.metrics import exposition
 from pipeflow.handle.built import Built
 from pipeflow.handle.definition import DebugDefinition
 
@@ -64,7 +63,7 @@ class Looking(Built):
 
     def metrics(self) -> str:
         """What was measured since the first batch, in the text form that Prometheus reads."""
-        return exposition([("0", self._compiled())])
+        return watching.exposition(self._compiled())
 
     def _repr_html_(self) -> str:
         if isinstance(self._define, DebugDefinition):

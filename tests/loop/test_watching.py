@@ -8,8 +8,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pipeflow import fn, perfetto, pipeline_def, watching
-from pipeflow.executor.trace import Event, Trace
+from pipeflow import fn, pipeline_def
+from pipeflow.watching import environment, perfetto
+from pipeflow.watching.trace import Event, Trace
 
 
 def fussy(number):
@@ -28,8 +29,8 @@ def pipe():
 def traced(monkeypatch, tmp_path):
     """The trace of six batches, as PIPEFLOW_TRACE writes it at the end of a process."""
     at_exit = []
-    monkeypatch.setattr(watching, "_traces", {})
-    monkeypatch.setattr(watching.atexit, "register", lambda *call: at_exit.append(call))
+    monkeypatch.setattr(environment, "_traces", {})
+    monkeypatch.setattr(environment.atexit, "register", lambda *call: at_exit.append(call))
     monkeypatch.setenv("PIPEFLOW_TRACE", str(tmp_path / "trace-%p.json"))
     running = pipe()
     for _ in range(6):
@@ -65,8 +66,8 @@ def test_slices_of_a_row_follow_each_other(traced):
 
 
 def test_a_trace_that_is_full_says_so(monkeypatch):
-    monkeypatch.setattr("pipeflow.executor.trace.MOST", 3)
-    monkeypatch.setattr("pipeflow.perfetto.MOST", 3)
+    monkeypatch.setattr("pipeflow.watching.trace.MOST", 3)
+    monkeypatch.setattr("pipeflow.watching.perfetto.MOST", 3)
     trace, running = Trace(), pipe()
     running.build()
     trace.over(running._executor)
@@ -118,13 +119,13 @@ def test_metrics_count_batches_waits_steps_and_failures():
 
 def test_the_port_serves_all_pipelines_that_are_there(monkeypatch):
     """Two pipelines under two numbers; a port that cannot be had is a warning, and the pipeline runs."""
-    monkeypatch.setattr(watching, "_servers", {})
+    monkeypatch.setattr(environment, "_servers", {})
     monkeypatch.setenv("PIPEFLOW_METRICS_PORT", "0")
     first, second = pipe(), pipe()
     for running in (first, second):
         running.run()
         running.run()
-    server = watching._servers["0"]
+    server = environment._servers["0"]
     with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=30) as answer:
         found = values(answer.read().decode())
     server.close()

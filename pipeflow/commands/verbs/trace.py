@@ -8,8 +8,8 @@ from pipeflow.commands import target
 from pipeflow.commands.measuring import next_batch, refuse_fed
 from pipeflow.commands.result import Line, Refused, Result
 from pipeflow.commands.screen import Progress, seconds, size
-from pipeflow.executor.trace import Trace
-from pipeflow.perfetto import write
+from pipeflow.watching.perfetto import write
+from pipeflow.watching.trace import Trace
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,11 +8,11 @@ import warnings
 import weakref
 from typing import Any
 
-from pipeflow.executor.metrics import exposition
-from pipeflow.executor.trace import Trace
-from pipeflow.perfetto import write
+from pipeflow.watching import PORT, TRACE
+from pipeflow.watching.metrics import exposition
+from pipeflow.watching.perfetto import write
+from pipeflow.watching.trace import Trace
 
-TRACE, PORT = "PIPEFLOW_TRACE", "PIPEFLOW_METRICS_PORT"
 PATIENCE = 1.0  # seconds that a client may take to ask
 HEAD = "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {size}\r\n\r\n"
 

@@ -1,7 +1,7 @@
 """What ran when, on which thread, for which batch.
 
 A trace is put over an executor from outside, so that one without a trace pays nothing. An event costs two readings of the
-clock and one append; ``pipeflow.perfetto`` writes them down.
+clock and one append; ``pipeflow.watching.perfetto`` writes them down.
 """
 
 import os

@@ -1,0 +1,19 @@
+"""Traces and metrics of what runs: the door. The rest is loaded where they are wanted, never by ``import pipeflow``."""
+
+import os
+from pkgutil import resolve_name
+from typing import Any
+
+TRACE, PORT = "PIPEFLOW_TRACE", "PIPEFLOW_METRICS_PORT"
+
+
+def watch(executor: Any) -> None:
+    """Traces an executor and serves its metrics, where the environment asks for it."""
+    if os.environ.get(TRACE) or os.environ.get(PORT):
+        resolve_name(f"{__name__}.environment:watch")(executor)
+
+
+def exposition(executor: Any) -> str:
+    """The metrics of one executor, as text."""
+    text: str = resolve_name(f"{__name__}.metrics:exposition")([("0", executor)])
+    return text
