@@ -4554,6 +4554,46 @@ class readers:
         ) -> None: ...
         def __call__(self, **arguments: Any) -> DataNode: ...
 
+    class Parquet(Operator):
+        """Reads `columns` of the rows of Parquet files: numbers, lists of numbers, text, and bytes as decoders take them.
+
+        Arguments:
+            paths: files, folders of `.parquet` files, or patterns with `*`; one, or a list
+            columns: names of the columns, one output each; `image.bytes` is a field of a structure
+            cache_bytes: size of decoded groups of rows that are kept in memory
+            shard_id: number of the shard that this reader gives, from 0
+            num_shards: into how many shards the data is divided, one for each of as many readers
+            random_shuffle: give the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
+            shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
+            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            pad_last_batch: fill the last batch of an epoch with copies of its last sample
+            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+        """
+
+        def __init__(
+            self,
+            *,
+            paths: Any,
+            columns: Any,
+            cache_bytes: int | None = 1073741824,
+            shard_id: int | None = 0,
+            num_shards: int | None = 1,
+            random_shuffle: bool | Literal[0, 1] | None = False,
+            shuffle_after_epoch: bool | Literal[0, 1] | None = False,
+            shuffle_after_epoch_seed: int | None = None,
+            stick_to_shard: bool | Literal[0, 1] | None = False,
+            pad_last_batch: bool | Literal[0, 1] | None = False,
+            lazy_init: bool | Literal[0, 1] | None = False,
+            name: str | None = None,
+            device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+            preserve: bool | Literal[0, 1] | None = False,
+            bytes_per_sample_hint: int | Sequence[int] | None = None,
+            on_error: Any = None,
+            seed: int | None = None,
+        ) -> None: ...
+        def __call__(self, **arguments: Any) -> Any: ...
+
     class Sequence(Operator):
         """Reads sequences of frames, decoded, uint8 in the layout FHWC.
 

@@ -13,6 +13,7 @@ from pipeflow.errors import InvalidState
 from pipeflow.loading.carriers import Inline, Threads, Ticket
 from pipeflow.loading.leaves import mapped
 from pipeflow.loading.plans import OrderedWalk, Plan, SampledWalk, StreamWalk, Walk, in_batches
+from pipeflow.loading.tables import TableRows, is_table
 from pipeflow.loading.work import Job, frame_of
 from pipeflow.operators.readers.order import Order
 
@@ -48,7 +49,7 @@ class Loader:
         framework: Literal["torch", "numpy"] | None = None,
     ) -> None:
         del in_order  # batches always come in order
-        self.dataset = dataset
+        self.dataset = dataset = TableRows(dataset) if is_table(dataset) else dataset
         self.stream = is_stream(dataset)
         self.batch_size = None if batch_sampler is not None else batch_size
         self.sampler, self.batch_sampler = sampler, batch_sampler

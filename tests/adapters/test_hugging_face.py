@@ -66,3 +66,46 @@ def test_streams_keep_their_own_order(rows):
         assert [n for batch in pipe.epoch() for n in numbers(batch)] == list(range(23))
     with pytest.raises(ValueError, match="decides its order and its shards itself"):
         pipeflow.from_torch_dataset(stream, 8, shuffle=True)
+
+
+def test_the_loader_takes_both_kinds(rows):
+    """Columns are keys; a stream gives the same rows, resumes, and is read by workers in their parts."""
+    indexed = pipeflow.loader(rows, 8, shuffle=True, seed=1, framework="numpy")
+    batches = [{name: column.tolist() for name, column in batch.items()} for batch in indexed]
+    assert sorted(x for batch in batches for x in batch["x"]) == list(range(23))
+    assert all(y == x % 5 for batch in batches for x, y in zip(batch["x"], batch["y"]))
+    stream = rows.to_iterable_dataset(num_shards=2)
+    made = pipeflow.loader(stream, 8, framework="numpy")
+    assert [batch["x"].tolist() for batch in made] == [list(range(8)), list(range(8, 16)), list(range(16, 23))]
+    next(iter(made))
+    state = json.dumps(made.state_dict())
+    made.load_state_dict(json.loads(state))
+    assert [batch["x"][0] for batch in made] == [8, 16]
+    pytest.importorskip("torch")
+    parts = pipeflow.loader(stream, 8, framework="torch", num_workers=2)
+    assert sorted(x for batch in parts for x in batch["x"].tolist()) == list(range(23))
+
+
+def test_pictures_go_through_operators(tmp_path):
+    """Images of a column are decoded by the data set, and their bytes in a Parquet file by the pipeline."""
+    import datasets
+    from PIL import Image
+
+    images = [Image.fromarray(np.full((6 + n, 8, 3), 20 * n, np.uint8)) for n in range(4)]
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.Value("int64")})
+    kept = datasets.Dataset.from_dict({"image": images, "label": range(4)}, features)
+    resize = pipeflow.fn.resize
+    made = pipeflow.loader(
+        kept, 4, framework="numpy", transform=lambda item: {**item, "image": resize(item["image"], size=[4, 4])}
+    )
+    [batch] = made
+    assert batch["image"].mean((1, 2, 3)).round().tolist() == [0, 20, 40, 60]
+    kept.to_parquet(str(tmp_path / "a.parquet"))
+
+    def decoded():
+        raw, label = pipeflow.fn.readers.parquet(paths=str(tmp_path), columns=["image", "label"])
+        return resize(pipeflow.fn.decoders.image(raw), size=[4, 4]), label
+
+    [(pictures, labels)] = pipeflow.pipeline_def(decoded, batch_size=4, num_threads=1)().epoch()
+    assert np.array_equal(pictures.as_array(), batch["image"])
+    assert labels.as_array().tolist() == [0, 1, 2, 3]

@@ -1,0 +1,161 @@
+"""`fn.readers.parquet`: rows of Parquet files.
+
+A file is stored in groups of rows, and a group can only be decoded whole. Groups that were decoded are kept, up to a number of
+bytes, the ones used last; the group after the one that is being read is decoded ahead.
+"""
+
+import glob
+import os
+import threading
+from collections import OrderedDict
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import default, required
+from pipeflow.errors import optional
+from pipeflow.operators.readers.arrow import Rows, chosen, column_rows
+from pipeflow.operators.readers.files import strings
+from pipeflow.operators.readers.reader import reader
+
+
+@reader(
+    "readers.parquet",
+    outputs=lambda args: len(strings(args.columns, "columns")),
+    examples=['fn.readers.parquet(paths="data", columns=["image.bytes", "label"])'],
+)
+class ParquetReader:
+    """Reads `columns` of the rows of Parquet files: numbers, lists of numbers, text, and bytes as decoders take them.
+
+    Shuffled, the rows come in one permutation of all files. That asks for one row here and one there, and a file can only be
+    decoded in groups of rows: what `cache_bytes` cannot hold is decoded again and again.
+    """
+
+    def __init__(
+        self,
+        *,
+        paths: Any = required("files, folders of `.parquet` files, or patterns with `*`; one, or a list"),
+        columns: Any = required("names of the columns, one output each; `image.bytes` is a field of a structure"),
+        cache_bytes: int = default(2**30, "size of decoded groups of rows that are kept in memory"),
+    ) -> None:
+        parquet = optional("pyarrow.parquet", "fn.readers.parquet", "pyarrow")
+        self._columns = strings(columns, "columns")
+        if not self._columns:
+            raise ValueError("'columns' is an empty list: at least one column is needed")
+        if cache_bytes < 0:
+            raise ValueError(f"cache_bytes must not be negative, got {cache_bytes}")
+        self._files = files_of(paths)
+        self._open = parquet.ParquetFile
+        self._groups: list[tuple[int, int]] = []  # file and group in it
+        counts = []
+        for number, path in enumerate(self._files):
+            with parquet.ParquetFile(path) as file:
+                found = file.metadata
+                for group in range(found.num_row_groups):
+                    self._groups.append((number, group))
+                    counts.append(found.row_group(group).num_rows)
+        self._ends = np.cumsum(counts, dtype=np.int64)
+        self._cache = _Groups(self._decoded, cache_bytes, len(self._groups))
+        if self._groups:
+            self._decoded(0)  # a wrong name is an error of the build
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def fetch(self, index: int) -> tuple[np.ndarray, ...]:
+        """The columns of one row."""
+        group, row = self._place(index)
+        columns = self._cache.get(group)
+        return tuple([column(row) for column in columns])
+
+    def source_info(self, index: int) -> str:
+        """The file and the row's number in it."""
+        group, row = self._place(index)
+        number = self._groups[group][0]
+        first = next(n for n, (file, _) in enumerate(self._groups) if file == number)
+        before = int(self._ends[group - 1] - (self._ends[first - 1] if first else 0)) if group > first else 0
+        return f"{self._files[number]} row {before + row}"
+
+    def _place(self, index: int) -> tuple[int, int]:
+        group = int(np.searchsorted(self._ends, index, side="right"))
+        return group, index - (int(self._ends[group - 1]) if group else 0)
+
+    def _decoded(self, group: int) -> tuple[list[Rows], int]:
+        """The columns of a group of rows, and its size."""
+        number, within = self._groups[group]
+        path = self._files[number]
+        with self._open(path) as file:
+            known = set(file.schema_arrow.names)
+            wanted = [name if name in known else name.partition(".")[0] for name in self._columns]
+            table = file.read_row_group(within, columns=list(dict.fromkeys(x for x in wanted if x in known)))
+        where = f"row group {within} of {path}"
+        rows = [column_rows(chosen(table, name, path), name, where) for name in self._columns]
+        return rows, int(table.nbytes)
+
+
+class _Groups:
+    """Decoded groups of rows: each is decoded once by whoever wants it first, and kept while there is room."""
+
+    def __init__(self, decode: Any, most: int, count: int) -> None:
+        self._decode, self._most, self._count = decode, most, count
+        self._kept: OrderedDict[int, Future[tuple[list[Rows], int]]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._last = -1
+
+    def get(self, group: int) -> list[Rows]:
+        """The columns of a group; where groups come one after another, the next one is decoded meanwhile."""
+        with self._lock:
+            ahead = group == self._last + 1 and group + 1 < self._count and group + 1 not in self._kept
+            self._last = group
+            future, mine = self._claimed(group)
+            following = self._claimed(group + 1)[0] if ahead else None
+        if following is not None:
+            threading.Thread(
+                target=self._fill, args=(group + 1, following), daemon=True, name="pipeflow parquet"
+            ).start()
+        if mine:
+            self._fill(group, future)
+        return future.result()[0]
+
+    def _claimed(self, group: int) -> tuple[Any, bool]:
+        if group in self._kept:
+            self._kept.move_to_end(group)
+            return self._kept[group], False
+        future: Future[tuple[list[Rows], int]] = Future()
+        self._kept[group] = future
+        return future, True
+
+    def _fill(self, group: int, future: Any) -> None:
+        try:
+            future.set_result(self._decode(group))
+        except BaseException as error:
+            with self._lock:
+                self._kept.pop(group, None)  # another try may succeed
+            future.set_exception(error)
+            return
+        with self._lock:
+            done = [x for x in self._kept if self._kept[x].done()]
+            size = sum(self._kept[x].result()[1] for x in done)
+            for old in done[:-2]:  # the present one and the one ahead always stay
+                if size <= self._most:
+                    return
+                size -= self._kept.pop(old).result()[1]
+
+
+def files_of(paths: Any) -> list[str]:
+    """The files that paths, folders and patterns name, in order."""
+    files: list[str] = []
+    for path in strings(paths, "paths"):
+        if os.path.isdir(path):
+            found = sorted(glob.glob(os.path.join(glob.escape(path), "**", "*.parquet"), recursive=True))
+        elif glob.has_magic(path) and not os.path.exists(path):
+            found = sorted(glob.glob(path, recursive=True))
+        else:
+            found = [path]
+        if not found:
+            raise FileNotFoundError(f"there is no .parquet file in {path}")
+        files += found
+    if not files:
+        raise ValueError("'paths' is an empty list: at least one file is needed")
+    return files

@@ -1,0 +1,181 @@
+"""fn.readers.parquet: rows of files, groups of rows kept and read ahead, types of columns, and what is refused."""
+
+import threading
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from readers.conformance import check_reader
+
+import pipeflow
+from pipeflow import fn, pipeline_def
+from pipeflow.operators.readers.parquet import ParquetReader
+
+COUNT = 11
+
+
+def table(start=0, count=COUNT):
+    """Rows of every kind of column."""
+    rows = range(start, start + count)
+    return pa.table(
+        {
+            "number": pa.array([n / 2 for n in rows], pa.float32()),
+            "label": pa.array(list(rows), pa.int16()),
+            "flag": [n % 2 == 0 for n in rows],
+            "text": [f"row {n} é" for n in rows],
+            "word": pa.array([f"w{n % 3}" for n in rows]).dictionary_encode(),
+            "raw": pa.array([bytes(range(n)) for n in rows], pa.binary()),
+            "tokens": pa.array([list(range(n)) for n in rows], pa.list_(pa.int32())),
+            "box": pa.array([[n, n + 1, n + 2, n + 3] for n in rows], pa.list_(pa.float64(), 4)),
+            "matrix": pa.array([[[n, 1], [2, n]] for n in rows], pa.list_(pa.list_(pa.int64()))),
+            "image": pa.array([{"bytes": bytes([n] * 3), "path": f"{n}.png"} for n in rows]),
+            "at": pa.array([n * 10**6 for n in rows], pa.timestamp("us")),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Two files in groups of four rows."""
+    folder = tmp_path_factory.mktemp("parquet")
+    parquet.write_table(table(), folder / "a.parquet", row_group_size=4)
+    parquet.write_table(table(COUNT, 3), folder / "b.parquet", row_group_size=4)
+    return folder
+
+
+def expected(n):
+    """A row's columns."""
+    return {
+        "number": np.float32(n / 2),
+        "label": np.int16(n),
+        "flag": np.bool_(n % 2 == 0),
+        "text": np.array(f"row {n} é", object),
+        "word": np.array(f"w{n % 3}", object),
+        "raw": np.arange(n, dtype=np.uint8),
+        "tokens": np.arange(n, dtype=np.int32),
+        "box": np.arange(n, n + 4, dtype=np.float64),
+        "matrix": np.array([[n, 1], [2, n]]),
+        "image": np.full(3, n, np.uint8),
+        "at": np.int64(n * 10**6),
+    }
+
+
+def test_it_is_a_reader_like_the_others(files):
+    """Order, shards, padding and state; every type of column, in any order, over files."""
+    names = list(table().column_names)
+    rows = [tuple(np.asarray(expected(n)[name]) for name in names) for n in range(COUNT + 3)]
+    check_reader(lambda: ParquetReader(paths=str(files), columns=names), rows)
+    samples = ParquetReader(
+        paths=[files / "b.parquet", files / "a.parquet"], columns=["label", "image.path"], cache_bytes=0
+    )
+    assert [int(samples.fetch(n)[0]) for n in (0, 3, 13)] == [11, 0, 10]
+    assert samples.fetch(0)[1].item() == "11.png"
+    assert samples.source_info(1) == f"{files / 'b.parquet'} row 1"
+    assert samples.source_info(9) == f"{files / 'a.parquet'} row 6"
+
+
+@pytest.mark.parametrize("cache_bytes", [0, 2**30])
+def test_a_group_is_decoded_once_and_the_next_one_ahead(files, cache_bytes, monkeypatch):
+    """In order every group is decoded once, whatever is kept; shuffled once where all are kept."""
+    decoded = []
+    original = ParquetReader._decoded
+
+    def counted(self, group):
+        decoded.append(group)
+        return original(self, group)
+
+    samples = ParquetReader(paths=str(files), columns=["label"], cache_bytes=cache_bytes)
+    monkeypatch.setattr(ParquetReader, "_decoded", counted)
+    samples._cache._decode = samples._decoded
+    assert [int(samples.fetch(n)[0]) for n in range(14)] == list(range(14))
+    for thread in [x for x in threading.enumerate() if x.name == "pipeflow parquet"]:
+        thread.join()
+    assert sorted(decoded) == [0, 1, 2, 3]
+    decoded.clear()
+    for n in (13, 0, 7, 13, 0, 7):
+        samples.fetch(n)
+    assert bool(decoded) == (cache_bytes == 0)
+
+
+def test_in_a_pipeline(files):
+    """Text, bytes and lists are samples; shuffled every row comes once."""
+    pipe = pipeline_def(
+        lambda: tuple(fn.readers.parquet(paths=f"{files}/*.parquet", columns=["label", "text", "tokens"], random_shuffle=True)),
+        batch_size=4, num_threads=2, seed=1,
+    )()  # fmt: skip
+    rows = [
+        (int(label), text.item(), len(tokens))
+        for batch in pipe.epoch()
+        for label, text, tokens in zip(*[x.samples() for x in batch])
+    ]
+    assert sorted(rows) == [(n, f"row {n} é", n) for n in range(14)]
+    assert rows != sorted(rows)
+
+
+@pytest.mark.parametrize(
+    ("columns", "kind", "text"),
+    [
+        (["labels"], KeyError, "has no column 'labels'; it has"),
+        (["pair"], TypeError, r"'pair' .* is a structure of \['x', 'y'\]: say which field as 'pair.x'"),
+        (["price"], TypeError, r"'price' .* is of type decimal128\(5, 2\), which is no array"),
+        ([], ValueError, "columns"),
+    ],
+)
+def test_columns_that_cannot_be_read(tmp_path, columns, kind, text):
+    """They are refused when the pipeline is built."""
+    prices = pa.array(["1.5", "2.5"]).cast(pa.decimal128(5, 2))
+    parquet.write_table(pa.table({"pair": [{"x": 1, "y": 2}] * 2, "price": prices}), tmp_path / "a.parquet")
+    with pytest.raises(kind, match=text):
+        ParquetReader(paths=str(tmp_path), columns=columns)
+
+
+def test_rows_without_a_value_are_named(tmp_path):
+    """Only the row that is empty fails; lists of different lengths, too."""
+    columns = {"x": [1, None, 3], "m": [[[1], [2]], [[1], [2, 3]], []]}
+    parquet.write_table(pa.table(columns), tmp_path / "a.parquet")
+    samples = ParquetReader(paths=str(tmp_path / "a.parquet"), columns=["x"])
+    assert [int(samples.fetch(n)[0]) for n in (0, 2)] == [1, 3]
+    with pytest.raises(ValueError, match=r"row 1 of row group 0 of .*a\.parquet has no value in column 'x'"):
+        samples.fetch(1)
+    with pytest.raises(ValueError, match=r"row 1 of row group 0 .* lists of different lengths"):
+        ParquetReader(paths=str(tmp_path / "a.parquet"), columns=["m"]).fetch(1)
+
+
+def test_paths_that_lead_nowhere(tmp_path):
+    """A folder or pattern without files, and no path at all."""
+    for path in (tmp_path, f"{tmp_path}/*.parquet"):
+        with pytest.raises(FileNotFoundError, match=r"no \.parquet file"):
+            ParquetReader(paths=path, columns=["x"])
+    with pytest.raises(ValueError, match="empty list"):
+        ParquetReader(paths=[], columns=["x"])
+
+
+def test_a_damaged_file_is_an_error_and_not_a_crash(files, tmp_path):
+    """Cut and changed at every part of the file: rows or an exception."""
+    whole = (files / "b.parquet").read_bytes()
+    rng = np.random.default_rng(0)
+    for number in range(40):
+        data = bytearray(whole[: rng.integers(len(whole))] if number % 2 else whole)
+        for place in rng.integers(0, max(len(data), 1), 8) if data and not number % 2 else ():
+            data[place] = rng.integers(256)
+        (tmp_path / "a.parquet").write_bytes(data)
+        try:
+            samples = ParquetReader(paths=str(tmp_path / "a.parquet"), columns=["label", "text", "tokens"])
+            for index in range(len(samples)):
+                samples.fetch(index)
+        except (Exception, MemoryError):
+            continue
+
+
+def test_a_table_is_a_data_set_for_the_loader():
+    """Its columns are the keys; text stays text, and rows go to worker processes, too."""
+    rows = table(0, 5).select(["label", "text", "box"])
+    [first, second] = pipeflow.loader(rows, 3, framework="numpy")
+    assert first["label"].tolist() == [0, 1, 2]
+    assert second["text"] == ["row 3 é", "row 4 é"]
+    assert first["box"].shape == (3, 4)
+    [_, again] = pipeflow.loader(rows.slice(0, 5), 3, framework="numpy", num_workers=1)
+    assert again["text"] == second["text"]
+    shifted = next(iter(pipeflow.loader(rows.slice(2, 3), 3, framework="numpy")))
+    assert (shifted["label"].tolist(), shifted["text"][0], shifted["box"][0, 0]) == ([2, 3, 4], "row 2 é", 2.0)
