@@ -7,6 +7,7 @@ from pipeflow import backend, data_node, distributed, fn, math, ops, tensors, ty
 from pipeflow.dali_names import install as _install
 from pipeflow.dali_names import speaking as _speaking
 from pipeflow.declare import OutputSpec as Spec
+from pipeflow.loading.packing import pack
 from pipeflow.loading.transformed import loader
 from pipeflow.pictures import show
 from pipeflow.pipeline import Pipeline, do_not_convert, pipeline_def
@@ -31,6 +32,7 @@ __all__ = [
     "math",
     "newaxis",
     "ops",
+    "pack",
     "pipeline_def",
     "show",
     "tensors",

@@ -8,6 +8,7 @@
     collate.py      one batch of many items, their structure kept
     parcels.py      a batch on its way out of a worker process: arrays in shared memory, the rest pickled
     leaves.py       the arrays in a structure, with the path of each
+    packing.py      documents packed into rows of one length
     transformed.py  the same with a pipeline definition over the items
 
 What worker processes need is loaded by the first loader that has some.
