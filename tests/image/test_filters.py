@@ -154,6 +154,19 @@ def test_equalize_by_hand():
     assert fn.equalize(pixels).tolist() == [[[0, 1, 0], [255, 1, 255]]]
 
 
+def test_equalize_any_number_of_channels():
+    """Of sizes that are no multiple of what is counted at once: each channel by its own cumulative counts."""
+    for shape in ((7, 11, 1), (13, 5, 2), (9, 7, 3), (5, 9, 4), (6, 7, 5), (1, 1, 3)):
+        image = np.clip(np.random.default_rng(4).normal(100, 30, shape), 0, 255).astype(np.uint8)
+        got = fn.equalize(image)
+        for k in range(shape[2]):
+            counts = np.bincount(image[..., k].ravel(), minlength=256)
+            first = counts[counts > 0][0]
+            rest = image[..., k].size - first
+            table = np.rint((np.cumsum(counts) - first) * 255 / rest) if rest else np.arange(256)
+            assert np.abs(got[..., k].astype(int) - table[image[..., k]]).max() <= 1
+
+
 def test_equalize_as_opencv_does_it():
     """Channel by channel, in every layout."""
     rng = np.random.default_rng(7)
