@@ -3,6 +3,7 @@
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import copysign
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,11 @@ class PlainCall:
         self.layouts = ("",) * len(call.inputs)
 
 
+def negative_zero(value: Any) -> bool:
+    """Whether it is -0.0, which equals 0.0 and is not the same."""
+    return value == 0 and type(value) is float and copysign(1.0, value) < 0
+
+
 def form_of(inputs: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, ...] | None:
     """What makes two calls the same but for the values of their arrays; None for a call that is not plain."""
     for x in inputs:
@@ -82,10 +88,12 @@ def form_of(inputs: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, ..
         kind = type(value)
         if kind is list or kind is tuple:
             kinds = tuple([type(item) for item in value])
-            if not SCALARS.issuperset(kinds) or (float in kinds and 0 in value):  # 0.0 and -0.0 are not the same
+            if not SCALARS.issuperset(kinds) or (float in kinds and any(map(negative_zero, value))):
                 return None
             form += name, kinds, tuple(value)
-        elif (kind in SCALARS and (value or kind is not float)) or isinstance(value, (enum.Enum, np.dtype)):
+        elif (kind in SCALARS and not (kind is float and negative_zero(value))) or isinstance(
+            value, (enum.Enum, np.dtype)
+        ):
             form += name, kind, value
         else:
             return None

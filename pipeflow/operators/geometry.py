@@ -334,9 +334,7 @@ def rotate90(
     if callable(out):
         out = out(turned_shape(image.shape, times), image.dtype)
     if times % 2:
-        turned = image[:, ::-1] if times == 1 else image[::-1]
-        order = [1, 0, *range(2, image.ndim)]
-        return kernels.moving.transpose(turned, order, out)
+        return kernels.moving.turn(image, times, out)
     if not times:
         out[...] = image
         return out

@@ -192,6 +192,15 @@ def test_quarters_of_a_turn_are_numpys():
         assert (np.asarray(got) == np.rot90(IMAGE, times)).all()
 
 
+def test_pixels_change_places_whatever_the_shape():
+    """Larger and smaller than what is copied at once: quarters of a turn and transposition of three bytes a pixel."""
+    for shape in ((40, 33, 3), (1, 1, 3), (3, 200, 3), (100, 2, 3)):
+        data = np.random.default_rng(5).integers(0, 256, shape, dtype=np.uint8)
+        assert (fn.transpose(data, perm=(1, 0, 2)) == data.transpose(1, 0, 2)).all()
+        for times in (1, 3):
+            assert (fn.rotate90(data, times=times) == np.rot90(data, times)).all()
+
+
 def test_flips_are_numpys():
     """Horizontal, vertical and both, in both layouts and in volumes."""
     planes = TensorListCPU([IMAGE.transpose(2, 0, 1).copy()], "CHW")

@@ -10,11 +10,14 @@ def order_channels(source, order, out):
     """The channels of interleaved values in another order."""
     channels = order.size
     if channels == 3:
-        first, second, third = order[0], order[1], order[2]
-        for i in range(0, source.size, 3):
-            out[i] = source[i + first]
-            out[i + 1] = source[i + second]
-            out[i + 2] = source[i + third]
+        first, second, third = np.uint64(order[0]), np.uint64(order[1]), np.uint64(order[2])
+        one, two, step = np.uint64(1), np.uint64(2), np.uint64(3)
+        place, end = np.uint64(0), np.uint64(source.size)
+        while place < end:
+            out[place] = source[place + first]
+            out[place + one] = source[place + second]
+            out[place + two] = source[place + third]
+            place += step
         return
     for i in range(0, source.size, channels):
         for k in range(channels):

@@ -94,6 +94,43 @@ def scatter_rows(source, out):
             out[i, c] = source[c, i]
 
 
+TILE = 32  # pixels along both axes whose rows stay in the first cache
+
+
+@kernel
+def turn_rgb_bytes(source, first, down, across, out):
+    """Pixels of three bytes into other rows: pixel (i, j) comes from `first + i * across + j * down`, counted in pixels.
+
+    Four bytes are copied; the next pixel overwrites the fourth.
+    """
+    rows, columns = out.shape[0], out.shape[1]
+    flat, target = source.reshape(source.size), out.reshape(out.size)
+    last = source.size // 3 - 1
+    for left in range(0, columns, TILE):
+        right = min(left + TILE, columns)
+        for i in range(rows):
+            place, begin = first + i * across, i * columns
+            for j in range(left, right):
+                p = place + j * down
+                if j < right - 1 and p < last:
+                    copy_four_bytes(flat, p * 3, target, (begin + j) * 3)
+                else:
+                    at, by = np.uint64((begin + j) * 3), np.uint64(p * 3)
+                    for k in range(np.uint64(3)):
+                        target[at + k] = flat[by + k]
+
+
+def turn(image: np.ndarray, times: int, out: np.ndarray) -> np.ndarray:
+    """An image (H, W) or (H, W, C) turned counter-clockwise by one quarter or three."""
+    height, width = image.shape[:2]
+    if image.dtype == np.uint8 and image.ndim == 3 and image.shape[2] == 3 and out.flags.c_contiguous and image.size:
+        first, across = (width - 1, -1) if times == 1 else ((height - 1) * width, 1)
+        turn_rgb_bytes(plain(image), first, width if times == 1 else -width, across, out)
+        return out
+    out[...] = np.rot90(image, times)
+    return out
+
+
 def transpose(data: np.ndarray, order: Sequence[int], out: np.ndarray) -> np.ndarray:
     """The array with its axes in another order; moving one short axis to the other end has kernels of its own."""
     few = 8
@@ -109,6 +146,9 @@ def transpose(data: np.ndarray, order: Sequence[int], out: np.ndarray) -> np.nda
             rest = math.prod(data.shape[1:])
             scatter_rows(plain(data).view(raw).reshape(k, rest), out.view(raw).reshape(rest, k))
             return out
+        if data.dtype == np.uint8 and list(order) == [1, 0, 2] and data.shape[2] == 3:
+            turn_rgb_bytes(plain(data), 0, data.shape[1], 1, out)
+            return out
     out[...] = data.transpose(list(order))
     return out
 
@@ -123,7 +163,14 @@ def look_up_flat(data, table, out):
 
 @kernel
 def look_up_bytes(data, table, out):
-    for i in range(data.size):
+    """Eight at a time; counters without a sign need no check."""
+    place, whole, step = np.uint64(0), np.uint64(data.size // 8 * 8), np.uint64(8)
+    while place < whole:
+        for part in range(8):
+            at = place + np.uint64(part)
+            out[at] = table[np.uint64(data[at])]
+        place += step
+    for i in range(data.size // 8 * 8, data.size):
         out[i] = table[np.uint64(data[i])]
 
 

@@ -31,8 +31,9 @@ def extremes(source, channels, low, high):
     least, most = np.full(width, np.uint8(255)), np.zeros(width, np.uint8)
     whole = source.size // width * width
     for begin in range(0, whole, width):
+        block = source[begin : begin + width]
         for j in range(width):
-            value = source[begin + j]
+            value = block[j]
             least[j] = min(least[j], value)
             most[j] = max(most[j], value)
     for i in range(whole, source.size):
@@ -55,8 +56,9 @@ def totals(source, channels, sums):
         whole = start + (end - start) // width * width
         part[:] = 0
         for begin in range(start, whole, width):
+            values = source[begin : begin + width]
             for j in range(width):
-                part[j] += np.uint32(source[begin + j])
+                part[j] += np.uint32(values[j])
         for j in range(width):
             sums[j % channels] += np.int64(part[j])
         for i in range(whole, end):
@@ -68,9 +70,10 @@ def stretch_lines(source, center, factor, offset, out):
     """(value - center) * factor + offset, each step rounded to float32, by numbers that repeat along the values."""
     width = center.size
     for begin in range(0, source.size, width):
-        for j in range(min(width, source.size - begin)):
-            value = (np.float32(source[begin + j]) - center[j]) * factor[j] + offset[j]
-            out[begin + j] = np.uint8(np.int32(np.rint(min(max(value, np.float32(0)), np.float32(255)))))
+        part, target = source[begin : begin + width], out[begin : begin + width]
+        for j in range(part.size):
+            value = (np.float32(part[j]) - center[j]) * factor[j] + offset[j]
+            target[j] = np.uint8(np.int32(np.rint(min(max(value, np.float32(0)), np.float32(255)))))
 
 
 @kernel
@@ -78,9 +81,10 @@ def shift_bytes(source, shifts, out):
     """Numbers that repeat along the values are added to bytes, as far as these reach."""
     width = shifts.size
     for begin in range(0, source.size, width):
-        for j in range(min(width, source.size - begin)):
-            value = np.int16(np.int16(source[begin + j]) + shifts[j])
-            out[begin + j] = np.uint8(min(max(value, np.int16(0)), np.int16(255)))
+        part, target = source[begin : begin + width], out[begin : begin + width]
+        for j in range(part.size):
+            value = np.int16(np.int16(part[j]) + shifts[j])
+            target[j] = np.uint8(min(max(value, np.int16(0)), np.int16(255)))
 
 
 def shifted(source: np.ndarray, shifts: np.ndarray, out: np.ndarray) -> np.ndarray:

@@ -43,14 +43,17 @@ def rain(
 @kernel
 def relight_bytes(source, moved, scale, out):
     """Every pixel at another lightness, half the sum of its extremes; hue and saturation stay."""
-    for i in range(0, source.size, 3):
-        red, green, blue = source[i], source[i + 1], source[i + 2]
-        place = np.int32(max(red, green, blue)) + np.int32(min(red, green, blue))
+    one, two, step = np.uint64(1), np.uint64(2), np.uint64(3)
+    i, end = np.uint64(0), np.uint64(source.size)
+    while i < end:
+        red, green, blue = source[i], source[i + one], source[i + two]
+        place = np.uint64(max(red, green, blue)) + np.uint64(min(red, green, blue))
         lightness, factor = moved[place], scale[place]
         middle = np.float32(place) * np.float32(0.5)
         out[i] = convert(lightness + factor * (np.float32(red) - middle), out)
-        out[i + 1] = convert(lightness + factor * (np.float32(green) - middle), out)
-        out[i + 2] = convert(lightness + factor * (np.float32(blue) - middle), out)
+        out[i + one] = convert(lightness + factor * (np.float32(green) - middle), out)
+        out[i + two] = convert(lightness + factor * (np.float32(blue) - middle), out)
+        i += step
 
 
 def relight(source: np.ndarray, lightness: np.ndarray, out: np.ndarray) -> np.ndarray:
