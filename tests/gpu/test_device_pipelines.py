@@ -502,9 +502,7 @@ class TestHandOver:
         assert (len(batch), batch.layout(), batch.shape()[0]) == (4, "HWC", (4, 5, 3))
         assert batch[0].as_array() is there[0]
         assert len(TensorListGPU(fake_device.fake(np.zeros((5, 2))))) == 5
-        with pytest.raises(
-            TypeError, match="ndarray is in CPU memory and a batch on the GPU takes arrays that are there"
-        ):
+        with pytest.raises(TypeError, match="ndarray is in CPU memory, and a batch on the GPU takes arrays on the GPU"):
             TensorListGPU([there[0], IMAGES[0][1]])
         with pytest.raises(TypeError, match="ndarray is in CPU memory"):
             TensorGPU(IMAGES[0][0])

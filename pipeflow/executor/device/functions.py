@@ -86,6 +86,8 @@ class FunctionStage(DeviceStage, BoundStep):
         if batch.error is None:
             self.send_back(batch, rows)
         self.device.done(leases)
+        if self.keeper is not None and rows is None:
+            batch.states[self.keeper.name] = self.keeper.snapshot()
 
     def _call(self, batch: BatchRun, rows: list[int]) -> "DeviceFunctionCall":
         inputs = []
