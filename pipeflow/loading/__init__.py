@@ -7,6 +7,7 @@
     processes.py    or worker processes
     collate.py      one batch of many items, their structure kept
     parcels.py      a batch on its way out of a worker process: arrays in shared memory, the rest pickled
+    light.py        tensors of a worker that has not loaded torch
     leaves.py       the arrays in a structure, with the path of each
     packing.py      documents packed into rows of one length
     transformed.py  the same with a pipeline definition over the items

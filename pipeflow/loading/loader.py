@@ -391,6 +391,9 @@ class Pass:
             plan, ticket = self._waiting.popleft()
             try:
                 read = ticket.result()
+            except KeyboardInterrupt:  # in the loop: the batch is still to come
+                self._waiting.appendleft((plan, ticket))
+                raise
             except BaseException:
                 self._walk.delivered(plan, ended=False)
                 raise

@@ -6,21 +6,15 @@ from typing import Any
 import numpy as np
 
 from pipeflow.executor.workers.segments import Unfilled
+from pipeflow.loading.light import Shared
 from pipeflow.saving.functions import dumps_with_holes, loads_with_holes
 
 
-class Shared:
-    """Stands in a batch for an array that is written into shared memory and nowhere else."""
-
-    def __init__(self, array: "np.ndarray | Unfilled", kind: str) -> None:
-        self.array = array
-        self.kind = kind
-
-
-def joining(frame: Any) -> Callable[[Sequence[Any], str], Any]:
+def joining(find: Callable[[], Any]) -> Callable[[Sequence[Any], str], Any]:
     """How leaves are joined in a worker: written one after another to where they leave it."""
 
     def join(values: Sequence[Any], kind: str) -> Any:
+        frame = find()
         arrays: Sequence[Any] = values
         name = ""
         if kind == "numbers":

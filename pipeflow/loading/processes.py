@@ -2,16 +2,17 @@
 
 import multiprocessing
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
-from pipeflow import system
 from pipeflow.errors import Failed
 from pipeflow.executor.workers import check_start_method
 from pipeflow.executor.workers.exceptions import pack_exception, unpack_exception
 from pipeflow.executor.workers.pool import WorkerPool
 from pipeflow.executor.workers.worker import INSIDE
 from pipeflow.loading.carriers import Ticket
+from pipeflow.loading.light import TensorsLater
 from pipeflow.loading.parcels import joining, packed, unpacked
 from pipeflow.loading.plans import Plan
 from pipeflow.loading.work import Job, Read, described, frame_of, seed_everything
@@ -29,18 +30,26 @@ class InWorker:
         self._entered = False
 
     def __call__(self, plan: Plan) -> tuple[bytes, list[Any]]:
-        frame = frame_of(self.job.frame)
         if not self._entered:
-            self._enter(frame)
-        seed_everything(plan.key, frame)
-        read = self.job.run(plan, joining(frame))
+            self._enter()
+        seed_everything(plan.key, self._frame())
+        read = self.job.run(plan, joining(self._frame))
         if self.job.model is not None and read.batch is not None:
             rows = [pack_exception(x.error) if isinstance(x, Failed) else x for x in read.batch]
             read = read._replace(batch=rows)
-        return packed(tuple(read), frame)
+        return packed(tuple(read), self._frame())
 
-    def _enter(self, frame: Any) -> None:
+    def _frame(self) -> Any:
+        """What there is of the framework: a worker loads torch only where the data set or a function of the user may use it."""
+        if self.job.frame == "torch" and "torch" not in sys.modules:
+            return TensorsLater()
+        return frame_of(self.job.frame)
+
+    def _enter(self) -> None:
         number = int(os.environ[INSIDE])
+        self.job.find_frame = self._frame
+        asked = self.job.stream or self.worker_init_fn is not None
+        frame = frame_of(self.job.frame) if asked else self._frame()
         if hasattr(frame, "enter_worker"):
             frame.enter_worker(number, self.workers, self.seed + number, self.job.dataset)
         if self.worker_init_fn is not None:
@@ -114,6 +123,7 @@ def start_method(context: Any) -> str:
     Where that is "fork", the workers begin as copies of this process: the data set and the libraries it uses are there.
     """
     if context is None:
-        return multiprocessing.get_start_method() if system.HAS_FORK else "spawn"
+        usual = multiprocessing.get_all_start_methods()[0]  # asking for the default would fix it for the whole program
+        return multiprocessing.get_start_method(allow_none=True) or usual
     name = context if isinstance(context, str) else context.get_start_method()
     return check_start_method(name, "multiprocessing_context")

@@ -3,6 +3,7 @@
 import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +48,7 @@ class Job:
         self.batch_size = batch_size
         self.drop_last = drop_last
         self.collate_fn = collate_fn
+        self.find_frame: Callable[[], Any] = partial(frame_of, frame)
         self.model: Any = None  # with a pipeline over the items: the structure that they have
         self._serial = -1
         self._iterator: Iterator[Any] = iter(())
@@ -84,10 +86,10 @@ class Job:
     def _joined(self, items: Sequence[Any], join: Callable[[Sequence[Any], str], Any], indices: Sequence[Any]) -> Any:
         if self.collate_fn is not None:
             return self.collate_fn(items)
-        return collate(items, frame_of(self.frame), join, _Names(self.name, indices))
+        return collate(items, self.find_frame(), join, _Names(self.name, indices))
 
     def _single(self, item: Any) -> Any:
-        return convert(item, frame_of(self.frame)) if self.collate_fn is None else self.collate_fn(item)
+        return convert(item, self.find_frame()) if self.collate_fn is None else self.collate_fn(item)
 
     def _leaves_of(self, index: Any) -> Any:
         try:

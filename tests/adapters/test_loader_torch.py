@@ -5,6 +5,7 @@ from collections import OrderedDict, namedtuple
 
 import numpy as np
 import pytest
+from adapters.plain_items import Plain
 
 import pipeflow
 
@@ -217,3 +218,11 @@ def test_a_pipeline_over_tensors():
     assert_same(
         [x["y"] for x in batches], [torch.tensor(x, dtype=batches[0]["y"].dtype) for x in ([0, 1], [2, 3], [4])]
     )
+
+
+def test_a_worker_loads_torch_only_where_it_is_used():
+    """A data set of arrays and numbers becomes the same tensors in a worker without torch."""
+    [theirs] = torch.utils.data.DataLoader(Plain(), 4)
+    [ours] = pipeflow.loader(Plain(), 4, num_workers=1, multiprocessing_context="forkserver")
+    assert not ours["loaded"].any()
+    assert_same({**ours, "loaded": theirs["loaded"]}, theirs)

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import multiprocessing
 import os
 import random
 from collections import OrderedDict, namedtuple
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import pipeflow
-from pipeflow import fn
+from pipeflow import fn, loading
 from pipeflow.errors import InvalidState, WorkerDied, WrongShape
 
 Pair = namedtuple("Pair", "left right")
@@ -361,6 +362,41 @@ def test_streams_resume_with_as_many_workers():
     made.load_state_dict(saved)
     with pytest.raises(InvalidState, match=r"is of 1 workers .* and there are 2: give num_workers as before"):
         iter(made)
+
+
+def test_how_workers_are_started():
+    """As given, or as multiprocessing would do it, whose choice stays open."""
+    before = multiprocessing.get_start_method(allow_none=True)
+    usual = before or multiprocessing.get_all_start_methods()[0]
+    assert loading.processes.start_method(None) == usual
+    assert multiprocessing.get_start_method(allow_none=True) == before
+    assert loading.processes.start_method("spawn") == "spawn"
+    assert loading.processes.start_method(multiprocessing.get_context("forkserver")) == "forkserver"
+    with pytest.raises(ValueError, match="multiprocessing_context must be one of"):
+        loader(Rows(3), num_workers=1, multiprocessing_context="thread").__iter__()
+
+
+def interrupted_once():
+    seen = []
+
+    def make(index):
+        if index == 4 and not seen:
+            seen.append(index)
+            raise KeyboardInterrupt
+        return index
+
+    return make
+
+
+def test_ctrl_c_loses_no_batch():
+    """The batch that was being read comes after it."""
+    made = loader(Rows(9, interrupted_once()), 3)
+    batches = iter(made)
+    next(batches)
+    with pytest.raises(KeyboardInterrupt):
+        next(batches)
+    assert made.state_dict()["now"]["walk"]["order"]["offset"] == 3
+    assert numbers(batches) == [[3, 4, 5], [6, 7, 8]]
 
 
 def ending(index):

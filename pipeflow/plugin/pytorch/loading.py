@@ -90,7 +90,7 @@ class TorchLoading:
 
     def seed(self, number: int) -> None:
         """Sets torch's own generator of random numbers."""
-        torch.manual_seed(number)
+        torch.default_generator.manual_seed(number)  # not those of devices, which a worker does not use
 
     def enter_worker(self, number: int, workers: int, seed: int, dataset: Any) -> None:
         """Makes ``torch.utils.data.get_worker_info()`` answer in this process."""
