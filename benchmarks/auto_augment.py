@@ -1,4 +1,4 @@
-"""How fast are AutoAugment, RandAugment and TrivialAugment, beside DALI's own?"""
+"""How fast are AutoAugment, RandAugment and TrivialAugment, compared with DALI's own?"""
 
 from __future__ import annotations
 

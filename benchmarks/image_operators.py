@@ -1,4 +1,4 @@
-"""What does each image operator cost on one thread, beside DALI?
+"""What does each image operator cost on one thread, compared with DALI?
 
 One pipeline an operator, 16 images of 480 x 360 from memory; microseconds of CPU time per sample, less those of the
 same pipeline with nothing but the images' shapes as output (the row "source": a pipeline that returned the images

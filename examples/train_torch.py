@@ -64,7 +64,7 @@ def main() -> None:
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
         loader.load_state_dict(saved["data"])
-        print(f"continuing in epoch {loader.loop.at.epoch + 1} behind batch {loader.loop.at.step} of {len(loader)}")
+        print(f"continuing in epoch {loader.loop.at.epoch + 1} after batch {loader.loop.at.step} of {len(loader)}")
 
     def save() -> None:
         state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "data": loader.state_dict()}
@@ -90,9 +90,7 @@ def main() -> None:
             print(f"epoch {loader.loop.at.epoch + 1}: loss of the last batch {loss.item():.3f}")
             loader.reset()
     except KeyboardInterrupt:
-        print(
-            f"stopped in epoch {loader.loop.at.epoch + 1} behind batch {loader.loop.at.step}; start again to continue"
-        )
+        print(f"stopped in epoch {loader.loop.at.epoch + 1} after batch {loader.loop.at.step}; start again to continue")
     save()
 
 

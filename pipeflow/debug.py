@@ -1,6 +1,6 @@
 """Debug runs: the same declarations, run at once in the user's stack, so that print, pdb and tracebacks work.
 
-The definition is called anew for every batch. Each operator call is recorded, for its name and its randomness, and run
+The definition is called again for every batch. Each operator call is recorded, for its name and its randomness, and run
 immediately over the whole batch, so a debug run equals the compiled run bit for bit.
 """
 
@@ -261,10 +261,10 @@ class DebugFailures(Failures):
 
 
 class DebugRun:
-    """Runs a pipeline definition batch by batch; to a loop over epochs it looks like an executor.
+    """Runs a pipeline definition batch by batch, with the interface of an executor for loops over epochs.
 
-    Which sources there are shows only when the definition has run: who asks earlier has the first batch made, which is kept
-    for its turn.
+    The sources are known only after the definition has run. If they are needed earlier, the first batch is made and kept
+    until it is taken.
     """
 
     device = None  # a debug run computes on the CPU
@@ -371,7 +371,7 @@ class DebugRun:
         self.course.next_epoch(state)
 
     def reset(self, rewind: bool = False, state: dict[str, Any] | None = None) -> None:
-        """Starts the epoch after ``state``; ``rewind`` restarts sources that were not told to cycle."""
+        """Starts the epoch after ``state``; ``rewind`` also restarts sources without a ``cycle``."""
         state = state or self.state()
         self._ready, self._broken = None, False
         self.course.reset(state, rewind)

@@ -108,7 +108,7 @@ class Loop:
 
     @property
     def finished(self) -> int:
-        """How many epochs are behind."""
+        """The number of finished epochs."""
         return self.at.epoch + self.at.over
 
     @property

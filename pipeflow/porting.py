@@ -276,7 +276,7 @@ def _unknown(op: OpDef, argument: str) -> str:
 
 
 def _about(op: OpDef | None, argument: str) -> str:
-    """What an argument of a call has to be told of."""
+    """The note for an argument of a call."""
     if op is None:
         return ""
     if argument in op.no_effect:

@@ -119,7 +119,7 @@ class Key:
         """An array of standard normal numbers."""
         return standard_normal(self.value, count, start)
 
-    def generator(self) -> np.random.Generator:
+    def generator(self) -> "np.random.Generator":
         """A NumPy generator of its own, for code that wants one."""
         return KeyedGenerator().rekey(generator_states(np.array([self.value], np.uint64))[0])
 
@@ -152,7 +152,7 @@ class KeyedGenerator:
         if np.array_equal(words[:4], self._state["state"]["state"]) and words[4] == 0:
             self._words = words
 
-    def rekey(self, state: np.ndarray) -> np.random.Generator:
+    def rekey(self, state: np.ndarray) -> "np.random.Generator":
         """The generator, set to the beginning of the numbers of ``state``."""
         if self._words is not None:
             self._words[:] = state

@@ -301,7 +301,7 @@ class CupyRuntime:
         cupy.cuda.runtime.deviceSynchronize()
 
     def external(self, handle: int) -> Handle:
-        """Somebody else's stream; the numbers of the default streams are handles too."""
+        """A stream of other code; the numbers of the default streams are handles too."""
         return Handle(handle)
 
     def current(self) -> int:

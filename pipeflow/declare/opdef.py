@@ -31,6 +31,16 @@ def class_name(name: str) -> str:
 Part = Literal["work", "constant", "transfer", "copy", "merge", "late merge", "function", "differentiable", "gradients"]
 
 
+class _LazySignature:
+    """``__signature__``, made when it is first read: for all operators it takes a tenth of the time of ``import pipeflow``."""
+
+    def __get__(self, op: "OpDef | None", owner: type) -> inspect.Signature:
+        if op is None:  # the class has a signature of its own
+            raise AttributeError("__signature__")
+        made = op.__dict__["__signature__"] = _signature(op)
+        return made
+
+
 @dataclass(eq=False)
 class OpDef:
     """A declared operator."""
@@ -84,6 +94,7 @@ class OpDef:
     resamples_hook: Callable[..., Any] | None = None
     ends_sampling_hook: Callable[..., Any] | None = None
     _gpu_hooks: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    __signature__ = _LazySignature()
 
     def __post_init__(self) -> None:
         self.inputs = tuple(p for p in self.params if p.role is Role.INPUT)
@@ -100,7 +111,6 @@ class OpDef:
         self.__qualname__ = self.name
         self.__doc__ = inspect.getdoc(self.body)
         self.__module__ = "pipeflow.fn"
-        self.__signature__ = _signature(self)
 
     def entry(self, hook: Callable[[Any], Any]) -> None:
         """Declares what one entry of a list of inputs means, for operators with an ``order`` of their own."""

@@ -1,4 +1,4 @@
-"""One batch on its way through the stages."""
+"""One batch while it passes through the stages."""
 
 import threading
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Mark(NamedTuple):
-    """The place of a batch in the course of a run: epoch, number in the epoch, and position of its first sample."""
+    """The place of a batch in a run: epoch, number in the epoch, and position of its first sample."""
 
     epoch: int
     iteration: int
@@ -25,29 +25,29 @@ class Mark(NamedTuple):
 
 
 class Handing:
-    """One batch, or one of each of several pipelines, on its way to a caller.
+    """The delivery of one batch, or of one batch of each of several pipelines, to a caller.
 
-    Until ``given`` was called nothing has happened: the next call in the same thread gets the same batch. So an interrupt
-    (Ctrl-C) loses no batch, provided that nothing but the return follows: ``return handing.given() or batch``.
+    Until ``given`` is called nothing has changed: the next call in the same thread gets the same batch. So an interrupt
+    (Ctrl-C) loses no batch, if only the return follows: ``return handing.given() or batch``.
     """
 
     __slots__ = ("done", "thread")
 
     def __init__(self) -> None:
         self.done = False
-        self.thread = threading.current_thread()  # not its number, which a later thread may have
+        self.thread = threading.current_thread()  # the object: a later thread may get the same number
 
     def given(self) -> Any:
-        """The caller has it."""
+        """Marks the batch as delivered."""
         self.done = True
 
     def is_for(self, thread: threading.Thread) -> bool:
-        """Whether a thread may take over what has not been given: its own, or that of a thread that has ended."""
+        """True if a thread may get a batch that was not delivered: its own one, or that of a thread that has ended."""
         return not self.done and (self.thread is thread or not self.thread.is_alive())
 
 
 class Held(Generic[T]):
-    """A value that changes at the moment at which a batch is given to the caller, not before and not after."""
+    """A value that changes exactly when a batch is delivered to the caller."""
 
     __slots__ = ("_next", "_value")
 
@@ -56,7 +56,7 @@ class Held(Generic[T]):
         self._next: tuple[Handing, T] | None = None
 
     def get(self) -> T:
-        """The value."""
+        """The current value."""
         if self._next is not None and self._next[0].done:
             self._value = self._next[1]
             self._next = None
@@ -68,14 +68,14 @@ class Held(Generic[T]):
         self._value = value
 
     def change(self, handing: Handing, value: T) -> None:
-        """Changes it when that batch is given."""
+        """Changes it when that batch is delivered."""
         self.get()
         self._next = (handing, value)
 
 
 @dataclass
 class Delivered:
-    """One batch as handed to the user; with an error in place of outputs where it has failed."""
+    """One batch as the user gets it; a failed batch has an error in place of outputs."""
 
     outputs: tuple[Any, ...]  # of TensorListCPU or TensorListGPU
     index: int
@@ -83,19 +83,19 @@ class Delivered:
     iteration: int
     size: int
     positions: np.ndarray
-    padding: np.ndarray | None  # samples that are there only to fill the batch
+    padding: np.ndarray | None  # True for samples that only fill the batch
     ends: frozenset[str]  # the readers whose epoch ends with it
     error: BaseException | None = None
 
     def to(self, handing: Handing) -> tuple[Any, ...]:
-        """The outputs, or the error; the caller has the batch with this."""
+        """Returns the outputs or raises the error; with this call the batch is delivered."""
         if self.error is not None:
             raise handing.given() or self.error
         return handing.given() or self.outputs
 
     @classmethod
     def of(cls, batch: "BatchRun", outputs: tuple[Any, ...], error: BaseException | None = None) -> "Delivered":
-        """These outputs of a batch, without the rows that were left out."""
+        """The delivery of these outputs of a batch, without the rows that were left out."""
         rows: Any = batch.rows()
         rows = slice(None) if rows is None else rows
         positions = batch.positions[rows]
@@ -105,7 +105,7 @@ class Delivered:
 
 
 class BatchRun:
-    """The values of all slots of one batch, and how far it has come."""
+    """The values of all slots of one batch, and its progress."""
 
     __slots__ = (
         "absent",
@@ -155,47 +155,49 @@ class BatchRun:
         self.size = 0
         self.positions = np.empty(0, np.int64)
         self.epochs: Any = 0
-        self.after: Mark | None = None  # the place of the next batch, once this one has been read
-        self.begun = False  # a caller has begun to make it (where no threads do)
-        self.read: Any = None  # what the sources gave, to make it again after an interrupt (where no threads make it)
+        self.after: Mark | None = None  # the place of the next batch, set when the sources have been read
+        self.begun = False  # a caller has begun to make it (only without threads)
+        self.read: Any = None  # the samples of the sources, to make it again after an interrupt (only without threads)
         self.handing: Handing | None = None
         self.values: list[Any] = [None] * slots
         self.layouts: list[str | None] = [None] * slots
-        self.masks: dict[tuple[tuple[int, bool], ...], list[bool]] = {}  # by guard, of guards that were asked
-        self.columns: dict[tuple[int, Any], list[Any] | None] = {}  # arguments of all samples, by slot and kind
-        self.keys: dict[int, Any] = {}  # by the first output slot (or name) of a random step
-        self.origins: dict[int, Any] = {}  # by the source's place in the plan: the source_info of the samples, or None
+        self.masks: dict[
+            tuple[tuple[int, bool], ...], list[bool]
+        ] = {}  # guard -> its samples, as far as they were computed
+        self.columns: dict[tuple[int, Any], list[Any] | None] = {}  # (slot, kind) -> the arguments of all samples
+        self.keys: dict[int, Any] = {}  # by the first output slot (or the name) of a random step
+        self.origins: dict[int, Any] = {}  # for each source of the plan: the source_info of the samples, or None
         self.states: dict[str, Any] = {}
         self.before: dict[str, Any] = {}  # of objects of the user: their states before the batch
         self.padding: np.ndarray | None = None
         self.ends: list[str] = []
         self.stage = 0
-        self.cursor = 0  # of a sample stage: the next sample that nobody has claimed
-        self.pending = 0  # samples claimed or not that are not finished
+        self.cursor = 0  # in a sample stage: the next sample that no thread has claimed
+        self.pending = 0  # samples that are not finished, claimed or not
         self.claimed = False
-        self.region: Any = None  # memory shared with worker processes, for what they alone read
-        self.sent: Any = None  # what is with the worker processes; None: nothing was sent
+        self.region: Any = None  # memory shared with worker processes, for data that only they read
+        self.sent: Any = None  # the work that was sent to the worker processes, or None
         self.done = False
         self.ended = False
         self.error: BaseException | None = None
         self.failures: dict[int, tuple[BaseException, Step]] = {}
-        self.absent: set[int] = set()  # rows that later steps do not see
-        self.given: dict[int, tuple[np.ndarray, ...]] = {}  # rows whose outputs stand in for what failed
-        self.incidents: list[Any] = []  # what happened to rows that failed, counted at delivery
+        self.absent: set[int] = set()  # rows that later steps do not get
+        self.given: dict[int, tuple[np.ndarray, ...]] = {}  # rows whose outputs replace failed ones
+        self.incidents: list[Any] = []  # the failed rows, counted at delivery
         self.failed_sources: dict[int, str] = {}
-        self.replaced: dict[int, tuple[BaseException, Step]] = {}  # samples that another one of the batch stands for
-        self.donors: dict[int, int] = {}  # which one that is
-        self.hidden: set[int] = set()  # those, and rows made of them, that are not delivered
-        self.tried: dict[int, set[int]] = {}  # and which ones failed in their place
+        self.replaced: dict[int, tuple[BaseException, Step]] = {}  # samples that another sample of the batch replaces
+        self.donors: dict[int, int] = {}  # failed sample -> the sample that replaces it
+        self.hidden: set[int] = set()  # these samples, and rows made of them, are not delivered
+        self.tried: dict[int, set[int]] = {}  # and the rows that failed in their place
 
     def keep_reading(self) -> None:
-        """Notes what the sources gave, so that the batch can be made again from there."""
+        """Keeps the samples of the sources, so that the batch can be made again from them."""
         values = [list(x) if type(x) is list else x for x in self.values]
         kept = list(self.layouts), dict(self.origins), dict(self.failures), self.error, dict(self.states)
         self.read = (values, *kept)
 
     def make_again(self) -> None:
-        """Goes back to where the sources had given their samples."""
+        """Restores the batch as it was when the sources had been read."""
         values, layouts, origins, failures, error, states = self.read
         self.values[:] = [list(x) if type(x) is list else x for x in values]
         self.layouts[:] = layouts
@@ -218,7 +220,7 @@ class BatchRun:
         self.claimed, self.sent = True, None
 
     def fail(self, error: BaseException, step: Step | None, sample: int = -1) -> None:
-        """Keeps an error for the batch's turn; of several samples the first one counts."""
+        """Keeps an error until it is the batch's turn; of several samples the first one is kept."""
         if isinstance(error, StopIteration):
             wrapped = RuntimeError(f"{step.title if step else 'a step'} raised StopIteration")
             wrapped.__cause__ = error
@@ -239,7 +241,7 @@ class BatchRun:
         return step.notes(where)
 
     def source_of(self, sample: int) -> str:
-        """The file or other origin of a sample, "" when it is not known."""
+        """The file or other origin of a sample, "" if it is not known."""
         for _, known in sorted(self.origins.items()):
             if known is not None and sample < len(known):
                 return str(known[sample])
@@ -252,7 +254,7 @@ class BatchRun:
         return self.failures[min(self.failures)][0]
 
     def mask(self, guard: tuple[tuple[int, bool], ...]) -> list[bool]:
-        """For each sample whether a guard holds. A predicate is asked only where those before it hold."""
+        """For each sample True if its guard is true. A predicate is read only if those before it are true."""
         known = self.masks.get(guard)
         if known is None:
             slot, polarity = guard[-1]
@@ -265,7 +267,7 @@ class BatchRun:
         return known
 
     def column(self, slot: int, kind: Any) -> list[Any] | None:
-        """The values of a slot as arguments of that kind, a sample each; None where every sample needs a look."""
+        """The values of a slot as arguments of that kind, one for each sample; None if each must be converted by itself."""
         values = self.values[slot]
         if not isinstance(values, np.ndarray) or (self.layouts[slot] or "")[:1] == "F":
             return None
@@ -274,13 +276,13 @@ class BatchRun:
         return self.columns[slot, kind]
 
     def active(self, guard: tuple[tuple[int, bool], ...]) -> list[int] | None:
-        """The samples for which a guard holds, ascending; None when that is all of them."""
+        """The samples for which a guard is true, ascending; None for all."""
         if not guard:
             return [index for index in range(self.size) if index not in self.absent] if self.absent else None
         return [index for index, holds in enumerate(self.mask(guard)) if holds and index not in self.absent]
 
     def holds(self, guard: tuple[tuple[int, bool], ...], sample: int) -> bool:
-        """Whether a guard holds for one sample."""
+        """True if a guard is true for one sample."""
         return not guard or self.mask(guard)[sample]
 
     def seen(self) -> list[int] | None:
@@ -296,7 +298,7 @@ class BatchRun:
         return [index for index in range(self.size) if index not in missing]
 
     def outputs(self, plan: Plan, device: Any = None) -> tuple[Any, ...]:
-        """The results as the user gets them; ``device`` is where some of them lie."""
+        """The results as the user gets them; ``device`` has those on a GPU."""
         results: list[Any] = []
         rows = self.rows()
         for number, slot in enumerate(plan.outputs):
@@ -319,7 +321,7 @@ class BatchRun:
         return tuple(results)
 
     def delivered(self, values: Any, rows: list[int], output: int, device: Any) -> list[Any]:
-        """The rows of an output that are delivered, with those that were given in place of failed ones."""
+        """The delivered rows of an output, with the values that replace failed ones."""
         made = [row for row in rows if row not in self.given]
         kept = {row: value_at(values, row) for row in made}
         for row in self.given.keys() & set(rows):
@@ -335,12 +337,12 @@ class BatchRun:
 
 
 def value_at(values: Any, sample: int) -> Any:
-    """A row of a slot, whatever form its values have."""
+    """A row of a slot, for every form of its values."""
     return values[sample] if type(values) is list else values[sample, ...]
 
 
 def put(batch: BatchRun, slot: int, sample: int, value: Any) -> None:
-    """Gives a row of a slot another value; memory that may be somebody else's is not written to."""
+    """Replaces a row of a slot by another value. It never writes to memory that may be shared."""
     values = batch.values[slot]
     if values is None:
         return
@@ -350,7 +352,7 @@ def put(batch: BatchRun, slot: int, sample: int, value: Any) -> None:
 
 
 def _rights(error: BaseException, step: Step) -> list[str]:
-    """Why user code could not write to its input."""
+    """The reason why user code could not write to its input."""
     text = str(error).lower()
     if not step.user_code or not ("read-only" in text or "readonly" in text):
         return []
@@ -359,7 +361,7 @@ def _rights(error: BaseException, step: Step) -> list[str]:
 
 
 def check_outputs(batch: BatchRun, step: Step) -> None:
-    """The samples of one output of user code (or of two branches) are of one kind and fit their layout."""
+    """Checks that the samples of one output of user code, or of two branches, have one type and fit their layout."""
     for output, slot in enumerate(step.outputs):
         values, layout = batch.values[slot], batch.layouts[slot]
         if values is None or not len(values):

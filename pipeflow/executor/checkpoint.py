@@ -1,10 +1,10 @@
-"""Checkpoints: where a pipeline stands after the last batch that was delivered, as a few hundred bytes of JSON.
+"""Checkpoints: the state of a pipeline after the last delivered batch, as a few hundred bytes of JSON.
 
-What is saved: the epoch, the number of batches and samples given, the place of every source, the state that objects of the
-user told with ``get_state()`` as that batch was produced, and where the loop over epochs stands. What must be equal where it
-is loaded: the operators by name, the seed, and what the sources themselves ask for (size, shuffling). What may differ:
+Saved are the epoch, the number of delivered batches and samples, the place of every source, the state that objects of the
+user returned from ``get_state()`` when that batch was made, and the position of the loop over epochs. To load it, the
+operators by name, the seed, and the settings that the sources compare (size, shuffling) must be equal. These may differ:
 threads, worker processes, prefetching, batch size, and the number of shards of shuffled readers. Package version and CPU
-features are recorded; where they differ the samples are the same but bit-equality is not promised, and a warning says so.
+features are recorded. If they differ, the samples are the same, but their last bits may differ: a warning says so.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from pipeflow.executor.keeper import keeps_state
 from pipeflow.version import VERSION
 
 FORMAT = 3
-LARGEST = 1900  # bytes, before the checksum; the names of operators give way
+LARGEST = 1900  # bytes, before the checksum; if it is larger, names of operators are summed up
 OPERATORS_BYTES = 1000  # names of operators beyond this are summed up, so that a checkpoint stays below 2 kB
 _FEATURES = ("sse4_2", "avx", "avx2", "fma", "avx512f", "asimd", "sve")
 
@@ -79,7 +79,7 @@ def write(filename: str, text: str) -> None:
 
 
 def check_saveable(plan: Plan, executor: Executor) -> None:
-    """An error that lists every part whose state cannot be told."""
+    """Raises an error that lists every part whose state is not known."""
     reasons = []
     for item in executor.sources:
         reason = item.source.unsaveable()
@@ -100,7 +100,7 @@ def check_saveable(plan: Plan, executor: Executor) -> None:
 
 
 def check_seekable(plan: Plan) -> None:
-    """An error that names an object whose state only the batches before can make."""
+    """Raises an error that names an object whose state only the earlier batches can make."""
     for _, step, keeper in _keepers(plan):
         raise InvalidState(
             f"seek() cannot tell the state that {function_name(keeper)} of {step.name!r} would have after the batches before; "
@@ -137,7 +137,7 @@ def from_json(text: "str | bytes") -> dict[str, Any]:
 
 
 def checked(state: Any) -> dict[str, Any]:
-    """A state whose fields are all there and of their types."""
+    """The state, if it has all fields and each has its type."""
     if not isinstance(state, Mapping) or state.get("kind", "") != "pipeflow checkpoint":
         if isinstance(state, Mapping) and state.get("format") == 1:
             raise ValueError(
@@ -145,7 +145,7 @@ def checked(state: Any) -> dict[str, Any]:
                 if "nodes" in state
                 else f"the checkpoint has format 1, of an older version; this version reads format {FORMAT}"
             )
-        raise ValueError("this is not a checkpoint of a pipeline: the field 'kind' is missing or says something else")
+        raise ValueError("this is not a checkpoint of a pipeline: the field 'kind' is missing or has another value")
     if state.get("format") != FORMAT:
         raise ValueError(
             f"the checkpoint has format {state.get('format')!r} (made by pipeflow {state.get('pipeflow')}); "
@@ -173,7 +173,7 @@ def _is_count(value: Any) -> bool:
 
 
 def load(state: Mapping[str, Any], plan: Plan, executor: Executor) -> None:
-    """Takes an executor to a state, or says what does not fit and leaves it where it was."""
+    """Takes an executor to a state. If something does not fit, it raises and changes nothing."""
     check_fits(state, plan, executor)
     before = executor.state()
     try:
@@ -184,7 +184,7 @@ def load(state: Mapping[str, Any], plan: Plan, executor: Executor) -> None:
 
 
 def check_fits(state: Mapping[str, Any], plan: Plan, executor: Executor) -> None:
-    """An error that says what differs between a saved pipeline and this one."""
+    """Raises an error that says how a saved pipeline and this one differ."""
     own, saved = _operators(plan), state["operators"]
     if saved.get("digest") != own["digest"]:
         raise InvalidState(f"the checkpoint is of another pipeline: {_difference(saved, own)}")

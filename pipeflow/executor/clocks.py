@@ -1,7 +1,7 @@
-"""What a run costs, by clocks: wall time and the thread's processor time, read where a task begins and ends.
+"""Clocks of a run: wall time and processor time of each thread, read at the beginning and the end of a task.
 
 A task is a chunk of samples or a whole batch, so the clocks cost two microseconds a task. Steps of one stage are measured apart
-where a sample is worth it, and always while somebody asks (``Pipeline.measure``); then a ``Rival`` also tells who keeps the
+if a sample takes long enough, and always during ``Pipeline.measure``. Then a ``Rival`` also measures which step keeps the
 interpreter.
 """
 
@@ -19,16 +19,16 @@ from pipeflow.errors import function_name
 from pipeflow.executor.figures import WAITS, Statistics, StepFigures
 from pipeflow.executor.settings import Settings, available_cpus
 
-BRIEF = 50e-6  # tasks below are counted as busy all the time: reading the thread's clock would cost more than it tells
+BRIEF = 50e-6  # shorter tasks count as busy all the time: reading the thread's clock would take too long
 WORTH = 50e-6  # a step of this many seconds a sample is measured apart: its clocks cost about one percent
 RACE = 20e-3  # seconds of a race at least: the interpreter changes hands every 5 ms
-RECENT = 16  # of so many batches it is told how many stood ready at least
+RECENT = 16  # the minimum of ready batches is taken over so many batches
 LONGEST = 100e-3
-BUDGET = 0.5  # seconds of racing a step, once for all
+BUDGET = 0.5  # seconds of racing for each step in total
 
 
 class Clock:
-    """Wall and processor seconds of a stage or a step; its owner adds to it under a lock."""
+    """Wall and processor seconds of a stage or a step; the owner adds to it under a lock."""
 
     __slots__ = ("brief", "busy", "calls", "lacked", "raced", "seconds")
 
@@ -54,7 +54,7 @@ class Clock:
 
 
 class Lap:
-    """A thread's own marks: when its task began, by both clocks."""
+    """The beginning of a thread's task, by both clocks."""
 
     __slots__ = ("begun", "processor")
 
@@ -62,17 +62,17 @@ class Lap:
         self.start()
 
     def start(self) -> None:
-        """The thread comes back from waiting."""
+        """The thread has finished waiting."""
         self.begun = timing.wall()
         self.processor: float | None = None
 
     def enter(self, stage: Clock) -> None:
-        """A task begins; one that follows another begins where that ended."""
+        """A task begins; if it follows another one, it begins at the end of that."""
         if self.processor is None and not stage.brief:
             self.processor = timing.processor()
 
     def leave(self, stage: Clock) -> None:
-        """The task is over. Written out, because it is called for every task."""
+        """The task is over. The code is inlined here because it runs for every task."""
         now = timing.wall()
         seconds = busy = now - self.begun
         self.begun = now
@@ -90,11 +90,11 @@ class Lap:
 
 
 class Rival:
-    """A thread that wants the interpreter all the time while a step runs: what it lacks is kept from it.
+    """A thread that competes for the interpreter while a step runs. The time that it waits is interpreter time of the step.
 
-    It is at work outside of the interpreter, and asks for it between two pieces of work. So of its time it is on a processor,
-    or ready and without one (the system counts that), or it waits for the interpreter: the rest. A race begins with a call
-    of the step and lasts from RACE seconds, to the end of a call, up to LONGEST.
+    It works outside the interpreter, and takes the interpreter between two pieces of work. Its time has three parts: it is on a
+    processor, it is ready without one (the system counts that), or it waits for the interpreter. A race begins with a call
+    of the step. It lasts at least RACE seconds and at most LONGEST, and ends with a call.
     """
 
     def __init__(self) -> None:
@@ -106,14 +106,14 @@ class Rival:
         self._thread.start()
 
     def begin(self, clock: Clock) -> None:
-        """A call of the step begins: the race too, where none is on and this step has not been raced for long enough."""
+        """A call of the step begins. A race begins with it, unless one is on or this step has been raced for long enough."""
         if self._on is None and clock.raced < BUDGET and not self._closed:
             self._begun = timing.wall()
             self._on = clock
             self._go.release()
 
     def end(self, clock: Clock) -> None:
-        """A call of the step is over: the race too, when it was long enough to tell."""
+        """A call of the step is over. The race ends with it if it was long enough."""
         if self._on is clock and timing.wall() - self._begun >= RACE:
             self._on = None
 
@@ -135,7 +135,7 @@ class Rival:
 
     def _race(self, clock: Clock) -> None:
         # Long enough (0.1 ms) for the step to take the interpreter back in the meantime: a rival that comes and goes within a
-        # microsecond finds it free again and again before the other thread is awake.
+        # microsecond would find it free many times before the other thread is awake.
         work = bytes(128 << 10)
         queued = queued_seconds([self._thread])
         begun, own = timing.wall(), timing.processor()
@@ -149,7 +149,7 @@ class Rival:
 
 
 def queued_seconds(threads: Sequence[threading.Thread]) -> float:
-    """How long threads have been ready to run and had no processor, by Linux's own count; 0 where there is none."""
+    """Seconds that threads were ready to run without a processor, as Linux counts them; 0 on other systems."""
     total = 0
     for thread in threads:
         for line in system.lines_of(f"/proc/self/task/{thread.native_id}/schedstat"):
@@ -167,7 +167,7 @@ class Measures:
         self.begin([])
 
     def begin(self, threads: Sequence[threading.Thread]) -> None:
-        """Starts anew."""
+        """Starts again from zero."""
         for clock in self.stages:
             clock.reset()
         self.began = self.last = timing.wall()
@@ -179,7 +179,7 @@ class Measures:
         self._queued = {thread.native_id: queued_seconds([thread]) for thread in threads}
 
     def delivered(self, asked: float, ready: int, samples: int) -> None:
-        """A batch was handed out that was asked for at ``asked``, when so many stood ready."""
+        """Counts a batch that was delivered. ``asked`` is the time of the call, ``ready`` the number of finished batches then."""
         now = self.last = timing.wall()
         self.waited += now - asked
         self.waits[bisect_left(WAITS, now - asked)] += 1
@@ -190,7 +190,7 @@ class Measures:
     def statistics(
         self, parts: Sequence[Sequence[Any]], settings: Settings, threads: Sequence[threading.Thread]
     ) -> Statistics:
-        """All of it as plain figures; ``parts`` are the steps of each stage made ready, where they have clocks of their own."""
+        """The measured times as plain figures; ``parts`` are the bound steps of each stage, which may have clocks."""
         steps: list[StepFigures] = []
         for clock, stage, bound in zip(self.stages, self.plan.stages, parts):
             steps += _of_stage(self.plan, stage, clock, bound, self.last - self.began) if stage.steps else []
@@ -217,7 +217,7 @@ class Measures:
 
 
 def _of_stage(plan: Plan, stage: Stage, clock: Clock, bound: Sequence[Any], elapsed: float) -> list[StepFigures]:
-    """The figures of a stage, step by step where these were measured apart."""
+    """The figures of a stage, step by step if the steps were measured apart."""
     role: Any = {"source": "source", "processes": "processes"}.get(stage.kind, "serial" if stage.ordered else "pool")
     clocks = [item.clock for item in bound]
     if stage.kind == "processes":
@@ -266,7 +266,7 @@ def _figures(
 
 
 def _ways(step: Step, constants: dict[str, Any]) -> tuple[str, ...]:
-    """How else the step could run, by the arguments that its operator has."""
+    """The other ways in which the step could run, by the arguments of its operator."""
     op = find(step.op)
     if "parallel" not in op.arguments or constants.get("differentiable"):
         return ()

@@ -1,8 +1,8 @@
-"""Where a run is: which batch is read next, and the state of the pipeline after the batch that was taken last.
+"""The course of a run: the batch that is read next, and the state of the pipeline after the last delivered batch.
 
-Sources run ahead of the loop. So there are two places: ``at`` is that of the next batch to read, and ``state()`` is what a
-checkpoint holds, which moves when a batch is taken. Every change is made by one assignment, and what leads to it can be done
-again: an interrupt leaves it either as it was or as it shall be.
+Sources run ahead of the loop. So there are two places: ``at`` is the place of the next batch to read, ``state()`` is the one in a
+checkpoint, which changes when a batch is delivered. Every change is one assignment, and the work before it can be
+repeated: after an interrupt it is either unchanged or complete.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,11 +17,11 @@ from pipeflow.executor.runners.source import SourceStep
 
 
 class Course:
-    """Epochs and checkpoint state of one run. The owner sees to it that nothing is read meanwhile."""
+    """Epochs and checkpoint state of one run. The owner makes sure that nothing is read during a change."""
 
     def __init__(self, batch_size: int, checkpointing: bool = False) -> None:
         self.batch_size = batch_size
-        self.checkpointing = checkpointing  # objects of the user are asked for their state after every batch
+        self.checkpointing = checkpointing  # after every batch, objects of the user return their state
         self.sources: list[SourceStep] = []
         self.keepers: list[Keeper] = []
         self.at = Mark(0, 0, 0)
@@ -37,7 +37,7 @@ class Course:
         return [item for item in self.sources if item.op.fetches]
 
     def source(self, name: str) -> Any:
-        """The source object behind an operator's name, None if there is none."""
+        """The source object of an operator by its name, or None."""
         return next((item.source for item in self.sources if item.step.name == name), None)
 
     def add(self, item: SourceStep) -> None:
@@ -48,15 +48,15 @@ class Course:
     # Reading.
 
     def begin(self, batch: BatchRun) -> None:
-        """Gives a batch that is about to be read its place."""
+        """Gives a batch its place before it is read."""
         batch.epoch, batch.iteration, batch.epochs = self.at.epoch, self.at.iteration, self.at.epoch
 
     def request(self, item: SourceStep, wanted: int) -> Request:
-        """What a source is asked for."""
+        """The request to a source for a batch."""
         return Request(wanted, *self.at, item.step.key or 0, self.ending)
 
     def place(self, batch: BatchRun, size: int) -> None:
-        """Gives the samples of a batch their positions, where no reader has done so."""
+        """Gives the samples of a batch their positions, unless a reader has done so."""
         batch.size = size
         if len(batch.positions) != size:
             batch.positions = np.arange(self.at.position, self.at.position + size)
@@ -74,7 +74,7 @@ class Course:
         return states
 
     def go_back(self, read: Iterable[BatchRun]) -> None:
-        """Takes the sources and the objects of the user back to where they were after the batches that have been read."""
+        """Restores the sources and the objects of the user to their states after the batches that have been read."""
         states = self.states_after(read)
         for item in self.sources:
             item.restore(states[item.step.name])
@@ -84,11 +84,11 @@ class Course:
     # The state after the batch that was taken last.
 
     def state(self) -> dict[str, Any]:
-        """Where the pipeline is after the last batch that was taken, whatever has run ahead."""
+        """The state of the pipeline after the last delivered batch, whatever has run ahead."""
         return dict(self._after)
 
     def taken(self, batch: BatchRun) -> None:
-        """A batch has gone to the caller: its state is the pipeline's now."""
+        """A batch was delivered: its state becomes the state of the pipeline."""
         assert batch.after is not None
         self._after = {
             "epoch": batch.after.epoch,
@@ -99,21 +99,21 @@ class Course:
         }
 
     def at_end(self) -> None:
-        """The caller learns of the epoch's end. Nothing runs ahead of it, so the sources' own states are those after it."""
+        """The caller gets the end of the epoch. Nothing has run ahead, so the states of the sources are those after it."""
         own = {item.step.name: item.state(self.checkpointing) for item in self.sources}
         self._after = {**self._after, "states": {**self._after["states"], **own}}
 
     def mark(self) -> None:
-        """The place of reading is the state now: nothing has run ahead."""
+        """Nothing has run ahead: the place of reading becomes the state."""
         states = {item.step.name: item.state(self.checkpointing) for item in self.sources}
         for keeper in self.keepers:
             states[keeper.name] = keeper.snapshot()
         self._after = {**self.at._asdict(), "states": states, "failures": self.failures()}
 
-    # Going elsewhere. What has run ahead has been dropped before, and ``state`` is the one from which it starts.
+    # Going to another place. Batches that ran ahead have been dropped before; ``state`` is where to start.
 
     def reset(self, state: dict[str, Any], rewind: bool) -> None:
-        """Begins the epoch after the last one begun; ``rewind`` restarts sources that were not told how to cycle."""
+        """Begins the epoch after the last one begun; ``rewind`` also restarts sources without a ``cycle``."""
         for item in self.sources:
             if item.op.fetches:  # a reader goes back to the samples of the batches that are dropped
                 item.source.restore(state["states"][item.step.name])
@@ -138,7 +138,7 @@ class Course:
         self._after = {**state, "states": dict(state["states"])}
 
     def next_epoch(self, state: dict[str, Any]) -> None:
-        """Leaves an epoch that has begun for the next one, which readers alone can do without a reset."""
+        """Goes from an epoch that has begun to the next one, which only readers can do without a reset."""
         if not self.readers:
             self.reset(state, rewind=True)
             return
@@ -148,7 +148,7 @@ class Course:
         self.mark()
 
     def seek(self, step: int, epoch: int) -> None:
-        """Goes to batch ``step`` of ``epoch``; every source can be asked for it and nothing keeps a state of its own."""
+        """Goes to batch ``step`` of ``epoch``; every source can be read there, and nothing keeps a state."""
         for item in self.sources:
             item.source.seek(step, epoch, self.batch_size, item.step.key or 0)
         self.ended = False

@@ -22,20 +22,20 @@ CLOSE_SECONDS = 5.0  # how long close() waits for a step that is running
 
 
 class Work(Protocol):
-    """What the threads work on."""
+    """The work of the threads."""
 
     def claim(self) -> Any:
-        """Takes the oldest work that no thread has; None where there is none. Called under the lock."""
+        """Takes the oldest work that no thread has, or None. Called under the lock."""
 
     def perform(self, task: Any, arena: Arena, lap: Lap) -> None:
         """Does it."""
 
 
 class Gate:
-    """Where one thread waits until another opens it; opened before the wait, the wait is over at once.
+    """A gate at which one thread waits until another opens it. If it was opened before, the wait is over at once.
 
-    A condition variable would not do: its ``wait`` is Python code, and an interrupt (Ctrl-C) in the middle of it leaves its lock
-    in the wrong state. Here the waiting is one call of a lock, which an interrupt ends without a trace.
+    A condition variable is not safe here: its ``wait`` is Python code, and an interrupt (Ctrl-C) inside it leaves its lock
+    in the wrong state. Here the wait is one call of a lock, which an interrupt ends cleanly.
     """
 
     __slots__ = ("_lock",)
@@ -45,11 +45,11 @@ class Gate:
         self._lock.acquire()
 
     def wait(self, seconds: float | None = None) -> None:
-        """Returns when the gate has been opened, or after so many seconds, and closes it again."""
+        """Returns when the gate is opened, or after so many seconds, and closes it again."""
         self._lock.acquire(timeout=-1 if seconds is None else seconds)
 
     def open(self) -> bool:
-        """Lets the thread go on, and says whether the gate was closed; only one thread at a time may open it."""
+        """Lets the thread continue; returns True if the gate was closed. Only one thread at a time may open it."""
         if not self._lock.locked():
             return False
         self._lock.release()
@@ -57,7 +57,7 @@ class Gate:
 
 
 def undisturbed(work: Callable[[], None]) -> None:
-    """Does something in a thread of its own, where no interrupt reaches it, and raises what it raises."""
+    """Runs a function in another thread, where no interrupt reaches it, and raises its exception."""
     over = Gate()
     errors: list[Exception] = []
 
@@ -75,7 +75,7 @@ def undisturbed(work: Callable[[], None]) -> None:
 
 
 class Crew:
-    """The threads and what they wait for.
+    """The threads, and the gates at which they wait.
 
     It refers to the executor weakly, and so do its threads while they wait: a pipeline that can be reached only from its own
     functions is collected like any other garbage, and its threads end.
@@ -86,16 +86,16 @@ class Crew:
         self.affinity = affinity
         self.lock = threading.Lock()
         self._starting = threading.Lock()
-        self.threads: list[threading.Thread] = []  # each puts itself in when it begins
-        self.idle: list[Gate] = []  # of threads without work
-        self.callers: list[Gate] = []  # of callers who wait for a batch, or until nothing runs
+        self.threads: list[threading.Thread] = []  # each thread adds itself when it begins
+        self.idle: list[Gate] = []  # gates of threads without work
+        self.callers: list[Gate] = []  # gates of callers that wait for a batch, or until nothing runs
         self.closing = False
-        self.alone = False  # no thread can be started: callers do the work
+        self.alone = False  # True if no thread can be started: callers do the work
         self.wakers: list[weakref.WeakMethod[Callable[[], None]]] = []
         self.inside = threading.local()
         self.process = os.getpid()
         self.workers: WorkerPool | None = None
-        self.hanging: set[int] = set()  # threads that hang in a function and have a successor
+        self.hanging: set[int] = set()  # threads that hang in a function and were replaced
         _OPEN.add(self)
 
     def start(self, executor: Work) -> None:
@@ -103,7 +103,7 @@ class Crew:
         if len(self.threads) >= self.size or self.closing or self.alone:
             return
         if self.workers is not None and self.workers.start_method == "fork" and not self.threads:
-            self.workers.start()  # first: a process that is forked should have one thread only
+            self.workers.start()  # first: a process should have only one thread when it is forked
         try:
             undisturbed(partial(self._start, weakref.ref(executor)))
         except RuntimeError as error:  # at the end of the interpreter, or beyond the system's limit
@@ -126,13 +126,13 @@ class Crew:
                 return
 
     def finished(self) -> None:
-        """Lets all callers look whether what they wait for has come; called under the lock."""
+        """Wakes all callers, which check whether they can continue; called under the lock."""
         for gate in self.callers:
             gate.open()
         self.callers.clear()
 
     def leave(self, identity: int) -> None:
-        """Leaves a thread that hangs to itself; ``start`` starts another in its place. Called under the lock."""
+        """Gives up a thread that hangs; ``start`` starts another in its place. Called under the lock."""
         self.hanging.add(identity)
         self.threads = [thread for thread in self.threads if thread.ident != identity]
 
@@ -146,7 +146,7 @@ class Crew:
             undisturbed(self.workers.start)
 
     def close(self) -> None:
-        """Ends the threads: what is running is finished first, nothing new is started."""
+        """Ends the threads: running steps are finished first, nothing new is started."""
         self.let_go()
         if os.getpid() != self.process or threading.current_thread() in self.threads:
             return
@@ -157,15 +157,15 @@ class Crew:
         self.threads.clear()
 
     def let_go(self) -> None:
-        """Asks the threads and the worker processes to end, and waits for none of them.
+        """Tells the threads and the worker processes to end, and does not wait for them.
 
-        The garbage collector may call it anywhere, while the caller holds a lock that one of them is waiting for.
+        The garbage collector may call it at any time, also while its thread has a lock that one of them waits for.
         """
         if os.getpid() != self.process:
             return
         self.closing = True
         if threading.current_thread() in self.threads:
-            # The garbage collector may find the pipeline from one of its own threads, even under the lock: that thread ends
+            # The garbage collector may run in one of the pipeline's threads, even under the lock: that thread ends
             # when it comes back to its loop, and wakes the others.
             return
         for waker in self.wakers:
@@ -212,7 +212,7 @@ class Crew:
             assert executor is not None
             executor.perform(task, arena, lap)
             del task, executor
-            if threading.get_ident() in self.hanging:  # the function came back after all
+            if threading.get_ident() in self.hanging:  # the function has returned after all
                 self.hanging.discard(threading.get_ident())
                 return
 
@@ -221,7 +221,7 @@ _OPEN: "weakref.WeakSet[Crew]" = weakref.WeakSet()
 
 
 def _at_exit() -> None:
-    """Waits for the threads of all pipelines, which must not be at work while the interpreter is taken down."""
+    """Waits for the threads of all pipelines: none may work while the interpreter shuts down."""
     for crew in list(_OPEN):
         crew.close()
 

@@ -1,16 +1,16 @@
-"""What becomes of samples that fail.
+"""Failures of samples: the rules, and the counts.
 
-A batch is a fixed set of positions, and a failure never moves another sample: keys, resume points and ranks that run in
-step stay what they are. The rule of a step is its own ``on_error`` or the pipeline's:
+A batch is a fixed set of positions, and a failure never moves another sample. So keys, resume points, and ranks that run in
+step do not change. The rule of a step is its own ``on_error`` or the pipeline's:
 
-- ``"raise"``: the batch is consumed whole and its error raised in its turn.
-- ``"skip"``: the row is missing from all outputs of the batch; later steps do not see it. Where a step moves samples to
-  other rows (``fn.permute_batch``), the samples of which the row is made are left out, with all rows that are made of them:
+- ``"raise"``: the error is raised in the batch's turn, and the whole batch is consumed.
+- ``"skip"``: the row is missing from all outputs of the batch; later steps do not get it. If a step moves samples to
+  other rows (``fn.permute_batch``), the samples that the row is made of are left out, with all rows that are made of them:
   others are computed in their place and not delivered.
-- ``"replace"``: the batch is what it would be, had its sources given the next good sample in the place of this one. So a row
-  is made of one sample throughout, under its own key, and what looks at the whole batch sees what is delivered.
-- a value, or a function of the ``Failure`` that gives one: it stands for the step's outputs (from the pipeline's rule: for the
-  pipeline's outputs) of this row.
+- ``"replace"``: the batch is made as if its sources had given the next good sample in place of this one. So a row
+  is made of one sample in all steps, with its own key, and steps that use the whole batch get the delivered samples.
+- a value, or a function from the ``Failure`` to a value: it replaces the outputs of the step (with the pipeline's rule: the
+  outputs of the pipeline) of this row.
 
 Failures count when their batch is delivered, so prefetching does not matter.
 """
@@ -32,12 +32,12 @@ from pipeflow.executor.runners.base import BoundStep, StageRunner, origins_of, t
 from pipeflow.tensors import as_sample
 
 KEPT = 10_000  # the list of failures holds the last ones
-JUDGED = 1000  # a fraction is judged on at least so many samples, so that an early failure does not end a job
+JUDGED = 1000  # a fraction counts only after so many samples, so that an early failure does not end a job
 
 
 @dataclass(frozen=True)
 class Failure:
-    """One sample that failed: where it stands in the data, what happened, and what became of it."""
+    """One sample that failed: its place in the data, its error, and what was done."""
 
     position: int
     epoch: int
@@ -57,7 +57,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Rule:
-    """What to do when a step fails for a sample. ``row`` says that the value is the whole row's, not the step's."""
+    """What to do when a step fails for a sample. With ``row`` the value replaces the whole row, not the outputs of the step."""
 
     action: str
     value: Any = None
@@ -65,7 +65,7 @@ class Rule:
 
 
 class Counts(NamedTuple):
-    """What has been counted up to a batch."""
+    """The counts up to a batch."""
 
     batch: int
     failed: int
@@ -83,19 +83,17 @@ class Failures:
         self.log: deque[Failure] = deque(maxlen=KEPT)
         self.rules = {step.name: self.rule_of(step) for step in plan.steps()}
         self.active = any(rule.action != "raise" for rule in self.rules.values())
-        self.movers: dict[
-            tuple[int, ...], BoundStep
-        ] = {}  # by their outputs, the steps that move samples to other rows
+        self.movers: dict[tuple[int, ...], BoundStep] = {}  # output slot -> the step that moves samples to other rows
         for step in plan.steps():
             self.find_movers(step)
 
     def find_movers(self, step: Step) -> None:
-        """Notes whether a step moves samples to other rows."""
+        """Notes the step if it moves samples to other rows."""
         if traits_of(self.plan, step).moves:
             self.movers[step.outputs] = BoundStep(self.plan, step)
 
     def contain(self) -> None:
-        """Lets the stages keep the failure of a row to that row."""
+        """Makes every stage keep the failure of a row to that row."""
         for runner in self.stages:
             rule = None if runner.blamed is None else self.rules[runner.blamed.name]
             runner.contain(self.stand_in, rule is not None and rule.action != "raise")
@@ -109,7 +107,7 @@ class Failures:
     # While a batch runs.
 
     def stand_in(self, batch: BatchRun, step: Step, sample: int) -> "tuple[np.ndarray, ...] | None":
-        """The values that stand for the outputs of a step that has just failed, where its rule gives any."""
+        """The values that replace the outputs of a step that has just failed, if its rule gives values."""
         rule = self.rules[step.name]
         if rule.action != "value" or rule.row:
             return None
@@ -124,12 +122,12 @@ class Failures:
         return values
 
     def settle(self, batch: BatchRun, stage: int) -> None:
-        """Deals with the rows that failed in a stage; those that must be raised stay in ``batch.failures``.
+        """Applies the rules to the rows that failed in a stage; failures that must be raised stay in ``batch.failures``.
 
-        Rows that are made of another sample now go through all stages again. So do those that come out of a step otherwise
-        because it looks at the whole batch. The first stage that has such rows comes first, and a failure there before all.
+        Rows that are now made of another sample go through all stages again. So do rows whose result changes
+        because a step uses the whole batch. The earliest stage comes first, and a failure there comes before all others.
         """
-        behind: list[set[int]] = [set() for _ in range(stage + 2)]  # by stage, the rows that it has to make again
+        behind: list[set[int]] = [set() for _ in range(stage + 2)]  # stage -> the rows that it has to make again
         settled: set[int] = set()
         number = stage
         while batch.error is None:
@@ -157,9 +155,9 @@ class Failures:
                 self.stages[number].finish(batch)
 
     def _apply_rules(self, batch: BatchRun, stage: int) -> set[int] | None:
-        """Does with each row that failed what its rule says; the rows that are made of another sample now.
+        """Applies its rule to each failed row; returns the rows that are now made of another sample.
 
-        None where no sample can stand for one.
+        None if no sample can replace one of them.
         """
         runner, lost = self.stages[stage], []
         for sample, (error, step) in sorted(batch.failures.items()):
@@ -196,7 +194,7 @@ class Failures:
         batch.incidents.append(failure)
 
     def give_row(self, batch: BatchRun, step: Step, sample: int, rule: Rule, failure: Failure) -> bool:
-        """Puts given values into the place of a whole row; False where they cannot be made."""
+        """Replaces a whole row by given values; returns False if these cannot be made."""
         try:
             dtypes = [self.plan.slots[slot].spec.dtype for slot in self.plan.outputs]
             batch.given[sample] = _values(rule.value, failure, dtypes)
@@ -206,9 +204,9 @@ class Failures:
         return True
 
     def _replace(self, batch: BatchRun, lost: Sequence[int]) -> set[int] | None:
-        """Gives each sample of which a lost row is made the source of the next good one; the samples that have another now.
+        """Replaces each sample of a lost row by the next good one; returns the replaced samples.
 
-        A sample that has failed is no good for the others either. None where no sample is left for one.
+        A sample that has failed is not used for others either. None if no sample is left.
         """
         for row in lost:
             error, step = batch.failures.pop(row)
@@ -244,7 +242,7 @@ class Failures:
         return changed
 
     def _made_of(self, batch: BatchRun, slots: Sequence[int], row: int) -> set[int]:
-        """The samples of which a row of these slots is made: the row's own, but for what a step has moved."""
+        """The samples that a row of these slots is made of: its own, unless a step has moved samples."""
         if not self.movers:
             return {row}
         makers = {slot: step for step in self.plan.steps() for slot in step.outputs}
@@ -266,7 +264,7 @@ class Failures:
         return found or {row}
 
     def hide(self, batch: BatchRun) -> None:
-        """Leaves out the rows that are made of samples that are left out: what a step has moved there."""
+        """Leaves out the rows to which a step has moved samples that are left out."""
         samples = set(batch.hidden)
         for item in self.movers.values() if samples else ():
             for row in origins_of(item, batch).keys() - batch.hidden:
@@ -280,7 +278,7 @@ class Failures:
                         batch.given[row] = batch.given[made_of[0]]
 
     def take_source(self, batch: BatchRun, sample: int, donor: int) -> None:
-        """Gives a row what the sources gave another one."""
+        """Copies the samples of the sources from one row to another."""
         batch.columns.clear()
         for step in self.plan.stages[0].steps:
             for slot in step.outputs:
@@ -310,7 +308,7 @@ class Failures:
     # When a batch is delivered.
 
     def judge(self, batch: BatchRun) -> TooManyFailures | None:
-        """The error when with this batch more samples have failed than are allowed."""
+        """The error if with this batch more samples have failed than are allowed."""
         if not batch.incidents or self.limit is None:
             return None
         count, seen = self.counts.failed + len(batch.incidents), self.counts.seen + batch.size
@@ -326,7 +324,7 @@ class Failures:
         return error
 
     def account(self, batch: BatchRun) -> None:
-        """Counts the failures of a batch that was delivered; to do it again changes nothing."""
+        """Counts the failures of a delivered batch; a second call changes nothing."""
         if batch.index <= self.counts.batch:
             return
         if batch.failure() is not None:
@@ -342,12 +340,12 @@ class Failures:
         return [self.counts.failed, self.counts.seen]
 
     def restore(self, state: "Sequence[int] | None") -> None:
-        """Goes on counting from a checkpoint."""
+        """Continues the counts of a checkpoint."""
         self.counts = Counts(self.counts.batch, *(state or (0, 0)))
 
 
 def _values(value: Any, failure: Failure, dtypes: Sequence[Any]) -> tuple[np.ndarray, ...]:
-    """A given value, or what a given function says, as one array an output."""
+    """A given value, or the result of a given function, as one array for each output."""
     if callable(value):
         value = value(failure)
     parts: Sequence[Any] = (value,) if len(dtypes) == 1 and not isinstance(value, tuple) else value
@@ -366,7 +364,7 @@ def _values(value: Any, failure: Failure, dtypes: Sequence[Any]) -> tuple[np.nda
 
 
 def _without_frames(error: BaseException) -> BaseException:
-    """The exception without tracebacks, whose frames would keep the arrays of the batch alive."""
+    """The exception without tracebacks: their frames would keep the arrays of the batch alive."""
     todo: list[BaseException | None] = [error]
     seen: set[int] = set()
     while todo:

@@ -1,4 +1,4 @@
-"""What was measured of a run: times, waits and bytes, a row for each step."""
+"""The figures of a run: times, waits and bytes, a row for each step."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,13 +11,15 @@ Role = Literal["source", "serial", "pool", "processes"]
 
 @dataclass(frozen=True)
 class StepFigures:
-    """What one step cost, or all steps of a stage whose members were not measured apart; seconds are sums over threads."""
+    """The cost of one step, or of a stage whose steps were not measured apart; seconds are sums over threads."""
 
     title: str
     role: Role  # sources and serial steps take one batch after another; the others share the pool or the workers
     seconds: float
     busy: float
-    kept: float | None = None  # of the busy time that with the interpreter kept from others; None: not measured
+    kept: float | None = (
+        None  # the part of the busy time in which other threads could not get the interpreter; None: not measured
+    )
     python: bool = False
     ways: tuple[str, ...] = ()  # how else the step could run: "threads", "processes", "jit", "parallel"
     hint: tuple[int, ...] = ()
@@ -33,7 +35,7 @@ class StepFigures:
 
 @dataclass(frozen=True)
 class Statistics:
-    """What was measured of a run; print it for a table."""
+    """The figures of a run; print it for a table."""
 
     seconds: float
     waited: float  # of these the loop waited for batches
@@ -44,10 +46,10 @@ class Statistics:
     depth: int = 2
     workers: int = 0
     synchronous: bool = False
-    one_at_a_time: bool = False  # differentiable functions allow nothing else
+    one_at_a_time: bool = False  # differentiable functions require it
     peak: int = 0  # threads at work at the same time, at most
-    ready: int | None = None  # batches that stood ready when one was asked for, at least
-    queued: float | None = None  # seconds that threads had work and no processor
+    ready: int | None = None  # the minimum of finished batches at a call for one
+    queued: float | None = None  # seconds that threads had work but no processor
     steps: tuple[StepFigures, ...] = ()
     waits: tuple[int, ...] = ()  # how many batches were waited for up to each of WAITS, and longer
 

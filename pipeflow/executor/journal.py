@@ -1,16 +1,16 @@
-"""The journal of a run: a small file that says which batches are done, readable whenever the program is killed.
+"""The journal of a run: a small file with the batches that are done. It is valid at any moment that the program is killed.
 
-The first line holds what stays as it is for the whole run. Two places of equal size follow, and each batch that is done is
-written to the one that does not hold the newest state, with a number and a checksum: a record that was cut off leaves the one
-before. One byte behind a record marks that the next batch is with the loop. So the file never grows, whatever the length of
-the run, and nothing but these bytes is written for a batch; a file with larger places is written under another name and moved
-into place, should a record outgrow them.
+The first line has the data that does not change during the run. Two places of equal size follow. Each batch that is done is
+written to the one without the newest state, with a number and a checksum: if a record is cut off, the earlier one
+remains. One byte after a record marks that the loop has the next batch. So the file does not grow, whatever the length of
+the run, and only these bytes are written for a batch. If a record becomes larger than its place, a file with larger places
+is written under another name and moved into place.
 
 What may happen at any moment, and what is read then:
 
-1. The process is killed: every record that was written counts. The batch that was handed out last and is not done comes again.
-2. The machine stops: without ``fsync`` the system may lose the last seconds of records, and batches that were done come again;
-   with it none.
+1. The process is killed: every written record counts. The last batch that was delivered and is not done is delivered again.
+2. The machine stops: without ``fsync`` the system may lose the records of the last seconds, and batches that were done are
+   delivered again; with ``fsync`` none are.
 3. Two pipelines use one file: the second is refused as long as the first has it.
 """
 
@@ -31,17 +31,17 @@ from pipeflow.errors import InvalidState, add_notes
 KIND, FORMAT = "pipeflow journal", 1
 _ROOM = 1.3  # places are so much larger than the first record, because numbers grow,
 _PLACE_OF_LOOP = 120  # and have so many bytes for each pipeline that a loop adds with its first batch
-_OUT, _BACK = b"!", b"."  # the byte behind a record: whether the next batch is with the loop
+_OUT, _BACK = b"!", b"."  # the byte after a record: the loop has the next batch, or not
 _ATTEMPTS = 10  # to get a file that is in use
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
 
 
 class Damaged(ValueError):
-    """A file that is no journal, or of which no record is whole."""
+    """The file is not a journal, or has no complete record."""
 
 
 class Contents:
-    """What a journal says: what stays, the state after the last batch that is done, and whether another one was out."""
+    """The contents of a journal: the fixed data, the state after the last done batch, and True if the loop had another one."""
 
     def __init__(self, fixed: dict[str, Any], changing: list[dict[str, Any]], handed_out: bool) -> None:
         self.fixed = fixed
@@ -50,7 +50,7 @@ class Contents:
 
 
 class JournalFile:
-    """One journal on disk: ``open``, ``begin``, then ``handed_out`` and ``done`` again and again."""
+    """One journal on disk: ``open``, ``begin``, then ``handed_out`` and ``done`` for each batch."""
 
     def __init__(self, path: "str | os.PathLike[str]", fsync: bool = False) -> None:
         self.path = Path(path)
@@ -58,10 +58,10 @@ class JournalFile:
         self._descriptor = -1
         self._fixed: dict[str, Any] = {}
         self._start = self._place = 0  # where the first place begins, and the bytes of each
-        self._newest = 0, 0  # the number of the newest record, and where the byte behind it is
+        self._newest = 0, 0  # the number of the newest record, and the place of the byte after it
 
     def open(self) -> Contents | None:
-        """What the file says, and from now on it is this pipeline's; None where there is nothing yet."""
+        """The contents of the file, or None if it is empty; from now on this pipeline uses it."""
         try:
             descriptor = os.open(self.path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
         except FileNotFoundError:
@@ -76,7 +76,7 @@ class JournalFile:
         return contents
 
     def begin(self, fixed: Mapping[str, Any], changing: list[dict[str, Any]]) -> None:
-        """Writes a new file: what stays as it is for the whole run, and the state now."""
+        """Writes a new file: the fixed data, and the current state."""
         self._fixed = dict(fixed)
         record = _record(0, changing)
         place = int(len(record) * _ROOM) + _PLACE_OF_LOOP * len(changing)
@@ -88,7 +88,9 @@ class JournalFile:
             _lock(descriptor, self.path)
             with _named(self.path):
                 content = head + record + _BACK + empty[len(record) + 1 :] + empty
-                while content:  # on a full disk the system writes a part first, and says so the next time
+                while (
+                    content
+                ):  # on a full disk the system first writes a part, and reports the error with the next write
                     content = content[os.write(descriptor, content) :]
                 os.fsync(descriptor)
                 os.replace(partial, self.path)
@@ -104,19 +106,19 @@ class JournalFile:
             os.close(before)
 
     def done(self, changing: list[dict[str, Any]]) -> None:
-        """Records the state after a batch that is done; interrupted, it may be called again."""
+        """Records the state after a batch that is done; after an interrupt it may be called again."""
         number = self._newest[0] + 1
         record = _record(number, changing)
         if len(record) + len(_BACK) + 1 > self._place:
             self.begin(self._fixed, changing)
             return
         begin = self._start + number % 2 * self._place
-        # One write, so that a killed process has written all of it or nothing; spaces cover an older, longer record.
+        # One write, so that a killed process has written all or nothing; spaces cover an older, longer record.
         self._write(record + _BACK + b" " * (self._place - len(record) - 2), begin)
         self._newest = number, begin + len(record)
 
     def handed_out(self) -> None:
-        """Marks that the batch after the last one that is done is with the loop."""
+        """Marks that the loop has the batch after the last one that is done."""
         self._write(_OUT, self._newest[1])
 
     def _write(self, content: bytes, place: int) -> None:
@@ -126,7 +128,7 @@ class JournalFile:
                 os.fsync(self._descriptor)
 
     def close(self) -> None:
-        """Lets other pipelines use the file."""
+        """Closes the file, so that other pipelines may use it."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -136,7 +138,7 @@ class JournalFile:
 
 
 def read(path: "str | os.PathLike[str]") -> Contents | None:
-    """What a journal says; None for an empty file."""
+    """The contents of a journal; None for an empty file."""
     content = Path(path).read_bytes()
     if not content:
         return None
@@ -156,7 +158,7 @@ def read(path: "str | os.PathLike[str]") -> Contents | None:
 
 
 def _written(place: bytes) -> tuple[int, list[dict[str, Any]], bool] | None:
-    """The record in a place with its number and its mark; None where it is not whole."""
+    """The record in a place with its number and its mark; None if it is not complete."""
     end = max(place.rfind(_OUT), place.rfind(_BACK))
     record = _checked(place[:end]) if end > 0 else None
     return None if record is None else (*record, place[end : end + 1] == _OUT)
@@ -172,7 +174,7 @@ def _line(value: Any) -> bytes:
 
 
 def _checked(line: bytes) -> Any:
-    """What a line says; None for one that is not whole."""
+    """The contents of a line; None if it is not complete."""
     checksum, _, text = line.partition(b" ")
     return json.loads(text) if b"%08x" % zlib.crc32(text) == checksum else None
 
@@ -191,7 +193,7 @@ def _lock(descriptor: int, path: Path) -> None:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Errors of the system name the journal."""
+    """Adds the name of the journal to errors of the system."""
     try:
         yield
     except OSError as error:
@@ -203,7 +205,7 @@ def _sync_folder(folder: Path) -> None:
     """Makes the system store the names of a folder."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:  # folders cannot be opened everywhere
+    except OSError:  # some systems cannot open folders
         return
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Objects of the user whose state is saved with a pipeline's: they have ``get_state()`` and ``set_state(state)``."""
+"""Objects of the user whose state is saved with the pipeline: they have ``get_state()`` and ``set_state(state)``."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from pipeflow.saving.values import decode, encode
 
 
 class Keeper:
-    """An object of the user that keeps a state."""
+    """An object of the user that has a state."""
 
     def __init__(self, name: str, keeper: Any) -> None:
         self.name = name
@@ -17,14 +17,14 @@ class Keeper:
 
     @classmethod
     def of(cls, name: str, constants: Mapping[str, Any]) -> "Keeper | None":
-        """The one among the constants of a step, if any."""
+        """The one in the constants of a step, or None."""
         for value in constants.values():
             if keeps_state(value):
                 return cls(name, value)
         return None
 
     def snapshot(self) -> Any:
-        """The state now, as plain data that later changes of the object do not reach."""
+        """The current state, as plain data that later changes of the object do not affect."""
         what = f"the state that get_state() of {self.name!r} returned"
         try:
             return encode(self.keeper.get_state(), what)
@@ -33,7 +33,7 @@ class Keeper:
             raise
 
     def restore(self, states: Mapping[str, Any]) -> None:
-        """Gives the object a state back."""
+        """Restores a state of the object."""
         if self.name not in states:
             raise InvalidState(
                 f"the checkpoint has no state for {self.name!r}: it was made without enable_checkpointing=True, or before "
@@ -46,7 +46,7 @@ class Keeper:
 
 @contextmanager
 def readable(name: str) -> Iterator[None]:
-    """Says of errors that a state of another form leads to that it is the state which is wrong."""
+    """Adds to errors of ``set_state`` that the state is wrong."""
     try:
         yield
     except (AttributeError, IndexError, KeyError, OverflowError, StopIteration, TypeError) as error:
@@ -55,5 +55,5 @@ def readable(name: str) -> Iterator[None]:
 
 
 def keeps_state(value: Any) -> bool:
-    """Whether an object promises to tell and take back its state."""
+    """True if an object has the methods to save and restore its state."""
     return callable(getattr(value, "get_state", None)) and callable(getattr(value, "set_state", None))

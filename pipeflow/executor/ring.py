@@ -1,4 +1,4 @@
-"""The ring of batches in flight, and what threads do with them. The contract stands in this package's docstring."""
+"""The ring of batches in flight, and the work of the threads. The docstring of this package has the contract."""
 
 import os
 import sys
@@ -39,14 +39,14 @@ class _Task:
     batch: BatchRun
     begin: int
     end: int
-    over: bool = False  # its samples are done; what it does now is for the batch as a whole, or for rows made again
+    over: bool = False  # its samples are done; it now works on the batch as a whole, or on rows that are made again
 
 
 class Executor:
     """Runs one Plan.
 
-    Callers take turns (``turn``). What a call does can be broken off anywhere by an interrupt: nothing is undone then, but
-    the next call finishes it. So every step is one assignment, or one that can be made again.
+    Callers take turns (``turn``). An interrupt can break off a call anywhere. Nothing is undone then, but
+    the next call finishes the work. So every step is one assignment, or can be repeated.
     """
 
     def __init__(self, plan: Plan, settings: Settings, runtime: Runtime | None = None) -> None:
@@ -72,23 +72,23 @@ class Executor:
         if self.failures.active:
             self.failures.contain()
         self.crew.workers = surroundings.known_workers
-        for runner in self.stages:  # for the batches in flight, the one handed out and the one before it
+        for runner in self.stages:  # for the batches in flight, the delivered one and the one before it
             runner.reserve(settings.batch_size, settings.depth + 2)
         self.course.keepers = [stage.keeper for stage in self.stages if stage.keeper is not None]
         self.course.failures = self.failures.state
         self.course.mark()
         self.crew.wakers = [weakref.WeakMethod(item.source.close) for item in self.sources]
-        self.turn = threading.RLock()  # a caller has it while it schedules batches and waits for one
+        self.turn = threading.RLock()  # a caller holds it while it schedules batches and waits for one
         self._lock = self.crew.lock
-        self._moving: Callable[[], None] | None = None  # what a reset or the like has still to do
+        self._moving: Callable[[], None] | None = None  # the rest of an interrupted reset or similar call
         self._ring: deque[BatchRun] = deque()
-        self._tasks: dict[int, _Task] = {}  # what runs, by thread
+        self._tasks: dict[int, _Task] = {}  # thread -> its task
         self._arena, self._lap = Arena(), Lap()
-        self._at_work = 0  # the thread that makes a batch for itself
+        self._at_work = 0  # the thread of the caller that makes a batch itself
         self.measuring = Measuring(plan, self.stages, settings)
         self.measures = self.measuring.measures
         self._one_at_a_time = bool(plan.differentiable())
-        self.synchronous = settings.synchronous  # callers make the batches; also where no thread can be started
+        self.synchronous = settings.synchronous  # callers make the batches; also if no thread can be started
         self._scheduled = 0
         self._more_ahead = max(runner.more_ahead for runner in self.stages)
 
@@ -102,11 +102,11 @@ class Executor:
                     add_notes(error, item.step.notes())
                     raise
 
-    # What the owner calls.
+    # Calls of the pipeline.
 
     @property
     def in_flight(self) -> int:
-        """How many scheduled batches have not been taken."""
+        """The number of scheduled batches that have not been taken."""
         flying = 0
         for batch in tuple(self._ring):
             if batch.handing is None:
@@ -119,7 +119,7 @@ class Executor:
         return sum(batch.done and batch.handing is None for batch in tuple(self._ring))
 
     def fill(self, ahead: int) -> None:
-        """Schedules batches until ``ahead`` are in flight; beyond the first only what the sources can give at once."""
+        """Schedules batches until ``ahead`` are in flight; after the first only those that the sources can give at once."""
         self.check_caller()
         with self.turn:
             self._go_on()
@@ -127,7 +127,7 @@ class Executor:
             self._fill(ahead, 1)
 
     def _fill(self, ahead: int, needed: int) -> None:
-        """Schedules batches until ``ahead`` are in flight; beyond the ``needed`` only what the sources can give at once."""
+        """Schedules batches until ``ahead`` are in flight; after the ``needed`` ones only those that sources can give at once."""
         if ahead > 1 and not self.synchronous:
             ahead += self._more_ahead
         flying = self.in_flight
@@ -157,9 +157,9 @@ class Executor:
                     self._schedule()
 
     def take(self, handing: Handing, ahead: int = 0) -> Delivered:
-        """The oldest batch: waits for it; StopIteration at the end of the epoch. It is the caller's with ``handing.given()``.
+        """Waits for the oldest batch; StopIteration at the end of the epoch. ``handing.given()`` delivers it to the caller.
 
-        Threads go on with up to ``ahead`` more batches, as far as the sources can give them at once.
+        Threads continue with up to ``ahead`` more batches, as far as the sources can give them at once.
         """
         self.check_caller()
         with self.turn:
@@ -195,7 +195,7 @@ class Executor:
             return delivered
 
     def _next(self) -> BatchRun:
-        """The oldest batch that is no other caller's."""
+        """The oldest batch that no other caller has."""
         caller = threading.current_thread()
         for batch in self._ring:
             if batch.handing is None or batch.handing.is_for(caller):
@@ -205,26 +205,26 @@ class Executor:
         raise InvalidState("there is no scheduled batch to take")
 
     def state(self) -> dict[str, Any]:
-        """Where the pipeline is after the last batch that was taken, whatever has run ahead."""
+        """The state of the pipeline after the last delivered batch, whatever has run ahead."""
         with self._lock:
             self._settle()
         return self.course.state()
 
     def log(self) -> list[Failure]:
-        """The failures of the batches that were taken, the last ones."""
+        """The last failures of the delivered batches."""
         with self._lock:
             self._settle()
         return list(self.failures.log)
 
     def _settle(self) -> None:
-        """Counts the batches that callers have; under the lock."""
+        """Counts the delivered batches; under the lock."""
         while self._ring and (handing := self._ring[0].handing) is not None and handing.done:
             self.failures.account(self._ring[0])
             self.course.taken(self._ring[0])
             self._ring.popleft()
 
     def _go_on(self) -> None:
-        """Finishes what an interrupted call has begun. The pipeline may have been closed while the caller waited for its turn."""
+        """Finishes the work of an interrupted call. The pipeline may have been closed while the caller waited for its turn."""
         if self.crew.closing:
             self.check_caller()
         if self._moving is not None:
@@ -234,22 +234,22 @@ class Executor:
                 self._settle()
 
     def _start(self) -> None:
-        """Makes sure that there are threads, where threads make the batches."""
+        """Starts the threads, if threads make the batches."""
         if len(self.crew.threads) < self.crew.size and not self.synchronous:
             self.crew.start(self)
             self.synchronous = self.crew.alone
 
-    # Going elsewhere.
+    # Going to another place.
 
     def reset(self, rewind: bool = False, state: dict[str, Any] | None = None) -> None:
-        """Drops what was not delivered and starts the epoch after ``state``, which is by default that of the last batch taken.
+        """Drops batches that were not delivered and starts the epoch after ``state``, by default that of the last delivered one.
 
-        ``rewind`` restarts sources that were not told to cycle.
+        ``rewind`` also restarts sources without a ``cycle``.
         """
         self._elsewhere(lambda: partial(self.course.reset, state or self.state(), rewind))
 
     def go_to(self, state: dict[str, Any], ending: Ending | None = None) -> None:
-        """Drops what was not delivered and goes to a saved state; ``ending`` says how readers end their epochs from now on."""
+        """Drops batches that were not delivered and goes to a saved state; ``ending`` says how readers end epochs from now on."""
 
         def go() -> None:
             self.course.go_to(state, ending)
@@ -258,16 +258,16 @@ class Executor:
         self._elsewhere(lambda: go)
 
     def end_epochs(self, ending: Ending) -> None:
-        """Says how readers end their epochs from now on; what has been made ahead is made again."""
+        """Sets how readers end their epochs from now on; batches that were made ahead are made again."""
         if self.course.ending != ending:
             self._elsewhere(lambda: partial(self.course.go_to, self.state(), ending))
 
     def next_epoch(self, state: dict[str, Any]) -> None:
-        """Leaves the epoch of a state for the next one, which readers alone can do without a reset."""
+        """Goes from the epoch of a state to the next one, which only readers can do without a reset."""
         self._elsewhere(lambda: partial(self.course.next_epoch, state))
 
     def seek(self, step: int, epoch: int) -> None:
-        """Goes to batch ``step`` of ``epoch``; every source can be asked for it and nothing keeps a state of its own."""
+        """Goes to batch ``step`` of ``epoch``; every source can be read there, and nothing keeps a state."""
         self._elsewhere(lambda: partial(self.course.seek, step, epoch))
 
     def _elsewhere(self, destination: Callable[[], Callable[[], None]]) -> None:
@@ -278,7 +278,7 @@ class Executor:
             self._move()
 
     def _move(self) -> None:
-        """Goes where ``_moving`` says, from the beginning where an interrupt has broken that off."""
+        """Goes to the place of ``_moving``; after an interrupt from the beginning."""
         go = self._moving
         assert go is not None
         try:
@@ -290,7 +290,7 @@ class Executor:
         self._moving = None
 
     def _drop(self) -> None:
-        """Empties the ring; waits for what is running, so that no source is used by two."""
+        """Empties the ring and waits for running tasks, so that no source is used twice at the same time."""
         self._ring.clear()
         if self.synchronous:
             self._tasks.clear()
@@ -298,7 +298,7 @@ class Executor:
             self._wait(lambda: not self._tasks)
 
     def close(self) -> None:
-        """Ends the threads; what is running is finished first, nothing new is started."""
+        """Ends the threads; running tasks are finished first, nothing new is started."""
         self.crew.close()
         if self.device is not None:
             self.device.runtime.close()
@@ -311,16 +311,16 @@ class Executor:
         """The sizes of the blocks of shared memory in which worker processes have put their results."""
         return [] if self.crew.workers is None else self.crew.workers.result_blocks()
 
-    # Questions.
+    # Reports.
 
     @property
     def sources(self) -> list[SourceStep]:
-        """The sources, made ready."""
+        """The sources of the plan."""
         return self.course.sources
 
     @property
     def readers(self) -> list[SourceStep]:
-        """The sources whose epochs follow each other without a reset."""
+        """The sources whose epochs follow each other without a reset: readers."""
         return self.course.readers
 
     def statistics(self) -> dict[str, Any]:
@@ -361,7 +361,7 @@ class Executor:
         self.crew.wake()
 
     def _available(self) -> float:
-        """How many batches the sources can give beyond those that are scheduled and not yet read."""
+        """The number of batches that the sources can give, less those that are scheduled and not yet read."""
         unread = sum(batch.stage == 0 for batch in self._ring)
         return min([item.source.available() for item in self.sources], default=float("inf")) - unread
 
@@ -380,7 +380,7 @@ class Executor:
         task = self._tasks[threading.get_ident()] = _Task(batch, begin, end)
         if len(self._tasks) > self.measures.peak:
             self.measures.peak = len(self._tasks)
-        # More than one thread can do: each that takes something wakes the next. To look costs a tenth of waking for nothing.
+        # If there is more work, each thread that takes some wakes the next. Looking costs a tenth of waking for nothing.
         if self.crew.idle and self._unclaimed() is not None:
             self.crew.wake()
         return task
@@ -388,7 +388,7 @@ class Executor:
     def _unclaimed(self) -> BatchRun | None:
         """The batch with the oldest work that no thread has."""
         passed = len(self.stages)  # the stage that every earlier batch has reached
-        waiting = None  # the oldest batch that must wait for something: a thread does so if there is nothing else
+        waiting = None  # the oldest batch that must wait for something: a thread waits for it if there is no other work
         for batch in self._ring:
             if batch.done:
                 continue
@@ -420,7 +420,7 @@ class Executor:
         self._at_work = 0
 
     def _works_off(self) -> bool:
-        """Whether the caller is a function that this thread runs for a batch; after an interrupt only its stack tells."""
+        """True if the caller is a function that this thread runs for a batch. After an interrupt only the stack shows it."""
         if self._at_work != threading.get_ident():
             return False
         frame = sys._getframe()
@@ -431,7 +431,7 @@ class Executor:
         return False
 
     def _make_again(self, batch: BatchRun) -> None:
-        """Begins again with a batch whose making was interrupted: from what the sources gave, or with the sources."""
+        """Makes an interrupted batch again: from the samples of its sources, or with the sources."""
         self._tasks.clear()
         try:
             earlier = [item for item in self._ring if item.index < batch.index]
@@ -449,9 +449,9 @@ class Executor:
             raise
 
     def perform(self, task: _Task, arena: Arena, lap: Lap) -> None:
-        """One task, on the thread whose arena and marks these are."""
+        """Does one task; the arena and the marks belong to the calling thread."""
         batch = task.batch
-        waits = False  # the batch is with the worker processes and comes back by itself
+        waits = False  # the worker processes have the batch and return it
         stage = batch.stage
         runner = self.stages[stage]
         clock = self.measures.stages[stage]
@@ -473,12 +473,12 @@ class Executor:
         if finished:
             self._advance(batch)
         with self._lock:
-            if self._tasks.pop(thread, None) is not task:  # given up: another thread has its place
+            if self._tasks.pop(thread, None) is not task:  # it was given up: another thread has replaced this one
                 return
             lap.leave(clock)
             if self.crew.callers and (batch.done or not self._tasks):
                 self.crew.finished()
-            # No thread is woken for what has become claimable: this one asks for work now, and wakes others if there is more.
+            # No other thread is woken for new work: this one claims work now, and wakes others if there is more.
 
     def _resume(self, batch: BatchRun) -> None:
         """Called when the worker processes are done with a batch."""
@@ -488,7 +488,7 @@ class Executor:
                 self.crew.wake()
 
     def _wait(self, over: Callable[[], bool]) -> None:
-        """Waits until something is so, which is looked at under the lock, and gives up calls that take longer than they may."""
+        """Waits until ``over()`` is true, checked under the lock, and gives up calls that exceed their time limit."""
         gate = Gate()
         while True:
             with self._lock:
@@ -497,7 +497,7 @@ class Executor:
                 if self.crew.closing:
                     raise InvalidState("the pipeline is closed")
                 if self.crew.idle and self._unclaimed() is not None:
-                    self.crew.wake()  # an interrupted call has not
+                    self.crew.wake()  # an interrupted call may not have done it
                 if gate not in self.crew.callers:
                     self.crew.callers.append(gate)
             patience = self.watch.patience()
@@ -508,11 +508,11 @@ class Executor:
                 self.crew.start(self)
 
     def _give_up(self, call: Running) -> None:
-        """Fails the batch of a call that is overdue, and leaves its thread to itself; an interrupted one is done again."""
+        """Fails the batch of a call that is overdue, and gives up its thread; after an interrupt it is called again."""
         task = self._tasks.get(call.thread)
         if task is not None:
             batch = task.batch
-            for runner in self.stages:  # of an earlier stage, perhaps: where a row is made again
+            for runner in self.stages:  # perhaps of an earlier stage, if a row is made again
                 found = [item for item in runner.steps if item.calls(call.function)]
                 if found:
                     batch.fail(call.error(), found[0].step, -1 if task.over else runner.sample_of(batch, call))
@@ -532,7 +532,7 @@ class Executor:
         batch.stage = len(self.stages)
 
     def _advance(self, batch: BatchRun) -> None:
-        """Takes a batch that has finished a stage into the next one that has work for it."""
+        """Moves a batch that has finished a stage to the next one that has work for it."""
         stage = batch.stage
         following = stage + 1
         over = batch.ended
@@ -558,7 +558,7 @@ class Executor:
             batch.fail(error, None)
             over = True
         with self._lock:
-            if batch.done:  # given up because a function did not return
+            if batch.done:  # it was given up because a function did not return
                 return
             if over:
                 self._end(batch)
@@ -573,7 +573,7 @@ class Executor:
             self._advance(batch)
 
     def _end_of_epoch(self, batch: BatchRun) -> None:
-        """A source has no more data: batches that were scheduled after this one are dropped unread."""
+        """A source has no more data: batches that were scheduled after this one are dropped."""
         with self._lock:
             self.course.ended = True
             while self._ring and self._ring[-1].index > batch.index:
@@ -588,7 +588,7 @@ class Executor:
                 return
 
     def check_caller(self) -> None:
-        """Refuses callers who would wait for ever, before they wait for their turn."""
+        """Refuses callers that would wait forever, before they wait for their turn."""
         if os.getpid() != self.crew.process:
             raise InvalidState(
                 "this pipeline was built in another process: after fork its threads do not exist here. Build it in the child, "
@@ -598,5 +598,5 @@ class Executor:
             raise InvalidState("the pipeline is closed")
         if getattr(self.crew.inside, "active", False) or (self._at_work and self._works_off()):
             error = InvalidState("a function of a pipeline cannot run that same pipeline: it would wait for itself")
-            add_notes(error, ["give the function what it needs as another input"])
+            add_notes(error, ["pass the data that the function needs as another input"])
             raise error

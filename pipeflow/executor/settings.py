@@ -19,7 +19,7 @@ _MOST_AT_A_TIME = 4096
 
 @dataclass(frozen=True)
 class Settings:
-    """What ``Pipeline`` is given, with what was left out filled in; none of it but the seed and the rules changes results."""
+    """The arguments of ``Pipeline`` with their defaults. Only the seed and the rules for failures change results."""
 
     batch_size: int | None = None
     num_threads: int | None = None
@@ -77,7 +77,7 @@ class Settings:
 
     @property
     def separated(self) -> bool:
-        """Whether the CPU and GPU queues have depths of their own."""
+        """True if the CPU queue and the GPU queue have different depths."""
         return isinstance(self.prefetch_queue_depth, Mapping)
 
     @property
@@ -88,21 +88,21 @@ class Settings:
 
     @cached_property
     def depth(self) -> int:
-        """How many batches are in flight."""
+        """The number of batches in flight."""
         return self.queue_sizes[0] if self.exec_pipelined else 1
 
     @cached_property
     def promises(self) -> bool:
-        """Whether output_dtype, output_ndim or output_layout says what the outputs must be."""
+        """True if output_dtype, output_ndim or output_layout is given."""
         return any(value is not None for value in (self.output_dtype, self.output_ndim, self.output_layout))
 
     @cached_property
     def synchronous(self) -> bool:
-        """Whether a batch is made by the thread that asks for it, when it asks."""
+        """True if each batch is made by the call that takes it, in the caller's thread."""
         return not (self.exec_async and self.exec_pipelined)
 
     def saved(self) -> dict[str, Any]:
-        """What a saved pipeline keeps of them; a rule that is a value or a function stays with its owner."""
+        """The settings that are saved with a pipeline; a rule that is a value or a function is not saved."""
         names = ["batch_size", "num_threads", "device_id", "seed", "prefetch_queue_depth"]
         names += ["exec_pipelined", "exec_async", "max_failures"]
         return {name: getattr(self, name) for name in names} | (
@@ -156,5 +156,5 @@ def check_limit(limit: Any) -> Any:
 
 
 def available_cpus() -> int:
-    """The processors this process may use."""
+    """The number of processors that this process may use."""
     return len(system.processors())

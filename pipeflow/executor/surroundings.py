@@ -1,4 +1,4 @@
-"""What the runners of one executor share."""
+"""The objects that the runners of one executor share."""
 
 import weakref
 from collections.abc import Callable
@@ -29,8 +29,8 @@ class Surroundings:
     pool: HeapPool
     course: Course
     device: Device | None = None
-    resume: Callable[[BatchRun], None] = _not_sent  # a batch that was with the worker processes is back
-    fetches: dict[str, Callable[[int], Any]] = field(default_factory=dict)  # of the readers, by name
+    resume: Callable[[BatchRun], None] = _not_sent  # called when the worker processes return a batch
+    fetches: dict[str, Callable[[int], Any]] = field(default_factory=dict)  # name of a reader -> its fetch
 
     @cached_property
     def workers(self) -> "WorkerPool":
@@ -39,7 +39,7 @@ class Surroundings:
 
     @property
     def known_workers(self) -> "WorkerPool | None":
-        """The worker processes where there are any."""
+        """The worker processes, or None."""
         return self.__dict__.get("workers")
 
 

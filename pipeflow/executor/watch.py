@@ -1,7 +1,7 @@
-"""Time limits for functions on this process's own threads: which call is overdue, and at which line it is.
+"""Time limits for functions in threads of this process: the calls that are overdue, and their lines.
 
-A thread cannot be ended from outside: an exception injected into it waits for the C code it is in, and may then strike
-anywhere. So the error goes to the consumer, with the line the thread hangs at, and another thread takes the place.
+A thread cannot be ended from outside: an injected exception waits for the C code to return, and may then be raised
+anywhere. So the consumer gets the error, with the line at which the thread hangs, and another thread replaces it.
 """
 
 import sys
@@ -17,7 +17,7 @@ from pipeflow.errors import FunctionTimeout, function_name
 
 
 class Limited:
-    """A function whose calls are watched; it looks like the function to whoever asks."""
+    """A function whose calls are watched. Its attributes are those of the function."""
 
     def __init__(self, function: Callable[..., Any], seconds: float, watch: "Watch") -> None:
         self.func = self.__wrapped__ = function
@@ -49,7 +49,7 @@ class Running(NamedTuple):
         return self.function.seconds - (timing.wall() - self.began)
 
     def error(self) -> FunctionTimeout:
-        """What the consumer is told: the function, its line, and the thread's stack from the function's frame on."""
+        """The error for the consumer: the function, its line, and the stack of the thread from the function on."""
         lines: list[traceback.FrameSummary] = []
         frame = sys._current_frames().get(self.thread)
         if frame is not None:
@@ -60,7 +60,7 @@ class Running(NamedTuple):
         where = f" and is at {own[-1].filename}:{own[-1].lineno}" if own else ""
         error = FunctionTimeout(
             f"{function_name(self.function)} did not return within {self.function.seconds:g} s{where}; "
-            "a thread cannot be ended, so it goes on beside the pipeline"
+            "a thread cannot be ended, so it keeps running"
         )
         if lines:
             error.add_note("it was here:\n" + "".join(traceback.format_list(lines)).rstrip())
@@ -72,11 +72,11 @@ class Watch:
 
     def __init__(self) -> None:
         self.calls: dict[int, Running] = {}
-        self.numbers: dict[int, int] = {}  # by thread: the number of the last call of its task
+        self.numbers: dict[int, int] = {}  # thread -> the number of the last call of its task
         self._shortest: float | None = None
 
     def begin(self, thread: int) -> None:
-        """A thread takes up a task: its calls are counted from zero."""
+        """A thread begins a task: its calls are counted from zero."""
         self.numbers.pop(thread, None)
 
     def over(self, plan: Plan) -> Plan:
@@ -92,13 +92,13 @@ class Watch:
         return replace(plan, externals=externals)
 
     def patience(self) -> float | None:
-        """Seconds until a call may be overdue, one that begins now included; None when nothing is limited."""
+        """Seconds until a call may be overdue, including one that begins now; None without limits."""
         if self._shortest is None:
             return None
         return max(0.001, min([self._shortest, *(call.left() for call in list(self.calls.values()))]))
 
     def overdue(self) -> list[Running]:
-        """The calls whose time is over and which are not forgotten."""
+        """The calls that have exceeded their limit and were not given up."""
         return [call for call in list(self.calls.values()) if call.left() <= 0]
 
     def forget(self, call: Running) -> None:

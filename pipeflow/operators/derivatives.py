@@ -1,6 +1,6 @@
 """The derivatives of operators that ``fn.gradients`` passes through: arithmetic, functions of mathematics, casts, indexing.
 
-A derivative is a function of (weight, inputs, output, args): what comes from behind, the samples that the operator read and
+A derivative is a function of (weight, inputs, output, args): the derivative by its output, the samples that the operator read and
 made, and its arguments. It gives one array for each input, in the output's shape where operands are broadcast.
 ``flows`` names the inputs that have one; the others, predicates and indices, are constants to it.
 """

@@ -10,7 +10,7 @@ from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.filters import BORDERS
 from pipeflow.operators.geometry import some_pixels
 
-PAGE = """Effects that augmentation libraries offer beside DALI's operators. What they draw is a function of the sample's key."""
+PAGE = """Effects of augmentation libraries that DALI does not have. Their random numbers are a function of the sample's key."""
 
 SMOOTHED = np.array([[-1, -1, -1], [-1, 8, -1], [-1, -1, -1]], np.float32)
 

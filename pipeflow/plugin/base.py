@@ -22,7 +22,7 @@ __all__ = ["BaseIterator", "LastBatchPolicy", "dense_array"]
 
 
 def dense_array(batch: Any, name: str) -> np.ndarray:
-    """A batch as one array, copied from the GPU where it lies there; an error names the samples that do not fit."""
+    """A batch as one array, copied from the GPU if it is there; an error names the samples that do not fit."""
     return _dense((batch.as_cpu() if isinstance(batch, TensorListGPU) else batch).as_array, batch, name)
 
 

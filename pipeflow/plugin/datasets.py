@@ -70,7 +70,7 @@ def from_torch_dataset(
 
 
 class _Rows:
-    """The items of an iterable data set as tuples, anew for every epoch."""
+    """The items of an iterable data set as tuples, from the beginning in every epoch."""
 
     def __init__(self, dataset: Any, keys: Sequence[str] | None, count: int) -> None:
         self._dataset = dataset

@@ -19,7 +19,7 @@ class GenericIterator(_ArrayIterator[list[dict[str, np.ndarray]]]):
     """Gives, for every batch, a list with one dictionary of arrays per pipeline. The arrays are yours to keep."""
 
     def convert(self, batch: TensorListCPU, name: str) -> np.ndarray:
-        """The batch as one array, without a copy where it lies in one block."""
+        """The batch as one array, without a copy if it is one block."""
         return dense_array(batch, name)
 
 

@@ -28,9 +28,9 @@ def test_torch_training_continues_where_it_was_stopped(tmp_path):
     """Stopped in the second epoch and started again: the same final loss, to the last digit, as in one go."""
     whole = run("train_torch.py", "--state", "whole.pt", folder=tmp_path)
     stopped = run("train_torch.py", "--state", "parts.pt", "--stop-after", "70", folder=tmp_path)
-    assert "stopped in epoch 2 behind batch 23" in stopped
+    assert "stopped in epoch 2 after batch 23" in stopped
     continued = run("train_torch.py", "--state", "parts.pt", folder=tmp_path)
-    assert "continuing in epoch 2 behind batch 23 of 47" in continued
+    assert "continuing in epoch 2 after batch 23 of 47" in continued
     assert continued.splitlines()[-1] == whole.splitlines()[-1]
     assert float(whole.split()[-1]) < 0.6
 
@@ -51,7 +51,7 @@ def test_ray_preparation(tmp_path):
 
 
 def test_lightning_continues_in_the_middle_of_an_epoch(tmp_path):
-    """Stopped behind batch 7 of the second epoch and continued from Lightning's checkpoint: the same batches and weights."""
+    """Stopped after batch 7 of the second epoch and continued from Lightning's checkpoint: the same batches and weights."""
     output = run("train_lightning.py", folder=tmp_path).splitlines()
     assert output == ["in one go 40 batches, in parts 23 and 17", "the same batches: True", "the same weights: True"]
 

@@ -409,7 +409,7 @@ def test_a_worker_starts_no_workers_of_its_own():
     """A pipeline with processes inside a function is refused, instead of workers that start workers without end."""
     pipes = []
     pipes.append(make(lambda x: pipes[0].run()[0].at(0), parallel="processes"))
-    with pytest.raises(InvalidState, match="cannot start worker processes of its own"):
+    with pytest.raises(InvalidState, match="cannot start other worker processes"):
         pipes[0].run()
 
 

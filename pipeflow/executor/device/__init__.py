@@ -1,7 +1,7 @@
-"""Stages that run on a device: segments of operators, functions of the user, and what comes back to the CPU.
+"""Stages that run on a device: segments of operators, functions of the user, and copies to the CPU.
 
-A segment is planned whole on the host: the shapes, arguments and random draws of all its steps. Then one copy takes samples,
-rows of descriptors, tables and arguments to the device, and one launch an operator follows. Nothing waits for the device
-but a staging block for the copy that read it last, and a CPU stage behind ``.cpu()`` for that copy alone. Which wait
-protects what is written in ``pipeflow/device/runtime.py``.
+A whole segment is planned on the host: the shapes, arguments and random numbers of all its steps. Then one copy takes samples,
+rows of descriptors, tables and arguments to the device, and one launch for each operator follows. Only two things wait: a
+staging block waits for the last copy from it, and a CPU stage after ``.cpu()`` waits for that copy. ``device/runtime.py``
+says which wait protects what.
 """

@@ -1,4 +1,4 @@
-"""``.cpu()``: waits for the copy that was queued where the data was made."""
+"""``.cpu()``: waits for the copy that was queued with the data."""
 
 from collections.abc import Sequence
 
@@ -31,7 +31,7 @@ class ArrivalStage(BoundStep, StageRunner):
         landing = batch.values[self.step.outputs[0]]
         if not isinstance(landing, Landing):
             return True
-        with self.runtime.active():  # any thread may ask, and a query on another GPU would open a context there
+        with self.runtime.active():  # any thread may call this, and a query on another GPU would open a context there
             return all(map(self.runtime.done, landing.events))
 
     def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
@@ -53,7 +53,7 @@ class ArrivalStage(BoundStep, StageRunner):
         return False
 
     def remake(self, batch: BatchRun, rows: set[int]) -> set[int]:
-        """Takes in what was queued for rows that were made again."""
+        """Receives the copies of rows that were made again."""
         if isinstance(batch.values[self.step.outputs[0]], Landing):
             self.run(batch, 0, batch.size, Arena())
         return rows

@@ -1,4 +1,4 @@
-"""What the device stages of one executor share: memory, staging blocks, and copies to the CPU."""
+"""The shared parts of the device stages of one executor: memory, staging blocks, and copies to the CPU."""
 
 import os
 from collections import Counter
@@ -15,7 +15,7 @@ from pipeflow.tensors import Block
 
 
 class LandingPool(HeapPool):
-    """Page-locked memory for what comes back; it is handed out again when nobody refers to it any more."""
+    """Page-locked memory for copies to the CPU; it is used again when nothing refers to it any more."""
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class LandingPool(HeapPool):
 
 
 class Device:
-    """What the device stages of one executor share."""
+    """Memory, staging blocks and copies of one executor."""
 
     def __init__(self, runtime: Runtime, depth: int, batch_size: int) -> None:
         self.runtime = runtime
@@ -44,7 +44,7 @@ class Device:
         self.pool = DevicePool(runtime, self.blocks)
         self.landing = LandingPool(runtime)
         self.rings: list[PinnedRing] = []
-        self.one_by_one = PinnedRing(runtime, 1)  # for what stands in for samples that failed
+        self.one_by_one = PinnedRing(runtime, 1)  # for values that replace failed samples
         self.careful = os.environ.get("PIPEFLOW_SYNC", "0") not in ("", "0")
         self.launches = 0
         self.uploads = 0
@@ -56,12 +56,12 @@ class Device:
         return self.rings[-1]
 
     def collect(self) -> None:
-        """Notes what consumers have queued on the batches that they let go."""
+        """Records the work that consumers queued on the batches that they released."""
         with self.runtime.active():
             self.pool.collect()
 
     def statistics(self) -> dict[str, Any]:
-        """Allocations and bytes, copies to the device and launches, and why images were decoded on the CPU."""
+        """Allocations and bytes, copies to the device and launches, and the reasons why images were decoded on the CPU."""
         pinned = sum(ring.allocations for ring in (*self.rings, self.one_by_one)) + self.landing.allocations
         return {
             "allocations": self.pool.allocations,
@@ -73,7 +73,7 @@ class Device:
         }
 
     def download(self, values: Sequence[DeviceArray | None], least: int = 0) -> list[np.ndarray | None]:
-        """Queues copies to the host, one where the samples lie side by side; the arrays are filled when they are done.
+        """Queues copies to the host: one if the samples are next to each other. The arrays are filled when the copies are done.
 
         The memory has at least so many bytes, so that it fits the next batch too.
         """
@@ -116,7 +116,7 @@ class Device:
             self.runtime.record(lease.block.computed, self.runtime.computing)
 
     def put(self, array: np.ndarray) -> DeviceArray:
-        """One array on the device, for what stands in for a sample that failed."""
+        """One array on the device, for a value that replaces a failed sample."""
         with self.runtime.active():
             array = np.ascontiguousarray(array)
             lease = self.pool.take(STAND_IN, array.nbytes, self.runtime.computing)
@@ -130,7 +130,7 @@ class Device:
 
 
 class Landing:
-    """What is on its way to the CPU."""
+    """Data that is being copied to the CPU."""
 
     def __init__(self, arrays: list[np.ndarray | None], events: list[Any]) -> None:
         self.arrays = arrays

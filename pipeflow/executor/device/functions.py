@@ -34,7 +34,7 @@ class FunctionStage(DeviceStage, BoundStep):
         except Exception as error:
             add_notes(error, step.notes())
             raise
-        self.ring = self.device.ring()  # for what is on the CPU after all
+        self.ring = self.device.ring()  # for data that is on the CPU after all
         self.contained = False
         self.by_rows = step.device == "gpu" and self.op.traits_of(self.constants).rows
         if surroundings.course.checkpointing and step.user_code:
@@ -48,7 +48,7 @@ class FunctionStage(DeviceStage, BoundStep):
         return (self,)
 
     def contain(self, stand_in: StandIn, keeps_rows: bool) -> None:
-        """With ``keeps_rows`` the failure of a row is kept to that row."""
+        """With ``keeps_rows`` the failure of a row belongs to that row only."""
         super().contain(stand_in, keeps_rows)
         self.contained = keeps_rows
 
@@ -101,12 +101,12 @@ class FunctionStage(DeviceStage, BoundStep):
         return DeviceFunctionCall(self, len(rows), inputs, keys, [str(known[row]) for row in rows], named)
 
     def finish(self, batch: BatchRun) -> None:
-        """Checks what the declaration cannot promise."""
+        """Checks that the outputs are one type and fit their layout."""
         check_outputs(batch, self.step)
 
 
 class DeviceFunctionCall(FunctionCall):
-    """A call of a function over a batch, or over one row of it."""
+    """A call of a function on a batch, or on one row of it."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class DeviceFunctionCall(FunctionCall):
 
     @property
     def num_inputs(self) -> int:
-        """How many inputs there are."""
+        """The number of inputs."""
         return len(self._inputs)
 
     def args_of(self, index: int) -> Args:
@@ -158,7 +158,9 @@ class DeviceFunctionCall(FunctionCall):
         made = self.results[output]
         lease, used = self._slabs.get(output, (None, 0))
         last = made[-1] if made else None
-        begin = used if last is not None and last.nbytes == nbytes else aligned(used)  # equal samples lie dense
+        begin = (
+            used if last is not None and last.nbytes == nbytes else aligned(used)
+        )  # samples of equal shapes are dense
         if lease is None or begin + nbytes > lease.block.nbytes:
             lease = self.stage.device.pool.take(slot, (self.size - len(made)) * aligned(nbytes), runtime.computing)
             self.leases.append(lease)
@@ -175,11 +177,11 @@ class DeviceFunctionCall(FunctionCall):
         made.append(DeviceArray(view, lease))
 
     def source(self, index: int) -> str:
-        """Where a sample comes from."""
+        """The source of a sample."""
         return self._sources[index]
 
     def leave_out(self) -> None:
-        """Goes on behind a sample that failed."""
+        """Continues after a sample that failed."""
         for made in self.results:
             made.append(None)
 

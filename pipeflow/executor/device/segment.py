@@ -12,7 +12,7 @@ from pipeflow.executor.device.stage import DeviceStage
 from pipeflow.executor.device.work import SegmentMemory, Work
 from pipeflow.executor.surroundings import Surroundings
 
-TABLES = 4096  # bytes of descriptors and tables that a sample needs at each step, to begin with
+TABLES = 4096  # bytes of descriptors and tables for a sample and step, at the beginning
 
 
 class Segment(DeviceStage):
@@ -21,7 +21,7 @@ class Segment(DeviceStage):
     def __init__(self, plan: Plan, number: int, surroundings: Surroundings) -> None:
         super().__init__(plan, number, surroundings)
         device, stage = self.device, self.stage
-        # Whose samples may lie in memory of another slot: that memory must last as long.
+        # Slots whose samples may be in memory of another slot: that memory must last as long.
         held = set(self.leaving)
         for step in reversed(stage.steps):
             if is_in_inputs(step) and held & set(step.outputs):
@@ -79,7 +79,7 @@ class Segment(DeviceStage):
                 item.merge.finish(batch)
 
     def _failed(self, batch: BatchRun, work: Work, step: Step, row: int, error: Exception) -> None:
-        """A sample that a step cannot do: what its rule gives for it goes to the device instead."""
+        """A sample that failed in a step: the value of its rule is copied to the device instead."""
         batch.fail(error, step, row)
         values = None if self.stand_in is None else self.stand_in(batch, step, row)
         if values is not None:

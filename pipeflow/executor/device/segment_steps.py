@@ -32,12 +32,12 @@ class SegmentStep(BoundStep):
         raise NotImplementedError
 
     def foreseen(self, plan: Plan) -> Sequence[str]:
-        """The kernels that the step will launch, as far as they can be told."""
+        """The kernels that the step will launch, as far as they are known."""
         del plan
         return ()
 
     def inputs(self, batch: BatchRun, work: Work, row: int) -> list[DeviceArray]:
-        """The inputs of a row on the device; a constant goes there once a batch."""
+        """The inputs of a row on the device; a constant is copied once for each batch."""
         found = []
         for slot in self.step.inputs:
             if slot not in self.constant_inputs:
@@ -71,7 +71,7 @@ class UploadStep(SegmentStep):
 
 
 class SelectStep(SegmentStep):
-    """A merge: the sample of the side that was taken; nothing is copied."""
+    """A merge: the sample of the side that was taken, without a copy."""
 
     def __init__(self, plan: Plan, step: Step) -> None:
         super().__init__(plan, step)
@@ -91,10 +91,10 @@ class SelectStep(SegmentStep):
 
 
 class CopyStep(SegmentStep):
-    """``fn.copy``: the same bytes elsewhere."""
+    """``fn.copy``: the same bytes in other memory."""
 
     def plan(self, batch: BatchRun, work: Work, rows: list[int]) -> None:
-        """Queues a copy, one where the samples lie side by side."""
+        """Queues the copies: one if the samples are next to each other."""
         (target,) = self.step.outputs
         sources = [self.inputs(batch, work, row)[0] for row in rows]
         batch.layouts[target] = batch.layouts[self.step.inputs[0]]
@@ -123,7 +123,7 @@ class OperatorStep(SegmentStep):
         self.in_inputs = is_in_inputs(step)
 
     def foreseen(self, plan: Plan) -> Sequence[str]:
-        """The kernels for a sample of the types that are known of the inputs, with everyday extents."""
+        """The kernels for a sample of the known input types, with common extents."""
         specs = [plan.slots[slot].spec for slot in self.step.inputs]
         values = [plan.slots[slot].spec for _, slot in self.step.arguments]
         if any(spec.dtype is None or spec.shape is None for spec in (*specs, *values)):
@@ -170,13 +170,13 @@ EVERYDAY = {"C": 3, "F": 2, "D": 4}
 
 
 def _everyday(spec: Any, extent: int = 256) -> tuple[int, ...]:
-    """The shape of a Spec with what is not known filled in."""
+    """The shape of a Spec with the unknown extents filled in."""
     layout = spec.layout or "*" * len(spec.shape)
     return tuple(EVERYDAY.get(letter, extent) if n is None else n for letter, n in zip(layout, spec.shape))
 
 
 class KernelNames:
-    """Takes what an operator asks of a device and only notes the kernels."""
+    """A device call that runs nothing and only notes the kernels."""
 
     def __init__(self) -> None:
         self.names: list[str] = []

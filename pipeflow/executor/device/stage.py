@@ -1,4 +1,4 @@
-"""What all stages on a device have in common."""
+"""The base of all stages on a device."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ from pipeflow.executor.surroundings import Surroundings
 
 
 class DeviceStage(StageRunner):
-    """What segments and functions have in common: the copies to the CPU are queued where their data is made."""
+    """The base of segments and functions: copies to the CPU are queued right after their data is made."""
 
     def __init__(self, plan: Plan, number: int, surroundings: Surroundings) -> None:
         self.stage: Stage = plan.stages[number]
@@ -46,14 +46,14 @@ class DeviceStage(StageRunner):
         ]
 
     def require_library(self, op: OpDef) -> None:
-        """Says at build that a library is missing which the GPU form of an operator needs."""
+        """Raises at build if the GPU form of an operator needs a library that is missing."""
         needs = op.gpu_hook("needs")
         if needs is not None:
             with self.runtime.active():
                 self.runtime.require(needs())
 
     def reserve_slots(self, slots: Iterable[int]) -> None:
-        """Allocates what byte-size hints promise."""
+        """Allocates memory of the hinted sizes."""
         for slot in slots:
             self.device.pool.reserve(slot, self.hints.get(slot, 0), self.device.blocks)
         for slot, _ in self.returning:
@@ -67,7 +67,7 @@ class DeviceStage(StageRunner):
         return False
 
     def remake(self, batch: BatchRun, rows: set[int]) -> set[int]:
-        """Queues the work of rows that are made again; of all rows, where a step looks at the whole batch."""
+        """Queues the work of rows that are made again; of all rows if a step depends on the whole batch."""
         with self.runtime.active():
             self.perform(batch, None if self.whole else sorted(rows))
         return set(range(batch.size)) if self.whole else rows
@@ -78,7 +78,7 @@ class DeviceStage(StageRunner):
             self.send_back(batch, [sample])
 
     def contain(self, stand_in: StandIn, keeps_rows: bool) -> None:
-        """Keeps what gives values for a step that failed."""
+        """Keeps the function that gives values for a failed step."""
         del keeps_rows
         self.stand_in = stand_in
 
@@ -114,12 +114,12 @@ class DeviceStage(StageRunner):
             if rows is None:
                 batch.values[target] = Landing(arrays, [event])
                 continue
-            if not isinstance(landing, Landing):  # taken in already
+            if not isinstance(landing, Landing):  # received already
                 landing = batch.values[target] = Landing(list(landing), [])
             for row, array in zip(rows, arrays):
                 landing.arrays[row] = array
             landing.events.append(event)
 
     def as_input(self, value: np.ndarray) -> DeviceArray:
-        """A value that stands for one of a sample that failed, on the device."""
+        """A value on the device that replaces one of a failed sample."""
         return self.device.put(value)

@@ -1,4 +1,4 @@
-"""One batch in a segment while it is planned: memory, the copy to the device, and the queue of launches."""
+"""The plan of one batch in a segment: memory, the copy to the device, and the queue of launches."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -42,9 +42,9 @@ class SegmentMemory:
 
 
 class Work:
-    """One batch in a segment while it is planned: what goes to the device with one copy, and what is launched then.
+    """The plan of one batch in a segment: the data that one copy takes to the device, and the launches after it.
 
-    ``failed`` is called for a sample that a step cannot do.
+    ``failed`` is called for a sample that fails in a step.
     """
 
     def __init__(self, memory: SegmentMemory, failed: Callable[["Work", Step, int, Exception], None]) -> None:
@@ -56,10 +56,10 @@ class Work:
         self.constants: dict[int, DeviceArray] = {}
 
     def stage(self, nbytes: int) -> tuple[np.ndarray, int, DeviceLease]:
-        """Memory to fill on the host, its address on the device after the copy, and what keeps it there."""
+        """Memory to fill on the host, its address on the device after the copy, and the object that keeps it there."""
         nbytes = aligned(max(nbytes, 1))
         if not self.chunks or self.chunks[-1].room < nbytes:
-            # one chunk serves a batch, once its size is known
+            # after the first batch its size is known: one chunk is enough
             memory = self.memory
             capacity = max(memory.capacity, nbytes)
             pinned = memory.ring.take(capacity)
@@ -78,7 +78,7 @@ class Work:
         return address
 
     def put(self, samples: Sequence[np.ndarray]) -> list[DeviceArray]:
-        """Samples that go to the device, side by side."""
+        """Samples that are copied to the device, one after another."""
         starts, total = offsets([sample.nbytes for sample in samples])
         place, address, lease = self.stage(total)
         for sample, start in zip(samples, starts):
@@ -119,7 +119,7 @@ class Work:
             memory.capacity = aligned(sum(chunk.used for chunk in self.chunks) * 3 // 2)
 
     def launch(self, batch: BatchRun) -> None:
-        """Queues the launches in the order of the steps; an error is blamed on its step."""
+        """Queues the launches in the order of the steps; an error names its step."""
         device = self.memory.device
         for place, (step, launch) in enumerate(self.queue):
             try:
@@ -133,7 +133,7 @@ class Work:
 
 
 class CallMemory:
-    """What one operator's GPU form is given by a segment; see device.calls.DeviceMemory."""
+    """The memory and launches of a segment for the GPU form of one operator: a device.calls.DeviceMemory."""
 
     def __init__(self, work: Work, step: Step) -> None:
         self.work = work
@@ -155,7 +155,7 @@ class CallMemory:
         return [base + start for start in starts]
 
     def view(self, output: int, views: Sequence[View]) -> Sequence[int]:
-        """Results that lie in memory of the inputs stay there; the step's inputs are held as long as they are."""
+        """Results in memory of the inputs stay there; the inputs of the step are kept as long as they are."""
         del output
         self.leases.append(None)
         return [view.address for view in views]

@@ -1,1 +1,1 @@
-"""What runs a stage: one class for each kind, in a file of its own; ``table.py`` says which. All derive from ``StageRunner``."""
+"""The runners of stages: a class and a file for each kind, listed in ``table.py``. All derive from ``StageRunner``."""

@@ -1,4 +1,4 @@
-"""What every runner of a stage offers, and a step made ready to run."""
+"""The base of all runners of stages, and of steps that are ready to run."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -36,14 +36,14 @@ class BoundStep:
         self.storages = tuple(plan.slots[slot].storage for slot in step.outputs)
         self.shared = tuple(plan.slots[slot].kind == "shared" for slot in step.outputs)
         self.clock = Clock()
-        self.rival: Rival | None = None  # while it is measured who keeps the interpreter
+        self.rival: Rival | None = None  # during Pipeline.measure(): the thread that competes for the interpreter
         self.largest = [0] * len(step.hint)  # bytes of the largest sample of each output that has a hint
         self.origin = max((plan.origins[slot] for slot in step.outputs), default=-1)
         if self.origin < 0:
             self.origin = max((plan.origins[slot] for slot in step.inputs), default=-1)
 
     def calls(self, function: Any) -> bool:
-        """Whether it is this step that calls a function."""
+        """True if this step calls the function."""
         return any(value is function for value in self.constants.values())
 
     def reset_clock(self) -> None:
@@ -51,11 +51,11 @@ class BoundStep:
         self.clock.reset()
 
     def memory(self, batch: BatchRun, pool: HeapPool, output: int) -> Any:
-        """Where an output is allocated: in the pool, or in memory shared with the workers that alone read it."""
+        """The allocator of an output: the pool, or memory shared with the workers if only they read it."""
         return batch.region if self.shared[output] else pool
 
     def reserve_hints(self, pool: HeapPool, batch_size: int, batches: int) -> None:
-        """Allocates the memory that a function of the user has announced for its results."""
+        """Allocates memory of the size that a function of the user has announced for its results."""
         for hint, shared in zip(self.step.hint, self.shared):
             if self.step.user_code and not shared:
                 nbytes = slab_size(batch_size, hint)
@@ -71,13 +71,13 @@ class BoundStep:
         return seeds.sample_keys(self.step.key or 0, batch.positions, batch.epochs)
 
     def sources(self, batch: BatchRun) -> Any:
-        """Where the samples come from, for operators that ask."""
+        """The source_info of the samples, for operators that need it."""
         known = batch.origins.get(self.origin)
         return known if known is not None else [""] * batch.size
 
 
 def origins_of(item: BoundStep, batch: BatchRun) -> dict[int, int]:
-    """For a step that moves samples: by row, the row that its sample was in before."""
+    """For a step that moves samples: for each row, the row in which its sample was before."""
     active = batch.active(item.step.guard)
     rows = list(range(batch.size)) if active is None else active
     nodes = {name: [value_at(batch.values[slot], row) for row in rows] for name, slot in item.step.arguments}
@@ -87,60 +87,60 @@ def origins_of(item: BoundStep, batch: BatchRun) -> dict[int, int]:
 
 
 class StageRunner:
-    """Runs one stage of a plan. What a kind of stage does not need is as it is here: it does nothing.
+    """Runs one stage of a plan. The methods here do nothing; each kind of stage overrides those that it needs.
 
-    A batch passes a stage so: ``enter`` prepares its slots, ``run`` does the work, once or for one chunk of samples after
-    another, ``finish`` checks the results. ``remake`` runs rows again that are made of other samples now.
+    For each batch, ``enter`` prepares its slots, ``run`` does the work, once or for one chunk of samples after
+    another, and ``finish`` checks the results. ``remake`` runs rows again that are now made of other samples.
     """
 
     ordered = False  # takes one batch after another
     per_sample = False  # threads share a batch in chunks of samples
-    waits = False  # a batch may have to wait for something before it can run here: ask ``ready``
-    steps: Sequence[BoundStep] = ()  # those that have clocks
+    waits = False  # a batch may have to wait before it can run here: ``ready`` says so
+    steps: Sequence[BoundStep] = ()  # the steps that have clocks
     keeper: Keeper | None = None  # an object of the user whose state belongs to each batch
-    blamed: Step | None = None  # for an error that no step is known for
-    more_ahead = 0  # batches in flight beyond those asked for
+    blamed: Step | None = None  # the step of an error if no other is known
+    more_ahead = 0  # additional batches in flight
 
     def reserve(self, batch_size: int, batches: int) -> None:
-        """Allocates what byte-size hints promise for so many batches."""
+        """Allocates memory of the hinted sizes for so many batches."""
 
     def enter(self, batch: BatchRun) -> None:
         """Prepares the slots that this stage fills."""
 
     def chunk(self, left: int, threads: int) -> int:
-        """How many of the samples that are left a thread takes at once."""
+        """The number of samples that a thread takes at once, of those that are left."""
         del threads
         return left
 
     def ready(self, batch: BatchRun) -> bool:
-        """Whether the batch can run here without waiting."""
+        """True if the batch can run here without waiting."""
         del batch
         return True
 
     def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
-        """Does the work; True: the batch is on its way elsewhere and comes back by itself."""
+        """Does the work. True if the batch was sent to worker processes, which return it."""
         del batch, begin, end, arena
         return False
 
     def finish(self, batch: BatchRun) -> None:
-        """Checks what the declarations cannot promise."""
+        """Checks the results."""
 
     def remake(self, batch: BatchRun, rows: set[int]) -> set[int]:
-        """Runs rows again whose inputs have changed; the rows whose results may have. Errors are kept with the batch.
+        """Runs rows again whose inputs have changed; returns the rows whose results may have. Errors are kept with the batch.
 
-        What a row was before is not written to: other rows may be views of it.
+        The old values of a row are not overwritten: other rows may be views of them.
         """
         del batch
         return rows
 
     def given(self, batch: BatchRun, sample: int) -> None:
-        """Takes notice of values that were put in the place of a row's results."""
+        """Called when values have replaced the results of a row."""
 
     def contain(self, stand_in: StandIn, keeps_rows: bool) -> None:
-        """Rules for failures hold here: ``stand_in`` gives values for a step that failed; with ``keeps_rows`` rows fail alone."""
+        """Applies rules for failures: ``stand_in`` gives values for a failed step; with ``keeps_rows`` rows fail alone."""
 
     def as_input(self, value: np.ndarray) -> Any:
-        """A value that stands for the result of a sample that failed, as other stages read it."""
+        """A value that replaces the result of a failed sample, in the form that other stages read."""
         return value
 
     def sample_of(self, batch: BatchRun, call: Running) -> int:
@@ -149,7 +149,7 @@ class StageRunner:
         return -1
 
     def let_go(self) -> None:
-        """Goes on without a thread that does not return."""
+        """Continues without a thread that does not return."""
 
     def measure(self, on: bool) -> None:
-        """Whether each step is timed for itself."""
+        """Starts or stops timing each step by itself."""

@@ -1,4 +1,4 @@
-"""Merges: where the two branches of a condition come together."""
+"""Merges: the ends of the two branches of a condition."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from pipeflow.executor.runners.sample_step import Placement, SampleStep
 
 
 class MergeStep(SampleStep):
-    """Reads the side that a sample took; nothing is copied. What the sides are is checked here where it was not known before."""
+    """Reads the side that a sample took, without a copy. It compares the kinds of the sides if they were not known before."""
 
     def __init__(self, plan: Plan, step: Step, inside: set[int], fetch: Any = None) -> None:
         super().__init__(plan, step, inside, fetch)
@@ -59,7 +59,7 @@ class MergeStep(SampleStep):
         self.finish(batch)
 
     def finish(self, batch: BatchRun) -> None:
-        """Compares the sides of one batch where their kinds were not known before."""
+        """Compares the sides of one batch if their kinds were not known before."""
         first, second, predicate = self.step.inputs
         a, b = batch.layouts[first], batch.layouts[second]
         layouts_differ = bool(a and b and a != b)
@@ -89,9 +89,9 @@ class MergeStep(SampleStep):
 
 
 def _rows(values: Any, constant: bool) -> Any:
-    """The samples of a slot by their index. Those of a constant are copied: whoever gets the batch may write into it."""
+    """The samples of a slot by their index. Those of a constant are copied, because the user may write into a batch."""
     if constant:
         values = np.array(values)
     if isinstance(values, np.ndarray) and values.ndim == 1:
-        return [values[index, ...] for index in range(len(values))]  # an index alone would give NumPy scalars
+        return [values[index, ...] for index in range(len(values))]  # a plain index would give NumPy scalars
     return values

@@ -11,21 +11,21 @@ from pipeflow.executor.surroundings import Surroundings
 
 
 class SourceStage(StageRunner):
-    """Asks all sources in turn."""
+    """Reads all sources in turn."""
 
     def __init__(self, plan: Plan, number: int, surroundings: Surroundings) -> None:
         assert number == 0, "the sources are the first stage"
         self.course = surroundings.course
         self.pool = surroundings.pool
         self.steps = self.course.sources
-        # Readers first: they may give fewer samples at the end of their epoch, and then the others are asked for as many.
+        # Readers first: they may give fewer samples at the end of their epoch, and then the others give as many.
         self.in_turn = sorted(self.course.sources, key=lambda item: not item.op.fetches)
         self._constants = [(slot, plan.constant(value), plan.slots[slot].spec.layout) for slot, value in plan.constants]
         shares = any(slot.kind == "shared" for slot in plan.slots)
         self.workers = surroundings.workers if shares else None
 
     def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
-        """Reads one batch; ``batch.ended`` says that there was none."""
+        """Reads one batch; ``batch.ended`` is True if there was none."""
         del begin, end, arena
         course = self.course
         course.begin(batch)

@@ -1,4 +1,4 @@
-"""Stages that carry one sample after another from the first of their steps to the last."""
+"""Stages that run all their steps for one sample after another."""
 
 import threading
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from pipeflow.executor.watch import Running
 
 
 class SampleStage(StageRunner):
-    """A chain of steps that carries one sample after another from its beginning to its end."""
+    """A chain of steps that runs from beginning to end for one sample after another."""
 
     TARGET_SECONDS = 2e-3  # a chunk of samples is worth at least this much work: claiming one costs about 10 us
     per_sample = True
@@ -37,7 +37,7 @@ class SampleStage(StageRunner):
         self.blamed = stage.steps[0] if stage.steps else None
         read = {slot for step in stage.steps for slot in step.reads()}
         for step in self.steps:
-            # What another step of the stage reads shall stay in the cache for it.
+            # Outputs that another step of the stage reads stay in the cache for it.
             step.streams = (
                 step.op.staged and step.count == 1 and takes_out(step.step) and not read & {*step.step.outputs}
             )
@@ -46,12 +46,12 @@ class SampleStage(StageRunner):
         self.limited = any(step.constants.get("timeout") is not None for step in self.steps)
         self._places: dict[int, list[Placement]] = {}  # by thread, where a function has a limit
         self._stand_in: StandIn | None = None
-        self._measured = False  # each step apart, whatever a sample is worth
+        self._measured = False  # time each step apart, however short
         self._seconds_per_sample = 0.0
         self._lock = threading.Lock()
 
     def chunk(self, left: int, threads: int) -> int:
-        """How many samples to claim at once: enough work for a claim, but no thread may wait for the last chunk."""
+        """The number of samples to claim at once: enough work for a claim, but no thread may wait long for the last chunk."""
         if not self.steps:
             return left
         if not self._seconds_per_sample:
@@ -60,7 +60,7 @@ class SampleStage(StageRunner):
         return max(1, min(worth, -(-left // (2 * threads)) if threads > 1 else left))
 
     def reserve(self, batch_size: int, batches: int) -> None:
-        """For the functions of the user in the chain."""
+        """Allocates for the functions of the user in the chain."""
         for step in self.steps:
             step.reserve_hints(self.pool, batch_size, batches)
 
@@ -151,7 +151,7 @@ class SampleStage(StageRunner):
         return next(place.sample for place in places if place.step.calls(call.function))
 
     def remake(self, batch: BatchRun, rows: set[int]) -> set[int]:
-        """Carries these rows through the stage again."""
+        """Runs the stage again for these rows."""
         arena = Arena()
         for step in self.steps:
             step.clear(batch, rows, self.pool)
@@ -160,7 +160,7 @@ class SampleStage(StageRunner):
         return rows
 
     def contain(self, stand_in: StandIn, keeps_rows: bool) -> None:
-        """A row that fails fails alone here in any case."""
+        """Nothing more: here a row always fails by itself."""
         del keeps_rows
         self._stand_in = stand_in
 
@@ -169,7 +169,7 @@ class SampleStage(StageRunner):
         self._measured = on
 
     def finish(self, batch: BatchRun) -> None:
-        """Checks at the stage's end what the declarations cannot promise."""
+        """Checks the results at the end of the stage."""
         for step in self.steps:
             step.finish(batch)
         for merge in self.merges:

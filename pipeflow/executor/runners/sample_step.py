@@ -1,4 +1,4 @@
-"""One step of a stage that carries sample after sample through its steps."""
+"""One step of a stage that runs sample by sample."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -14,12 +14,12 @@ from pipeflow.executor.runners.base import BoundStep
 from pipeflow.kernels import cpu as kernels
 from pipeflow.tensors import lent
 
-LARGE_BATCH = 4 << 20  # bytes of an output that, with those of the batches in flight, no longer fit into the caches
+LARGE_BATCH = 4 << 20  # outputs of so many bytes, with those of the batches in flight, do not fit into the caches
 LARGE_SAMPLE = 16 << 10
 
 
 def is_large(shape: tuple[int, ...], dtype: np.dtype, samples: int) -> bool:
-    """Whether a batch of such samples is written past the caches."""
+    """True if a batch of such samples is written past the caches."""
     nbytes = dtype.itemsize
     for extent in shape:
         nbytes *= extent
@@ -35,7 +35,7 @@ def _copy_past_caches(source: np.ndarray, target: np.ndarray) -> None:
 
 
 class SampleSource:
-    """Where a sample comes from, looked up when somebody asks: ``str(source)``."""
+    """The source of a sample, looked up only by ``str(source)``."""
 
     __slots__ = ("known", "sample")
 
@@ -54,7 +54,7 @@ class SampleStep(BoundStep):
         super().__init__(plan, step)
         self.inputs = tuple((slot, slot in inside) for slot in step.inputs)
         self.arguments = tuple((name, slot, slot in inside) for name, slot in step.arguments)
-        # A guard over slots of earlier stages is asked once for the batch, another one sample by sample.
+        # A guard on slots of earlier stages is evaluated once for the batch, other guards sample by sample.
         self.late_guard = any(slot in inside for slot, _ in step.guard)
         self.guard = tuple((slot, on, slot in inside) for slot, on in step.guard) if self.late_guard else ()
         self.fetch = fetch
@@ -70,7 +70,7 @@ class SampleStep(BoundStep):
         return self.op.arguments[name].kind
 
     def mask(self, batch: BatchRun) -> list[bool] | None:
-        """The samples to run for, where that is known before the stage begins; None for all."""
+        """The samples to run for, if they are known before the stage begins; None for all."""
         return batch.mask(self.step.guard) if self.step.guard and not self.late_guard else None
 
     def enter(self, batch: BatchRun, pool: HeapPool) -> None:
@@ -86,11 +86,11 @@ class SampleStep(BoundStep):
             batch.layouts[slot] = spec.layout
 
     def run(self, batch: BatchRun, sample: int, row: list[Any], place: "Placement") -> None:
-        """One sample; ``row`` holds what this stage has made of it so far."""
+        """Runs one sample; ``row`` has its results in this stage so far."""
         values = batch.values
         for slot, polarity, inside in self.guard:
             flag = row[slot] if inside else values[slot][sample]
-            if bool(flag) is not polarity:  # what a sample left in the row earlier is asked by nobody
+            if bool(flag) is not polarity:  # values of an earlier sample in the row are never read
                 return
         inputs = []
         for slot, inside in self.inputs:
@@ -138,13 +138,11 @@ class SampleStep(BoundStep):
         self.keep(batch, sample, row, place, outputs)
 
     def keep(self, batch: BatchRun, sample: int, row: list[Any], place: "Placement", outputs: Sequence[Any]) -> None:
-        """Puts the results of one sample where the plan wants them."""
+        """Stores the results of one sample in their slots."""
         values = batch.values
         for output, (slot, storage, result) in enumerate(zip(self.step.outputs, self.storages, outputs)):
             if storage == "dense":
-                if (
-                    place.streaming or result is not place.given
-                ):  # or one of several outputs, or another array than given
+                if place.streaming or result is not place.given:  # or one of several outputs, or not the given array
                     held = values[slot]
                     target = held[sample] if type(held) is list else held[sample, ...]
                     if target.shape != result.shape:
@@ -163,24 +161,24 @@ class SampleStep(BoundStep):
             row[slot] = result
 
     def clear(self, batch: BatchRun, rows: Iterable[int], pool: HeapPool) -> None:
-        """Gives rows that are made again memory of their own."""
+        """Gives new memory to rows that are made again."""
         for output, (slot, storage, spec) in enumerate(zip(self.step.outputs, self.storages, self.step.specs)):
             for row in rows if storage in ("dense", "table") else ():
                 memory = self.memory(batch, pool, output)
                 put(batch, slot, row, memory.empty(spec.shape, spec.dtype) if storage == "dense" else None)
 
     def finish(self, batch: BatchRun) -> None:
-        """Checks at the stage's end what the declaration cannot promise."""
+        """Checks the results at the end of the stage."""
         if self.step.user_code:
             check_outputs(batch, self.step)
 
 
 class Placement:
-    """What a step of a stage needs for its samples: memory for the outputs, and its arguments where they are known by now.
+    """Memory for the outputs of a step, and its arguments as far as they are known before the stage.
 
-    The memory is the batch's own or the thread's arena. Where a batch is larger than the caches, the samples of operators
-    that ask for it (``staged``) are made in the arena, which is warm, and copied from there past the caches: planes written
-    side by side take 45 us so, and 100 directly. One stream from first to last is as fast without.
+    The memory belongs to the batch or to the arena of the thread. If a batch is larger than the caches, the samples of operators
+    with ``staged`` are made in the arena, which is warm, and copied from there past the caches: planes written
+    side by side take 45 us in this way, and 100 us directly. A single stream from first to last is as fast without.
     """
 
     __slots__ = (
@@ -207,7 +205,7 @@ class Placement:
         self.memory = [step.memory(batch, pool, output) for output in range(step.count)]
         self.sample = 0
         self.given: Any = None
-        self.streaming = False  # whether ``given`` lies in the arena although the result belongs to the batch
+        self.streaming = False  # True if ``given`` is in the arena although the result belongs to the batch
         self.copy: Callable[[Any, Any], Any] = _copy
         self.layouts: tuple[str, ...] = ()
         self.arguments = [
@@ -216,7 +214,7 @@ class Placement:
         ]
 
     def find_layouts(self) -> tuple[str, ...]:
-        """The layouts of the inputs; kept when all of them are known."""
+        """The layouts of the inputs; they are kept as soon as all are known."""
         found = [self.batch.layouts[slot] for slot in self.step.step.inputs]
         layouts = tuple([layout or "" for layout in found])
         if None not in found:

@@ -1,4 +1,4 @@
-"""Steps that ask a source for its next batch."""
+"""Steps that read the next batch of a source."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ from pipeflow.tensors import Collector, DeviceSample
 
 
 class SourceStep(BoundStep):
-    """Asks a source for its next batch."""
+    """Reads the next batch of a source."""
 
     def __init__(self, plan: Plan, step: Step, number: int) -> None:
         super().__init__(plan, step)
@@ -34,14 +34,14 @@ class SourceStep(BoundStep):
         self.keeper = Keeper.of(step.name, self.constants)
 
     def state(self, checkpointing: bool) -> Any:
-        """The source's state; that of the user's own object only with ``checkpointing``, since it may cost time."""
+        """The state of the source; of an object of the user only with ``checkpointing``, because it may take time."""
         state = self.source.state()
         if self.keeper is None or not checkpointing:
             return state
         return {**(state or {}), "source": self.keeper.snapshot()}
 
     def restore(self, state: Any) -> None:
-        """Gives the source its state back."""
+        """Restores the state of the source."""
         if state is not None and not isinstance(state, Mapping):
             raise ValueError(f"the state of {self.step.name!r} is damaged: it is {state!r}")
         if self.keeper is not None and state is not None and "source" in state:
@@ -50,7 +50,7 @@ class SourceStep(BoundStep):
             self.source.restore(state)
 
     def run(self, batch: BatchRun, request: declare.Request, pool: HeapPool, checkpointing: bool = False) -> int:
-        """Fills the slots of this source; the size of its batch."""
+        """Fills the slots of this source; returns the size of its batch."""
         feed = self.source.next(request)
         for output, (slot, values) in enumerate(zip(self.step.outputs, feed.outputs)):
             memory = self.memory(batch, pool, output)

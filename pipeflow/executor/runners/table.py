@@ -1,4 +1,4 @@
-"""Which class runs which kind of stage."""
+"""The table from the kind of a stage to the class that runs it."""
 
 from collections.abc import Callable
 

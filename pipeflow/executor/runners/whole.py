@@ -19,7 +19,7 @@ from pipeflow.tensors import lent
 
 
 class WholeStep(BoundStep, StageRunner):
-    """Run once for the whole batch; where rows may fail alone row by row, if that is the same."""
+    """Runs once for the whole batch; row by row if rows may fail alone and the result is the same."""
 
     def __init__(self, plan: Plan, number: int, surroundings: Surroundings) -> None:
         (step,) = plan.stages[number].steps
@@ -27,9 +27,9 @@ class WholeStep(BoundStep, StageRunner):
         self.blamed = step
         self.pool = surroundings.pool
         self.contained = False
-        self.remade = False  # whether rows may be run again, while another batch is here
+        self.remade = False  # True if rows may run again while another batch is here
         self.by_rows = self.op.traits_of(self.constants).rows
-        self._lock = threading.RLock()  # a row that is made again must not meet another batch in a serial function
+        self._lock = threading.RLock()  # a row made again must not run with another batch in a serial function
         self._rewound: Keeper | None = None  # an object of the user that is taken back before its batch is made again
         if surroundings.course.checkpointing:
             self.keeper = Keeper.of(step.name, self.constants)
@@ -40,7 +40,7 @@ class WholeStep(BoundStep, StageRunner):
         return (self,)
 
     def reserve(self, batch_size: int, batches: int) -> None:
-        """For a function of the user."""
+        """Allocates for a function of the user."""
         self.reserve_hints(self.pool, batch_size, batches)
 
     def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
@@ -85,7 +85,7 @@ class WholeStep(BoundStep, StageRunner):
                 batch.error = None
 
     def remake(self, batch: BatchRun, rows: set[int]) -> set[int]:
-        """Runs these rows again where each is run alone, else all; then other rows may have changed too."""
+        """Runs these rows again if each runs alone, else all rows; then other rows may have changed too."""
         if not self.by_rows or self._rewound is not None:
             before = [batch.values[slot] for slot in self.step.outputs]
             self._run_again(batch)
@@ -125,14 +125,14 @@ class WholeStep(BoundStep, StageRunner):
             return self._row(batch, sample)
 
     def contain(self, stand_in: StandIn, keeps_rows: bool) -> None:
-        """With ``keeps_rows`` the failure of a row is kept to that row."""
-        del stand_in  # values for rows that failed are put in when the stage is over
+        """With ``keeps_rows`` the failure of a row belongs to that row only."""
+        del stand_in  # values for failed rows are stored at the end of the stage
         self.contained = keeps_rows
         self.remade = True
         self._rewound = Keeper.of(self.step.name, self.constants)
 
     def finish(self, batch: BatchRun) -> None:
-        """Checks what the declaration cannot promise."""
+        """Checks the results."""
         if self.step.user_code:
             check_outputs(batch, self.step)
 
@@ -242,7 +242,7 @@ class WholeStep(BoundStep, StageRunner):
 
 
 def _same(before: Any, after: Any, row: int) -> bool:
-    """Whether a row of a slot is what it was."""
+    """True if a row of a slot has not changed."""
     if before is None or after is None:
         return before is after
     one, other = value_at(before, row), value_at(after, row)

@@ -3,24 +3,24 @@
     segments.py    shared memory without a name, leases on it, and the one codec for chunks of samples
     channel.py     small messages with descriptors over a socket
     exceptions.py  exceptions that cross the process border
-    functions.py   functions by value, and the name of what cannot travel
+    functions.py   functions by value, and the names of objects that cannot be sent
     worker.py      the loop inside a worker
-    zygote.py      how workers are born and how it is known how they ended
-    dispatcher.py  the one thread that owns the workers: hands out chunks, notices death and delay
-    pool.py        what the rest of the package uses
+    zygote.py      starts worker processes and reports how they ended
+    dispatcher.py  the thread that owns the workers: sends chunks, detects crashes and time limits
+    pool.py        the interface for the rest of the package
     stage.py       a step of a plan that is run by a pool
 
-They are loaded by the first plan that needs them (`workers.pool`, `workers.stage`): cloudpickle, subprocess and their
-like are a quarter of the time of `import pipeflow`.
+They are loaded by the first plan that needs them (`workers.pool`, `workers.stage`): cloudpickle, subprocess and similar
+modules would be a quarter of the time of `import pipeflow`.
 
 The contract, for every ending of every process:
 
-1. Nothing is left behind: shared memory is anonymous, and workers and the fork server end within 100 ms of this
+1. Nothing remains: shared memory is anonymous, and workers and the fork server end within 100 ms of this
    process, however it ends, whatever C code runs in them and whatever children the user's functions started.
-2. Memory is reserved before it is written: too little of it is a MemoryError with the number, in the chunk that
+2. Memory is reserved before it is written: too little memory is a MemoryError with the number of bytes, in the chunk that
    needed it.
 3. A worker that dies or hangs fails the one chunk it was working on, with the reason in plain words; chunks that
-   waited behind it run on another worker, and a new worker takes its place.
+   waited after it run on another worker, and a new worker replaces it.
 4. An exception of a user function arrives with its type, cause, attributes, notes and the lines of the traceback;
    none of them ends the pool or this process.
 5. Arrays that leave the pool stay valid for as long as anything refers to them, in the workers as well as here.

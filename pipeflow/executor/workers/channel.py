@@ -1,7 +1,7 @@
-"""Small messages, with descriptors where a message brings some, over one socket between this process and a worker.
+"""Small messages, some with descriptors, over one socket between this process and a worker.
 
-Messages are plain tuples. They are kept small by those who send them (large ones lie in shared memory), and no more
-than a few are under way to one worker, so a send never blocks and the two sides cannot wait for each other.
+Messages are plain tuples. The senders keep them small (large ones go into shared memory), and no more
+than a few are sent to one worker at a time. So a send never blocks, and the two sides cannot wait for each other.
 """
 
 import pickle
@@ -17,7 +17,7 @@ _KEEP_FROM_CHILDREN = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 class Channel:
-    """One end of the conversation; `receive` waits for bytes and returns the messages that are complete."""
+    """One end of the socket; `receive` waits for bytes and returns the complete messages."""
 
     def __init__(self, end: socket.socket) -> None:
         self.socket = end
@@ -35,7 +35,7 @@ class Channel:
             self.socket.sendall(data[sent:])
 
     def receive(self) -> list[tuple[tuple[Any, ...], list[int]]] | None:
-        """The messages that arrived, each with its descriptors; None when the other side is gone."""
+        """The messages that arrived, each with its descriptors; None if the other side has ended."""
         try:
             data, extra, _, _ = self.socket.recvmsg(_READ, _ROOM, _KEEP_FROM_CHILDREN)
         except ConnectionResetError:

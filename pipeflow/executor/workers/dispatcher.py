@@ -1,8 +1,8 @@
-"""The one thread that owns the workers of a pool.
+"""The dispatcher: the one thread that owns the workers of a pool.
 
-All state of the workers belongs to it: callers only append tickets to a queue and ring its bell, so a KeyboardInterrupt
-in a caller cannot leave a message half sent, and nothing here needs a lock. It keeps a second chunk waiting at each
-worker while chunks are short, because between two chunks this thread may have to wait for the interpreter.
+All state of the workers belongs to it. Callers only append tickets to a queue and ring its bell, so a KeyboardInterrupt
+in a caller cannot leave a message half sent, and nothing here needs a lock. It sends each worker a second chunk in advance
+if chunks are short, because between two chunks this thread may have to wait for the interpreter.
 """
 
 import itertools
@@ -42,7 +42,7 @@ from pipeflow.executor.workers.worker import (
     Task,
 )
 
-_SHORT_CHUNK = 100_000_000  # nanoseconds; a second chunk waits at the worker while chunks take less
+_SHORT_CHUNK = 100_000_000  # nanoseconds; a worker gets a second chunk in advance if chunks take less
 _GRACE = 1.0  # seconds for a worker to finish its chunk when the pool closes
 _STACK_WAIT = 0.5
 _NOTHING = np.empty(0, np.uint8)
@@ -55,11 +55,11 @@ class Registered:
     """A task with its pickle in shared memory, unless the workers inherit the function itself."""
 
     task: Task
-    descriptors: list[int]  # of the pickle: one, or none; whoever closes it takes it out
+    descriptors: list[int]  # of the pickle: at most one; the code that closes it removes it
     timeout: float | None
     nanoseconds: float = 0.0  # running mean of a chunk's time
     nanoseconds_per_sample: float = (
-        0.0  # of work: what a busy machine or a sleeping function adds makes chunks no smaller
+        0.0  # of work: waiting for a processor, or a sleeping function, does not make chunks smaller
     )
     total_nanoseconds: int = 0
     input_bytes: int = 0
@@ -84,9 +84,9 @@ class Kind(NamedTuple):
 
 @dataclass(eq=False)
 class Job:
-    """A chunk on its way; `finished` is set when either `error` or the results are there.
+    """A chunk in progress; `finished` is set when either `error` or the results are there.
 
-    `lease` keeps the input from being used for something else, `block` the memory of foreseen results.
+    `lease` keeps the memory of the inputs, `block` that of results whose place was chosen in advance.
     """
 
     number: int
@@ -109,7 +109,7 @@ class Job:
 
 
 class Foreseen:
-    """Memory for all results of a batch, one dense array an output; it is free again when nothing refers to it."""
+    """Memory for all results of a batch, one dense array for each output; it is free when nothing refers to it."""
 
     def __init__(self, home: Recycler, samples: int, kinds: Sequence[Kind | None]) -> None:
         size, self.offsets = 0, []
@@ -126,7 +126,7 @@ class Foreseen:
         ]
 
     def places(self, begin: int, end: int) -> tuple[tuple[int, Any, tuple[int, ...]] | None, ...]:
-        """Where the results of some samples are to lie: offset, dtype and shape of each output."""
+        """The place for the results of some samples: offset, dtype and shape of each output."""
         return tuple(
             kind and (at + begin * kind.nbytes, name_of(kind.dtype), (end - begin, *kind.shape))
             for at, kind in zip(self.offsets, self.kinds)
@@ -165,7 +165,7 @@ class _Worker:
         self.answered = False
 
     def stack_text(self) -> str:
-        """The Python stack the worker left behind, without the lines of this package."""
+        """The Python stack that the worker wrote, without the lines of this package."""
         text = os.pread(self.stack, 1 << 16, 0).decode(errors="replace")
         lines = [line for line in text.splitlines() if f'File "{_LIBRARY}' not in line]
         return "\n".join(line for line in lines if 'File "<string>", line 1 in <module>' not in line)
@@ -207,7 +207,7 @@ class Dispatcher(threading.Thread):
         self.inputs = Recycler(itertools.count(1, 3))
         self.closing = False
         self.broken: BaseException | None = None
-        self.has_room = True  # False while no worker can take another chunk: then nobody needs to ring
+        self.has_room = True  # False while no worker can take another chunk: then callers need not ring
         self.replaced = 0
         self.workers: list[_Worker | None] = [None] * num_workers
         self.launcher: zygote.Launcher | None = None
@@ -286,7 +286,7 @@ class Dispatcher(threading.Thread):
             return
         worker.known.add(-registered.task.number)
         descriptors = tuple(registered.descriptors)
-        with suppress(OSError):  # a worker that is gone: its end is noticed by its descriptor
+        with suppress(OSError):  # the worker has ended: its descriptor reports it
             worker.channel.send((LOAD, *astuple(registered.task)), descriptors)
 
     def _hand_out(self) -> None:
@@ -298,14 +298,14 @@ class Dispatcher(threading.Thread):
             if not self._hand_over(self.queue, min(range(self.num_workers), key=self._load_of)):
                 self.has_room = False
                 return
-        self.has_room = True  # the queue is looked at once more after this, for a job that came in between
+        self.has_room = True  # the queue is checked once more after this, for a job that arrived in between
 
     def _hand_over(self, queue: deque[Job], slot: int) -> bool:
-        """Sends the first chunk of a queue to a worker; False: it has enough to do."""
+        """Sends the first chunk of a queue to a worker; False if it has enough work."""
         worker = self.workers[slot]
         if worker is None:
             worker = self._fill(slot)
-        # With a limit nothing waits behind a chunk that may be ended together with its worker.
+        # With a time limit no chunk waits after one that may be ended together with its worker.
         short = queue[0].registered.nanoseconds < _SHORT_CHUNK and queue[0].registered.timeout is None
         if len(worker.jobs) >= (2 if short else 1):
             return False
@@ -356,7 +356,7 @@ class Dispatcher(threading.Thread):
 
     def _listen(self, slot: int, worker: _Worker) -> None:
         if self.workers[slot] is not worker:
-            return  # it was buried by another event of the same round
+            return  # another event of the same round has removed it
         messages = worker.channel.receive()
         if messages is None:
             self._bury(slot, worker)
@@ -378,7 +378,7 @@ class Dispatcher(threading.Thread):
         job.output.remap(done.output_size)
         if done.output_used > registered.result_bytes:
             registered.result_bytes = done.output_used
-        else:  # slowly, so that one small chunk among large ones makes no memory grow again
+        else:  # slowly, so that memory does not shrink and grow for one small chunk among large ones
             registered.result_bytes += round((done.output_used - registered.result_bytes) * 0.1)
         if done.output_used:
             job.flat = job.output.lease(self.outputs.free)
@@ -400,7 +400,7 @@ class Dispatcher(threading.Thread):
     # --- death and delay ---
 
     def _patience(self) -> float | None:
-        """How long to wait for events: until the next running sample may be overdue."""
+        """The time to wait for events: until the next running sample may be overdue."""
         limits = [x for x in (self._time_left(worker) for worker in self.workers) if x is not None]
         return max(0.001, min(limits)) if limits else None
 
@@ -414,7 +414,7 @@ class Dispatcher(threading.Thread):
         return timeout - (timing.stamp() - worker.status[2]) / 1e9
 
     def _end_hung_workers(self) -> None:
-        """Ends the workers whose running call is overdue, after asking for the stack."""
+        """Ends the workers whose running call is overdue, after they have written their stacks."""
         for slot, worker in enumerate(self.workers):
             left = self._time_left(worker)
             if worker is not None and left is not None and left <= 0:
@@ -422,11 +422,14 @@ class Dispatcher(threading.Thread):
                 worker.process.kill(STACK_SIGNAL)
                 stack = self._wait_for_stack(worker)
                 worker.process.kill()
-                worker.status[0], worker.status[1] = worker.jobs[0].number, sample  # the signal may have let it go on
+                worker.status[0], worker.status[1] = (
+                    worker.jobs[0].number,
+                    sample,
+                )  # the signal may have let it continue
                 self._bury(slot, worker, stack)
 
     def _wait_for_stack(self, worker: _Worker) -> str:
-        """The stack that a worker writes on the signal, complete when it has stopped growing."""
+        """The stack that a worker writes on the signal; it is complete when it has stopped growing."""
         end = time.monotonic() + _STACK_WAIT
         length = 0
         while time.monotonic() < end:
@@ -438,13 +441,13 @@ class Dispatcher(threading.Thread):
         return worker.stack_text()
 
     def _bury(self, slot: int, worker: _Worker, hung: str | None = None) -> None:
-        """Takes leave of a worker that ended: one chunk fails, those behind it go to others, a new worker comes."""
+        """Removes a worker that has ended: its chunk fails, those after it go to others, and a new worker replaces it."""
         assert self._selector is not None
         if self.workers[slot] is not worker:
             return
         if hung is None:
             self._take_last_messages(worker)
-        if not worker.process.ended(0.2):  # it only closed its socket, or there are no process descriptors here
+        if not worker.process.ended(0.2):  # it only closed its socket, or this system has no process descriptors
             worker.process.kill()
         status = worker.process.exit_status(2.0)
         self._selector.unregister(worker.channel)
@@ -453,7 +456,7 @@ class Dispatcher(threading.Thread):
         job, sample = worker.running()
         waiting = list(worker.jobs)
         if sample is None and worker.answered and worker.status[0] != LOADING:
-            job = None  # it ended between two chunks; one that never finished anything is not trusted that far
+            job = None  # it ended between two chunks; this is not assumed of a worker that never finished one
         if job is not None:
             waiting.remove(job)
             error = self._obituary(worker, job, sample, status, hung)
@@ -465,7 +468,7 @@ class Dispatcher(threading.Thread):
         self.workers[slot] = None
         worker.close()
         try:
-            if not self.closing and not useless:  # one that ended before doing anything is replaced when there is work
+            if not self.closing and not useless:  # a worker that ended before any work is replaced when there is work
                 self.replaced += 1
                 self._fill(slot)
         finally:
@@ -474,7 +477,7 @@ class Dispatcher(threading.Thread):
                 self._finish(job, error)
 
     def _take_last_messages(self, worker: _Worker) -> None:
-        """What a worker said before it ended still counts."""
+        """Handles the messages that a worker sent before it ended."""
         worker.channel.socket.setblocking(False)
         with suppress(OSError):
             while (messages := worker.channel.receive()) is not None:
@@ -483,7 +486,7 @@ class Dispatcher(threading.Thread):
 
     def _take_back_output(self, job: Job) -> None:
         if job.output is not None:
-            job.output.remap(os.fstat(job.output.descriptor).st_size)  # the worker may have made it grow
+            job.output.remap(os.fstat(job.output.descriptor).st_size)  # the worker may have enlarged it
             self.outputs.give_back(job.output)
             job.output = None
 
@@ -513,7 +516,7 @@ class Dispatcher(threading.Thread):
     # --- the end ---
 
     def _shut_down(self) -> None:
-        """Lets the workers finish what they do for a moment, ends them, and fails what still waits."""
+        """Gives the workers a moment to finish, ends them, and fails the chunks that still wait."""
         reason = self.broken or InvalidState("the worker pool was closed while this chunk waited")
         workers = [x for x in self.workers if x is not None]
         for worker in workers:
@@ -548,7 +551,7 @@ _LIVE: "weakref.WeakSet[Dispatcher]" = weakref.WeakSet()
 
 
 def _in_forked_child() -> None:
-    """A child that the user forks must not hold the ends whose closing tells workers that this process is gone."""
+    """Closes descriptors in a child that the user forks. Workers end when these are closed, so a child must not keep them."""
     for dispatcher in list(_LIVE):
         dispatcher.abandon()
     _LIVE.clear()

@@ -1,8 +1,8 @@
 """Sends exceptions from worker processes to this one.
 
 An exception is packed into plain data in the worker and rebuilt here: the same class, arguments, attributes, notes,
-cause and context, and a traceback that shows the user's files and lines. Whatever cannot travel is replaced by its text
-and listed in a note. Rebuilding avoids calling the class where it can, because an `__init__` with parameters of its own
+cause and context, and a traceback that shows the user's files and lines. Objects that cannot be sent are replaced by their text
+and listed in a note. Rebuilding avoids calling the class if it can, because an exception whose `__init__` has other parameters
 pickles but does not load.
 """
 
@@ -22,7 +22,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__fil
 
 @dataclass
 class PackedException:
-    """One exception as plain data; `whole`, `cls`, `args` and `attributes` are pickles that are known to load."""
+    """One exception as plain data; `whole`, `cls`, `args` and `attributes` are pickles that were loaded once as a test."""
 
     module: str
     name: str
@@ -43,7 +43,7 @@ class PackedException:
 
 
 def pack_exception(error: BaseException, _seen: tuple[int, ...] = ()) -> PackedException:
-    """Turns an exception, with everything it refers to, into plain data."""
+    """Turns an exception, with all that it refers to, into plain data."""
     kind = type(error)
     seen = (*_seen, id(error))
     packed = PackedException(
@@ -76,7 +76,7 @@ def pack_exception(error: BaseException, _seen: tuple[int, ...] = ()) -> PackedE
 
 
 def unpack_exception(packed: PackedException) -> BaseException:
-    """Builds the exception again; an exception that would end this process quietly arrives as a RuntimeError."""
+    """Builds the exception again; one that would end this process silently becomes a RuntimeError."""
     error = _build(packed)
     for note in packed.notes:
         if note not in getattr(error, "__notes__", ()):
@@ -94,7 +94,7 @@ def _pack_linked(error: BaseException | None, seen: tuple[int, ...]) -> PackedEx
 
 
 def _travels(value: Any, like: BaseException | None = None) -> bytes | None:
-    """The pickle of a value, if loading it gives something back; for an exception, the same type and arguments."""
+    """The pickle of a value, if it can be loaded; for an exception, if it has the same type and arguments then."""
     try:
         data = dumps_value(value)
         back = pickle.loads(data)
@@ -151,7 +151,7 @@ def _build_in_parts(cls: type[BaseException], packed: PackedException) -> BaseEx
         error = cls.__new__(cls, *args)
         error.args = args
         if cls.__init__ in (getattr(builtins, packed.builtin_base).__init__, Exception.__init__):
-            cls.__init__(error, *args)  # fills the fields that OSError, KeyError and their like keep in C
+            cls.__init__(error, *args)  # fills the fields that OSError, KeyError and similar classes keep in C
     for name, data in packed.attributes.items():
         try:
             setattr(error, name, pickle.loads(data))
@@ -161,7 +161,7 @@ def _build_in_parts(cls: type[BaseException], packed: PackedException) -> BaseEx
 
 
 def _stand_in(packed: PackedException) -> BaseException:
-    """An exception that looks like one whose class exists only in the worker."""
+    """An exception that replaces one whose class exists only in the worker."""
     text = packed.text
     name = packed.name.rpartition(".")[2]
     base = getattr(builtins, packed.builtin_base)

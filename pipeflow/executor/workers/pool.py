@@ -49,7 +49,7 @@ class Handle:
 
 
 class Column:
-    """One argument of all calls of a batch, laid into a region once: a dense array, a list of arrays, or plain values."""
+    """One argument of all calls of a batch, copied into a region once: a dense array, a list of arrays, or plain values."""
 
     def __init__(self, region: Region, values: Any, samples: Sequence[int], plain: bool = False) -> None:
         self._offset: int | None = None
@@ -65,7 +65,7 @@ class Column:
             self._entries = [region.put(values[sample, ...]) for sample in samples]
 
     def part(self, begin: int, end: int) -> tuple[bool | None, Any]:
-        """What a worker is told of some of the calls."""
+        """The message to a worker about some of the calls."""
         if self._entries is not None:
             return False, self._entries[begin:end]
         if self._offset is None:
@@ -83,14 +83,14 @@ class Ticket:
 
     @property
     def failed_sample(self) -> int | None:
-        """Which sample of the chunk the error raised by `result` belongs to, where that is known."""
+        """The sample of the chunk to which the error raised by `result` belongs, if it is known."""
         return self._job.error_sample
 
     def done(self) -> bool:
         return self._job.finished.is_set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until the chunk is finished, well or not."""
+        """Waits until the chunk is finished, with results or with an error."""
         return self._job.finished.wait(timeout)
 
     def cancel(self) -> None:
@@ -109,7 +109,7 @@ class Ticket:
         return results
 
     def results_beside(self) -> list[Any] | None:
-        """As `result`, with None for what lies in its foreseen place: a sample, one of its results, or all of them."""
+        """Like `result`, with None for results that are in the place chosen in advance: a sample, one of its results, or all."""
         values, failures = self._take(None)
         if values is None:
             return None
@@ -179,7 +179,7 @@ class WorkerPool:
         self.close()
 
     def start(self) -> None:
-        """Starts the workers and returns at once; the first `submit` does it too. "fork" wants it before any thread."""
+        """Starts the workers and returns at once; the first `submit` does it too. With "fork", call it before threads start."""
         with self._starting:
             if not self._started:
                 self._check_usable()
@@ -197,17 +197,17 @@ class WorkerPool:
         keep_going: bool = False,
         timeout: float | None = None,
     ) -> Handle:
-        """Sends a callable to all workers, those that come later included.
+        """Sends a callable to all workers, also to those that start later.
 
         It is called as `function(*sample)`, or with `whole_chunk` once with the list of all samples. `writable` lets it
-        change its input arrays, which nobody else sees. With `keep_going` a failing sample becomes a `Failed` and the
-        others go on; otherwise the chunk ends there.
+        change its input arrays, which are its own. With `keep_going` a failing sample becomes a `Failed` and the
+        others continue; otherwise the chunk ends there.
         """
         self._check_usable()
         task = Task(next(_TASKS), name or function_name(function), whole_chunk, writable, keep_going)
         descriptors = []
         if self.start_method == "fork" and not self._started:
-            self._inherited[task.number] = function  # copied with the process: even what cannot be pickled
+            self._inherited[task.number] = function  # copied with the process, also if it cannot be pickled
         else:
             descriptors.append(_in_shared_memory(dumps_function(function)))
         registered = Registered(task, descriptors, self.timeout if timeout is None else timeout)
@@ -223,7 +223,7 @@ class WorkerPool:
         return Region(self._dispatcher.inputs, max(size, self._region_bytes))
 
     def foresee(self, samples: int, kinds: Sequence[Kind | None]) -> Foreseen:
-        """Memory for the results of a batch whose kinds are foreseen, None for a result of unknown kind."""
+        """Memory for the results of a batch whose types are known, None for a result of unknown type."""
         return Foreseen(self._dispatcher.blocks, samples, kinds)
 
     def submit(
@@ -262,7 +262,7 @@ class WorkerPool:
         foreseen: Foreseen | None = None,
         on_done: Callable[[], Any] | None = None,
     ) -> list[Ticket]:
-        """Queues a batch whose arguments lie in a region, one chunk for each range of samples."""
+        """Queues a batch whose arguments are in a region, one chunk for each range of samples."""
         if not self._started:
             self.start()
         self._check_usable()
@@ -297,17 +297,17 @@ class WorkerPool:
         return list(map(Ticket, jobs))
 
     def let_go(self) -> None:
-        """Begins to end the workers, and does not wait for them."""
+        """Tells the workers to end, and does not wait for them."""
         _ask_to_end(self._dispatcher)
 
     def close(self) -> None:
-        """Ends the workers, after a moment for what they are doing; chunks that still wait fail."""
+        """Ends the workers, after a moment to finish; chunks that still wait fail."""
         self.let_go()
         if self._started and threading.current_thread() is not self._dispatcher and self._owner == os.getpid():
             self._dispatcher.join()
 
     def chunk_size(self, handle: Handle, samples: int) -> int:
-        """How many samples to submit at once: chunks worth a few milliseconds, and a share for every worker."""
+        """The number of samples to submit at once: chunks of a few milliseconds, and a share for every worker."""
         share = -(-samples // self.num_workers)
         per_sample = handle._registered.nanoseconds_per_sample
         if not per_sample:
@@ -339,7 +339,7 @@ class WorkerPool:
         if self._owner != os.getpid():
             raise InvalidState(
                 f"this worker pool belongs to process {self._owner}, from which process {os.getpid()} was forked: "
-                "make a pipeline of its own in the child"
+                "make another pipeline in the child"
             )
         if self._dispatcher.broken is not None:
             raise InvalidState(f"the worker pool has stopped: {self._dispatcher.broken}") from self._dispatcher.broken
@@ -354,7 +354,7 @@ class WorkerPool:
             job.finished.set()
 
 
-CHUNK_NANOSECONDS = 8e6  # of work in a chunk: its own cost is about 0.15 ms
+CHUNK_NANOSECONDS = 8e6  # of work in a chunk: the chunk itself costs about 0.15 ms
 
 _TASKS = itertools.count(1)
 _JOBS = itertools.count(1)
@@ -372,13 +372,13 @@ def _in_shared_memory(data: bytes) -> int:
 
 
 def _ask_to_end(dispatcher: Dispatcher) -> None:
-    """Brief and without locks, because the garbage collector may call it anywhere."""
+    """Brief and without locks, because the garbage collector may call it at any time."""
     dispatcher.closing = True
     dispatcher.ring()
 
 
 def _at_exit() -> None:
-    """Gives all workers their moment to finish and to flush what they printed."""
+    """Gives all workers a moment to finish and to flush their output."""
     dispatchers = [x for x in threading.enumerate() if isinstance(x, Dispatcher)]
     for dispatcher in dispatchers:
         _ask_to_end(dispatcher)

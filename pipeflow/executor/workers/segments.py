@@ -1,10 +1,10 @@
 """Shared memory without a name: segments that grow, leases on them, and the codec for chunks of samples.
 
-A segment is anonymous memory (a memfd on Linux; elsewhere a file unlinked at birth) known by its descriptor alone, so
-no ending of any process leaves anything behind and the size of /dev/shm does not matter. Pages are reserved before they
+A segment is anonymous memory (a memfd on Linux; elsewhere a file that is unlinked at once), known only by its descriptor. So
+nothing remains when a process ends, and the size of /dev/shm does not matter. Pages are reserved before they
 are written. A segment only grows, by a second mapping of the same pages, so arrays made before stay valid. Fresh pages
-cost 80 times as much as warm ones, hence segments are used again: arrays are handed out on a lease
-(`pipeflow.tensors`), whose end gives the segment back.
+cost 80 times as much as warm ones, so segments are used again: arrays have a lease
+(`pipeflow.tensors`), and its end frees the segment.
 """
 
 import errno
@@ -27,12 +27,12 @@ from pipeflow.tensors import Block, Lease
 
 FIRST_SIZE = 1 << 16
 _ALIGNMENT = 64
-OWN_BELOW = 4096  # a label that somebody keeps should not hold the memory of a chunk of images
+OWN_BELOW = 4096  # a small array that the user keeps should not keep the memory of a chunk of images
 _SPILL = 1 << 14  # tables beyond this size travel in the segment instead of in the message
 
 
 def available_memory() -> int | None:
-    """Bytes that can be reserved now: what the kernel or a cgroup's limit leaves; None where nobody says."""
+    """Bytes that can be reserved now, by the kernel and the limits of cgroups; None if the system does not say."""
     lines = system.lines_of("/proc/meminfo")
     if not lines:
         return None
@@ -42,7 +42,7 @@ def available_memory() -> int | None:
 
 
 def _cgroup_folders() -> Iterable[Path]:
-    """Where the memory limits of this process stand: both versions of cgroups, inside a container or outside."""
+    """The files with the memory limits of this process: both versions of cgroups, inside a container or outside."""
     for line in system.lines_of("/proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
         if controllers in ("", "memory"):
@@ -65,7 +65,7 @@ def _room_in_cgroup(folder: Path) -> int | None:
 
 
 def reserve(descriptor: int, start: int, end: int) -> None:
-    """Makes the bytes from start to end real, so that writing them cannot fail, or says how many were needed."""
+    """Reserves the bytes from start to end, so that writing them cannot fail; an error says how many were needed."""
     needed = end - start
     available = available_memory()
     text = f"worker processes need {needed} more bytes of shared memory ({end} in one block)"
@@ -102,7 +102,7 @@ class Segment:
         self.remap(size)
 
     def remap(self, size: int) -> None:
-        """Maps the segment at its new size, if it grew; older mappings live as long as arrays in them."""
+        """Maps the segment at its new size if it grew; older mappings exist as long as arrays in them."""
         if size > self.size:
             self.size = size
             self.map = mmap.mmap(self.descriptor, size)
@@ -118,7 +118,7 @@ class Segment:
             self.remap(size)
 
     def lease(self, home: "deque[Block]") -> np.ndarray:
-        """All its bytes as an array; when that and everything made from it is gone, `home` gets the segment back."""
+        """All its bytes as an array; when that and all arrays made from it are gone, `home` gets the segment back."""
         return np.asarray(Lease(Block("shared", self.size, self.address, (self, self.map)), home))
 
     def close(self) -> None:
@@ -138,7 +138,7 @@ _NESTED = frozenset((np.ndarray, tuple, list, Unfilled))
 
 
 class Packed(NamedTuple):
-    """A table of values in a segment: its pickle, or where in the segment the pickle lies."""
+    """A table of values in a segment: its pickle, or the place of the pickle in the segment."""
 
     table: bytes | None
     start: int
@@ -146,7 +146,7 @@ class Packed(NamedTuple):
 
 
 class Writer:
-    """Lays values into a segment from its beginning; arrays as they are, all else by pickle.
+    """Writes values into a segment from its beginning: the bytes of arrays, and pickles of other objects.
 
     An entry of the table is `(offset, dtype, shape)` for an array, `(is_tuple, entries)` for a tuple or list with
     arrays in it, and `(value,)` for anything else.
@@ -157,7 +157,7 @@ class Writer:
         self.end = 0
 
     def put(self, value: Any) -> tuple[Any, ...]:
-        """The entry of a value after laying it down."""
+        """Writes a value and returns its entry."""
         kind = type(value)
         if kind is np.ndarray:
             dtype = value.dtype
@@ -185,7 +185,7 @@ class Writer:
         return Packed(None, start, len(data))
 
     def _lay(self, array: np.ndarray) -> int:
-        """Copies an array into the segment; where it lies there."""
+        """Copies an array into the segment and returns its offset."""
         offset = self._take(array.nbytes)
         np.ndarray(array.shape, array.dtype, self.segment.flat, offset)[...] = array
         return offset
@@ -200,10 +200,10 @@ class Writer:
 
 
 class Region(Writer):
-    """Shared memory for the inputs of workers. Arrays made in it are sent from where they lie, others are copied into it.
+    """Shared memory for the inputs of workers. Arrays made in it are sent without a copy, others are copied into it.
 
     Several threads may take memory from it at once. It grows by a new mapping of the same segment; the segment is free
-    again when the region, all its arrays and whoever holds `lease` are gone.
+    again when the region, all its arrays and all holders of `lease` are gone.
     """
 
     def __init__(self, home: "Recycler", size: int = 0) -> None:
@@ -225,7 +225,7 @@ class Region(Writer):
             return self.lease[start : start + nbytes]
 
     def empty(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
-        """An uninitialised array; one of Python objects lies on the heap."""
+        """An uninitialised array; an array of Python objects is on the heap."""
         dtype = np.dtype(dtype)
         if dtype.hasobject:
             return np.empty(shape, object)
@@ -235,7 +235,7 @@ class Region(Writer):
         return self.take(count * dtype.itemsize).view(dtype).reshape(shape)
 
     def offset_of(self, array: np.ndarray) -> int | None:
-        """Where in the segment an array lies, None for one that lies elsewhere or not in one piece."""
+        """The offset of an array in the segment; None if it is in other memory or not contiguous."""
         if not self._filled or not array.flags.c_contiguous:
             return None
         at = array.__array_interface__["data"][0]
@@ -245,7 +245,7 @@ class Region(Writer):
         return None
 
     def dense(self, array: np.ndarray) -> int:
-        """Where the samples of an array begin, one after another, in the segment."""
+        """The offsets of the samples of an array in the segment."""
         offset = self.offset_of(array)
         return self._lay(array) if offset is None else offset
 
@@ -267,7 +267,7 @@ def unpack(packed: Packed, segment: Segment) -> Any:
 
 
 def read(entry: tuple[Any, ...] | None, flat: np.ndarray, own_below: int = 0) -> Any:
-    """The value of an entry, None without one: arrays are views of `flat`, read-only where it is; small ones are copies."""
+    """The value of an entry, None without one: arrays are views of `flat`, read-only if it is; small ones are copies."""
     if entry is None:
         return None
     if len(entry) == 3:
@@ -294,12 +294,12 @@ def read_columns(count: int, columns: Sequence[tuple[bool | None, Any]], flat: n
 
 
 def name_of(dtype: np.dtype) -> Any:
-    """The short name of a dtype where there is one that says everything, else the dtype itself."""
+    """The short name of a dtype if it has a complete one, else the dtype itself."""
     return dtype.str if dtype.isbuiltin == 1 or dtype.kind in "SUmM" else dtype
 
 
 class Recycler:
-    """Free segments of one kind; taking and giving back are safe on any thread and inside finalisers."""
+    """Free segments of one kind; taking and returning them is safe in any thread and in finalisers."""
 
     def __init__(self, numbers: Iterable[int]) -> None:
         self._numbers = iter(numbers)
@@ -311,7 +311,7 @@ class Recycler:
         self.free.append(Block("shared", segment.size, segment.address, (segment, segment.map)))
 
     def take(self, size: int = 0) -> Segment:
-        """The segment that was given back last, whose pages are warm; a new one when there is none."""
+        """The segment that was returned last, whose pages are warm; a new one if there is none."""
         while True:
             try:
                 segment: Segment = self.free.pop().owner[0]
@@ -325,6 +325,6 @@ class Recycler:
             segment.close()
 
     def close(self) -> None:
-        """Frees what nobody uses; what is still leased goes when its lease ends."""
+        """Frees the unused segments; leased ones are freed when their lease ends."""
         while self.free:
             self.free.pop().owner[0].close()

@@ -1,7 +1,7 @@
-"""Stages whose Python runs in worker processes: a batch goes out in chunks, and its results come back in shared memory.
+"""Stages whose Python runs in worker processes: a batch is sent in chunks, and its results are in shared memory.
 
-A stage is visited twice. The first visit sends the chunks and returns at once, so that the thread is free for other work;
-when the last chunk is back the batch becomes claimable again, and the second visit takes the results in.
+A stage runs twice for a batch. The first run sends the chunks and returns at once, so that the thread is free for other work.
+After the last chunk has returned, the second run receives the results.
 """
 
 import threading
@@ -25,7 +25,7 @@ from pipeflow.executor.workers.segments import OWN_BELOW
 
 
 class Sent(NamedTuple):
-    """A batch that is with the workers."""
+    """A batch that was sent to the workers."""
 
     samples: Sequence[int]
     chunks: Sequence[tuple[int, int]]  # begin and end of each among the samples
@@ -51,7 +51,7 @@ class ProcessStep(WholeStep):
         self.workers: WorkerPool = workers
         self.synchronous = surroundings.settings.synchronous
         self.resume = surroundings.resume
-        # What the results will look like: as promised, or as in the last batch.
+        # The expected types and shapes of the results: as declared, or as in the last batch.
         self.kinds = [Kind(spec.shape, spec.dtype) if spec.static else None for spec in step.specs]
         self._before = 0.0  # seconds in the workers before the clock was reset
         try:
@@ -82,7 +82,7 @@ class ProcessStep(WholeStep):
         """Nothing: results come in memory shared with the workers."""
 
     def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
-        """Sends a batch to the workers or, when it is back, takes its results in."""
+        """Sends a batch to the workers or, after it has returned, receives its results."""
         del begin, end, arena
         if batch.sent is None and self.send(batch) and not self.synchronous:
             return True
@@ -90,7 +90,7 @@ class ProcessStep(WholeStep):
         return False
 
     def send(self, batch: BatchRun, announces: bool = True) -> bool:
-        """Sends a batch out; True: ``resume`` is called when everything is back. False: there was nothing to send."""
+        """Sends a batch. True: ``resume`` is called when all chunks have returned. False: there was nothing to send."""
         step = self.step
         for slot, spec in zip(step.outputs, step.specs):
             batch.layouts[slot] = spec.layout
@@ -110,7 +110,7 @@ class ProcessStep(WholeStep):
         foreseen = None
         if not self.whole and sum(kind.nbytes for kind in self.kinds if kind is not None) >= OWN_BELOW:
             foreseen = self.workers.foresee(count, self.kinds)
-        left = len(chunks) + 1  # one more for this call, which must be over before the results are taken in
+        left = len(chunks) + 1  # one more for this call, which must end before the results are received
         lock = threading.Lock()
 
         def one_less() -> None:
@@ -153,7 +153,7 @@ class ProcessStep(WholeStep):
     def _collect_one_by_one(
         self, batch: BatchRun, samples: Sequence[int], error: Exception, culprit: int | None
     ) -> None:
-        """Takes in a chunk that was lost with its worker: its rows run again alone, all but the one that did it."""
+        """Handles a chunk that was lost with its worker: its rows run again one by one, except the one that ended the worker."""
         for index, sample in enumerate(samples):
             if self.whole or index == culprit:
                 batch.failures[sample] = (error, self.step)
@@ -167,7 +167,7 @@ class ProcessStep(WholeStep):
                 batch.values[slot][sample] = result
 
     def collect(self, batch: BatchRun) -> None:
-        """Takes in what came back: results as views of shared memory, failures with their samples."""
+        """Receives the results as views of shared memory, and the failures with their samples."""
         sent: Sent = batch.sent
         batch.sent = None
         places = [] if sent.foreseen is None else list(map(_own, sent.foreseen.arrays))
@@ -216,11 +216,11 @@ class ProcessStep(WholeStep):
                 column[sample] = places[output][index, ...] if value is None else value  # type: ignore[index]
 
 
-_LOST = object()  # in place of the results of a chunk that has none; what becomes of it is settled already
+_LOST = object()  # in place of the results of a chunk that has none; its failure has been handled already
 
 
 def _own(array: np.ndarray | None) -> np.ndarray | None:
-    """An array of small samples in memory of its own: who keeps labels should not keep the images of the batch."""
+    """A copy of an array of small samples: a user who keeps labels should not keep the memory of the images."""
     return array.copy() if array is not None and array.nbytes < len(array) * OWN_BELOW else array
 
 

@@ -1,8 +1,8 @@
-"""The loop inside a worker: takes chunks of samples from its socket, calls functions, lays the results into shared
+"""The loop in a worker: receives chunks of samples from its socket, calls functions, and writes the results into shared
 memory.
 
-It shows what it is doing on a status page it shares with the parent, so that the parent can say which sample killed or
-holds it.
+It writes its progress to a status page that it shares with the parent, so that the parent knows which sample ended or blocked
+the worker.
 """
 
 import ctypes
@@ -47,7 +47,7 @@ THREAD_LIMITS = dict.fromkeys(
     "1",
 )
 
-# Asks for the Python stack. A real-time signal where there are such, because programs use SIGUSR1 for themselves.
+# The signal to write the Python stack. A real-time signal if there is one, because programs use SIGUSR1 for themselves.
 STACK_SIGNAL: int = signal.SIGRTMAX - 1 if hasattr(signal, "SIGRTMAX") else signal.SIGUSR1
 
 RUN, LOAD, STOP = range(3)  # first field of a message to a worker
@@ -87,9 +87,9 @@ class Chunk(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What became of a chunk; `content` holds the entries of the results in order, and the failures by sample.
+    """The outcome of a chunk; `content` has the entries of the results in order, and the failures by sample.
 
-    The entries are None when every result lies in its place in the block; so is the entry of a sample, and of a result.
+    The entries are None if every result is in its place in the block; the same holds for the entry of a sample, and of a result.
     """
 
     ticket: int
@@ -109,7 +109,7 @@ class _Loaded:
 
 
 def main(descriptors: list[int], inherited: dict[int, Callable[..., Any]]) -> None:
-    """Runs a worker until its parent says stop or is gone; never returns to what it was forked from."""
+    """Runs a worker until its parent stops it or has ended; it never returns to the forked code."""
     code = 1
     try:
         connection, parent, stack, status = descriptors
@@ -124,7 +124,7 @@ def main(descriptors: list[int], inherited: dict[int, Callable[..., Any]]) -> No
         _Worker(connection, status, inherited).run()
         code = 0
     except BaseException:
-        traceback.print_exc()  # a mistake of this package: user code's exceptions are results
+        traceback.print_exc()  # an error in this package: exceptions of user code are results
     finally:
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):
@@ -133,7 +133,7 @@ def main(descriptors: list[int], inherited: dict[int, Callable[..., Any]]) -> No
 
 
 def end_with_parent(descriptor: int) -> None:
-    """Ends this process when the last write end of a pipe, which only the parent holds, is gone."""
+    """Ends this process when the last write end of a pipe, which only the parent has, is closed."""
     if not system.killed_by_end_of(descriptor):
         threading.Thread(target=_wait_for_end, args=(descriptor,), daemon=True, name="pipeflow parent watch").start()
         return
@@ -171,7 +171,7 @@ def _blas_setters() -> Iterator[Callable[[int], Any]]:
 
 
 def reseed() -> None:
-    """Gives this worker a global NumPy generator of its own: forked copies would all draw the same numbers."""
+    """Gives this worker another global NumPy generator: forked copies would all draw the same numbers."""
     if "numpy.random" in sys.modules:
         np.random.seed()
 
@@ -239,7 +239,7 @@ class _Worker:
         writer = Writer(target)
         content = self.results(chunk, self.tasks[chunk.task], returned, writer, places)
         if not returned:
-            gc.collect(0)  # a reference cycle of the function may hold its input; any other holder keeps it for good
+            gc.collect(0)  # a reference cycle of the function may keep its input; collect it once
         elapsed, worked = timing.stamp() - began, time.process_time_ns() - began_cpu
         try:
             self.channel.send(
@@ -257,7 +257,7 @@ class _Worker:
         writer: Writer,
         places: "Sequence[np.ndarray | None]",
     ) -> Packed:
-        """Calls the function on every sample; its results lie in their places or in the output segment afterwards."""
+        """Calls the function for every sample, and writes its results to their places or into the output segment."""
         flat = self.segments[chunk.input].lease(returned)
         if not loaded.task.writable:
             flat.flags.writeable = False
@@ -296,7 +296,7 @@ class _Worker:
 
 
 def _lay(value: Any, index: int, places: "Sequence[np.ndarray | None]", writer: Writer) -> tuple[Any, ...] | None:
-    """Puts the results of a sample into their places, those that differ from what was foreseen elsewhere."""
+    """Writes the results of a sample to their places; results of unexpected types or shapes go elsewhere."""
     if type(value) is not tuple or len(value) != len(places):
         return writer.put(value)
     entries: list[Any] = []

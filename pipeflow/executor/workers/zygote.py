@@ -32,9 +32,9 @@ _KEEP_FROM_CHILDREN = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 class Process:
-    """A worker process: its number and, where the system has one, a descriptor that becomes readable when it ends.
+    """A worker process: its number and, if the system has one, a descriptor that becomes readable when it ends.
 
-    The descriptor is the process itself. End-of-file on a pipe is not: children of the user's function may hold it open
+    The descriptor is about the process itself. End-of-file on a pipe is not: children of the user's function may keep it open
     for longer.
     """
 
@@ -51,11 +51,11 @@ class Process:
                 os.kill(self.pid, number)
 
     def ended(self, timeout: float) -> bool:
-        """Whether it ends within so many seconds; without a process descriptor this cannot be waited for."""
+        """True if it ends within so many seconds; without a process descriptor it cannot wait for that."""
         return self.descriptor is not None and bool(select.select([self.descriptor], [], [], timeout)[0])
 
     def exit_status(self, timeout: float) -> int | None:
-        """The exit code, negative for a signal; None when nobody can tell in time."""
+        """The exit code, negative for a signal; None if it is not known in time."""
         return self._parent.exit_status(self, timeout)
 
     def close(self) -> None:
@@ -72,7 +72,7 @@ class Launcher(Protocol):
     def close(self) -> None: ...
 
     def abandon(self) -> None:
-        """Lets go in a forked child, which has no part in the workers."""
+        """Closes everything in a forked child, which does not use the workers."""
 
 
 def make_launcher(
@@ -98,7 +98,7 @@ def check_platform() -> None:
     """Says where worker processes can be used."""
     if worker.INSIDE in os.environ:
         raise InvalidState(
-            "a worker process cannot start worker processes of its own: "
+            "a worker process cannot start other worker processes: "
             'a pipeline inside a function must not use parallel="processes"'
         )
     if not system.PASSES_FILES:
@@ -110,7 +110,7 @@ def check_platform() -> None:
 
 
 def _interpreter(call: str, descriptors: tuple[int, ...]) -> subprocess.Popen:
-    """A fresh Python that has this one's search path and flags, but not its script."""
+    """A new Python with the search path and flags of this one, but without its script."""
     if not sys.executable:
         raise RuntimeError('this Python does not know its own executable: use py_start_method="fork"')
     code = f"import sys; sys.path[:] = {sys.path!r}; from pipeflow.executor.workers import zygote; zygote.{call}"
@@ -124,7 +124,7 @@ def _interpreter(call: str, descriptors: tuple[int, ...]) -> subprocess.Popen:
 
 
 class _Ends(NamedTuple):
-    """What a new fork server has to know: both ends of its socket, and the functions it passes on."""
+    """The data for a new fork server: both ends of its socket, and the functions it passes on."""
 
     parent: socket.socket
     child: socket.socket
@@ -162,7 +162,7 @@ class _Template:
 
 
 def check_fork() -> None:
-    """Refuses "fork" where a copy of this process could not work."""
+    """Refuses "fork" if a copy of this process could not work."""
     others = [thread.name for thread in threading.enumerate() if thread is not threading.current_thread()]
     if others:
         raise RuntimeError(
@@ -239,7 +239,9 @@ def _report_birth(control: socket.socket, pid: int) -> None:
     if not system.HAS_PIDFD:
         control.sendall(record)
         return
-    descriptor = os.pidfd_open(pid)  # here, where the process cannot have been reaped and its number given away
+    descriptor = os.pidfd_open(
+        pid
+    )  # here the process cannot have been reaped, and its number not been given to another
     try:
         socket.send_fds(control, [record], [descriptor])
     finally:
@@ -266,7 +268,7 @@ def spawned(*descriptors: int) -> None:
 
 
 class ForkServer:
-    """This process's end of a fork server; requests and answers pass under one lock."""
+    """The end of a fork server in this process; requests and answers use one lock."""
 
     def __init__(
         self,
@@ -305,7 +307,7 @@ class ForkServer:
         return None
 
     def _read_record(self, end: float) -> Process | None:
-        """Takes in one record; returns the process if it tells of a birth."""
+        """Reads one record; returns the process if it reports a new one."""
         self._control.settimeout(max(0.0, end - time.monotonic()) or 0.001)
         data, descriptors, _, _ = socket.recv_fds(self._control, _RECORD.size, 1, _KEEP_FROM_CHILDREN)
         if not data:
@@ -324,7 +326,7 @@ class ForkServer:
 
     def close(self) -> None:
         self._control.close()
-        if not self._ends_in(2.0):  # it may not have come up yet, on a busy machine
+        if not self._ends_in(2.0):  # on a busy machine it may not have started yet
             self._server.kill()
             self._ends_in(2.0)
 
@@ -339,7 +341,7 @@ class ForkServer:
 
 
 class SharedForkServer:
-    """The one fork server of this process, shared by all pools: the second pool starts in a few milliseconds."""
+    """The only fork server of this process, shared by all pools: the second pool starts in a few milliseconds."""
 
     _lock = threading.Lock()
     _server: ForkServer | None = None
@@ -361,7 +363,7 @@ class SharedForkServer:
             return self._living(server).launch(descriptors)
 
     def _living(self, dead: ForkServer | None = None) -> ForkServer:
-        """The fork server, a new one where it was killed from outside; its workers live on without it."""
+        """The fork server, or a new one if it was killed from outside; its workers continue without it."""
         cls = SharedForkServer
         with cls._lock:
             if cls._server is None or cls._server is dead or not cls._server.alive:
@@ -432,12 +434,12 @@ _SIGNALS = {
 
 
 def oom_kills() -> int:
-    """How many processes the kernel has killed for lack of memory so far; 0 where it does not say."""
+    """The number of processes that the kernel has killed for lack of memory so far; 0 if it does not say."""
     return sum(int(line.split()[1]) for line in system.lines_of("/proc/vmstat") if line.startswith("oom_kill "))
 
 
 def how_it_ended(status: int | None, oom_before: int) -> str:
-    """The end of a process in plain words."""
+    """The end of a process as text."""
     if status is None:
         return "it ended, and how is not known because its fork server ended too"
     if status == worker.CONNECTION_LOST:

@@ -1,4 +1,4 @@
-"""The lazy door to the CPU kernels.
+"""The CPU kernels, imported when they are first used.
 
 Operators write ``kernels.resample.fused(...)``; the submodule, and with it Numba, OpenCV or any other
 heavy library, is imported when the first step that uses it is compiled, never by ``import pipeflow``.

@@ -1,6 +1,6 @@
 """A FLAC decoder: whole files of 4 to 32 bits, also those whose header does not say how long they are.
 
-``decode`` answers None for what it does not know and for anything that looks wrong, so that the general library has the
+``decode`` returns None for files that it does not know and for any error, so that the general library has the
 last word on both, unless it does not read such files at all. Every frame is accepted only with its checksum.
 
 It parses hostile bytes: each read is at a bit position that was compared with the end of the data, and the data are
@@ -16,7 +16,7 @@ from pipeflow.kernels.cpu.audio_wav import BrokenAudio, believable, check_size
 from pipeflow.kernels.cpu.jit import kernel
 from pipeflow.kernels.cpu.simd.bits import leading_zeros, prediction, put, word_at
 
-# Zero bytes behind the data: a few short reads in a row begin at the last byte at the latest, and each takes 8.
+# Zero bytes after the data: a few short reads in a row begin at the last byte at the latest, and each takes 8.
 PADDING = 64
 # Zero samples before each block, so that a prediction may reach back over the first ones.
 HISTORY = 32

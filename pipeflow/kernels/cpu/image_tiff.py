@@ -1,8 +1,8 @@
 """TIFF images: strips and tiles, planes, any depth, plain, LZW, deflate and PackBits.
 
-The general libraries read parts of this only, and parts of it wrongly: planes of 16 bits come from memory that nobody
-wrote, signed numbers are off, damaged LZW data become pictures. What is left to them (`ours` says what) are the
-compressions that nobody here reads: fax, JPEG and newer ones.
+The general libraries read only parts of this, and parts of it wrongly: planes of 16 bits are uninitialised memory,
+signed numbers are wrong, damaged LZW data become pictures. They read the rest (`ours` says which files): the
+compressions that are not implemented here, fax, JPEG and newer ones.
 """
 
 import zlib
@@ -154,7 +154,7 @@ def _directory(data: memoryview) -> tuple[dict[int, np.ndarray], bool]:
         if number * int(code[1]) > step - (12 if big else 8):
             (at,) = unpack_from(order + ("Q" if big else "I"), data, at)
         if at + number * int(code[1]) > len(data):
-            raise BadImage(f"truncated TIFF file: the values of tag {tag} are behind its end")
+            raise BadImage(f"truncated TIFF file: the values of tag {tag} are after its end")
         values = np.frombuffer(data, order + code, number, at)
         if code == "u8" and len(values) and values.max() >> 62:
             raise BadImage(f"damaged TIFF file: tag {tag} has a value of {values.max()}")
@@ -288,7 +288,7 @@ def _inflated(stored: np.ndarray, size: int, number: int) -> np.ndarray:
         stream = zlib.decompressobj()
         data = stream.decompress(stored.data, size)
         if len(data) == size and not stream.eof:
-            stream.decompress(stream.unconsumed_tail, 1)  # the checksum stands behind the last byte
+            stream.decompress(stream.unconsumed_tail, 1)  # the checksum is after the last byte
     except zlib.error as error:
         raise BadImage(f"damaged TIFF file: part {number}: {error}") from None
     if len(data) < size:
@@ -322,7 +322,7 @@ def _unpack_packbits(data, out):
 def _unpack_lzw(data, out):
     """LZW codes of 9 to 12 bits, the highest bit first; how many bytes came out, -1 where a code is none.
 
-    A code stands for the bytes that an earlier one gave, and one more: it is kept as a place in `out` and a length.
+    A code is for the bytes of an earlier code, and one more: it is kept as a place in `out` and a length.
     """
     starts, lengths = np.empty(4097, np.int64), np.empty(4097, np.int64)
     held, waiting, place, done = np.int64(0), 0, 0, 0

@@ -186,7 +186,7 @@ def decode_region(
     """Where a decoder of regions belongs; for the libraries used here, the image is decoded, where possible only down to
     the region's last row, and cut.
 
-    `window` lies inside the oriented image; None is all of it.
+    `window` is inside the oriented image; None is all of it.
     """
     turn = header.orientation if wanted.adjust_orientation else 1
     as_stored = turn == 1 and wanted.dtype == _UINT8
@@ -232,7 +232,7 @@ _LEFT_OVER = re.compile(r"Corrupt JPEG data: \d+ extraneous bytes before marker 
 def _decode_top(data: np.ndarray, header: Header, wanted: Wanted, bottom: int) -> np.ndarray | None:
     """A JPEG file down to the row `bottom`, and a few more; None where it has to be decoded whole.
 
-    The decoder gets the file with a smaller height in its header. Then only the data behind its last row may be wrong, and
+    The decoder gets the file with a smaller height in its header. Then only the data after its last row may be wrong, and
     it tells the first thing that is.
     """
     rows = bottom + _MARGIN

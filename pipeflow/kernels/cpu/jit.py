@@ -1,6 +1,6 @@
-"""How the kernels are compiled: once per (kernel, argument types), without the GIL, and kept on disk.
+"""Compiling kernels: once for each (kernel, argument types), without the GIL, and kept on disk.
 
-The stamp of what is kept is a digest of every kernel source, because Numba's own stamp covers only the function's file and
+The stamp of a kept kernel is a digest of all kernel sources, because Numba's own stamp covers only the function's file and
 would keep a kernel whose helper in another module has changed. ``kernel_files.py`` says where the files are.
 """
 
@@ -23,8 +23,8 @@ from pipeflow.kernels.cpu.kernel_files import cache_class, folder_for, keep
 def _look_for_scipy_only(ensure_blas: Callable[[], None]) -> Callable[[], None]:
     """Numba imports the whole of scipy.linalg only to see whether it is there, a third of the time to the first batch.
 
-    While Numba's array functions are being loaded, looking for it is enough. Functions of the user's that do linear
-    algebra ask again when they are compiled, and then it is imported.
+    While Numba's array functions are loaded, it is enough to find it. Functions of the user that do linear
+    algebra check again when they are compiled, and then it is imported.
     """
 
     def ensure() -> None:
@@ -40,7 +40,7 @@ def _look_for_scipy_only(ensure_blas: Callable[[], None]) -> Callable[[], None]:
 if hasattr(linalg, "ensure_blas"):
     linalg.ensure_blas = _look_for_scipy_only(linalg.ensure_blas)
 
-# Types that elements are moved as where nobody computes with them: one compiled kernel an element size.
+# Types by which elements are moved without computing: one compiled kernel for each element size.
 RAW = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 # Every kernel of this process, in order of definition.
 KERNELS: list[dispatcher.Dispatcher] = []
@@ -58,7 +58,7 @@ def stamp() -> str:
 
 @cache
 def cache_folder() -> Path | None:
-    """Where the compiled kernels of this version are kept; None when nothing can be written."""
+    """The folder of the compiled kernels of this version; None if no folder can be written."""
     return folder_for(_folder_name())
 
 
@@ -92,7 +92,7 @@ def types_of(*arguments: Any) -> tuple[Any, ...]:
 
 
 def kept(compiled: dispatcher.Dispatcher, signature: tuple[Any, ...]) -> bool:
-    """Whether nothing has to be compiled for these types: the kernel is in memory or on disk."""
+    """True if nothing has to be compiled for these types: the kernel is in memory or on disk."""
     if signature in compiled.overloads:
         return True
     cache = compiled._cache  # type: ignore[attr-defined]
@@ -102,7 +102,7 @@ def kept(compiled: dispatcher.Dispatcher, signature: tuple[Any, ...]) -> bool:
 
 
 def compiled_count() -> int:
-    """How many specialisations this process has had to compile, not counting those read from the cache."""
+    """The number of kernels that this process has compiled, without those read from the cache."""
     return sum(sum(one.stats.cache_misses.values()) for one in KERNELS)
 
 

@@ -1,9 +1,9 @@
-"""Who works on JPEG: the compiled kernels of `jpeg` and `jpeg_forward`, once they are there, or libjpeg-turbo.
+"""The decoder for JPEG: the compiled kernels of `jpeg` and `jpeg_forward` as soon as they are ready, or libjpeg-turbo.
 
-Compiling takes many seconds, so nobody waits for it: where no process of this user has compiled a kernel before, a
-process of low priority does it now, and until it is done libjpeg-turbo works. The pixels are the same, bit by bit, so
-that the moment of the change cannot be seen in them; before it, the two are compared on a few pictures. What the
-compiled decoder does not know, and everything suspicious, goes to libjpeg-turbo always.
+Compiling takes many seconds, and no pipeline waits for it. If no process of this user has compiled a kernel before, a
+process of low priority compiles it, and libjpeg-turbo decodes until it is done. The pixels of both are equal, bit by bit,
+so the change has no effect on them; before it, both are compared on a few pictures. Files that the
+compiled decoder does not know, and all suspicious ones, always go to libjpeg-turbo.
 
 PIPEFLOW_JPEG=library leaves every file to libjpeg-turbo.
 """
@@ -53,7 +53,7 @@ class Switch:
         self._since = 0.0
 
     def ready(self) -> bool:
-        """Whether the compiled kernel can be used; starts to compile it where nobody has."""
+        """True if the compiled kernel can be used. If it was never compiled, this starts to compile it."""
         if self.on or self._off:
             return self.on
         self._asked += 1
@@ -74,12 +74,12 @@ class Switch:
         elif getattr(kernels, self.module).kept():
             self._turn_on()
         elif self._compiling is None:
-            with compiling_alone(self.module) as nobody:
-                if not nobody:
+            with compiling_alone(self.module) as alone:
+                if not alone:
                     return
             self._compiling = compile_elsewhere(self.module)
             self._since = timing.wall()
-            log.info("%s by libjpeg-turbo until the kernel for it is compiled, in a process of its own", self.work)
+            log.info("%s by libjpeg-turbo until the kernel for it is compiled, in another process", self.work)
         elif self._compiling.poll() == COMPILED_ELSEWHERE:
             self._compiling = None
         elif self._compiling.returncode is not None:

@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept, so that a process compiles only what no process of this user has compiled before.
+"""The files of compiled kernels: a process compiles only kernels that no process of this user has compiled before.
 
 Compiled code is run as it is read. A folder is used only if this user owns it and nobody else can change it or any folder
 above it; each file carries a digest of its content, so that a damaged one is compiled again; Numba's own setting
@@ -43,7 +43,7 @@ _LOOK = 0.01
 
 
 def refusal(folder: Path) -> str:
-    """Why compiled code in this folder could be somebody else's; "" where it could not."""
+    """The reason why another user could have put code into this folder; "" if there is none."""
     if not hasattr(os, "getuid"):
         return ""
     user = os.getuid()

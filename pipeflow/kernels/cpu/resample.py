@@ -1,6 +1,6 @@
 """Separable resampling: resize, and what is built from it.
 
-A pixel's centre lies at its index plus one half. Each output pixel is a weighted sum of input pixels along
+The centre of a pixel is at its index plus one half. Each output pixel is a weighted sum of input pixels along
 every axis (`taps`, computed in float64); the rows of the sum are blended first (`blend`), then the columns,
 in float32; rounding happens once, at the end. Pixels outside the image are its border pixels; pixels outside
 a region of interest are the image's own.

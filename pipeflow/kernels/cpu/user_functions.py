@@ -81,7 +81,7 @@ def digest(function: Callable[..., Any]) -> str:
 class Jitted:
     """A function compiled for the arrays it meets; written as plain Python, called without the interpreter.
 
-    Numba compiles anew for every memory order, so arrays come C-contiguous. A read-only array has a type of its own: a
+    Numba compiles again for every memory order, so arrays are C-contiguous. A read-only array has another type: a
     function that writes to it does not compile.
     """
 

@@ -1,6 +1,6 @@
 """Affine warps: every output pixel looks up its place in the input.
 
-Pixel centres lie at index + 0.5. Beyond the border lies the fill value, which takes part in the
+The centre of a pixel is at index + 0.5. Outside the image is the fill value, which takes part in the
 interpolation, or, with `clamped`, the border pixel.
 """
 

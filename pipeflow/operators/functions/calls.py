@@ -54,7 +54,7 @@ def call_traits(parallel: str, batch_processing: bool = False, pure: bool = Fals
 _thread = threading.local()
 
 
-def thread_generator(key: seeds.Key) -> np.random.Generator:
+def thread_generator(key: seeds.Key) -> "np.random.Generator":
     """This thread's generator, set to the key; valid until the next call."""
     keyed = getattr(_thread, "keyed", None)
     if keyed is None:

@@ -1,7 +1,7 @@
-"""The parallel form of fn.external_source: callbacks called ahead of time, in worker processes.
+"""The parallel form of fn.external_source: callbacks are called in advance, in worker processes.
 
-`Ahead` stands in the place of a callback and gives the same answers in the same order. Callables that are told which
-sample or batch to make may be asked anywhere; an iterator lives in one worker, and is wound forward if that worker dies.
+`Ahead` replaces a callback and gives the same data in the same order. Callables that get the number of the
+sample or batch may be called in any worker. An iterator stays in one worker, and is wound forward if that worker dies.
 """
 
 from collections import deque
@@ -36,7 +36,7 @@ class Ahead:
         self._delivered = 0
         if not self._direct.iterates and not self._direct.takes_info:
             raise TypeError(
-                "parallel=True needs a callable that is told which sample or batch to make, an iterable or a generator "
+                "parallel=True needs a callable that gets the number of the sample or batch, an iterable or a generator "
                 f"function: {function_name(self.source)} takes no argument, so all workers would give the same"
             )
 
@@ -112,7 +112,7 @@ class Ahead:
             self._go_to(0)
 
     def rewind(self) -> None:
-        """Lets data that was not told how to cycle start over."""
+        """Restarts data without a ``cycle``."""
         self._direct.rewind()
         if self._direct.starts_over:
             self._go_to(0)
@@ -135,7 +135,7 @@ class Ahead:
         return self._direct.left(state)
 
     def state(self) -> Any:
-        """How far an iterator is; a callable that is told what to make has no state."""
+        """The position of an iterator; a callable that gets a number has no state."""
         if not self.attached:
             return self._direct.state()
         if not self._direct.iterates and not self._exhausted:

@@ -132,7 +132,7 @@ class Callback:
         return self._restartable is not None and not callable(self.source) and iter(self.source) is self.source
 
     def rewind(self) -> None:
-        """Lets data that was not told how to cycle start over."""
+        """Restarts data without a ``cycle``."""
         if self.starts_over:
             self._iterator, self._taken = None, 0
 

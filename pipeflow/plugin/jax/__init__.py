@@ -75,8 +75,8 @@ class GenericIterator(BaseIterator[dict[str, jax.Array]]):
     def _copied(self, tensor: TensorGPU) -> jax.Array:
         """JAX's own copy on the same device; the batch is held until it is made, and the host does not wait.
 
-        XLA reads memory of others on streams that nobody can name, so that no event tells when it has done so; but of what it
-        makes itself it knows when it is there.
+        XLA reads foreign memory on streams without a public name, so no event says when it is done. But it knows when an array
+        of its own is complete.
         """
         while self._copying and self._copying[0][0].is_ready():
             self._copying.popleft()
@@ -191,7 +191,7 @@ DALIGenericIterator = GenericIterator
 
 
 def to_tensor(array: np.ndarray) -> jax.Array:
-    """The array as a JAX array: on the same memory where nobody else reads or writes it, else a copy.
+    """The array as a JAX array: on the same memory if no other code reads or writes it, else a copy.
 
     JAX takes its arrays for immutable, so memory that others may write is copied; and it copies what does not begin at a
     multiple of 64 bytes, or has a type that it does not keep.
@@ -203,7 +203,7 @@ def to_tensor(array: np.ndarray) -> jax.Array:
 
 
 def to_array(tensor: jax.Array) -> np.ndarray:
-    """The JAX array as a read-only NumPy array, on the same memory where it lies on the CPU."""
+    """The JAX array as a read-only NumPy array, on the same memory if it is on the CPU."""
     return np.asarray(tensor)
 
 
@@ -269,7 +269,7 @@ def jax_function(
             timeout=timeout,
         )
     if sharding is not None:
-        raise ValueError("sharding is for several GPUs; on the CPU a batch lies on one device")
+        raise ValueError("sharding is for several GPUs; on the CPU a batch is on one device")
     if isinstance(function, staticmethod):
         function = function.__func__
 

@@ -33,7 +33,7 @@ Collate = Literal["dense", "nested", "padded", "list", "coo"]
 class GenericIterator(BaseIterator[list[dict[str, torch.Tensor]]]):
     """Gives, for every batch, a list with one dictionary of tensors per pipeline.
 
-    The tensors lie on the pipeline's memory, without a copy, and are yours to keep. ``pin_memory=True`` copies them to
+    The tensors share the pipeline's memory, without a copy, and are yours to keep. ``pin_memory=True`` copies them to
     page-locked memory, from which copies to the GPU do not wait. ``mask="valid"`` adds a tensor of bools under that name,
     False for samples that only fill the batch; ``container`` chooses "dict", "tuple" or "namedtuple".
     """

@@ -56,7 +56,7 @@ def to_tensor(array: np.ndarray) -> torch.Tensor:
 def to_array(tensor: torch.Tensor) -> np.ndarray:
     """The tensor as an array on the same memory."""
     if tensor.device.type != "cpu":
-        raise TypeError(f"the tensor lies on {tensor.device}; a CPU operator must return CPU tensors: use .cpu()")
+        raise TypeError(f"the tensor is on {tensor.device}; a CPU operator must return CPU tensors: use .cpu()")
     return tensor.detach().resolve_conj().resolve_neg().numpy()
 
 

@@ -1,5 +1,6 @@
 """Weighted sums of rows and of neighbours: the inner loops of resampling and filters."""
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -23,16 +24,16 @@ from pipeflow.kernels.cpu.simd.instructions import (
 )
 
 
-@vector_function(DATA, INDEX, INDEX, DATA, INDEX, INDEX, DATA, INDEX, INDEX)
-def weighted_rows(builder, source, offset, stride, weights, weight_offset, count, out, out_offset, total):
-    """out[:total] = sum over k < count of weights[k] * source[offset + k * stride :][:total], in float32.
-
-    With rows apart this blends rows; with a stride of one pixel it filters along a row.
-    """
-    element, target = source.element, out.element
-    source = builder.gep(source.pointer, [offset])
-    weights = builder.gep(weights.pointer, [weight_offset])
-    out = builder.gep(out.pointer, [out_offset])
+def _weighted_sums(
+    builder: Any,
+    weights: Any,
+    count: Any,
+    total: Any,
+    row_of: Callable[[Any, Any], Any],
+    element: Any,
+    stored: Callable,
+) -> None:
+    """``stored(sum over k < count of weights[k] * row_of(k), place)`` for ``total`` places; sums stay in registers."""
 
     def body(first: Any, lanes: int) -> None:
         parts = max(1, lanes // LANES)
@@ -43,14 +44,33 @@ def weighted_rows(builder, source, offset, stride, weights, weight_offset, count
         with cgutils.for_range(builder, count, intp=INT64) as tap:
             weight = builder.load(builder.gep(weights, [tap.index]), align=4)
             factor = splat(builder, weight) if lanes > 1 else weight
-            row = builder.gep(source, [builder.add(builder.mul(tap.index, stride), first)])
+            row = row_of(tap.index, first)
             for part, one in enumerate(sums):
                 value = load_float(builder, builder.gep(row, [INT64(part * LANES)]), element, min(lanes, LANES))
                 builder.store(multiply_add(builder, value, factor, builder.load(one)), one)
         for part, one in enumerate(sums):
-            store_as(builder, builder.load(one), builder.gep(out, [builder.add(first, INT64(part * LANES))]), target)
+            stored(builder.load(one), builder.add(first, INT64(part * LANES)))
 
     over(builder, total, body, wide=4)
+
+
+@vector_function(DATA, INDEX, INDEX, DATA, INDEX, INDEX, DATA, INDEX, INDEX)
+def weighted_rows(builder, source, offset, stride, weights, weight_offset, count, out, out_offset, total):
+    """out[:total] = sum over k < count of weights[k] * source[offset + k * stride :][:total], in float32.
+
+    With rows apart this blends rows; with a stride of one pixel it filters along a row.
+    """
+    begin = builder.gep(source.pointer, [offset])
+    factors = builder.gep(weights.pointer, [weight_offset])
+    target = builder.gep(out.pointer, [out_offset])
+
+    def row_of(tap: Any, first: Any) -> Any:
+        return builder.gep(begin, [builder.add(builder.mul(tap, stride), first)])
+
+    def stored(value: Any, place: Any) -> None:
+        store_as(builder, value, builder.gep(target, [place]), out.element)
+
+    _weighted_sums(builder, factors, count, total, row_of, source.element, stored)
 
 
 def pixel_taps(rows: int, lanes: int, fixed: int = 0) -> Any:
@@ -143,30 +163,17 @@ def bilinear_rgb_pixel(builder, source, offset, stride, u, v, out, out_offset):
 @vector_function(DATA, INDEX, DATA, DATA, INDEX, DATA, INDEX, INDEX)
 def tap_row(builder, source, offset, places, weights, count, out, out_offset, total):
     """out[:total] = sum over k < count of weights[k] * source[offset + places[k] :][:total], in float32."""
-    element, target = source.element, out.element
-    source = builder.gep(source.pointer, [offset])
-    places = places.pointer
-    weights = weights.pointer
-    out = builder.gep(out.pointer, [out_offset])
+    begin = builder.gep(source.pointer, [offset])
+    target = builder.gep(out.pointer, [out_offset])
 
-    def body(first: Any, lanes: int) -> None:
-        parts = max(1, lanes // LANES)
-        zero = constant(0.0) if lanes > 1 else FLOAT(0.0)
-        sums = [cgutils.alloca_once_value(builder, zero) for _ in range(parts)]
-        for one in sums:
-            builder.store(zero, one)
-        with cgutils.for_range(builder, count, intp=INT64) as tap:
-            weight = builder.load(builder.gep(weights, [tap.index]), align=4)
-            factor = splat(builder, weight) if lanes > 1 else weight
-            row = builder.gep(source, [builder.add(builder.load(builder.gep(places, [tap.index]), align=8), first)])
-            for part, one in enumerate(sums):
-                value = load_float(builder, builder.gep(row, [INT64(part * LANES)]), element, min(lanes, LANES))
-                builder.store(multiply_add(builder, value, factor, builder.load(one)), one)
-        for part, one in enumerate(sums):
-            place = builder.gep(out, [builder.add(first, INT64(part * LANES))])
-            store_even(builder, builder.load(one), place, target)
+    def row_of(tap: Any, first: Any) -> Any:
+        place = builder.load(builder.gep(places.pointer, [tap]), align=8)
+        return builder.gep(begin, [builder.add(place, first)])
 
-    over(builder, total, body, wide=4)
+    def stored(value: Any, place: Any) -> None:
+        store_even(builder, value, builder.gep(target, [place]), out.element)
+
+    _weighted_sums(builder, weights.pointer, count, total, row_of, source.element, stored)
 
 
 @vector_function(DATA, INDEX, DATA, INDEX, INDEX)

@@ -72,7 +72,7 @@ def _unpack(raw: torch.Tensor, forms: list[tuple[np.dtype, tuple[int, ...]]]) ->
 
 @dataclass(eq=False)
 class DALIOutputSampleRef:
-    """Stands for one output of the pipeline for one sample."""
+    """A reference to one output of the pipeline for one sample."""
 
     call: _Call
     output: int
@@ -80,7 +80,7 @@ class DALIOutputSampleRef:
 
 @dataclass(eq=False)
 class DALIOutputBatchRef:
-    """Stands for one output of the pipeline for a batch."""
+    """A reference to one output of the pipeline for a batch."""
 
     batch: _Batch
     output: int
