@@ -88,7 +88,7 @@ def draw(
             pictures.append(pixels)
             notes += [tile.note] if tile.note else []
         lines = _label(marked, index, names)
-        lines += [f"{o.name} {tiles.number(o.samples[index])}".strip() for o in words]
+        lines += [(f"{o.name}: " if o.name else "") + tiles.number(o.samples[index]) for o in words]
         cells.append(Cell(pictures, lines + notes, next((o.sources[index] for o in outputs if o.sources), "")))
     heads = [_head(o, looks[id(o)], len(left) > 1) for o in shown]
     first = title or (f"{count} of {size} samples" if count < size else count_of(size, "sample"))
