@@ -332,9 +332,7 @@ class Executor:
         if self.device is not None:
             result["gpu"] = self.device.statistics()
         counted = counts.total(self.crew.threads)
-        if counted:
-            result["counts"] = dict(counted)
-        return result
+        return {**result, "counts": dict(counted)} if counted else result
 
     def figures(self) -> Statistics:
         """The times since the first batch was delivered, or since ``measure``."""
@@ -584,8 +582,7 @@ class Executor:
             try:
                 item.run(batch, self.pool)
             except Exception as error:
-                batch.fail(error, item.step)
-                return
+                return batch.fail(error, item.step)
 
     def check_caller(self) -> None:
         """Refuses callers that would wait forever, before they wait for their turn."""
