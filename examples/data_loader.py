@@ -7,12 +7,15 @@ left in the middle of an epoch and goes on there. The picture has a row for each
 import argparse
 import random
 
-import cv2
 import numpy as np
-from PIL import Image, ImageDraw
 
 import pipeflow
 from pipeflow import fn
+
+try:
+    from PIL import Image, ImageDraw
+except ModuleNotFoundError as missing:
+    raise SystemExit(f"this example needs {missing.name}: pip install pillow") from None
 
 COLUMNS = 8
 
@@ -68,7 +71,7 @@ def main() -> None:
     second.close()
     if picture:
         sheet = np.concatenate([np.concatenate(list(row), axis=1) for row in rows])
-        cv2.imwrite(picture, cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR))
+        Image.fromarray(sheet).save(picture)
 
 
 if __name__ == "__main__":

@@ -74,11 +74,12 @@ def _at(trace: Trace, moment: float) -> float:
 
 
 def write(trace: Trace, path: str) -> int:
-    """Writes the file; how many events it has. In a forked child nothing is written."""
+    """Writes the file and returns how many spans it has: threads may add more meanwhile. A forked child writes nothing."""
     if os.getpid() != trace.process:
         return 0
-    Path(path.replace("%p", str(trace.process))).write_text(json.dumps(document(trace)), encoding="utf-8")
-    return len(trace.events)
+    page = document(trace)
+    Path(path.replace("%p", str(trace.process))).write_text(json.dumps(page), encoding="utf-8")
+    return sum(entry["ph"] in "Xb" for entry in page["traceEvents"])
 
 
 def _named(trace: Trace, what: str, row: int, name: str) -> dict[str, Any]:

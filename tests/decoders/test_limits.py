@@ -374,5 +374,6 @@ def test_stray_bytes_and_comments_are_passed_over_at_once():
         return [bytes_of(data) for data in (stray, filling, comment)]
 
     for short, far in zip(long(10), long(3_000_000)):
-        assert fn.peek_image_shape(far).tolist() == [37, 53, 3]
+        for data in (short, short, far, far):  # the second call with arguments of one kind is quicker than the first
+            assert fn.peek_image_shape(data).tolist() == [37, 53, 3]
         assert lines_of_peeking(far) == lines_of_peeking(short)
