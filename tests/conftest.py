@@ -25,7 +25,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 # Files with thousands of cases of the same laws -> how many of them share one place in the normal run. The others are marked
 # slow: `pytest -m "slow or not slow" FILE` runs all.
-SAMPLED = {"test_every_operator.py": 4, "test_every_reader.py": 2, "test_order.py": 2}
+SAMPLED = {"test_every_operator.py": 8, "test_every_reader.py": 2, "test_order.py": 2, "test_checkpoints.py": 2}
 
 
 @pytest.fixture

@@ -325,6 +325,24 @@ def test_fork_passes_on_what_does_not_pickle_and_replaces_workers():
     assert result.stderr == ""
 
 
+AFTER_OPENCV = """
+import cv2, numpy as np
+from pipeflow.executor.workers.pool import WorkerPool
+cv2.setNumThreads(4)
+image = np.zeros((1500, 1500, 3), np.uint8)
+cv2.GaussianBlur(image, (31, 31), 5)
+with WorkerPool(1, "fork") as pool:
+    print(pool.submit(pool.register(lambda x: cv2.GaussianBlur(x, (31, 31), 5).shape), [(image,)]).result()[0])
+"""
+
+
+def test_a_copy_does_not_wait_for_threads_of_opencv():
+    """A forked process has OpenCV's idea of its threads and not the threads."""
+    pytest.importorskip("cv2")
+    result = subprocess.run([sys.executable, "-c", AFTER_OPENCV], capture_output=True, text=True, timeout=100)
+    assert result.stdout == "(1500, 1500, 3)\n", result.stderr
+
+
 def test_a_forked_child_cannot_use_the_pool(pool):
     """A child gets a clear error; the parent's workers go on."""
     identity = pool.register(lambda x: x)

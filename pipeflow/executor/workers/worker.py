@@ -151,7 +151,7 @@ def limit_threads() -> None:
     """One thread for the numerical libraries that are loaded already; others read the environment when they load."""
     os.environ.update(THREAD_LIMITS)
     if "cv2" in sys.modules:
-        sys.modules["cv2"].setNumThreads(1)
+        sys.modules["cv2"].setNumThreads(0)  # 1 would wait for threads that a forked copy does not have
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
     for setter in _blas_setters():
