@@ -25,7 +25,20 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 # Files with thousands of cases of the same laws -> how many of them share one place in the normal run. The others are marked
 # slow: `pytest -m "slow or not slow" FILE` runs all.
-SAMPLED = {"test_every_operator.py": 8, "test_every_reader.py": 2, "test_order.py": 2, "test_checkpoints.py": 2}
+SAMPLED = {
+    "test_every_operator.py": 16,
+    "test_every_reader.py": 3,
+    "test_checkpoints.py": 4,
+    "test_impossible_numbers.py": 3,
+    "test_arithmetic.py": 2,
+    "test_order.py": 2,
+    "test_zoo.py": 2,
+    "test_numpy.py": 2,
+    "test_kernels.py": 2,
+    "test_morphology.py": 2,
+    "test_spectrum.py": 2,
+    "test_shading.py": 2,
+}
 
 
 @pytest.fixture

@@ -81,10 +81,10 @@ class Killed:
             "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tools", ROOT / "tests"))),
         }
         self.command = [sys.executable, "-m", "loop.conformance", module, str(self.journal)]
-        killed = subprocess.run([*self.command, "run"], env=self.environment, timeout=55, check=False)
+        killed = subprocess.run([*self.command, "run"], env=self.environment, timeout=170, check=False)
         assert killed.returncode == -signal.SIGKILL
         resumed = subprocess.run(
-            [*self.command, "resume"], env=self.environment, stdout=subprocess.PIPE, text=True, timeout=55, check=True
+            [*self.command, "resume"], env=self.environment, stdout=subprocess.PIPE, text=True, timeout=170, check=True
         )
         self.before = defaultdict(list)
         for line in self.journal.read_text().splitlines():

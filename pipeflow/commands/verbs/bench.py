@@ -67,7 +67,7 @@ def check_report(given: argparse.Namespace) -> None:
 
 
 def head(name: str, pipe: Any, figures: Run) -> list[Line]:
-    """What was measured, in two lines."""
+    """What was measured, in three lines."""
     threads = figures.statistics.threads
     return [
         Line(
@@ -76,8 +76,12 @@ def head(name: str, pipe: Any, figures: Run) -> list[Line]:
         ),
         Line(
             f"a batch every {seconds(figures.quantile(0.5))} (99 %: {seconds(figures.quantile(0.99))}; first "
-            f"{seconds(figures.first)}), {figures.cpu:.1f} of {figures.statistics.processors} processors, "
-            f"{size(figures.memory)} (+{size(figures.grown)})",
+            f"{seconds(figures.first)})",
+            "faint",
+        ),
+        Line(
+            f"{figures.cpu:.1f} of {figures.statistics.processors} processors, {size(figures.memory)} of memory "
+            f"(+{size(figures.grown)})",
             "faint",
         ),
     ]
@@ -88,7 +92,7 @@ def crowd(figures: Run) -> list[Line]:
     processors, wanted = figures.statistics.processors, load()
     if wanted < 1.5 * processors + figures.statistics.threads or figures.cpu > 0.8 * processors:
         return []
-    text = f"other programs use the processors (load {wanted:.1f} on {processors}): measure again on a quiet machine"
+    text = f"other programs are at work (load {wanted:.1f} on {processors} processors): measure again later"
     return [Line(text, "warn", wrap=True)]
 
 
