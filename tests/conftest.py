@@ -82,6 +82,8 @@ def pytest_collection_modifyitems(config, items):
             and zlib.crc32(item.nodeid.encode()) % SAMPLED[item.path.name]
         ):
             item.add_marker(pytest.mark.slow)
+        if "librosa" in item.name:  # it compiles for the better part of a minute when it is first used
+            item.add_marker(pytest.mark.slow)
         if "mutants" in item.fixturenames:
             item.add_marker(pytest.mark.fuzz)
         if reason and item.get_closest_marker("gpu"):
