@@ -1,5 +1,6 @@
 """Running a pipeline for a while with nothing else to do, and what that cost."""
 
+import argparse
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 from pipeflow import timing
 from pipeflow.commands.result import Refused
 from pipeflow.commands.screen import Progress
+from pipeflow.commands.target import positive
 from pipeflow.executor.figures import Statistics
 from pipeflow.pipeline import Pipeline
 
@@ -53,6 +55,12 @@ class Run:
     def quantile(self, share: float) -> float:
         """The time from batch to batch that this share of batches did not exceed."""
         return float(np.quantile(self.laps, share))
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """How long is measured."""
+    parser.add_argument("-n", type=positive, default=100, metavar="BATCHES", help="how many batches are measured")
+    parser.add_argument("--seconds", type=float, default=20.0, help="the longest time of one run")
 
 
 def measured(pipe: Pipeline, batches: int, seconds: float, what: str = "batch") -> Run:

@@ -25,7 +25,7 @@ JOINED, STAND_IN, ADOPTED = "joined", "stand-in", "adopted"
 
 @dataclass
 class Adopted:
-    """Memory that somebody else has allocated, as long as it is referred to."""
+    """Memory of another library, kept while anything refers to it."""
 
     address: int
     nbytes: int

@@ -13,7 +13,7 @@ KINDS = frozenset("biufc")  # of arrays that torch has a type for
 
 
 class Shared:
-    """Stands in a batch for an array that lies in shared memory; `kind` says what to make of it there."""
+    """Replaces an array in a batch that is sent: the array is in shared memory, and `kind` is what the receiver makes of it."""
 
     def __init__(self, array: "np.ndarray | Unfilled", kind: str) -> None:
         self.array = array

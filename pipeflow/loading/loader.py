@@ -95,9 +95,8 @@ class Loader:
                 ("prefetch_factor", prefetch_factor is not None),
                 ("persistent_workers", self.persistent_workers),
                 ("timeout", self.timeout > 0),
-                ("worker_init_fn", self.worker_init_fn is not None),
             ):
-                if given and name != "worker_init_fn":
+                if given:
                     raise ValueError(f"{name} is for workers, and num_workers is 0: give num_workers=1 or more")
         if self.prefetch_factor < 1:
             raise ValueError(f"prefetch_factor must be at least 1, got {self.prefetch_factor}")

@@ -8,17 +8,17 @@ import numpy as np
 from pipeflow.declare import Arg, Args, Floats, Out, Sample, default, operator, parameters
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.color import full_range, middle
+from pipeflow.operators.geometry import some_pixels
 
 PAGE = """Light that falls unevenly on an image. `illumination` places it by numbers, which may be nodes; `plasma` draws clouds,
 a number from 0 to 1 for each pixel. The frames of a sequence have one light.
 """
 
 
-def some_pixels(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Height and width of an image that has both."""
-    if 0 in shape:
-        raise ValueError(f"the image has no pixels: shape {shape}")
-    return shape[0], shape[1]
+def height_and_width(image: np.ndarray) -> tuple[int, int]:
+    """The extents of an image or a frame, which must have pixels."""
+    some_pixels(image.shape)
+    return image.shape[0], image.shape[1]
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -53,7 +53,7 @@ def linear(
     out: Out,
 ) -> Sample:
     """Multiplies the image by a factor that grows evenly from 1 at one end to ``1 + gain`` at the other."""
-    height, width = some_pixels(image.shape)
+    height, width = height_and_width(image)
     across, down = math.cos(math.radians(angle)), -math.sin(math.radians(angle))
     reach = abs(across) * width + abs(down) * height
     columns = (places(width) - width / 2) * (across / reach) + 0.5
@@ -85,7 +85,7 @@ def corner(
     """
     if not 0 <= corner <= 3:
         raise ValueError(f"corner must be from 0 to 3, got {corner}")
-    height, width = some_pixels(image.shape)
+    height, width = height_and_width(image)
     columns = width - places(width) if corner in (0, 3) else places(width)
     lines = height - places(height) if corner in (0, 1) else places(height)
     pattern = np.add.outer(
@@ -120,7 +120,7 @@ def gaussian(
         raise ValueError(f"center must be two numbers, x and y, got {len(center)}")
     columns, lines = (
         np.exp(-0.5 * ((places(extent) / extent - place) / sigma) ** 2).astype(np.float32)
-        for extent, place in zip(some_pixels(image.shape)[::-1], center, strict=True)
+        for extent, place in zip(height_and_width(image)[::-1], center, strict=True)
     )
     return kernels.shading.shade(image, np.multiply.outer(lines, columns), args.gain, 0.0, out)
 
@@ -137,7 +137,7 @@ def plasma(image: np.ndarray, roughness: float, key: Any) -> np.ndarray:
     """A cloud as large as the image."""
     if not 0 <= roughness <= 1:
         raise ValueError(f"roughness must be from 0 to 1, got {roughness}")
-    return kernels.shading.plasma(key.value, roughness, *some_pixels(image.shape))
+    return kernels.shading.plasma(key.value, roughness, *height_and_width(image))
 
 
 @operator(

@@ -8,7 +8,7 @@ import numpy as np
 from pipeflow.declare import Arg, Floats, Out, Sample, default, operator
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.color import full_range, three_channels
-from pipeflow.operators.shading import plasma, some_pixels
+from pipeflow.operators.shading import height_and_width, plasma
 
 PAGE = """Rain, snow and fog for images taken on fine days. What they draw is a function of the sample's key; the frames of a
 sequence have one draw.
@@ -38,7 +38,7 @@ def rain(
     out: Out,
 ) -> Sample:
     """Draws drops of rain: straight strokes at random places, mixed into the image."""
-    height, across = some_pixels(image.shape)
+    height, across = height_and_width(image)
     channels = image.shape[2]
     if not 0 <= density <= 1:
         raise ValueError(f"density must be from 0 to 1, got {density}")

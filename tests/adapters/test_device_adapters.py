@@ -94,7 +94,7 @@ def test_feeding_a_tensor(device):
 
 
 def test_jax_gets_memory_of_its_own(device):
-    """Arrays of JAX are copies on the device: nobody can tell when JAX has read memory of others for the last time."""
+    """Arrays of JAX are copies on the device, because JAX does not say when it has read foreign memory for the last time."""
     from pipeflow.plugin import jax
 
     device.eager = True

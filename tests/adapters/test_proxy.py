@@ -173,7 +173,7 @@ def test_a_loop_needs_a_running_server():
 
 
 def test_leaving_ends_the_thread():
-    """The block, or a loop that is left early; a loop that goes on behind the block is told."""
+    """The block ends the server, also after a loop that was left early. A loop that continues after the block gets an error."""
     with proxy.DALIServer(summed()) as server:
         loader = proxy.DataLoader(server, Numbers(server.proxy), batch_size=2, num_workers=1)
         for _ in loader:

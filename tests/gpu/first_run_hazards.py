@@ -292,7 +292,7 @@ import os; sys.stdout.flush(); os._exit(0)
 
 
 def forked_process():
-    """A process that was forked after the first GPU pipeline is told so, and one that ends says nothing."""
+    """A process that was forked after the first GPU pipeline gets an error that says so; a process that ends prints nothing."""
     text = """
 import os, warnings
 warnings.simplefilter("ignore")

@@ -3,22 +3,18 @@
 import argparse
 
 from pipeflow.advice import advise
-from pipeflow.commands import target
-from pipeflow.commands.measuring import measured
+from pipeflow.commands import measuring, target
 from pipeflow.commands.result import Line, Result
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     target.arguments(parser)
-    parser.add_argument(
-        "-n", type=target.positive, default=100, metavar="BATCHES", help="how many batches are measured"
-    )
-    parser.add_argument("--seconds", type=float, default=20.0, help="the longest time of the run")
+    measuring.arguments(parser)
 
 
 def run(given: argparse.Namespace) -> Result:
     found = target.target_of(given)
-    figures = measured(found.make(), given.n, given.seconds)
+    figures = measuring.measured(found.make(), given.n, given.seconds)
     advice = advise(figures.statistics)
     facts = {
         "target": found.name,

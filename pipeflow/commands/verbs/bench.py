@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeflow.advice import Advice, advise
-from pipeflow.commands import target
-from pipeflow.commands.measuring import Run, load, measured
+from pipeflow.commands import measuring, target
+from pipeflow.commands.measuring import Run
 from pipeflow.commands.report import page
 from pipeflow.commands.result import Line, Refused, Result
 from pipeflow.commands.screen import bar, seconds, shortened, size
@@ -17,10 +17,7 @@ NAME = 26
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     target.arguments(parser)
-    parser.add_argument(
-        "-n", type=target.positive, default=100, metavar="BATCHES", help="how many batches are measured"
-    )
-    parser.add_argument("--seconds", type=float, default=20.0, help="the longest time of one run")
+    measuring.arguments(parser)
     parser.add_argument(
         "--compare",
         metavar="SETTING=A,B,...",
@@ -35,21 +32,15 @@ def run(given: argparse.Namespace) -> Result:
     if given.compare:
         return _compared(found, given)
     pipe = found.make()
-    figures = measured(pipe, given.n, given.seconds)
+    figures = measuring.measured(pipe, given.n, given.seconds)
     advice = advise(figures.statistics)
-    lines = [
-        *head(found.name, pipe, figures),
-        *crowd(figures),
-        *table(figures),
-        Line(""),
-        *verdict(figures, advice)[1:],
-    ]
+    first, *then = verdict(figures, advice)
+    lines = [first, *head(found.name, pipe, figures), *crowd(figures), *table(figures), Line(""), *then]
     if given.report:
-        words = verdict(figures, advice)[0].text
-        Path(given.report).write_text(page(found.name, pipe, figures, advice, words), encoding="utf-8")
+        Path(given.report).write_text(page(found.name, pipe, figures, advice, first.text), encoding="utf-8")
         lines.append(Line(f"the report is {given.report}", "good"))
     return Result(
-        [verdict(figures, advice)[0], *lines],
+        lines,
         {
             "target": found.name,
             **figures.facts(),
@@ -89,7 +80,7 @@ def head(name: str, pipe: Any, figures: Run) -> list[Line]:
 
 def crowd(figures: Run) -> list[Line]:
     """A warning where other programs use the processors: what was measured is less than what is possible."""
-    processors, wanted = figures.statistics.processors, load()
+    processors, wanted = figures.statistics.processors, measuring.load()
     if wanted < 1.5 * processors + figures.statistics.threads or figures.cpu > 0.8 * processors:
         return []
     text = f"other programs are at work (load {wanted:.1f} on {processors} processors): measure again later"
@@ -149,7 +140,7 @@ def _compared(found: target.Target, given: argparse.Namespace) -> Result:
     runs: list[tuple[int, Run]] = []
     for value in values:
         pipe = found.make(**{target.SETTINGS[name]: value})
-        runs.append((value, measured(pipe, given.n, given.seconds, f"{name}={value}: batch")))
+        runs.append((value, measuring.measured(pipe, given.n, given.seconds, f"{name}={value}: batch")))
     base = runs[0][1].rate
     best, fastest = max(runs, key=lambda pair: pair[1].rate)
     lines = [

@@ -36,8 +36,8 @@ log = logging.getLogger("pipeflow.kernels")
 # Set by a process that keeps kernels in a temporary folder, for the processes it starts.
 SHARED = "PIPEFLOW_SHARED_KERNELS"
 _DIGEST_BYTES = 32
-# Seconds for which a process waits for another one that compiles the same kernel, and between two looks. One that has ended
-# holds nobody up; this is for one that was stopped, or for a disk whose locks nobody looks after.
+# Seconds for which a process waits for another one that compiles the same kernel, and seconds between two looks. The system
+# drops the lock of a process that has ended; the limit is for a process that was stopped, and for disks with broken locks.
 _LONGEST_WAIT = 60.0
 _LOOK = 0.01
 
@@ -61,7 +61,7 @@ def refusal(folder: Path) -> str:
 
 
 def why_not(folder: Path) -> str:
-    """Creates the folder; "" when it can be written and nobody else could have put files there, else the reason."""
+    """Creates the folder. "" if it can be written and no other user could have put files there, else the reason."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         reason = refusal(folder)

@@ -95,7 +95,7 @@ class ParquetReader:
 
 
 class _Groups:
-    """Decoded groups of rows: each is decoded once by whoever wants it first, and kept while there is room."""
+    """Decoded groups of rows: the first reader of a group decodes it, and it is kept while there is room."""
 
     def __init__(self, decode: Any, most: int, count: int) -> None:
         self._decode, self._most, self._count = decode, most, count
