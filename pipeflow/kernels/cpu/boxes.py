@@ -16,15 +16,15 @@ def unit(key, counter):
 
 @kernel
 def map_points(points, matrix, offset, out):
-    """Every row of numbers through a matrix and an offset, in float64, rounded once."""
+    """Every row of numbers through a matrix and an offset (added last, as on the GPU), in float64, rounded once."""
     size = offset.size
     for row in range(points.size // size):
         begin = row * size
         for i in range(size):
-            total = offset[i]
+            total = 0.0
             for j in range(size):
                 total += matrix[i, j] * points[begin + j]
-            out[begin + i] = total
+            out[begin + i] = total + offset[i]
 
 
 def mapped(points: np.ndarray, matrix: np.ndarray, offset: np.ndarray, out: np.ndarray) -> np.ndarray:
