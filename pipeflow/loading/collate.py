@@ -72,8 +72,8 @@ def collate(items: Sequence[Any], frame: Any, join: Join, names: Sequence[str], 
     if any(x is None for x in items):
         where = next(name for name, x in zip(names, items) if x is None)
         raise TypeError(
-            f"{leaf_name(where, path)} is None, which no batch can hold: give a value that says so (-1, an empty string), "
-            "leave the key out, or pass collate_fn"
+            f"{leaf_name(where, path)} is None, and a batch cannot contain None: use a value that stands for it "
+            "(-1, an empty string), leave the key out, or pass collate_fn"
         )
     if frame.is_tensor(first):
         return _joined(items, "tensors", join, names, path)
