@@ -7,6 +7,7 @@ from pipeflow import backend, data_node, distributed, fn, math, ops, tensors, ty
 from pipeflow.dali_names import install as _install
 from pipeflow.dali_names import speaking as _speaking
 from pipeflow.declare import OutputSpec as Spec
+from pipeflow.loading.mixtures import mix
 from pipeflow.loading.packing import pack
 from pipeflow.loading.transformed import loader
 from pipeflow.pictures import show
@@ -30,6 +31,7 @@ __all__ = [
     "from_torch_dataset",
     "loader",
     "math",
+    "mix",
     "newaxis",
     "ops",
     "pack",

@@ -1597,6 +1597,30 @@ class MFCC(Operator):
     ) -> None: ...
     def __call__(self, spectrum: Data, /, **arguments: Any) -> Data: ...
 
+class Mix(Operator):
+    """Mixes the samples of several readers, in proportions that hold from the first samples on.
+
+    Arguments:
+        sources: for each reader its output, or a tuple of its outputs
+        weights: how much of each source there is, in any unit, or a function of the number of the epoch that gives this; default: the sizes of the sources, so that each sample comes once an epoch
+        epoch_size: number of samples in an epoch of all shards together; default: that of all samples of the sources
+    """
+
+    def __init__(
+        self,
+        sources: Any,
+        *,
+        weights: Any = None,
+        epoch_size: int | None = None,
+        name: str | None = None,
+        device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+        preserve: bool | Literal[0, 1] | None = False,
+        bytes_per_sample_hint: int | Sequence[int] | None = None,
+        on_error: Any = None,
+        seed: int | None = None,
+    ) -> None: ...
+    def __call__(self, **arguments: Any) -> Any: ...
+
 class Mixup(Operator):
     """Adds another image of the batch, and its labels, by shares: ``share`` of the one and ``1 - share`` of the other.
 

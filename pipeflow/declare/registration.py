@@ -31,8 +31,10 @@ class Operator(OpDef):
 
     def apply(self, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """The call with the data apart from the arguments, whatever the operator's own order of them is."""
-        if self.instead_hook and any(isinstance(keywords.get(name), Node) for name in self.instead_names):
-            return self.instead_hook(dict(keywords))
+        if self.instead_hook:
+            given = {**dict(zip(self.positional, inputs)), **keywords}
+            if any(_holds_node(given.get(name)) for name in self.instead_names):
+                return self.instead_hook(given)
         interpret = interpreter.get()
         nodes = any(isinstance(value, Node) for value in (*inputs, *keywords.values())) or input_set_size(inputs)
         if nodes or interpret is not eager:
@@ -43,6 +45,12 @@ class Operator(OpDef):
 
     def __reduce__(self) -> Any:
         return find, (self.name,)
+
+
+def _holds_node(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return isinstance(value, Node) or (isinstance(value, (list, tuple)) and any(map(_holds_node, value)))
 
 
 registry: dict[str, Operator] = {}

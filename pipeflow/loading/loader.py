@@ -5,6 +5,7 @@ import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from pipeflow import loading, seeds
@@ -12,6 +13,7 @@ from pipeflow.declare import Ending, framework
 from pipeflow.errors import InvalidState
 from pipeflow.loading.carriers import Inline, Threads, Ticket
 from pipeflow.loading.leaves import mapped
+from pipeflow.loading.mixtures import Mixture
 from pipeflow.loading.plans import OrderedWalk, Plan, SampledWalk, StreamWalk, Walk, in_batches
 from pipeflow.loading.tables import TableRows, is_table
 from pipeflow.loading.work import Job, frame_of
@@ -64,6 +66,7 @@ class Loader:
         self.prefetch_factor = 2 if prefetch_factor is None else prefetch_factor
         self.persistent_workers = persistent_workers
         self.shuffle = bool(shuffle)
+        self._mixed = dataset.order(self.shuffle) if isinstance(dataset, Mixture) else None
         self.shard_id, self.num_shards = shard_id, num_shards
         self.workers = workers
         self.framework = _framework(framework)
@@ -116,6 +119,8 @@ class Loader:
             raise ValueError(
                 "num_shards divides the data set, and a sampler decides itself what it gives: give one of them"
             )
+        if self._mixed is not None and (self.sampler is not None or self.batch_sampler is not None):
+            raise ValueError("a mixture decides the order itself: do not give sampler or batch_sampler with it")
         if self.stream:
             for name in ("shuffle", "sampler", "batch_sampler"):
                 if getattr(self, name):
@@ -168,19 +173,21 @@ class Loader:
         return "drop" if self.drop_last else "partial"
 
     def _order(self, seed: int) -> Order:
+        if self._mixed is not None:
+            return replace(self._mixed, shard_id=self.shard_id, num_shards=self.num_shards, seed=seed)
         return Order(len(self.dataset), self.shard_id, self.num_shards, random_shuffle=self.shuffle, seed=seed)
 
     @property
     def _by_torch(self) -> bool:
         """Whether torch's generators say the order and the random numbers, as in its DataLoader."""
-        return self.seed is None and self.framework == "torch" and self.num_shards == 1
+        return self.seed is None and self.framework == "torch" and self.num_shards == 1 and self._mixed is None
 
     def _opening(self) -> dict[str, Any]:
         """What is drawn at the beginning of an epoch."""
         if not self._by_torch:
-            if self.shuffle and self.num_shards > 1 and self.seed is None:
+            if (self.shuffle or self._mixed is not None) and self.num_shards > 1 and self.seed is None:
                 raise ValueError(
-                    "the shards of a shuffled data set must agree on its order: give all of them the same seed="
+                    "the shards of a data set that is shuffled or mixed must agree on its order: give all of them the same seed="
                 )
             return {"seed": self._drawn_seed}
         source = self._generator()
@@ -332,6 +339,8 @@ class Loader:
             return "a stream"
         if self.batch_sampler is not None or self.sampler is not None:
             return "the indices of a sampler"
+        if self._mixed is not None:
+            return "a mixture"
         return "a data set shuffled by torch" if self.shuffle and self._by_torch else "a data set with an index"
 
     def finished(self, batch: Any) -> Any:

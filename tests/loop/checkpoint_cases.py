@@ -200,6 +200,25 @@ for _name in READERS:
     _case(_reading(_name, random_shuffle=True), f"{_name}, shuffled")
 
 
+def _weights_of(epoch):
+    return [1, 2, 0.5] if epoch % 2 else [3, 1, 1]
+
+
+def _mixing(weights):
+    def define():
+        sources = [
+            fn.readers.dataset(dataset=range(100 * n, 100 * n + size), random_shuffle=n != 1)
+            for n, size in enumerate([4, 9, 2])
+        ]
+        return fn.mix(sources, weights=weights, epoch_size=COUNT), fn.random.uniform()
+
+    return define
+
+
+_case(_mixing([0.5, 0.3, 0.2]), "mixture")
+_case(_mixing(_weights_of), "mixture with other weights in each epoch")
+
+
 # Random operators, by the examples of their declarations
 
 

@@ -50,7 +50,7 @@ def test_every_reader_and_every_random_operator_is_among_the_cases():
     """A new reader needs files here; a new random operator is a case by the example of its declaration."""
     # their files are made by their own tests in tests/readers, with the conformance of readers, which holds checkpoints too
     own_tests = {f"readers.{name}" for name in ("caffe", "caffe2", "coco", "fits", "mxnet", "parquet", "sequence")}
-    own_tests.add("experimental.readers.fits")
+    own_tests |= {"experimental.readers.fits", "mix"}
     assert READERS.keys() == {op.name for op in public() if op.fetches} - own_tests
     assert {*RANDOM_OPERATORS.values()} == {op.name for op in public() if op.random and op.factory is None}
 

@@ -67,7 +67,7 @@ class Picks:
         )
 
 
-def _mix(value: int) -> int:
+def mix(value: int) -> int:
     """A 64-bit bijection whose output bits all depend on all input bits (the finaliser of splitmix64)."""
     value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9 & _MASK
     value = (value ^ (value >> 27)) * 0x94D049BB133111EB & _MASK
@@ -75,7 +75,7 @@ def _mix(value: int) -> int:
 
 
 def _mix_array(values: np.ndarray) -> np.ndarray:
-    """`_mix` on a uint64 array."""
+    """`mix` on a uint64 array."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
@@ -85,7 +85,7 @@ def permute(positions: np.ndarray, size: int, *key: int) -> np.ndarray:
     """Maps each position in [0, size) to its index under the permutation that the numbers of `key` name."""
     seed = 0
     for number in key:
-        seed = _mix((seed + (number & _MASK) + _GOLDEN) & _MASK)
+        seed = mix((seed + (number & _MASK) + _GOLDEN) & _MASK)
     if size <= _SORTED_UP_TO:
         return _sorted_permutation(size, seed)[positions]
     return _feistel(positions.astype(np.uint64), size, seed)
@@ -106,7 +106,7 @@ def _feistel(values: np.ndarray, size: int, seed: int) -> np.ndarray:
     columns = np.uint64(-(-size // int(rows)))
     left, right = np.divmod(values, columns)
     for j in range(_ROUNDS):
-        round_key = np.uint64(_mix((seed + (j + 1) * _GOLDEN) & _MASK))
+        round_key = np.uint64(mix((seed + (j + 1) * _GOLDEN) & _MASK))
         if j % 2:
             right = (right + _mix_array(left ^ round_key) % columns) % columns
         else:
@@ -182,6 +182,18 @@ class Order:
             kind += ", the same one every epoch" if self.stick_to_shard else ", the next one every epoch"
         return kind + (", last batch padded" if self.pad_last_batch else "")
 
+    def indices(self, position: np.ndarray, epoch: int) -> np.ndarray:
+        """The indices at positions of an epoch that is not divided into runs."""
+        return permute(position, self.size, self.permutation_seed, epoch) if self.shuffled else position
+
+    def kept(self, epoch: int) -> dict[str, Any]:
+        """What a saved state keeps of the order itself."""
+        del epoch
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Takes what a saved state has kept of the order."""
+
     def _bounds(self, epoch: int) -> tuple[int, int]:
         shard = self.shard_id if self.stick_to_shard else (self.shard_id + epoch) % self.num_shards
         return self.size * shard // self.num_shards, self.size * (shard + 1) // self.num_shards
@@ -210,7 +222,7 @@ class Order:
             padding = position >= self.size
             if padding.any():  # back to this shard's last position
                 position -= (position - self.size + self.num_shards) // self.num_shards * self.num_shards * padding
-            index = permute(position, self.size, self.permutation_seed, epoch)
+            index = self.indices(position, epoch)
             return Picks(index, position, np.full(len(offsets), epoch, np.int64), padding)
         samples = self.samples(epoch)
         start, _ = self._bounds(epoch)
@@ -227,7 +239,7 @@ class Order:
         index = np.empty(count, np.int64)
         for number in np.unique(epoch).tolist():
             there = epoch == number
-            index[there] = permute(position[there], self.size, self.permutation_seed, number)
+            index[there] = self.indices(position[there], number)
         return Picks(index, position, epoch, np.zeros(count, bool))
 
     def locate(self, count: int, batch_size: int) -> tuple[int, int]:
@@ -411,7 +423,7 @@ class Sampler:
             "epoch": self.epoch,
         }
         if order.strided:
-            return state | {"consumed": self.consumed}
+            return state | order.kept(self.epoch) | {"consumed": self.consumed}
         return state | {"offset": self.offset, "num_shards": order.num_shards, "shard_id": order.shard_id}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -435,6 +447,7 @@ class Sampler:
                 or not 0 <= value < 2 ** (64 if key == "seed" else 48)
             ):
                 raise ValueError(f"the saved state of this reader is damaged: {key} is {value!r}")
+        self.order.restore(state)
         if "seed" in state and state["seed"] != own["seed"]:
             # A permutation belongs to its seed; going on with the saved one keeps the epoch whole.
             saved = int(state["seed"])

@@ -1,0 +1,156 @@
+"""`fn.mix`: samples of several readers in one stream, in proportions that are given."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import Args, Node, Spec, default, find, required, source
+from pipeflow.operators.readers.mixed_order import MixedOrder, mixed_order
+from pipeflow.operators.readers.order import Order
+from pipeflow.operators.readers.reader import Reader
+
+
+class MixedReader(Reader):
+    """A source that walks the samples of several readers in the order of a mixture."""
+
+    @property
+    def order(self) -> Order:
+        """The order of the mixture, by its own seed where it has one."""
+        order: MixedOrder = self.samples.order
+        return replace(order, **self._order)
+
+
+def _build(cls: type, *, seed: int | None = None, **arguments: Any) -> MixedReader:
+    return MixedReader(lambda: cls(**arguments), {} if seed is None else {"seed": seed})
+
+
+@source(
+    "mix",
+    fetches=True,
+    build=_build,
+    examples=["fn.mix([fn.readers.file(file_root='a'), fn.readers.file(file_root='b')])"],
+)
+class Mix:
+    """Mixes the samples of several readers, in proportions that hold from the first samples on.
+
+    `sources` has for each reader its output, or a tuple of its outputs; operators come after the mixture. Seed and position
+    alone decide which sample comes where, in any number of threads and shards and after a restart. The readers keep their
+    own order: one that is shuffled is shuffled again whenever it begins again. All of them say the same of shards.
+    """
+
+    def __init__(
+        self,
+        sources: Any = required("for each reader its output, or a tuple of its outputs"),
+        *,
+        weights: Any = default(
+            None,
+            "how much of each source there is, in any unit, or a function of the number of the epoch that gives this; "
+            "default: the sizes of the sources, so that each sample comes once an epoch",
+        ),
+        epoch_size: int | None = default(
+            None, "number of samples in an epoch of all shards together; default: that of all samples of the sources"
+        ),
+    ) -> None:
+        self._readers: list[Reader] = []
+        for name, constants, _ in sources:
+            found = find(name).factory(**dict(constants))  # type: ignore[misc]
+            assert isinstance(found, Reader)
+            self._readers.append(found)
+        self._outputs = [outputs for *_, outputs in sources]
+        orders = [reader.order for reader in self._readers]
+        self._ends = np.cumsum([order.size for order in orders])
+        seeded = ["seed" in reader._order for reader in self._readers]
+        self.order = mixed_order(orders, seeded, weights, epoch_size)
+
+    def __len__(self) -> int:
+        return self.order.size
+
+    def _place(self, index: int) -> tuple[int, int]:
+        """The reader of a sample, and the sample's index there."""
+        number = int(np.searchsorted(self._ends, index, side="right"))
+        return number, index - (int(self._ends[number - 1]) if number else 0)
+
+    def fetch(self, index: int) -> tuple[np.ndarray, ...]:
+        """The outputs of the sample's reader that are mixed."""
+        number, within = self._place(index)
+        values = self._readers[number].fetch(within)
+        return tuple([values[output] for output in self._outputs[number]])
+
+    def source_info(self, index: int) -> str:
+        """What the reader says of the sample."""
+        number, within = self._place(index)
+        samples = self._readers[number].samples
+        return samples.source_info(within) if hasattr(samples, "source_info") else f"sample {within} of source {number}"
+
+
+mix = find("mix")
+
+
+@mix.instead(["sources"])
+def _(keywords: dict[str, Any]) -> Any:
+    """The call with readers as plain data in place of their nodes."""
+    sources = keywords["sources"]
+    if isinstance(sources, (Node, Mapping)):
+        raise TypeError("fn.mix: sources is a list with one entry for each reader: fn.mix([a, b])")
+    groups = [_outputs_of(entry, number) for number, entry in enumerate(sources)]
+    parts = tuple(_part(group, number) for number, group in enumerate(groups))
+    counts = [len(group) for group in groups]
+    if len(set(counts)) > 1:
+        raise ValueError(f"fn.mix: the sources have {counts} outputs: give as many of each")
+    return mix(**{**keywords, "sources": parts})
+
+
+def _outputs_of(entry: Any, number: int) -> list[Any]:
+    nodes = (
+        list(entry.values())
+        if isinstance(entry, Mapping)
+        else list(entry)
+        if isinstance(entry, (list, tuple))
+        else [entry]
+    )
+    if not nodes or not all(isinstance(node, Node) for node in nodes):
+        raise TypeError(
+            f"fn.mix: source {number} is {entry!r:.80}: give an output of a reader, or a tuple of its outputs"
+        )
+    return nodes
+
+
+def _part(group: Sequence[Any], number: int) -> tuple[str, tuple[tuple[str, Any], ...], tuple[int, ...]]:
+    recorded = group[0].source
+    for node in group:
+        if node.source is not recorded:
+            raise ValueError(
+                f"fn.mix: source {number} has outputs of two operators, {recorded} and {node.source}: each source is one reader"
+            )
+    if not recorded.op.fetches:
+        raise TypeError(
+            f"fn.mix: source {number} comes from {recorded.op.title}, which is no reader: mix what readers give and call "
+            "operators on the mixture; fn.readers.dataset reads any object with a length and an index"
+        )
+    constants = {**recorded.constants, **({} if recorded.seed is None else {"seed": recorded.seed})}
+    return recorded.op.name, tuple(constants.items()), tuple(node.index for node in group)
+
+
+@mix.check
+def _(args: Args) -> None:
+    """Refuses what is no list of readers."""
+    if not args.sources or not all(isinstance(part, (list, tuple)) and len(part) == 3 for part in args.sources):
+        raise ValueError(f"sources has one entry for each reader, fn.mix([a, b]), got {args.sources!r:.80}")
+
+
+@mix.outputs
+def _(args: Args) -> int:
+    return len(args.sources[0][2])
+
+
+@mix.infer
+def _(_: Sequence[Spec], args: Args) -> tuple[Spec, ...]:
+    """What all readers promise alike."""
+    found = []
+    for name, constants, outputs in args.sources:
+        op = find(name)
+        specs = op.specs((), dict(constants), op.outputs_of(dict(constants)))
+        found.append(tuple(specs[output] for output in outputs))
+    return tuple(first if all(x == first for x in rest) else Spec() for first, *rest in zip(*found))
