@@ -9,6 +9,7 @@
     parcels.py      a batch on its way out of a worker process: arrays in shared memory, the rest pickled
     light.py        tensors of a worker that has not loaded torch
     leaves.py       the arrays in a structure, with the path of each
+    buckets.py      batches of items of like lengths
     mixtures.py     several data sets as one, in proportions
     packing.py      documents packed into rows of one length
     transformed.py  the same with a pipeline definition over the items

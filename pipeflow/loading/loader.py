@@ -11,10 +11,11 @@ from typing import Any, Literal
 from pipeflow import loading, seeds
 from pipeflow.declare import Ending, framework
 from pipeflow.errors import InvalidState
+from pipeflow.loading.buckets import Buckets
 from pipeflow.loading.carriers import Inline, Threads, Ticket
 from pipeflow.loading.leaves import mapped
 from pipeflow.loading.mixtures import Mixture
-from pipeflow.loading.plans import OrderedWalk, Plan, SampledWalk, StreamWalk, Walk, in_batches
+from pipeflow.loading.plans import BucketWalk, OrderedWalk, Plan, SampledWalk, StreamWalk, Walk, in_batches
 from pipeflow.loading.tables import TableRows, is_table
 from pipeflow.loading.work import Job, frame_of
 from pipeflow.operators.readers.order import Order
@@ -49,6 +50,8 @@ class Loader:
         num_shards: int = 1,
         workers: Literal["processes", "threads"] = "processes",
         framework: Literal["torch", "numpy"] | None = None,
+        bucket_by: Any = None,
+        max_tokens: int | None = None,
     ) -> None:
         del in_order  # batches always come in order
         self.dataset = dataset = TableRows(dataset) if is_table(dataset) else dataset
@@ -72,6 +75,7 @@ class Loader:
         self.framework = _framework(framework)
         self._frame = frame_of(self.framework)
         self._check(batch_size, shuffle, prefetch_factor)
+        self.buckets = self._buckets(bucket_by, max_tokens)
         self.seed = seed
         self._drawn_seed = seeds.system_seed() if seed is None else seed
         self.epoch = 0  # the number of the epoch that the next loop, or the present one, gives
@@ -138,6 +142,29 @@ class Loader:
         elif self.sampler is None and self.batch_sampler is None and not hasattr(self.dataset, "__len__"):
             raise TypeError(f"{type(self.dataset).__name__} has no __len__: give sampler or batch_sampler, or add it")
 
+    def _buckets(self, bucket_by: Any, max_tokens: int | None) -> Buckets | None:
+        """How items of like lengths come together, where the caller wants that."""
+        if bucket_by is None:
+            if max_tokens is not None:
+                raise ValueError("max_tokens needs bucket_by, the lengths of the items")
+            return None
+        if self.stream or self.sampler is not None or self.batch_sampler is not None or self._mixed is not None:
+            raise ValueError(
+                "bucket_by makes the batches itself: it needs a data set with an index, and no sampler or mixture"
+            )
+        if max_tokens is not None and self.batch_size == 1:  # not given: the tokens alone say how many items
+            self.batch_size = None
+        if max_tokens is None and (self.batch_size or 1) == 1:
+            raise ValueError("bucket_by needs a batch_size above 1, or max_tokens, to make batches")
+        return Buckets(
+            bucket_by,
+            len(self.dataset),
+            batch_size=self.batch_size,
+            max_tokens=max_tokens,
+            shuffle=self.shuffle,
+            drop_last=self.drop_last,
+        )
+
     # The epoch.
 
     def __iter__(self) -> "Pass":
@@ -163,6 +190,9 @@ class Loader:
         if not self.stream and self.sampler is None:
             if not len(self.dataset):
                 return 0
+            if self.buckets is not None:
+                batches = self.buckets.of_epoch(self._drawn_seed, self.epoch)
+                return BucketWalk.rounds(len(batches.ends), self.num_shards, self._ending)
             return OrderedWalk.length(self._order(0), self.batch_size or 1, self._ending)
         items = len(self.dataset if self.sampler is None else self.sampler)  # type: ignore[arg-type]
         size = self.batch_size or 1
@@ -180,7 +210,8 @@ class Loader:
     @property
     def _by_torch(self) -> bool:
         """Whether torch's generators say the order and the random numbers, as in its DataLoader."""
-        return self.seed is None and self.framework == "torch" and self.num_shards == 1 and self._mixed is None
+        own = self._mixed is not None or self.buckets is not None or self.num_shards > 1
+        return self.seed is None and self.framework == "torch" and not own
 
     def _opening(self) -> dict[str, Any]:
         """What is drawn at the beginning of an epoch."""
@@ -239,6 +270,8 @@ class Loader:
             return SampledWalk(in_batches(indices, self.batch_size, self.drop_last), seed, self.epoch, saved)
         if not len(self.dataset):
             return SampledWalk(iter(()), seed, self.epoch, None)
+        if self.buckets is not None:
+            return BucketWalk(self.buckets, (self.shard_id, self.num_shards), self._ending, seed, self.epoch, saved)
         return OrderedWalk(self._order(seed), self.batch_size, self._ending, self.epoch, saved)
 
     def first_item(self) -> Any:
@@ -341,6 +374,8 @@ class Loader:
             return "the indices of a sampler"
         if self._mixed is not None:
             return "a mixture"
+        if self.buckets is not None:
+            return "a data set in batches of like lengths"
         return "a data set shuffled by torch" if self.shuffle and self._by_torch else "a data set with an index"
 
     def finished(self, batch: Any) -> Any:

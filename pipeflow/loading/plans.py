@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from pipeflow import seeds
 from pipeflow.declare import Ending
 from pipeflow.errors import InvalidState
+from pipeflow.loading.buckets import Buckets
 from pipeflow.operators.readers.order import Order, Sampler
 
 
@@ -90,6 +91,56 @@ class OrderedWalk:
     def state(self) -> dict[str, Any]:
         """Where the epoch stands."""
         return {"order": self._state, "ended": self._over}
+
+
+class BucketWalk:
+    """Batches of like lengths; batch b of the epoch belongs to shard b mod n."""
+
+    def __init__(
+        self,
+        buckets: Buckets,
+        shard: tuple[int, int],
+        ending: Ending,
+        seed: int,
+        epoch: int,
+        saved: Mapping[str, Any] | None,
+    ) -> None:
+        if saved is not None and saved["digest"] != buckets.digest:
+            raise InvalidState(
+                "the saved state is of other lengths, or of another batch_size, max_tokens, shuffle or drop_last"
+            )
+        self._shard, self._shards = shard
+        self._digest, self._seed, self._epoch = buckets.digest, seed, epoch
+        self._batches = buckets.of_epoch(seed, epoch)
+        self._taken = self._begun = saved["consumed"] if saved else 0  # batches of all shards together
+        left = max(0, len(self._batches.ends) - self._begun)
+        self._end = self._begun + self.rounds(left, self._shards, ending) * self._shards
+        self._number = 0
+
+    @staticmethod
+    def rounds(batches: int, shards: int, ending: Ending) -> int:
+        """How many batches each shard gets."""
+        return batches // shards if ending == "drop" else -(-batches // shards)
+
+    def next(self) -> Plan | None:
+        """The next batch; one item of the last batch for a shard that has none where another has one."""
+        if self._begun >= self._end:
+            return None
+        place = self._begun + self._shard
+        last = len(self._batches.ends) - 1
+        items = self._batches.items(place) if place <= last else self._batches.items(last)[:1]
+        self._begun += self._shards
+        self._number += 1
+        return Plan(self._number - 1, items, batch_key(self._seed, self._epoch, place))
+
+    def delivered(self, plan: Plan, ended: bool) -> None:
+        """Takes note that the loop gets a batch."""
+        del plan, ended
+        self._taken += self._shards
+
+    def state(self) -> dict[str, Any]:
+        """Where the epoch stands: the same on every shard."""
+        return {"consumed": self._taken, "digest": self._digest}
 
 
 class SampledWalk:

@@ -28,9 +28,10 @@ class TransformedLoader:
         journal: Any = None,
         **pipeline_options: Any,
     ) -> None:
-        if items.batch_sampler is not None or items.batch_size is None:
+        size = items.batch_size if items.buckets is None else items.buckets.most
+        if items.batch_sampler is not None or size is None:
             raise ValueError(
-                "transform= needs batch_size: the batches of a pipeline have one size, except the last of an epoch"
+                "transform= needs batch_size, or bucket_by: the batches of a pipeline have one size, except the last of an epoch"
             )
         if items.collate_fn is not None:
             raise ValueError("collate_fn and transform cannot be given together: a pipeline makes the batches itself")
@@ -68,7 +69,7 @@ class TransformedLoader:
             self._output = made
             return tuple(node for _, node in leaves(made))
 
-        self.pipeline: Pipeline = pipeline_def(define, batch_size=items.batch_size, **pipeline_options)()
+        self.pipeline: Pipeline = pipeline_def(define, batch_size=size, **pipeline_options)()
 
     def __iter__(self) -> Iterator[Any]:
         """The batches of the next epoch, or the rest of the one whose state was loaded."""
@@ -109,6 +110,7 @@ class Feeder:
 
     def __init__(self, items: Loader) -> None:
         self._items = items
+        self.batches_vary = items.buckets is not None  # a short batch is not the end of the epoch
         self._pass: Pass | None = None
         self._epoch: int | None = None  # of the pipeline
         self._rows: Sequence[Any] = ()
@@ -210,6 +212,8 @@ def loader(
     num_shards: int = 1,
     workers: Literal["processes", "threads"] = "processes",
     framework: Literal["torch", "numpy"] | None = None,
+    bucket_by: Any = None,
+    max_tokens: int | None = None,
     transform: Callable[..., Any] | None = None,
     layout: Any = None,
     journal: Any = None,
@@ -221,6 +225,9 @@ def loader(
     data to each process of a job. ``workers="threads"`` reads in threads. ``framework`` is what batches are made of; default:
     torch's tensors where the program has imported torch, else NumPy's arrays.
 
+    ``bucket_by`` has the length of each item, or is a function of its index that gives it: batches are of items of like lengths,
+    at most ``batch_size`` of them and ``max_tokens`` where all are padded to the longest.
+
     ``transform`` is called with the DataNodes of an item while the pipeline is defined and returns what to give instead; it is
     where operators of ``fn`` go. The values of a tuple come as several arguments, a dictionary as one. ``layout`` says which
     axes images have, and ``pipeline_options`` are those of a pipeline. ``journal`` is as in ``Pipeline.epoch()``.
@@ -229,7 +236,7 @@ def loader(
         dataset, batch_size, shuffle, sampler, batch_sampler, num_workers, collate_fn, pin_memory, drop_last, timeout,
         worker_init_fn, multiprocessing_context, generator, prefetch_factor=prefetch_factor,
         persistent_workers=persistent_workers, in_order=in_order, seed=seed, shard_id=shard_id, num_shards=num_shards,
-        workers=workers, framework=framework,
+        workers=workers, framework=framework, bucket_by=bucket_by, max_tokens=max_tokens,
     )  # fmt: skip
     if transform is not None:
         return TransformedLoader(made, transform, layout, journal, **pipeline_options)

@@ -117,3 +117,23 @@ def in_order(lengths, capacity):
             room -= length
     offsets[used] = count
     return members[:count], offsets[: used + 1]
+
+
+@kernel
+def cut(lengths, rows, tokens):
+    """Where batches end: as many as fit, at most `rows` of them, `tokens` where all are padded to the longest."""
+    ends = np.empty(lengths.size, np.int64)
+    used = count = longest = 0
+    for place in range(lengths.size):
+        length = max(longest, lengths[place])
+        if count == rows or (count > 0 and (count + 1) * length > tokens):
+            ends[used] = place
+            used += 1
+            count = 0
+            length = lengths[place]
+        count += 1
+        longest = length
+    if count:
+        ends[used] = lengths.size
+        used += 1
+    return ends[:used]

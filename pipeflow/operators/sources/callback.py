@@ -91,7 +91,7 @@ class Callback:
             except StopIteration:
                 if not rows:
                     raise
-                self._exhausted = True
+                self._exhausted = not getattr(self.source, "batches_vary", False)
                 break
             except Exception as error:
                 if self._restartable is not None:
