@@ -89,6 +89,8 @@ class Stage:
     """Steps that run together; the words above explain it.
 
     ``columns`` are computed when the stage begins, ``merges`` when it ends: the merges that no step of the stage reads.
+    ``strands`` are the numbers of steps that belong together, where functions of one sample may wait for each other: each
+    strand of a sample is work for another thread, and reads nothing of the others. () if one thread runs all steps.
     """
 
     kind: Literal["source", "sample", "batch", "processes", "device", "function", "arrival"]
@@ -96,6 +98,7 @@ class Stage:
     ordered: bool = False
     columns: tuple[Step, ...] = ()
     merges: tuple[Step, ...] = ()
+    strands: tuple[int, ...] = ()
 
     def all_steps(self) -> tuple[Step, ...]:
         """The columns, the steps, and the merges at the end."""
@@ -156,7 +159,8 @@ class Plan:
         lines = []
         for number, stage in enumerate(self.stages):
             order = ", one batch after another" if stage.ordered else ""
-            lines.append(f"stage {number} ({stage.kind}{order})")
+            beside = f", side by side: {' + '.join(map(str, stage.strands))} steps" if stage.strands else ""
+            lines.append(f"stage {number} ({stage.kind}{order}{beside})")
             lines += [f"  column {self._line(step)}" for step in stage.columns]
             lines += [f"  {self._line(step)}" for step in stage.steps]
             lines += [f"  at its end {self._line(step)}" for step in stage.merges]

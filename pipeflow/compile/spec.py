@@ -105,6 +105,24 @@ def stages_have_the_form_of_their_kind(plan: Plan) -> Iterator[str]:
 
 
 @_rule
+def strands_read_nothing_of_each_other(plan: Plan) -> Iterator[str]:
+    """The strands of a stage have all its steps, and none reads what another one of the same stage writes."""
+    for number, stage in enumerate(plan.stages):
+        if not stage.strands:
+            continue
+        if stage.kind != "sample" or min(stage.strands) < 1 or sum(stage.strands) != len(stage.steps):
+            yield f"stage {number} ({stage.kind}) has {len(stage.steps)} steps, and strands of {stage.strands}"
+        strand_of = {}
+        of_step = [strand for strand, count in enumerate(stage.strands) for _ in range(count)]
+        for step, strand in zip(stage.steps, of_step):
+            strand_of.update(dict.fromkeys(step.outputs, strand))
+        for step, strand in zip(stage.steps, of_step):
+            for slot in step.reads():
+                if strand_of.get(slot, strand) != strand:
+                    yield f"{step.name} in strand {strand} of stage {number} reads %{slot} of strand {strand_of[slot]}"
+
+
+@_rule
 def steps_are_where_their_kind_runs(plan: Plan) -> Iterator[str]:
     """Device steps are in stages for the device, sources in the first stage, copies to the CPU in arrivals."""
     for number, stage, part, step in _placed(plan):

@@ -1,7 +1,8 @@
 """The stages of a plan: which steps run together.
 
 Sources have level 0, steps that work sample by sample odd levels, and steps for the whole batch even levels. All
-steps of an odd level are one stage. Each step of an even level is a stage, except that device steps form segments.
+steps of an odd level are one stage, unless functions in it may wait for each other (``strands.py``). Each step of an
+even level is a stage, except that device steps form segments.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -12,6 +13,7 @@ import numpy as np
 
 from pipeflow.compile.plan import Stage, Step
 from pipeflow.compile.program import Program
+from pipeflow.compile.strands import Layer, layers_of
 from pipeflow.record.graph import GraphNode
 
 COLUMN_ELEMENTS = 64  # outputs of at most so many elements are computed for the whole batch at once
@@ -74,7 +76,7 @@ def stages_of(
     stages = [Stage("source", tuple(sources), ordered=True)]
     for level in sorted(by_level):
         if level % 2:
-            stages.append(_sample_stage(program, by_level[level], steps))
+            stages += [_sample_stage(program, layer, steps) for layer in layers_of(program, by_level[level])]
         else:
             stages += _whole_stages(program, by_level[level], steps)
     position = 1 if len(stages) > 1 else 0
@@ -82,17 +84,27 @@ def stages_of(
     return stages
 
 
-def _sample_stage(program: Program, members: Sequence[GraphNode], steps: Mapping[int, Step]) -> Stage:
-    """The steps of one odd level, and after them the merges that none of them reads."""
+def _sample_stage(program: Program, layer: Layer, steps: Mapping[int, Step]) -> Stage:
+    """The steps of one layer, strand after strand, and after them the merges that none of them reads."""
+    members = sorted((node for strand in layer for node in strand), key=lambda node: node.id)
     last = _last_merges(program, members)
-    inside = []
-    for node in members:
-        step = steps[node.id]
-        if node.op.fetches:
-            step = replace(step, fetch=True, inputs=(program.indices[node.id],))
-        if node.id not in last:
-            inside.append(step)
-    return Stage("sample", tuple(inside), merges=tuple(steps[node.id] for node in members if node.id in last))
+    strands: list[list[Step]] = []
+    for nodes in layer:
+        inside: list[Step] = []
+        for node in nodes:
+            step = steps[node.id]
+            if node.op.fetches:
+                step = replace(step, fetch=True, inputs=(program.indices[node.id],))
+            if node.id not in last:
+                inside.append(step)
+        if inside:
+            strands.append(inside)
+    return Stage(
+        "sample",
+        tuple(step for strand in strands for step in strand),
+        merges=tuple(steps[node.id] for node in members if node.id in last),
+        strands=tuple(len(strand) for strand in strands) if len(strands) > 1 else (),
+    )
 
 
 def _last_merges(program: Program, members: Sequence[GraphNode]) -> set[int]:

@@ -17,7 +17,8 @@ class Traits:
     may be merged when equal and dropped when unused. One that is ``by_batch_size`` counts the samples of its branch;
     ``processes`` ones run in worker processes. A batch call of one with ``rows`` is the same as a call for each row. One that
     ``moves`` gives samples of the batch in other places, as they are. One that ``converts`` calls its function with tensors:
-    on the memory of inputs that may be written, else on copies.
+    on the memory of inputs that may be written, else on copies. One that ``meets`` may wait for another function of the
+    same sample, so those that do not depend on each other must be able to run at the same time.
     """
 
     granularity: Literal["sample", "batch"] = "sample"
@@ -29,6 +30,7 @@ class Traits:
     rows: bool = False
     moves: bool = False
     converts: bool = False
+    meets: bool = False
 
 
 @dataclass(frozen=True)

@@ -112,6 +112,7 @@ class BatchRun:
         "after",
         "before",
         "begun",
+        "chunk",
         "claimed",
         "columns",
         "cursor",
@@ -144,6 +145,7 @@ class BatchRun:
         "size",
         "stage",
         "states",
+        "strand",
         "tried",
         "values",
     )
@@ -173,6 +175,8 @@ class BatchRun:
         self.ends: list[str] = []
         self.stage = 0
         self.cursor = 0  # in a sample stage: the next sample that no thread has claimed
+        self.chunk = (0, 0)  # the samples of which the next strand is claimed, if the stage has strands
+        self.strand = 0
         self.pending = 0  # samples that are not finished, claimed or not
         self.claimed = False
         self.region: Any = None  # memory shared with worker processes, for data that only they read
@@ -216,7 +220,7 @@ class BatchRun:
             self.tried,
         ):
             known.clear()
-        self.stage = self.cursor = self.pending = 0
+        self.stage = self.cursor = self.strand = self.pending = 0
         self.claimed, self.sent = True, None
 
     def fail(self, error: BaseException, step: Step | None, sample: int = -1) -> None:

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,8 +24,11 @@ CLOSE_SECONDS = 5.0  # how long close() waits for a step that is running
 class Work(Protocol):
     """The work of the threads."""
 
-    def claim(self) -> Any:
-        """Takes the oldest work that no thread has, or None. Called under the lock."""
+    def claim(self, last: bool = False) -> Any:
+        """Takes the oldest work that no thread has, or None; with ``last`` only what running work may wait for.
+
+        Called under the lock.
+        """
 
     def perform(self, task: Any, arena: Arena, lap: Lap) -> None:
         """Does it."""
@@ -96,6 +99,7 @@ class Crew:
         self.process = os.getpid()
         self.workers: WorkerPool | None = None
         self.hanging: set[int] = set()  # threads that hang in a function and were replaced
+        self.helps: dict[int, int] = {}  # a thread of ``beside`` -> the thread that it works for
         _OPEN.add(self)
 
     def start(self, executor: Work) -> None:
@@ -135,6 +139,30 @@ class Crew:
         """Gives up a thread that hangs; ``start`` starts another in its place. Called under the lock."""
         self.hanging.add(identity)
         self.threads = [thread for thread in self.threads if thread.ident != identity]
+
+    def beside(self, works: Sequence[Callable[[], None]]) -> None:
+        """Does several works at the same time: the first one in this thread, each other one in a thread of its own."""
+        owner = threading.get_ident()
+        errors: list[BaseException] = []
+
+        def do(work: Callable[[], None]) -> None:
+            self.inside.active = True
+            self.helps[threading.get_ident()] = owner
+            try:
+                work()
+            except BaseException as error:
+                errors.append(error)
+            finally:
+                self.helps.pop(threading.get_ident(), None)
+
+        helpers = [threading.Thread(target=do, args=(work,), name="pipeflow-beside", daemon=True) for work in works[1:]]
+        for helper in helpers:
+            helper.start()
+        works[0]()
+        for helper in helpers:
+            helper.join()
+        if errors:
+            raise errors[0]
 
     def start_workers(self) -> None:
         """Starts the worker processes if there are any."""
@@ -196,8 +224,8 @@ class Crew:
             with self.lock:
                 executor = reference()
                 over = self.closing or executor is None
-                task = None if executor is None or over else executor.claim()
-                if over:
+                task = None if executor is None else executor.claim(last=over)
+                if over and task is None:
                     self._let_all_go()
                     return
                 if task is None:

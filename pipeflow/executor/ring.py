@@ -39,6 +39,7 @@ class _Task:
     batch: BatchRun
     begin: int
     end: int
+    strand: int = -1  # of a stage whose strands are different tasks
     over: bool = False  # its samples are done; it now works on the batch as a whole, or on rows that are made again
 
 
@@ -60,6 +61,7 @@ class Executor:
         self.course = Course(settings.batch_size, settings.enable_checkpointing)
         self.device = None if runtime is None else Device(runtime, settings.depth, settings.batch_size)
         surroundings = Surroundings(settings, self.pool, self.course, self.device, weakly(self._resume))
+        surroundings.beside = self.crew.beside
         for number, step in enumerate(plan.stages[0].steps):
             item = SourceStep(plan, step, number)
             self.course.add(item)
@@ -83,6 +85,7 @@ class Executor:
         self._moving: Callable[[], None] | None = None  # the rest of an interrupted reset or similar call
         self._ring: deque[BatchRun] = deque()
         self._tasks: dict[int, _Task] = {}  # thread -> its task
+        self._parted: BatchRun | None = None  # some strands of a chunk are claimed: a thread may wait for the others
         self._arena, self._lap = Arena(), Lap()
         self._at_work = 0  # the thread of the caller that makes a batch itself
         self.measuring = Measuring(plan, self.stages, settings)
@@ -363,19 +366,21 @@ class Executor:
         unread = sum(batch.stage == 0 for batch in self._ring)
         return min([item.source.available() for item in self.sources], default=float("inf")) - unread
 
-    def claim(self) -> _Task | None:
-        """Takes the oldest work that no thread has."""
-        batch = self._unclaimed()
+    def claim(self, last: bool = False) -> _Task | None:
+        """Takes the oldest work that no thread has; with ``last`` only strands that running ones may wait for."""
+        batch = self._parted if last else self._unclaimed()
         if batch is None:
             return None
-        begin = end = 0
+        begin, end, strand = 0, 0, -1
         runner = self.stages[batch.stage]
-        if runner.per_sample:
+        if not runner.per_sample:
+            batch.claimed = True
+        elif runner.strands > 1:
+            begin, end, strand = self._claim_strand(batch, runner)
+        else:
             begin = batch.cursor
             batch.cursor = end = min(begin + runner.chunk(batch.size - begin, self.crew.size), batch.size)
-        else:
-            batch.claimed = True
-        task = self._tasks[threading.get_ident()] = _Task(batch, begin, end)
+        task = self._tasks[threading.get_ident()] = _Task(batch, begin, end, strand)
         if len(self._tasks) > self.measures.peak:
             self.measures.peak = len(self._tasks)
         # If there is more work, each thread that takes some wakes the next. Looking costs a tenth of waking for nothing.
@@ -383,8 +388,25 @@ class Executor:
             self.crew.wake()
         return task
 
+    def _claim_strand(self, batch: BatchRun, runner: StageRunner) -> tuple[int, int, int]:
+        """The next strand of a chunk of samples. Until all of them are claimed, no thread takes other work.
+
+        So if there are as many threads as strands, the strands of the oldest chunk all run, and none waits forever.
+        """
+        if not batch.strand:
+            begin = batch.cursor
+            batch.chunk = begin, min(begin + runner.chunk(batch.size - begin, self.crew.size), batch.size)
+        (begin, end), strand = batch.chunk, batch.strand
+        batch.strand = (strand + 1) % runner.strands
+        self._parted = batch if batch.strand else None
+        if not batch.strand:
+            batch.cursor = end
+        return begin, end, strand
+
     def _unclaimed(self) -> BatchRun | None:
         """The batch with the oldest work that no thread has."""
+        if self._parted is not None:
+            return self._parted
         passed = len(self.stages)  # the stage that every earlier batch has reached
         waiting = None  # the oldest batch that must wait for something: a thread waits for it if there is no other work
         for batch in self._ring:
@@ -457,7 +479,10 @@ class Executor:
         thread = threading.get_ident()
         self.watch.begin(thread)
         try:
-            waits = runner.run(batch, task.begin, task.end, arena)
+            if task.strand < 0:
+                waits = runner.run(batch, task.begin, task.end, arena)
+            else:
+                runner.run_strand(batch, task.begin, task.end, arena, task.strand)
         except Exception as error:
             batch.fail(error, runner.blamed)
         except BaseException as error:
@@ -507,7 +532,8 @@ class Executor:
 
     def _give_up(self, call: Running) -> None:
         """Fails the batch of a call that is overdue, and gives up its thread; after an interrupt it is called again."""
-        task = self._tasks.get(call.thread)
+        thread = self.crew.helps.get(call.thread, call.thread)
+        task = self._tasks.get(thread)
         if task is not None:
             batch = task.batch
             for runner in self.stages:  # perhaps of an earlier stage, if a row is made again
@@ -519,13 +545,15 @@ class Executor:
             else:  # on a device, whose steps are not run one by one
                 batch.fail(call.error(), None)
             self._end(batch)
-            self.crew.leave(call.thread)
-            self._tasks.pop(call.thread)
+            self.crew.leave(thread)
+            self._tasks.pop(thread)
         self.watch.forget(call)
 
     def _end(self, batch: BatchRun) -> None:
         """Marks a batch as over."""
         batch.done = True
+        if self._parted is batch:
+            self._parted = None
         batch.region = None
         batch.stage = len(self.stages)
 
@@ -561,12 +589,12 @@ class Executor:
             if over:
                 self._end(batch)
                 return
-            per_sample = self.stages[following].per_sample
+            runner = self.stages[following]
             batch.cursor = 0
             batch.claimed = False
-            batch.pending = batch.size if per_sample else 0
+            batch.pending = batch.size * runner.strands if runner.per_sample else 0
             batch.stage = following
-            empty = per_sample and not batch.size
+            empty = runner.per_sample and not batch.size
         if empty:
             self._advance(batch)
 

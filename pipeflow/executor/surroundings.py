@@ -1,7 +1,7 @@
 """The objects that the runners of one executor share."""
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,11 @@ def _not_sent(batch: BatchRun) -> None:
     raise AssertionError(f"batch {batch.index} was not sent anywhere")
 
 
+def _in_turn(works: Sequence[Callable[[], None]]) -> None:
+    for work in works:
+        work()
+
+
 @dataclass
 class Surroundings:
     """Memory, device, worker processes, and the course of the run."""
@@ -31,6 +36,7 @@ class Surroundings:
     device: Device | None = None
     resume: Callable[[BatchRun], None] = _not_sent  # called when the worker processes return a batch
     fetches: dict[str, Callable[[int], Any]] = field(default_factory=dict)  # name of a reader -> its fetch
+    beside: Callable[[Sequence[Callable[[], None]]], None] = _in_turn  # does several works at the same time
 
     @cached_property
     def workers(self) -> "WorkerPool":

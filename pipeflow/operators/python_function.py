@@ -22,6 +22,7 @@ checks what it returns; a ``Collector`` copies it into the batch.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from pipeflow.declare import Args, BatchCall, Outputs, Sample, Traits, WorkerCall, default, operator, required
@@ -95,7 +96,9 @@ def _(*inputs: Any, args: Args, batch: BatchCall) -> list[Any]:
 
 @python_function.traits
 def _(args: Args) -> Traits:
-    return call_traits("threads" if args.jit else args.parallel, args.batch_processing)
+    if args.jit:  # compiled code waits for nothing
+        return replace(call_traits("threads", args.batch_processing), meets=False)
+    return call_traits(args.parallel, args.batch_processing)
 
 
 @python_function.worker

@@ -5,6 +5,7 @@ against ``Tout``. Everything else (calling, copying, errors) is that of ``fn.pyt
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -109,8 +110,9 @@ def _declare(op: OpDef) -> None:
 
 
 def _stateful(args: Args) -> Traits:
-    beside = not args.stateful and args.parallel == "serial"  # there is no order in which a pure function is called
-    return call_traits("threads" if beside else args.parallel, pure=not args.stateful)
+    if not args.stateful and args.parallel == "serial":  # a pure function is called in no order, and waits for no other
+        return replace(call_traits("threads", pure=True), meets=False)
+    return call_traits(args.parallel, pure=not args.stateful)
 
 
 def _batch(*inp: Any, args: Args, batch: BatchCall) -> list[Any]:

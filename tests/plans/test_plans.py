@@ -50,6 +50,12 @@ def changed_step(plan, name, **changes):
     return plan
 
 
+def changed_stage(plan, number, **changes):
+    """The plan with another stage in the place of one."""
+    plan.stages = tuple(replace(x, **changes) if place == number else x for place, x in enumerate(plan.stages))
+    return plan
+
+
 def changed_slot(plan, number, **changes):
     """The plan with another slot in the place of one."""
     plan.slots = tuple(replace(slot, **changes) if slot.id == number else slot for slot in plan.slots)
@@ -79,6 +85,10 @@ BREACHES = {
     "stages_have_the_form_of_their_kind": (
         definitions.functions_in_order,
         lambda plan: setattr(plan, "stages", (replace(plan.stages[0], ordered=False), *plan.stages[1:])),
+    ),
+    "strands_read_nothing_of_each_other": (
+        definitions.functions_and_rights,
+        lambda plan: changed_stage(plan, 1, strands=(2, 3)),
     ),
     "steps_are_where_their_kind_runs": (
         definitions.on_the_gpu,

@@ -95,6 +95,7 @@ class StageRunner:
 
     ordered = False  # takes one batch after another
     per_sample = False  # threads share a batch in chunks of samples
+    strands = 1  # how many threads share a chunk: functions of one sample may wait for each other
     waits = False  # a batch may have to wait before it can run here: ``ready`` says so
     steps: Sequence[BoundStep] = ()  # the steps that have clocks
     keeper: Keeper | None = None  # an object of the user whose state belongs to each batch
@@ -121,6 +122,9 @@ class StageRunner:
         """Does the work. True if the batch was sent to worker processes, which return it."""
         del batch, begin, end, arena
         return False
+
+    def run_strand(self, batch: BatchRun, begin: int, end: int, arena: Arena, strand: int) -> None:
+        """Does the part of the work that is one strand's."""
 
     def finish(self, batch: BatchRun) -> None:
         """Checks the results."""

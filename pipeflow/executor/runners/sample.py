@@ -1,12 +1,19 @@
-"""Stages that run all their steps for one sample after another."""
+"""Stages that run all their steps for one sample after another.
+
+A stage with strands has functions that may wait for each other. Its strands are different tasks if the executor has a
+thread for each of them, and else each task starts the threads that it needs.
+"""
 
 import threading
 from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import partial
+from itertools import accumulate
 from typing import Any
 
 from pipeflow import timing
 from pipeflow.backends.cpu import Arena
-from pipeflow.compile.plan import Plan, takes_out
+from pipeflow.compile.plan import Plan, Step, takes_out
 from pipeflow.errors import add_notes
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import WORTH, Clock
@@ -15,6 +22,8 @@ from pipeflow.executor.runners.merge import MergeStep
 from pipeflow.executor.runners.sample_step import Placement, SampleStep
 from pipeflow.executor.surroundings import Surroundings
 from pipeflow.executor.watch import Running
+
+BRIEF = 3e-5  # seconds a sample: a function that waits for another thread takes longer
 
 
 class SampleStage(StageRunner):
@@ -33,6 +42,12 @@ class SampleStage(StageRunner):
             else SampleStep(plan, step, inside, fetches[step.name] if step.fetch else None)
             for step in stage.steps
         ]
+        counts = stage.strands or (len(self.steps),)
+        ends = list(accumulate(counts))
+        self.parts = [self.steps[end - count : end] for count, end in zip(counts, ends)]
+        enough = not surroundings.settings.synchronous and surroundings.settings.threads >= len(self.parts)
+        self.strands = len(self.parts) if enough else 1
+        self._beside = surroundings.beside
         self.merges = [MergeStep(plan, step, set()) for step in stage.merges]
         self.blamed = stage.steps[0] if stage.steps else None
         read = {slot for step in stage.steps for slot in step.reads()}
@@ -49,12 +64,15 @@ class SampleStage(StageRunner):
         self._measured = False  # time each step apart, however short
         self._seconds_per_sample = 0.0
         self._lock = threading.Lock()
+        self._failing: Any = threading.Lock() if stage.strands else nullcontext()
 
     def chunk(self, left: int, threads: int) -> int:
         """The number of samples to claim at once: enough work for a claim, but no thread may wait long for the last chunk."""
         if not self.steps:
             return left
         if not self._seconds_per_sample:
+            return 1
+        if len(self.parts) > 1 and threads > 1 and self._seconds_per_sample > BRIEF:
             return 1
         worth = int(self.TARGET_SECONDS / self._seconds_per_sample) + 1
         return max(1, min(worth, -(-left // (2 * threads)) if threads > 1 else left))
@@ -77,19 +95,32 @@ class SampleStage(StageRunner):
         """Some samples, one after another."""
         if not self.steps:
             return False
+        if len(self.parts) == 1:
+            self._run(batch, begin, end, arena, self.steps)
+        else:
+            parts = [(arena if number == 0 else Arena(), part) for number, part in enumerate(self.parts)]
+            self._beside([partial(self._run, batch, begin, end, own, part) for own, part in parts])
+        return False
+
+    def run_strand(self, batch: BatchRun, begin: int, end: int, arena: Arena, strand: int) -> None:
+        """One strand of some samples."""
+        self._run(batch, begin, end, arena, self.parts[strand])
+
+    def _run(self, batch: BatchRun, begin: int, end: int, arena: Arena, steps: Sequence[SampleStep]) -> None:
         started = timing.wall()
         row: list[Any] = [None] * self.slots
-        apart = len(self.steps) > 1 and self._seconds_per_sample > WORTH * len(self.steps)
-        laps = [Clock() for _ in self.steps] if apart or self._measured else None
-        raced = [(step.clock, step.rival) for step in self.steps if step.rival is not None]
+        alone = len(self.parts) == 1
+        apart = len(steps) > 1 and self._seconds_per_sample > WORTH * len(steps)
+        laps = [Clock() for _ in steps] if apart or self._measured else None
+        raced = [(step.clock, step.rival) for step in steps if step.rival is not None]
         for clock, rival in raced:
             rival.begin(clock)
-        members = [(step, step.mask(batch), Placement(batch, step, arena, self.pool)) for step in self.steps]
+        members = [(step, step.mask(batch), Placement(batch, step, arena, self.pool)) for step in steps]
         if self.limited:
             self._places[threading.get_ident()] = [place for _, _, place in members]
         for sample in range(begin, end):
-            if sample in batch.absent or sample in batch.failures:
-                continue
+            if sample in batch.absent or (alone and sample in batch.failures):
+                continue  # of several strands each runs whatever fails in another, so that the result is always the same
             if laps is not None:
                 self._run_measured(batch, sample, row, members, laps)
                 continue
@@ -99,19 +130,20 @@ class SampleStage(StageRunner):
                 try:
                     step.run(batch, sample, row, place)
                 except Exception as error:
-                    batch.fail(error, step.step, sample)
-                    if not self._stood_in(batch, step, sample, row, place):
+                    if not self._stood_in(error, batch, step, sample, row, place):
                         break
         if laps is not None:
             with self._lock:
-                for step, lap in zip(self.steps, laps):
+                for step, lap in zip(steps, laps):
                     step.clock.add(lap.seconds, lap.busy, lap.calls)
                 for clock, rival in raced:
                     rival.end(clock)
         taken = (timing.wall() - started) / (end - begin)
         known = self._seconds_per_sample
-        self._seconds_per_sample = taken if not known else 0.8 * known + 0.2 * taken
-        return False
+        slower = 0.8 * known + 0.2 * taken
+        if not alone and taken > slower:
+            slower = taken  # one strand that waits is enough
+        self._seconds_per_sample = slower if known else taken
 
     def _run_measured(
         self, batch: BatchRun, sample: int, row: list[Any], members: Sequence[Any], clocks: Sequence[Clock]
@@ -125,24 +157,34 @@ class SampleStage(StageRunner):
             try:
                 step.run(batch, sample, row, place)
             except Exception as error:
-                batch.fail(error, step.step, sample)
-                over = not self._stood_in(batch, step, sample, row, place)
+                over = not self._stood_in(error, batch, step, sample, row, place)
             ended, left = timing.wall(), timing.processor()
             clock.add(ended - begun, left - processor)
             begun, processor = ended, left
             if over:
                 break
 
-    def _stood_in(self, batch: BatchRun, step: SampleStep, sample: int, row: list[Any], place: Placement) -> bool:
-        values = None if self._stand_in is None else self._stand_in(batch, step.step, sample)
+    def _stood_in(
+        self, error: Exception, batch: BatchRun, step: SampleStep, sample: int, row: list[Any], place: Placement
+    ) -> bool:
+        """Keeps a failure, or the values that its rule gives in place of the results: then True."""
+        with self._failing:
+            earlier = batch.failures.pop(sample, None)  # of another strand
+            batch.fail(error, step.step, sample)
+            values = None if self._stand_in is None else self._stand_in(batch, step.step, sample)
+            if earlier is not None and (values is not None or self._place_of(earlier[1]) < self._place_of(step.step)):
+                batch.failures[sample] = earlier
         if values is None:
             return False
         try:
             step.keep(batch, sample, row, place, values)
-        except Exception as error:
-            batch.fail(error, step.step)
+        except Exception as inner:
+            batch.fail(inner, step.step)
             return False
         return True
+
+    def _place_of(self, step: Step) -> int:
+        return next(place for place, item in enumerate(self.steps) if item.step is step)
 
     def sample_of(self, batch: BatchRun, call: Running) -> int:
         """The sample that a call of a function is for."""

@@ -40,7 +40,7 @@ BATCH_PROCESSING = parameters(
 def call_traits(parallel: str, batch_processing: bool = False, pure: bool = False) -> Traits:
     """Where the calls of a function run: one after another, on all threads, or in worker processes."""
     if parallel == "threads" and not batch_processing:
-        return Traits("sample", pure=pure, user_code=True)
+        return Traits("sample", pure=pure, user_code=True, meets=True)
     return Traits(
         "batch",
         ordered=parallel == "serial",
