@@ -1,10 +1,14 @@
 """Looking at a pipeline: its samples as a picture, itself as HTML for a notebook, and in one line."""
 
 import copy
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
-from pipeflow import pictures, types, watching
+from pipeflow import pictures, reporting, types, watching
 from pipeflow.executor.batch import Held
 from pipeflow.handle.built import Built
 from pipeflow.handle.definition import DebugDefinition
@@ -49,17 +53,39 @@ class Looking(Built):
 
     def first_batches(self, samples: int) -> list[Any]:
         """What ``run()`` gives from the beginning, until there are so many samples or the data ends."""
-        other = self.again()
         found: list[Any] = []
-        try:
+        with self._aside() as other, suppress(StopIteration):
             while sum(len(batches[0]) for batches in found) < samples:
                 found.append(other.run())  # type: ignore[attr-defined]
-        except StopIteration:
-            pass
+        return found
+
+    @contextmanager
+    def _aside(self, **settings: Any) -> Iterator[Self]:
+        """``again()``, closed at the end of the block."""
+        other = self.again(**settings)
+        try:
+            yield other
         finally:
             if other._executor is not None:
                 other._executor.close()
-        return found
+
+    def report(
+        self,
+        path: "str | os.PathLike[str]",
+        *,
+        batches: int = 100,
+        seconds: float = 20.0,
+        threads: "Sequence[int] | None" = None,
+        against: "str | os.PathLike[str] | None" = None,
+    ) -> Path:
+        """Measures the pipeline and writes a report: a page for a browser (``.html``), or its first part as a picture (``.png``).
+
+        What runs is ``again()``, so the pipeline itself does not move: ``batches`` batches, or as many as fit into ``seconds``,
+        and a quarter of that for each number of ``threads`` (1, 2, 4 and so on up to the processors; ``()`` leaves them out).
+        If the pipeline ran in a loop before, the report has the share of its time that the loop waited. ``against`` is the
+        page of an earlier report, or what ``pipeflow bench --json`` printed: the two runs are put side by side.
+        """
+        return reporting.write(self, path, batches=batches, seconds=seconds, threads=threads, against=against)
 
     def metrics(self) -> str:
         """What was measured since the first batch, in the text form that Prometheus reads."""

@@ -19,6 +19,7 @@ from pipeflow.commands.result import Line
 from pipeflow.operators.readers import mxnet
 from pipeflow.pictures import Picture
 from pipeflow.pipeline import Pipeline
+from pipeflow.reporting import units
 
 
 @pytest.fixture
@@ -174,14 +175,38 @@ def test_the_report_is_one_page_that_needs_nothing_else(folder, capsys):
         "the loop",
         "Timeline of 10 batches",
         "python_function: brighter",
-        "data:image/png",
+        "data:image/jpeg",
+        "against threads",
+        "bytes of memory",
         "prefetch_queue_depth",
     ):
         assert word in text
     assert not re.findall(r'(?:src|href)="(?!data:)|url\(', text)
     assert text.count("<title>") > 20  # of the page, the nodes of the graph and the spans of the timeline
-    for refused in (["--report", "report.pdf"], ["--report", "r.html", "--compare", "threads=1"]):
+    assert not re.search(r"[}\s]text\s*{", text.replace(".chart text", ""))  # the graph keeps the colour of its letters
+    for refused in (
+        ["--report", "report.pdf"],
+        ["--report", "r.html", "--compare", "threads=1"],
+        ["--report", "no/r.html"],
+        ["--against", "report.html"],
+    ):
         assert "--report" in said(capsys, "bench", "train.py:pipe", *refused, status=2)
+
+
+def test_two_runs_stand_side_by_side(folder, capsys):
+    """An earlier page, or what --json printed; the figures of both and their ratio."""
+    old = facts(capsys, "bench", "train.py:pipe", "-n", "3")
+    (folder / "old.json").write_text(json.dumps(old))
+    for name, earlier in (("new.html", "old.json"), ("newer.html", "new.html")):
+        said(capsys, "bench", "train.py:pipe", "-n", "3", "--report", name, "--against", earlier)
+        text = (folder / name).read_text()
+        assert f"<th class='n'>{earlier}</th>" in text
+        assert "brighter" in text.partition("Beside an earlier run")[2].partition("<h2>")[0]
+    (before,) = re.findall(r"samples a second</td><td class='n'>([\d.e+]+)<", (folder / "new.html").read_text())
+    assert float(before) == pytest.approx(old["samples_per_second"], rel=1e-3)
+    (folder / "other.html").write_text("<p>a page</p>")
+    refused = said(capsys, "bench", "train.py:pipe", "--report", "r.html", "--against", "other.html", status=2)
+    assert "neither a report nor the output of" in refused
 
 
 def test_advice_has_its_figures(folder, capsys):
@@ -281,5 +306,5 @@ def test_lines_are_cut_and_broken_where_the_terminal_ends(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     assert screen.Screen(Terminal()).rendered(Line("short", "bad")) == "short"
     assert screen.Screen(io.StringIO()).rendered(Line("x" * 30)) == "x" * 30
-    assert (screen.seconds(2e-5), screen.seconds(0.0123), screen.seconds(2)) == ("20 us", "12.3 ms", "2 s")
-    assert (screen.size(12), screen.size(1234), screen.size(2.5e9)) == ("12 B", "1.23 kB", "2.5 GB")
+    assert (units.seconds(2e-5), units.seconds(0.0123), units.seconds(2)) == ("20 us", "12.3 ms", "2 s")
+    assert (units.size(12), units.size(1234), units.size(2.5e9)) == ("12 B", "1.23 kB", "2.5 GB")

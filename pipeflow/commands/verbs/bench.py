@@ -6,10 +6,13 @@ from typing import Any
 
 from pipeflow.advice import Advice, advise
 from pipeflow.commands import measuring, target
-from pipeflow.commands.measuring import Run
-from pipeflow.commands.report import page
 from pipeflow.commands.result import Line, Refused, Result
-from pipeflow.commands.screen import bar, seconds, shortened, size
+from pipeflow.commands.screen import Progress, bar, shortened
+from pipeflow.errors import count_of
+from pipeflow.reporting.report import Report, facts_of, rates, verdict
+from pipeflow.reporting.run import Run, load
+from pipeflow.reporting.units import seconds, size
+from pipeflow.reporting.writing import checked, save
 
 ROWS = 12  # of the table of steps
 NAME = 26
@@ -23,38 +26,62 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SETTING=A,B,...",
         help=f"run once for each value of a setting: {', '.join(target.SETTINGS)}",
     )
-    parser.add_argument("--report", metavar="FILE.html", help="write a page with figures, timeline, samples and graph")
+    parser.add_argument(
+        "--report",
+        metavar="FILE.html",
+        help="write a page with figures, timeline, samples and graph; FILE.png: a picture",
+    )
+    parser.add_argument(
+        "--against", metavar="FILE", help="an earlier report, or what --json printed: the report puts both side by side"
+    )
 
 
 def run(given: argparse.Namespace) -> Result:
-    check_report(given)
+    path = report_of(given)
+    earlier = facts_of(given.against)
     found = target.target_of(given)
     if given.compare:
         return _compared(found, given)
     pipe = found.make()
     figures = measuring.measured(pipe, given.n, given.seconds)
     advice = advise(figures.statistics)
-    first, *then = verdict(figures, advice)
-    lines = [first, *head(found.name, pipe, figures), *crowd(figures), *table(figures), Line(""), *then]
-    if given.report:
-        Path(given.report).write_text(page(found.name, pipe, figures, advice, first.text), encoding="utf-8")
+    scaling: dict[int, float] = {}
+    lines = [
+        Line(verdict(figures, advice), "good"),
+        *head(found.name, pipe, figures),
+        *crowd(figures),
+        *table(figures),
+        Line(""),
+        *after(advice),
+    ]
+    if path is not None:
+        with Progress("batch with other numbers of threads") as progress:
+            scaling = rates(pipe, None, given.n, given.seconds, progress.step)
+        save(Report(found.name, pipe, figures, advice, scaling, earlier=earlier), path)
         lines.append(Line(f"the report is {given.report}", "good"))
     return Result(
         lines,
         {
             "target": found.name,
             **figures.facts(),
+            "threads_rates": scaling,
             "advice": [{"kind": a.kind, "text": a.text, "gain": a.gain} for a in advice],
         },
     )
 
 
-def check_report(given: argparse.Namespace) -> None:
-    """Refuses a report that cannot be written, before anything is measured."""
-    if given.report and (not given.report.endswith(".html") or not Path(given.report).parent.is_dir()):
-        raise Refused(f"the report is a page, --report NAME.html in a folder that exists; got {given.report}")
-    if given.report and given.compare:
+def report_of(given: argparse.Namespace) -> Path | None:
+    """Where the report goes; one that cannot be written is refused before anything is measured."""
+    if given.against is not None and given.report is None:
+        raise Refused("--against is about the report: add --report NAME.html")
+    if given.report is None:
+        return None
+    if given.compare:
         raise Refused("--report is about one run: leave --compare out")
+    try:
+        return checked(given.report)
+    except (ValueError, OSError) as error:
+        raise Refused(f"--report {given.report}: {error}") from error
 
 
 def head(name: str, pipe: Any, figures: Run) -> list[Line]:
@@ -62,8 +89,8 @@ def head(name: str, pipe: Any, figures: Run) -> list[Line]:
     threads = figures.statistics.threads
     return [
         Line(
-            f"{name}: batch {pipe.batch_size}, {threads} thread{'s' * (threads != 1)}, {len(figures.laps)} batches in "
-            f"{seconds(float(figures.laps.sum()))}"
+            f"{name}: batch {pipe.batch_size}, {count_of(threads, 'thread')}, {count_of(len(figures.laps), 'batch', 'batches')} "
+            f"in {seconds(float(figures.laps.sum()))}"
         ),
         Line(
             f"a batch every {seconds(figures.quantile(0.5))} (99 %: {seconds(figures.quantile(0.99))}; first "
@@ -80,7 +107,7 @@ def head(name: str, pipe: Any, figures: Run) -> list[Line]:
 
 def crowd(figures: Run) -> list[Line]:
     """A warning where other programs use the processors: what was measured is less than what is possible."""
-    processors, wanted = figures.statistics.processors, measuring.load()
+    processors, wanted = figures.statistics.processors, load()
     if wanted < 1.5 * processors + figures.statistics.threads or figures.cpu > 0.8 * processors:
         return []
     text = f"other programs are at work (load {wanted:.1f} on {processors} processors): measure again later"
@@ -108,31 +135,12 @@ def table(figures: Run) -> list[Line]:
     return lines
 
 
-def verdict(figures: Run, advice: list[Advice]) -> list[Line]:
-    """The speed and what bounds it, then what to try."""
-    run = figures.statistics
-    steps = sorted(run.steps, key=lambda step: -step.seconds)
-    total = sum(step.seconds for step in steps) or 1e-9
-    most = (
-        f"most of the work is {short(steps[0].title)} ({steps[0].seconds / total:.0%})"
-        if steps
-        else "there are no steps"
-    )
-    bound = next((item for item in advice if item.kind == "bound"), None)
-    first = Line(
-        f"{figures.rate:.4g} samples/s; "
-        + (f"bound by {short(bound.step)}" if bound is not None and bound.step else most),
-        "good",
-    )
-    others = [item for item in advice if item is not bound]
+def after(advice: list[Advice]) -> list[Line]:
+    """What to try."""
+    others = [item for item in advice if item.kind != "bound"]
     if not others:
-        return [first, Line("Next: nothing stands out. Compare: --compare threads=1,2,4", "faint", wrap=True)]
-    return [first, *[Line(f"Next: {item}", wrap=True) for item in others[:2]]]
-
-
-def short(title: str) -> str:
-    """The name of a step without the place of its function."""
-    return title.partition(" (")[0]
+        return [Line("Next: nothing stands out. Compare: --compare threads=1,2,4", "faint", wrap=True)]
+    return [Line(f"Next: {item}", wrap=True) for item in others[:2]]
 
 
 def _compared(found: target.Target, given: argparse.Namespace) -> Result:

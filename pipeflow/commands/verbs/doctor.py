@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeflow.commands.result import BROKEN, FINE, FOUND, Line, Result, Tone
-from pipeflow.commands.screen import size
 from pipeflow.executor.settings import available_cpus
 from pipeflow.kernels import cpu as kernels
+from pipeflow.reporting.units import size
 from pipeflow.version import VERSION
 
 try:

@@ -18,9 +18,10 @@ import numpy as np
 
 from pipeflow import timing
 from pipeflow.commands.result import Line, Refused, Result
-from pipeflow.commands.screen import Progress, seconds
+from pipeflow.commands.screen import Progress
 from pipeflow.commands.target import positive, told
 from pipeflow.executor import Executor
+from pipeflow.reporting.units import seconds
 
 WARM = 3  # batches that are not counted, in each half
 KEPT = 4  # batches that are given again and again

@@ -5,9 +5,10 @@ from collections import Counter
 from pathlib import Path
 
 from pipeflow.commands import target
-from pipeflow.commands.measuring import next_batch, refuse_fed
 from pipeflow.commands.result import Line, Refused, Result
-from pipeflow.commands.screen import Progress, seconds, size
+from pipeflow.commands.screen import Progress
+from pipeflow.reporting.run import next_batch, refuse_fed
+from pipeflow.reporting.units import seconds, size
 from pipeflow.watching.perfetto import write
 from pipeflow.watching.trace import Trace
 
