@@ -50,7 +50,7 @@ class Watch:
         self.after = {name: max(value, self.after.get(name, 0.0)) for name, value in reading.items()}
 
 
-@pipeline_def(batch_size=16, num_threads=2, device_id=None, seed=1)
+@pipeline_def(batch_size=4, num_threads=2, device_id=None, seed=1)
 def pipeline(source):
     """Dense and ragged slots, a random argument, arithmetic and two kinds of Python function."""
     arrays = fn.external_source(source, batch=True)
@@ -63,7 +63,7 @@ def pipeline(source):
 def source():
     rng = np.random.default_rng(0)
     while True:
-        yield list(rng.random((16, 32, 8), dtype=np.float32))
+        yield list(rng.random((4, 32, 8), dtype=np.float32))
 
 
 @pipeline_def(batch_size=2, num_threads=2, device_id=None, seed=1)

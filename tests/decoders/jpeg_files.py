@@ -93,34 +93,38 @@ def number(value):
     return size, value if value >= 0 else value + (1 << size) - 1
 
 
-def symbols_of(block, before):
-    """The symbols of a block in zigzag order: (symbol, bits, size) of the DC difference, then of the AC coefficients."""
-    size, bits = number(int(block[0]) - before)
-    result, run = [(size, bits, size)], 0
-    last = int(np.max(np.flatnonzero(block[1:]), initial=-1)) + 1
-    for value in block[1 : last + 1]:
+def symbols_of(block, before, first=0, final=63):
+    """The symbols of the coefficients first to final of a block in zigzag order: (1 for AC, symbol, bits, size)."""
+    result, run = [], 0
+    if first == 0:
+        size, bits = number(int(block[0]) - before)
+        result.append((0, size, bits, size))
+    first = max(first, 1)
+    last = first + int(np.max(np.flatnonzero(block[first : final + 1]), initial=-1))
+    for value in block[first : last + 1]:
         if value == 0:
             run += 1
             continue
         while run > 15:
-            result.append((0xF0, 0, 0))
+            result.append((1, 0xF0, 0, 0))
             run -= 16
         size, bits = number(int(value))
-        result.append((run << 4 | size, bits, size))
+        result.append((1, run << 4 | size, bits, size))
         run = 0
-    if last < 63:
-        result.append((0, 0, 0))
+    if last < final:
+        result.append((1, 0, 0, 0))
     return result
 
 
 def write(
     height, width, sampling, coefficients, factors, rng, *, scans=None, restart=0, extended=False, fill=0, wide=False,
-    tables=None, before_scan=b"", tail=b"",
+    tables=None, before_scan=b"", tail=b"", bands=None,
 ):  # fmt: skip
-    """A sequential JPEG file of given coefficients.
+    """A JPEG file of given coefficients: a sequential one, or, with `bands`, a progressive one of one band a scan.
 
     `coefficients` has an array (rows of blocks, columns of blocks, 64 in zigzag order) for each component, which covers whole
-    units; `factors` two tables of 64. `scans` lists the components of each scan; `fill` puts that many 0xFF before markers.
+    units; `factors` two tables of 64. `scans` lists the components of each scan, `bands` its first and last coefficient;
+    `fill` puts that many 0xFF before markers.
     """
     count = len(coefficients)
     across, down = SAMPLINGS[sampling] or (1, 1)
@@ -133,15 +137,18 @@ def write(
     frame = struct.pack(">BHHB", 8, height, width, count)
     for c, (h, v) in enumerate(shape):
         frame += bytes([c + 1, h << 4 | v, min(c, 1)])
-    file += padding + segment(0xC1 if extended else 0xC0, frame)
+    file += padding + segment(0xC2 if bands else 0xC1 if extended else 0xC0, frame)
     if restart:
         file += segment(0xDD, struct.pack(">H", restart))
-    for scan in scans or [list(range(count))]:
-        file += padding + _scan(scan, height, width, shape, coefficients, rng, restart, padding, before_scan, tables)
+    scans = scans or [list(range(count))]
+    for scan, band in zip(scans, bands or [(0, 63)] * len(scans), strict=True):
+        file += padding + _scan(
+            scan, band, height, width, shape, coefficients, rng, restart, padding, before_scan, tables
+        )
     return file + padding + b"\xff\xd9" + tail
 
 
-def _scan(scan, height, width, shape, coefficients, rng, restart, padding, before_scan, tables):
+def _scan(scan, band, height, width, shape, coefficients, rng, restart, padding, before_scan, tables):
     across, down = shape[0]
     if len(scan) > 1:
         columns, rows = -(-width // (8 * across)), -(-height // (8 * down))
@@ -160,11 +167,11 @@ def _scan(scan, height, width, shape, coefficients, rng, restart, padding, befor
         before, blocks = dict.fromkeys(scan, 0), []
         for c, y, x in (place for unit in interval for place in unit):
             block = coefficients[c][y, x]
-            symbols = symbols_of(block, before[c])
+            symbols = symbols_of(block, before[c], *band)
             before[c] = int(block[0])
             blocks.append((c, symbols))
-            used[0, c > 0].add(symbols[0][0])
-            used[1, c > 0].update(symbol for symbol, _, _ in symbols[1:])
+            for kind, symbol, _, _ in symbols:
+                used[kind, c > 0].add(symbol)
         coded.append(blocks)
     codes, data = {}, b""
     for (kind, chroma), symbols in used.items():
@@ -173,12 +180,12 @@ def _scan(scan, height, width, shape, coefficients, rng, restart, padding, befor
         counts, order, codes[kind, chroma] = random_code(sorted(symbols | set(others)), rng)
         data += segment(0xC4, bytes([kind << 4 | chroma]) + bytes(counts) + bytes(order))
     selectors = b"".join(bytes([c + 1, (c > 0) << 4 | (c > 0)]) for c in scan)
-    data += before_scan + segment(0xDA, bytes([len(scan)]) + selectors + bytes([0, 63, 0]))
+    data += before_scan + segment(0xDA, bytes([len(scan)]) + selectors + bytes([*band, 0]))
     for i, blocks in enumerate(coded):
         bits = Bits()
         for c, symbols in blocks:
-            for place, (symbol, value, size) in enumerate(symbols):
-                bits.put(*codes[min(place, 1), c > 0][symbol])
+            for kind, symbol, value, size in symbols:
+                bits.put(*codes[kind, c > 0][symbol])
                 bits.put(value, size)
         data += bits.end()
         if i + 1 < len(coded):

@@ -1,6 +1,7 @@
 """A process that starts programs with a journal: each is forked, so that it begins without the cost of imports.
 
-It reads one line of JSON for each program, answers with its process id, and then with its exit status.
+It reads one line of JSON for each program, and answers with a line each: the process id, ``begun`` with the first batch,
+and the exit status.
 """
 
 import json
@@ -38,6 +39,7 @@ def job(path, log, shard, shards, processes):
     """A program over two epochs that notes each batch when it has it and when it is done."""
     pipe = reading(shard, shards, processes=processes, py_num_workers=1)
     note = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    begun = False
     for _ in range(2):
         before = None
         for batch in pipe.epoch(journal=path):
@@ -45,14 +47,16 @@ def job(path, log, shard, shards, processes):
                 os.write(note, b"d" + before)
             before = json.dumps(rows(batch)).encode() + b"\n"
             os.write(note, b"h" + before)
+            if not begun:
+                answer("begun")
+                begun = True
         if before is not None:
             os.write(note, b"d" + before)
 
 
-def answer(number):
-    """Tells the parent."""
-    sys.stdout.write(f"{number}\n")
-    sys.stdout.flush()
+def answer(line):
+    """Tells the parent, by one write: nothing of it is left in a buffer when the process is killed."""
+    os.write(1, f"{line}\n".encode())
 
 
 def serve():

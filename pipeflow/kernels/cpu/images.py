@@ -21,7 +21,7 @@ import numpy as np
 import simplejpeg
 
 from pipeflow.kernels import cpu as kernels
-from pipeflow.kernels.cpu import image_gif, image_headers, image_jp2, image_png, jpeg_switch
+from pipeflow.kernels.cpu import image_gif, image_headers, image_jp2, image_png, jpeg_scans, jpeg_switch
 from pipeflow.kernels.cpu.image_base import BadImage, Header
 from pipeflow.kernels.cpu.image_headers import oriented
 
@@ -117,6 +117,8 @@ def peek(data: np.ndarray, limits: Limits) -> Header:
             _CHECKS[header.format](view)
         except (IndexError, StructError):
             raise BadImage(f"truncated {header}: {len(data)} bytes") from None
+    elif header.format == "JPEG" and not header.height_at and not limits.damaged:
+        jpeg_scans.check(data, header)
     return header
 
 
@@ -148,6 +150,10 @@ def decode(
     _check_bytes(header, height * width * channels * wanted.dtype.itemsize, limits)
     if limits.damaged and header.format == "PNG":
         data = _saved_png(data, header, source)
+    elif limits.damaged and header.format == "JPEG":
+        lacking = jpeg_scans.missing(data)
+        if lacking:
+            _tell_once(data, header, [lacking], source)
     return decode_region(data, header, wanted, window, out, source, limits.damaged)
 
 
@@ -195,6 +201,8 @@ def decode_region(
     if image is not None:
         image = oriented(image, turn)
         return image if direct else convert_range(image, out(image.shape, wanted.dtype))
+    if header.height_at and not damaged:  # the compiled decoder refuses a plain file that lacks scans, others do not
+        jpeg_scans.check(data, header)
     if window is not None and turn == 1:
         image = _decode_top(data, header, wanted, window[0] + window[2])
     if image is None:
