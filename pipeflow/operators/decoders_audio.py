@@ -126,7 +126,7 @@ def _stored(encoded: np.ndarray, dtype: np.dtype, limit: int) -> tuple[np.ndarra
     if wav is not None:
         return kernels.audio_wav.samples(encoded, wav), wav.rate
     if encoded[:4].tobytes() == b"fLaC":
-        decoded = kernels.audio_flac.decode(encoded, limit)
+        decoded = kernels.audio_flac.decode(encoded, limit, dtype.itemsize)
         if decoded is not None:
             return decoded
     return kernels.audio_files.decode(encoded, DECODED_TYPES[dtype], limit)

@@ -13,6 +13,7 @@ from audio.made_flac import silence
 
 from pipeflow import fn, types
 from pipeflow.errors import BadData
+from pipeflow.kernels.cpu import audio_flac
 from pipeflow.tensors import TensorListCPU
 
 RATE = 22050
@@ -247,6 +248,16 @@ def test_max_bytes_bounds_every_kind(kind):
         fn.decoders.audio(data, max_bytes=size - 1)
     with pytest.raises(ValueError, match="max_bytes must be at least 1, got 0"):
         fn.decoders.audio(data, max_bytes=0)
+
+
+def test_the_size_of_the_result_is_known_before_anything_is_decoded(monkeypatch):
+    """16 bits of FLAC become floats, which take twice the memory."""
+    data, frames = encoded(sound(30_000, 2), "FLAC", "PCM_16"), 30_000
+    stored = frames * 2 * 2
+    assert fn.decoders.audio(data, dtype=types.INT16, max_bytes=stored)[0].nbytes == stored
+    monkeypatch.setattr(audio_flac, "_decode", None)
+    with pytest.raises(BadData, match=f"{frames} samples of 8 bytes are more than max_bytes={2 * stored - 1}; raise"):
+        fn.decoders.audio(data, max_bytes=2 * stored - 1)
 
 
 MEMORY = """

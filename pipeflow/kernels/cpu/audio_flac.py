@@ -343,10 +343,11 @@ def _write(blocks, size, assignment, out, offset, up):
         out[offset + 2 * i + 1] = b << up
 
 
-def decode(data: NDArray[np.uint8], limit: int) -> tuple[NDArray, int] | None:
+def decode(data: NDArray[np.uint8], limit: int, width: int = 0) -> tuple[NDArray, int] | None:
     """The stored samples (int16, or int32 with the bits on top), frames by channels, and their rate; or None.
 
     More than ``limit`` bytes of samples are refused: at once where the header says so, else as soon as they are decoded.
+    A sample counts as ``width`` bytes where it takes more in the result than as it is stored.
     """
     if data.size < 42 or data[:4].tobytes() != b"fLaC" or data[4] & 0x7F:
         return None
@@ -360,15 +361,24 @@ def decode(data: NDArray[np.uint8], limit: int) -> tuple[NDArray, int] | None:
     if begin is None:
         return None
     dtype = np.dtype(np.int16 if bits == 16 else np.int32)
-    check_size(total, channels * dtype.itemsize, limit)
-    samples = _samples(data, begin, total, channels, bits, largest, dtype, limit)
+    width = max(width, dtype.itemsize)
+    check_size(total, channels * width, limit)
+    samples = _samples(data, begin, total, channels, bits, largest, dtype, limit, width)
     if samples is None and (not total or bits > NARROW):
         raise BrokenAudio("flac: a frame is damaged, or the file is truncated")
     return None if samples is None else (samples.reshape(-1, channels), rate)
 
 
 def _samples(
-    data: NDArray[np.uint8], begin: int, total: int, channels: int, bits: int, largest: int, dtype: np.dtype, limit: int
+    data: NDArray[np.uint8],
+    begin: int,
+    total: int,
+    channels: int,
+    bits: int,
+    largest: int,
+    dtype: np.dtype,
+    limit: int,
+    width: int,
 ) -> NDArray | None:
     """All samples, interleaved; None where something is wrong. A ``total`` of 0 is an unknown one."""
     if not total and data[-128:-125].tobytes() == b"TAG":
@@ -387,7 +397,7 @@ def _samples(
             return None
         pieces.append(out[: count * channels])
         done += count
-        check_size(done, channels * dtype.itemsize, limit)
+        check_size(done, channels * width, limit)
         if done == total or (not total and position >= data.size * 8):
             return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
