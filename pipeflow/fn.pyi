@@ -448,6 +448,29 @@ def brightness_contrast(
         dtype: type of the result; default: that of the input
     """
 
+def cache(
+    data: Data,
+    /,
+    *,
+    memory: int | None = None,
+    disk: str | None = None,
+    disk_bytes: int | None = None,
+    key: str | None = None,
+    name: str | None = None,
+    device: Literal['cpu', 'gpu', 'mixed'] | None = None,
+    preserve: bool | Literal[0, 1] | None = False,
+    bytes_per_sample_hint: int | Sequence[int] | None = None,
+    on_error: Any = None,
+) -> Data:
+    """Keeps samples, so that later epochs need not make them again: neither this operator's input nor what only it is made of.
+
+    Arguments:
+        memory: bytes of memory of this machine that it may take, for all processes together
+        disk: folder where samples are kept when memory is full, and for later runs
+        disk_bytes: bytes that all caches in that folder may take; default: no limit
+        key: name of the data, to be changed with it, for data that no files identify; default: the files say it
+    """
+
 def cast(
     data: Data,
     /,

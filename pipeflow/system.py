@@ -45,6 +45,23 @@ def lock(descriptor: int) -> bool:
     return True
 
 
+def lock_shared(descriptor: int) -> None:
+    """Keeps other processes from locking a file for themselves as long as it is open here."""
+    if fcntl is not None:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+
+
+def wait_for_lock(descriptor: int) -> None:
+    """Locks a file for this process once no other one has it."""
+    if fcntl is not None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+def user() -> str:
+    """A number or name for the user that runs this process."""
+    return str(os.getuid()) if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
+
+
 def lock_place(descriptor: int, place: int) -> bool:
     """Locks one place of a file for this process; False where another one has it.
 

@@ -5,7 +5,7 @@ Nothing here allocates, opens files or touches a device: the same Graph gives an
 
 from typing import Any
 
-from pipeflow.compile import fusion, gradients, mixed
+from pipeflow.compile import fusion, gradients, keeping, mixed
 from pipeflow.compile.plan import External, Plan, Slot
 from pipeflow.compile.program import Program
 from pipeflow.compile.rights import memory_of, shared_with_workers, with_rights
@@ -23,6 +23,7 @@ def compile(graph: Graph, seed: int, fuse: bool = False, on_error: Any = "raise"
     of the plan stays that of decoding on the CPU.
     """
     gradients.check_history(graph, on_error)
+    keeping.check(graph)
     graph = gradients.expand(graph)
     divided = mixed.split(graph, codec)
     plan = _compile(divided, seed, fuse, on_error)

@@ -28,7 +28,9 @@ def class_name(name: str) -> str:
 
 
 # What an operator is to the compiler and the executor; most are just work to be done.
-Part = Literal["work", "constant", "transfer", "copy", "merge", "late merge", "function", "differentiable", "gradients"]
+Part = Literal[
+    "work", "constant", "transfer", "copy", "merge", "late merge", "function", "differentiable", "gradients", "kept"
+]
 
 
 class _LazySignature:

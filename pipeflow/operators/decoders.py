@@ -30,7 +30,7 @@ NO_EFFECT = {
         "device_memory_padding device_memory_padding_jpeg2k host_memory_padding host_memory_padding_jpeg2k "
         "preallocate_height_hint preallocate_width_hint use_chunk_allocator": "memory comes from the pipeline's pool",
         "jpeg_fancy_upsampling": "the CPU decoder always upsamples smoothly, as DALI's does",
-        "cache_batch_copy cache_debug cache_size cache_threshold cache_type": "there is no cache of decoded images",
+        "cache_batch_copy cache_debug cache_size cache_threshold cache_type": "`fn.cache` keeps decoded images",
         "memory_stats split_stages": "deprecated in DALI, where it has no effect either",
     }.items()
     for name in names.split()

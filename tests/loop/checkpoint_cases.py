@@ -219,6 +219,18 @@ _case(_mixing([0.5, 0.3, 0.2]), "mixture")
 _case(_mixing(_weights_of), "mixture with other weights in each epoch")
 
 
+def _keeping(**place):
+    def define():
+        files, label = fn.readers.file(file_root=str(folder() / "files"), file_filters="*.bin", random_shuffle=True)
+        return fn.cache(files, **(place or {"disk": str(folder() / "kept")})), label, fn.random.uniform()
+
+    return define
+
+
+_case(_keeping(memory=2**20), "kept in memory")
+_case(_keeping(), "kept on disk")
+
+
 # Random operators, by the examples of their declarations
 
 

@@ -18,6 +18,7 @@ from pipeflow.errors import add_notes
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import WORTH, Clock
 from pipeflow.executor.runners.base import StageRunner, StandIn
+from pipeflow.executor.runners.kept import KeptStep, Needed, read_outside
 from pipeflow.executor.runners.merge import MergeStep
 from pipeflow.executor.runners.sample_step import Placement, SampleStep
 from pipeflow.executor.surroundings import Surroundings
@@ -39,6 +40,8 @@ class SampleStage(StageRunner):
         self.steps: list[SampleStep] = [
             MergeStep(plan, step, inside)
             if step.role == "merge"
+            else KeptStep(plan, step, inside)
+            if step.role == "kept"
             else SampleStep(plan, step, inside, fetches[step.name] if step.fetch else None)
             for step in stage.steps
         ]
@@ -49,6 +52,12 @@ class SampleStage(StageRunner):
         self.strands = len(self.parts) if enough else 1
         self._beside = surroundings.beside
         self.merges = [MergeStep(plan, step, set()) for step in stage.merges]
+        self._needed: dict[SampleStep, Needed] = {}  # where samples are kept, by the first step of a part
+        keeping = [step for step in self.steps if isinstance(step, KeptStep)]
+        for kept in keeping:
+            kept.open(plan, surroundings.course.sources)
+        for part in self.parts if any(kept.stores for kept in keeping) else ():
+            self._needed[part[0]] = Needed(part, read_outside(plan, [step.step for step in part]))
         self.blamed = stage.steps[0] if stage.steps else None
         read = {slot for step in stage.steps for slot in step.reads()}
         for step in self.steps:
@@ -110,6 +119,7 @@ class SampleStage(StageRunner):
         started = timing.wall()
         row: list[Any] = [None] * self.slots
         alone = len(self.parts) == 1
+        needed = self._needed.get(steps[0])
         apart = len(steps) > 1 and self._seconds_per_sample > WORTH * len(steps)
         laps = [Clock() for _ in steps] if apart or self._measured else None
         raced = [(step.clock, step.rival) for step in steps if step.rival is not None]
@@ -121,10 +131,17 @@ class SampleStage(StageRunner):
         for sample in range(begin, end):
             if sample in batch.absent or (alone and sample in batch.failures):
                 continue  # of several strands each runs whatever fails in another, so that the result is always the same
+            chosen: Sequence[Any] = members
+            if needed is not None:
+                numbers = needed.numbers(batch, sample, row, members)
+                chosen = [members[number] for number in numbers]
+                if laps is not None:
+                    self._run_measured(batch, sample, row, chosen, [laps[number] for number in numbers])
+                    continue
             if laps is not None:
                 self._run_measured(batch, sample, row, members, laps)
                 continue
-            for step, mask, place in members:
+            for step, mask, place in chosen:
                 if mask is not None and not mask[sample]:
                     continue
                 try:

@@ -35,7 +35,7 @@ _NO_EFFECT = {
     "initial_fill": "shuffling is a permutation of the whole epoch, there is no buffer to fill",
     "prefetch_queue_depth": "the pipeline's threads read as far ahead as the pipeline's own prefetch_queue_depth",
     "read_ahead": "the pipeline's threads read ahead anyway",
-    "skip_cached_images": "there is no cache of decoded images",
+    "skip_cached_images": "readers keep no decoded images; `fn.cache` does",
     "tensor_init_bytes": "memory is allocated once the size of a file is known",
     "dont_use_mmap": "whole files are read, not mapped",
     "use_o_direct": "files are read through the page cache",

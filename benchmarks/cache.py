@@ -1,0 +1,100 @@
+"""How much less do later epochs take where `fn.cache` keeps decoded images?
+
+JPEG files of 640 x 480 pixels are decoded, kept, cropped to 224 x 224 and flipped at random. The figures are CPU time of all
+threads for an epoch: what other programs do in the meantime does not count. The third epoch is all from the cache: while
+the first one ends, the second one begins.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import tempfile
+from pathlib import Path
+from time import process_time
+
+import numpy as np
+from _harness import Measures, Side, Target, header, measure, median, save, spread, start, table, verdicts
+
+COUNT = 128
+SHAPE = (480, 640)
+
+
+def write_images(folder: Path) -> None:
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    for number in range(COUNT):
+        rough = rng.integers(0, 256, (60, 80, 3), dtype=np.uint8)
+        fine = Image.fromarray(rough).resize(SHAPE[::-1], Image.BICUBIC)
+        noise = rng.integers(-12, 13, (*SHAPE, 3))
+        picture = np.clip(np.asarray(fine) + noise, 0, 255).astype(np.uint8)
+        data = io.BytesIO()
+        Image.fromarray(picture).save(data, "jpeg", quality=90)
+        folder.joinpath(f"{number:03}.jpg").write_bytes(data.getvalue())
+
+
+def pipeline_over(folder: str, place: dict[str, object]):
+    from pipeflow import fn, pipeline_def
+
+    @pipeline_def(batch_size=32, num_threads=2, seed=1)
+    def pipeline():
+        files, _ = fn.readers.file(files=sorted(map(str, Path(folder).glob("*.jpg"))), random_shuffle=True)
+        images = fn.decoders.image(files)
+        if place:
+            images = fn.cache(images, **place)
+        images = fn.crop(images, crop=(224, 224), crop_pos_x=fn.random.uniform(range=(0, 1)))
+        return fn.flip(images, horizontal=fn.random.coin_flip())
+
+    return pipeline()
+
+
+def prepare(kind: str):
+    def prepare_case(_: str):
+        folder = tempfile.TemporaryDirectory()
+        write_images(Path(folder.name))
+        pipeline_over(folder.name, {}).run()  # kernels
+
+        def repetition() -> Measures:
+            plain = pipeline_over(folder.name, {})
+            expected = [[x.sum() for x in batch[0].samples()] for batch in list(plain.epoch())[:1]]
+            with tempfile.TemporaryDirectory() as disk:
+                pipe = pipeline_over(folder.name, {"memory": 2**30} if kind == "memory" else {"disk": disk})
+                seconds = []
+                for number in range(4):
+                    begin = process_time()
+                    batches = list(pipe.epoch())
+                    seconds.append(process_time() - begin)
+                    if not number:
+                        equal = [[x.sum() for x in batches[0][0].samples()]] == expected
+            return {"first": seconds[0], "later": seconds[3], "equal": float(equal)}
+
+        return repetition
+
+    return prepare_case
+
+
+SIDES = [Side("memory", prepare("memory")), Side("disk", prepare("disk"))]
+
+
+def main() -> int:
+    reading = header(__doc__.splitlines()[0])
+    [by_side] = measure(__file__, SIDES, ["decoded images"], {}, repetitions=5).values()
+    rows = []
+    targets = []
+    for side, measured in by_side.items():
+        for epoch in ("first", "later"):
+            middle, low, high = spread(measured, lambda row, epoch=epoch: 1e6 * row[epoch] / COUNT)
+            rows.append((side, epoch, middle, f"{low:.4g} .. {high:.4g}"))
+        gain = median(measured, lambda row: row["first"] / row["later"])
+        targets.append(Target(f"{side}: first epoch to a later one", gain, 5.0, at_most=False))
+    table(
+        "Microseconds of CPU time an image (median of 5 alternated runs)", ["kept in", "epoch", "time", "range"], rows
+    )
+    verdicts(targets)
+    save("cache", reading, by_side, targets)
+    return int(not all(row["equal"] for measured in by_side.values() for row in measured))
+
+
+if __name__ == "__main__":
+    sys.exit(main() if start(SIDES, {}) else 0)

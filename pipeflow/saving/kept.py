@@ -1,0 +1,296 @@
+"""Samples that are kept for later epochs, in files that several processes read and write at the same time.
+
+A cache is a folder. Each process that writes has two files of its own there, to which it only appends: the samples, and an
+index with a line of fixed size for each, written after its sample and with a checksum. What a crash leaves unfinished is
+therefore a line that is not there, and a sample that nobody finds. The checksum of a sample is compared when a process first
+reads it. All processes find what the others wrote by reading the rest of their indexes from time to time.
+
+The files of a cache in memory are in the memory file system of the machine; the last process that uses them removes them, and
+the next one that makes a cache removes what killed processes have left.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import struct
+import tempfile
+import threading
+import weakref
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeflow import system
+
+_LINE = struct.Struct(
+    "<QQIQIQ"
+)  # sample, offset, bytes of its description, bytes of its data, their checksum, what it was made of
+_SUM = struct.Struct("<I")
+LINE = _LINE.size + _SUM.size
+_ENTRY = np.dtype(
+    [
+        ("file", "u2"),
+        ("about", "u4"),
+        ("sum", "u4"),
+        ("known", "?"),
+        ("checked", "?"),
+        ("offset", "u8"),
+        ("data", "u8"),
+        ("made_of", "u8"),
+    ]
+)
+_LOOK_AFTER = 256  # samples that were not found, before the files of other processes are read again
+_MOST_PARTS = 10_000_000  # of a constant: a list of paths is known by all of them
+_SHARE = 64  # part of the limit that a process writes between two looks at what all have written
+
+
+class Kept:
+    """A folder of samples, by their numbers."""
+
+    def __init__(self, folder: Path, count: int, most: int | None, *, in_memory: bool = False) -> None:
+        self._home, self._most, self._in_memory = folder.parent, most, in_memory
+        self._lock = threading.Lock()
+        self._entries = np.zeros(count, _ENTRY)
+        self._files: list[tuple[str, int]] = []  # name and descriptor of the samples
+        self._read: dict[str, int] = {}  # name -> how much of its index is known
+        self._missed = 0
+        self._room = 0  # bytes that may be written before the next look at the files
+        self._full = False
+        self._pid = os.getpid()
+        self._own: tuple[int, int, int] | None = None  # number of the own file, descriptors of samples and index
+        self._end = 0  # of the own file
+        self.folder = folder
+        _private(self._home)
+        with _alone(self._home):
+            if in_memory:
+                for other in self._others():
+                    _removed_if_unused(other)
+            folder.mkdir(mode=0o700, exist_ok=True)
+            self._used = os.open(folder / "used", os.O_RDWR | os.O_CREAT, 0o600)
+            os.utime(self._used)
+            system.lock_shared(self._used)
+        self._opened: list[int] = [self._used]
+        self._finalizer = weakref.finalize(self, _close, self._opened, folder if in_memory else None, self._pid)
+        self.look()
+
+    def close(self) -> None:
+        """Closes the files; those of a cache in memory are removed if no other process has them open."""
+        self._finalizer()
+
+    # Reading.
+
+    def find(self, number: int, made_of: int) -> tuple[tuple[int, ...], np.dtype, str] | None:
+        """Shape, type and layout of a sample that is kept and was made of the same."""
+        entry = self._entries[number]
+        if not entry["known"]:
+            self._missed += 1
+            if self._missed < _LOOK_AFTER:
+                return None
+            self.look()
+            if not entry["known"]:
+                return None
+        if entry["made_of"] != made_of:
+            return None
+        descriptor = self._files[entry["file"]][1]
+        about = os.pread(descriptor, int(entry["about"]), int(entry["offset"]))
+        try:
+            if not entry["checked"]:
+                data = os.pread(descriptor, int(entry["data"]), int(entry["offset"] + entry["about"]))
+                if zlib.crc32(data, zlib.crc32(about)) != entry["sum"]:
+                    raise ValueError("the checksum is wrong")
+                entry["checked"] = True
+            shape, dtype, layout = json.loads(about)
+            return tuple(shape), np.dtype(dtype), layout
+        except (ValueError, TypeError):
+            entry["known"] = False  # damaged: it is made and kept again
+            return None
+
+    def read(self, number: int, target: np.ndarray) -> None:
+        """A sample that ``find`` has found, into an array of that shape and type."""
+        entry = self._entries[number]
+        descriptor, offset = self._files[entry["file"]][1], int(entry["offset"] + entry["about"])
+        if target.flags.c_contiguous:
+            view = target.reshape(-1).view(np.uint8).data if target.nbytes else memoryview(b"")
+            done = 0
+            while done < len(view):
+                count = os.preadv(descriptor, [view[done:]], offset + done)
+                if not count:
+                    raise OSError(f"{self.folder} became shorter while it was read")
+                done += count
+        else:
+            target[...] = np.frombuffer(os.pread(descriptor, target.nbytes, offset), target.dtype).reshape(target.shape)
+
+    def look(self) -> None:
+        """Reads what other processes have added."""
+        with self._lock:
+            self._missed = 0
+            for path in sorted(self.folder.glob("*.index")):
+                name = path.stem
+                if self._own is not None and name == self._files[self._own[0]][0]:
+                    continue
+                with contextlib.suppress(FileNotFoundError):
+                    self._take(name, path)
+
+    def _take(self, name: str, path: Path) -> None:
+        begun = self._read.get(name, 0)
+        with open(path, "rb") as file:
+            file.seek(begun)
+            lines = file.read()
+        if name not in self._read:
+            descriptor = os.open(path.with_suffix(".samples"), os.O_RDONLY)
+            self._opened.append(descriptor)
+            self._files.append((name, descriptor))
+        number = next(n for n, (known, _) in enumerate(self._files) if known == name)
+        size = os.fstat(self._files[number][1]).st_size
+        place = 0
+        while place + LINE <= len(lines):
+            line = lines[place : place + LINE]
+            sample, offset, about, data, total, made_of = _LINE.unpack_from(line)
+            fits = sample < len(self._entries) and offset + about + data <= size
+            if _SUM.unpack_from(line, _LINE.size)[0] != zlib.crc32(line[: _LINE.size]) or not fits:
+                break  # half a line, or a damaged one: nothing after it is believed
+            self._entries[sample] = (number, about, total, True, False, offset, data, made_of)
+            place += LINE
+        self._read[name] = begun + place
+
+    # Writing.
+
+    def keep(self, number: int, made_of: int, sample: np.ndarray, layout: str) -> bool:
+        """Keeps a sample; False where there is no room for it."""
+        if self._full or os.getpid() != self._pid or sample.dtype.hasobject:
+            return False
+        about = json.dumps([sample.shape, sample.dtype.str, layout]).encode()
+        data = np.ascontiguousarray(sample).reshape(-1).view(np.uint8).data if sample.nbytes else memoryview(b"")
+        total = zlib.crc32(data, zlib.crc32(about))
+        size = len(about) + len(data)
+        with self._lock:
+            if not self._has_room(size):
+                self._full = True
+                return False
+            file, samples, index = self._own or self._begun()
+            try:
+                written = os.pwritev(samples, [about, data], self._end)
+                if written < size:
+                    raise OSError("the disk is full")
+                line = _LINE.pack(number, self._end, len(about), len(data), total, made_of)
+                if os.write(index, line + _SUM.pack(zlib.crc32(line))) < LINE:
+                    raise OSError("the disk is full")
+            except OSError:
+                self._full = True
+                return False
+            self._entries[number] = (file, len(about), total, True, True, self._end, len(data), made_of)
+            self._end += size
+            self._room -= size + LINE
+        return True
+
+    def _begun(self) -> tuple[int, int, int]:
+        descriptor, path = tempfile.mkstemp(".samples", f"{self._pid}-", self.folder)
+        name = Path(path).stem
+        index = os.open(self.folder / f"{name}.index", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        self._opened += [descriptor, index]
+        self._files.append((name, descriptor))
+        self._own = len(self._files) - 1, descriptor, index
+        return self._own
+
+    def _has_room(self, size: int) -> bool:
+        if self._most is None or size + LINE <= self._room:
+            return True
+        left = self._most - _size_of(self._home if not self._in_memory else self.folder)
+        if left < size + LINE and not self._in_memory:
+            with _alone(self._home):
+                for other in self._others():
+                    if left >= max(size + LINE, self._most // _SHARE):
+                        break
+                    freed = _size_of(other)
+                    if _removed_if_unused(other):
+                        left += freed
+        self._room = max(0, min(left, max(size + LINE, self._most // _SHARE)))
+        return size + LINE <= self._room
+
+    def _others(self) -> list[Path]:
+        """The other caches of the same home, the one first that was used longest ago."""
+        found = [(x.stat().st_mtime_ns, x.parent) for x in self._home.glob("*/used") if x.parent != self.folder]
+        return [folder for _, folder in sorted(found)]
+
+
+def memory_home() -> Path:
+    """Where caches in memory are: a folder of the user in the memory file system."""
+    base = Path("/dev/shm")
+    return (base if base.is_dir() else Path(tempfile.gettempdir())) / f"pipeflow-cache-{system.user()}"
+
+
+def _private(folder: Path) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if hasattr(os, "getuid") and folder.stat().st_uid != os.getuid():
+        raise PermissionError(f"{folder} belongs to another user")
+
+
+@contextlib.contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """No other process opens or removes caches of this home."""
+    descriptor = os.open(home / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        system.wait_for_lock(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _removed_if_unused(folder: Path) -> bool:
+    """Removes a cache that no process has open."""
+    try:
+        descriptor = os.open(folder / "used", os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        if not system.lock(descriptor):
+            return False
+        shutil.rmtree(folder, ignore_errors=True)
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def _close(opened: list[int], volatile: Path | None, pid: int) -> None:
+    for descriptor in opened:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+    if volatile is not None and os.getpid() == pid:
+        with contextlib.suppress(OSError), _alone(volatile.parent):
+            _removed_if_unused(volatile)
+
+
+def _size_of(folder: Path) -> int:
+    size = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            size += path.stat().st_size if path.suffix in (".samples", ".index") else 0
+    return size
+
+
+def made_of(text: str) -> int:
+    """What a sample was made of, as a number; files count with their size and the time of their last change."""
+    with contextlib.suppress(OSError, ValueError):
+        status = os.stat(text)
+        text = f"{text}\0{status.st_size}\0{status.st_mtime_ns}"
+    first = zlib.crc32(text.encode("utf-8", "surrogateescape"))
+    return first << 32 | zlib.crc32(text[::-1].encode("utf-8", "surrogateescape"), first)
+
+
+def contents(value: Any) -> str | None:
+    """A constant as text that is equal only for equal values; None for an object that is no data."""
+    if value is None or isinstance(value, (bool, int, float, str, bytes, np.dtype, np.number)):
+        return repr(value)
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return f"{value.dtype}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}"
+    if isinstance(value, dict):
+        value = [*sorted(value.items(), key=repr)]
+    if isinstance(value, (list, tuple)) and len(value) <= _MOST_PARTS:
+        parts = [contents(item) for item in value]
+        return None if None in parts else f"({', '.join(map(str, parts))})"
+    return repr(value) if hasattr(value, "__members__") or type(value).__module__.startswith("pipeflow.") else None
