@@ -121,8 +121,10 @@ def _run(verb: str, module: ModuleType, given: argparse.Namespace) -> int:
             print(json.dumps({"schema": SCHEMA, "verb": verb, "status": result.status, **result.facts}, indent=1))
         else:
             for line in result.lines:
-                print(screen.rendered(line))
+                print(screen.rendered(line), flush=True)
         sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return result.status

@@ -1,5 +1,6 @@
 """What a verb returns: lines for a person, facts for a program, and the exit status."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -23,7 +24,7 @@ class Line:
 class Result:
     """What was found; the verdict is the first line."""
 
-    lines: list[Line]
+    lines: Iterable[Line]  # a generator gives its lines while it works
     facts: dict[str, Any] = field(default_factory=dict)
     status: int = FINE
 

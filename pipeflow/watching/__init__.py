@@ -4,12 +4,12 @@ import os
 from pkgutil import resolve_name
 from typing import Any
 
-TRACE, PORT = "PIPEFLOW_TRACE", "PIPEFLOW_METRICS_PORT"
+TRACE, PORT, TOP = "PIPEFLOW_TRACE", "PIPEFLOW_METRICS_PORT", "PIPEFLOW_TOP"
 
 
 def watch(executor: Any) -> None:
     """Traces an executor and serves its metrics, where the environment asks for it."""
-    if os.environ.get(TRACE) or os.environ.get(PORT):
+    if any(os.environ.get(name) for name in (TRACE, PORT, TOP)):
         resolve_name(f"{__name__}.environment:watch")(executor)
 
 

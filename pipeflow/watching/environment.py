@@ -1,4 +1,4 @@
-"""What the environment asks for: PIPEFLOW_TRACE=trace.json, and PIPEFLOW_METRICS_PORT=9100 for Prometheus."""
+"""What the environment asks for: PIPEFLOW_TRACE=trace.json, PIPEFLOW_METRICS_PORT=9100, and PIPEFLOW_TOP=1."""
 
 import atexit
 import os
@@ -8,7 +8,7 @@ import warnings
 import weakref
 from typing import Any
 
-from pipeflow.watching import PORT, TRACE
+from pipeflow.watching import PORT, TOP, TRACE, attaching
 from pipeflow.watching.metrics import exposition
 from pipeflow.watching.perfetto import write
 from pipeflow.watching.trace import Trace
@@ -17,40 +17,49 @@ PATIENCE = 1.0  # seconds that a client may take to ask
 HEAD = "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {size}\r\n\r\n"
 
 _traces: dict[str, Trace] = {}  # by the path they are written to
-_servers: "dict[str, Server | None]" = {}  # by the port that was wanted; None: it could not be had
+_servers: "dict[tuple[str, str], Server | None]" = {}  # by variable and value; None: it could not be had
 
 
 def watch(executor: Any) -> None:
     """Traces an executor and serves its metrics, where the environment asks for it."""
-    path, port = os.environ.get(TRACE), os.environ.get(PORT)
+    path = os.environ.get(TRACE)
     if path:
         if path not in _traces:
             _traces[path] = Trace()
             atexit.register(write, _traces[path], path)
         _traces[path].over(executor)
-    if port:
-        if port not in _servers:
-            _servers[port] = _serve(port)
-        server = _servers[port]
+    for variable, opened in ((PORT, _at_port), (TOP, _at_file)):
+        value = os.environ.get(variable)
+        if not value:
+            continue
+        if (variable, value) not in _servers:
+            try:
+                _servers[variable, value] = Server(opened(value))
+            except (OSError, ValueError) as error:
+                warnings.warn(f"{variable}={value}: metrics are not served: {error}", stacklevel=2)
+                _servers[variable, value] = None
+        server = _servers[variable, value]
         if server is not None:
             server.add(executor)
 
 
-def _serve(port: str) -> "Server | None":
+def _at_port(port: str) -> socket.socket:
     host, _, number = port.rpartition(":")
-    try:
-        return Server(host or "127.0.0.1", int(number))
-    except (OSError, ValueError) as error:
-        warnings.warn(f"{PORT}={port}: metrics are not served: {error}", stacklevel=2)
-        return None
+    return socket.create_server((host or "127.0.0.1", int(number)))
+
+
+def _at_file(_value: str) -> socket.socket:
+    if not hasattr(socket, "AF_UNIX"):
+        raise OSError("this system has no sockets in files; use PIPEFLOW_METRICS_PORT")
+    atexit.register(attaching.ended)
+    return attaching.listening()
 
 
 class Server:
     """Answers every request with the metrics of all executors that are still there."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self._socket = socket.create_server((host, port))
-        self.port: int = self._socket.getsockname()[1]
+    def __init__(self, listening: socket.socket) -> None:
+        self._socket = listening
         self._executors: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
         self._count = 0
         threading.Thread(target=self._listen, name="pipeflow-metrics", daemon=True).start()
@@ -59,6 +68,12 @@ class Server:
         """Serves one executor more, under the next number."""
         self._executors[str(self._count)] = executor
         self._count += 1
+
+    @property
+    def port(self) -> int:
+        """The port that it got."""
+        number: int = self._socket.getsockname()[1]
+        return number
 
     def close(self) -> None:
         """Answers no more requests."""

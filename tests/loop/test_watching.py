@@ -125,7 +125,7 @@ def test_the_port_serves_all_pipelines_that_are_there(monkeypatch):
     for running in (first, second):
         running.run()
         running.run()
-    server = environment._servers["0"]
+    server = environment._servers["PIPEFLOW_METRICS_PORT", "0"]
     with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=30) as answer:
         found = values(answer.read().decode())
     server.close()

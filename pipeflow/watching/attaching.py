@@ -1,0 +1,72 @@
+"""Sockets of running programs that ``pipeflow top`` reads: where they are, and how their metrics are asked for."""
+
+import os
+import socket
+import stat
+import tempfile
+from pathlib import Path
+
+from pipeflow.errors import InvalidState
+
+PATIENCE = 5.0  # seconds
+
+
+def folder() -> Path:
+    """The folder of this user's sockets; one that another user could have written to is refused."""
+    found = Path(tempfile.gettempdir()) / f"pipeflow-top-{os.getuid()}"
+    found.mkdir(mode=0o700, exist_ok=True)
+    state = found.lstat()
+    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o077:
+        raise PermissionError(f"{found} must be a folder of yours that no other user can open: remove it")
+    return found
+
+
+def listening() -> socket.socket:
+    """A socket of this process; its file goes away with ``ended``."""
+    path = folder() / f"{os.getpid()}.sock"
+    path.unlink(missing_ok=True)  # of an earlier process with this number
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    made.bind(str(path))
+    made.listen()
+    return made
+
+
+def ended() -> None:
+    """Removes the file of this process."""
+    (folder() / f"{os.getpid()}.sock").unlink(missing_ok=True)
+
+
+def running() -> list[int]:
+    """The numbers of the processes that can be asked; files of processes that have gone are removed."""
+    found = []
+    for path in sorted(folder().glob("*.sock")):
+        try:
+            connected(path).close()
+        except ConnectionError:
+            path.unlink(missing_ok=True)
+        else:
+            found.append(int(path.stem))
+    return found
+
+
+def connected(path: Path) -> socket.socket:
+    """A connection to a socket."""
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    made.settimeout(PATIENCE)
+    try:
+        made.connect(str(path))
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def metrics_of(process: int) -> str:
+    """The metrics of a running program."""
+    try:
+        with connected(folder() / f"{process}.sock") as connection:
+            connection.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    except (FileNotFoundError, ConnectionError):
+        raise InvalidState(f"process {process} has ended, or was started without PIPEFLOW_TOP=1") from None
+    return answer.partition(b"\r\n\r\n")[2].decode()
