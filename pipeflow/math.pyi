@@ -13,7 +13,7 @@ from pipeflow.tensors import TensorListCPU
 Data = TypeVar("Data", DataNode, TensorListCPU, np.ndarray, list[Any])
 
 def abs(x: Data, /) -> Data:
-    """The absolute value in the same type."""
+    """The absolute value in the same type; of complex numbers in that of their parts."""
 
 def acos(x: Data, /) -> Data:
     """acos of each element; integers give FLOAT."""

@@ -16,7 +16,7 @@ from pipeflow.errors import DoesNotFit
 
 
 class DALIDataType(IntEnum):
-    """Element types by DALI's ids."""
+    """Element types by DALI's ids; DALI has no complex ones."""
 
     UINT8 = 0
     UINT16 = 1
@@ -38,6 +38,8 @@ class DALIDataType(IntEnum):
     TENSOR_LAYOUT = 23
     PYTHON_OBJECT = 24
     NO_TYPE = -1
+    COMPLEX64 = 1000
+    COMPLEX128 = 1001
 
     def __repr__(self) -> str:
         return f"types.{self.name}"
@@ -87,7 +89,9 @@ class PipelineAPIType(IntEnum):
 (UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT16, FLOAT, FLOAT64, BOOL, STRING) = list(DALIDataType)[
     :13
 ]
-(FEATURE, IMAGE_TYPE, DATA_TYPE, INTERP_TYPE, TENSOR_LAYOUT, PYTHON_OBJECT, NO_TYPE) = list(DALIDataType)[13:]
+(FEATURE, IMAGE_TYPE, DATA_TYPE, INTERP_TYPE, TENSOR_LAYOUT, PYTHON_OBJECT, NO_TYPE, COMPLEX64, COMPLEX128) = list(
+    DALIDataType
+)[13:]
 RGB, BGR, GRAY, YCbCr, ANY_DATA = DALIImageType
 INTERP_NN, INTERP_LINEAR, INTERP_CUBIC, INTERP_LANCZOS3, INTERP_TRIANGULAR, INTERP_GAUSSIAN = DALIInterpType
 CPU_ONLY_DEVICE_ID = -99999
@@ -97,17 +101,20 @@ _NUMPY = {
     UINT8: np.uint8, UINT16: np.uint16, UINT32: np.uint32, UINT64: np.uint64,
     INT8: np.int8, INT16: np.int16, INT32: np.int32, INT64: np.int64,
     FLOAT16: np.float16, FLOAT: np.float32, FLOAT64: np.float64, BOOL: np.bool_, STRING: np.object_,
+    COMPLEX64: np.complex64, COMPLEX128: np.complex128,
 }  # fmt: skip
 _TO_NUMPY = {kind: np.dtype(scalar) for kind, scalar in _NUMPY.items()}
 _FROM_NUMPY = {dtype: kind for kind, dtype in _TO_NUMPY.items()}
 
-# Every type of numbers, BOOL included; STRING is not one of them.
-NUMBERS = frozenset(dtype for dtype in _FROM_NUMPY if dtype.kind != "O")
-_GROUPS = {"number": "buif", "integer": "ui", "float": "f", "bool": "b", "text": "O", "any": "buifO"}
+# Every type of real numbers, BOOL included; STRING and the complex types are not among them.
+NUMBERS = frozenset(dtype for dtype in _FROM_NUMPY if dtype.kind in "buif")
+_GROUPS = {
+    "number": "buif", "integer": "ui", "float": "f", "bool": "b", "complex": "c", "text": "O", "any": "buifcO"
+}  # fmt: skip
 
 
 def dtypes_of(words: str) -> frozenset[np.dtype]:
-    """The types meant by names and groups: ``"uint8 float"``; groups are number, integer, float, bool, text, any (the two)."""
+    """The types meant by names and groups: ``"uint8 float"``; groups are number, integer, float, bool, complex, text, any (all)."""
     chosen: set[np.dtype] = set()
     for word in words.split():
         kinds = _GROUPS.get(word)
@@ -139,9 +146,9 @@ def to_dali_type(dtype: Any) -> DALIDataType:
 
 
 def as_dtype(value: Any) -> np.dtype:
-    """The NumPy dtype meant by a DALI type, a NumPy dtype or type, a name, or Python's bool, int, float, str, bytes.
+    """The NumPy dtype meant by a DALI type, a NumPy dtype or type, a name, or Python's bool, int, float, complex, str, bytes.
 
-    Python's ``int`` and ``float`` mean INT32 and FLOAT, as the type of a Python number does in arithmetic.
+    Python's ``int``, ``float`` and ``complex`` mean INT32, FLOAT and COMPLEX64, as the type of a Python number in arithmetic.
     """
     if isinstance(value, np.dtype):
         dtype = value
@@ -149,8 +156,8 @@ def as_dtype(value: Any) -> np.dtype:
         if not isinstance(value, DALIDataType) or value not in _TO_NUMPY:
             raise TypeError(f"{value!r} is not the type of any data")
         return _TO_NUMPY[value]
-    elif value in (bool, int, float):
-        return {bool: _TO_NUMPY[BOOL], int: _TO_NUMPY[INT32], float: _TO_NUMPY[FLOAT]}[value]
+    elif value in (bool, int, float, complex):
+        return _TO_NUMPY[{bool: BOOL, int: INT32, float: FLOAT, complex: COMPLEX64}[value]]
     elif value in (str, bytes, object):
         return _TO_NUMPY[STRING]
     elif isinstance(value, int) and not isinstance(value, bool):
@@ -170,13 +177,15 @@ def as_dtype(value: Any) -> np.dtype:
 
 
 def default_number_dtype(value: Any) -> np.dtype | None:
-    """The type a Python number takes in a graph (bool BOOL, int INT32, float FLOAT), None for anything else."""
+    """The type of a Python number in a graph (bool BOOL, int INT32, float FLOAT, complex COMPLEX64), None for anything else."""
     if type(value) is bool:
         return _TO_NUMPY[BOOL]
     if type(value) is int:
         return _TO_NUMPY[INT32]
     if type(value) is float:
         return _TO_NUMPY[FLOAT]
+    if type(value) is complex:
+        return _TO_NUMPY[COMPLEX64]
     return None
 
 
@@ -200,8 +209,11 @@ def as_constant(value: Any, dtype: Any = None) -> np.ndarray:
 
 
 def narrowed(array: np.ndarray) -> np.ndarray:
-    """What a constant array becomes: INT64, UINT64 and FLOAT64 in half the size."""
+    """What a constant array becomes: INT64, UINT64, FLOAT64 and COMPLEX128 in half the size."""
     as_dtype(array.dtype)
+    if array.dtype == np.complex128:
+        with np.errstate(over="ignore"):
+            return array.astype(np.complex64)
     if array.dtype.itemsize != 8 or array.dtype.kind not in "iuf":
         return array
     with np.errstate(over="ignore"):
@@ -223,12 +235,16 @@ class ScalarConstant:
     __slots__ = ("dtype", "value")
 
     def __init__(self, value: Any, dtype: Any = None) -> None:
-        if not isinstance(value, (bool, int, float, np.generic)):
+        if not isinstance(value, (bool, int, float, complex, np.generic)):
             raise TypeError(f"Expected scalar value of type 'bool', 'int' or 'float', got {type(value)}.")
         kind = as_constant(value).dtype if dtype is None else as_dtype(dtype)
         self.dtype: DALIDataType = _FROM_NUMPY[kind]
         plain: Any = value.item() if isinstance(value, np.generic) else value
-        self.value: bool | int | float = {"b": bool, "u": int, "i": int, "f": float}[kind.kind](plain)
+        if isinstance(plain, complex) and kind.kind != "c":
+            raise TypeError(f"{plain} is complex and does not fit into {self.dtype!r}")
+        self.value: bool | int | float | complex = {"b": bool, "u": int, "i": int, "f": float, "c": complex}[kind.kind](
+            plain
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -239,10 +255,10 @@ class ScalarConstant:
         return bool(self.value)
 
     def __int__(self) -> int:
-        return int(self.value)
+        return int(self.value)  # type: ignore[arg-type]  # of a complex number it is Python's TypeError
 
     def __float__(self) -> float:
-        return float(self.value)
+        return float(self.value)  # type: ignore[arg-type]
 
     def __str__(self) -> str:
         return f"{self.value}:{self.dtype}"
@@ -265,7 +281,7 @@ def _conversions() -> None:
         return convert
 
     for kind, dtype in _TO_NUMPY.items():
-        if dtype in NUMBERS:
+        if dtype.kind != "O":
             setattr(ScalarConstant, dtype.name, conversion(kind))
 
 
@@ -309,6 +325,12 @@ def saturate(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Numbers in another type as DALI converts them: rounded half away from zero, limited to the type's range."""
     if array.dtype == dtype:
         return array
+    if array.dtype.kind == "c" and dtype.kind != "c":
+        raise DoesNotFit(
+            f"{array.dtype} does not become {dtype}: that would drop the imaginary part. Take it apart first"
+        )
+    if dtype.kind == "c":
+        return array.astype(dtype)
     if dtype.kind == "b":
         return array != 0
     if dtype.kind == "f":
@@ -365,7 +387,7 @@ def Constant(
         raise ValueError(f"device must be 'cpu' or 'gpu', got {device!r}")
     one = shape is None or (np.ndim(shape) < 2 and np.prod(shape, dtype=np.int64) == 1 and np.size(shape) < 2)
     alone = one and layout is None and device is None and name is None
-    if isinstance(value, (bool, int, float, np.generic)) and alone:
+    if isinstance(value, (bool, int, float, complex, np.generic)) and alone:
         return ScalarConstant(value, dtype)
     if isinstance(value, ScalarConstant) and alone:
         return ScalarConstant(value.value, value.dtype if dtype is None else dtype)

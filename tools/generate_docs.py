@@ -151,7 +151,9 @@ def dtype_columns(op: OpDef) -> str:
     if not op.inputs:
         return "no input"
     if op.dtypes >= types.NUMBERS:
-        return "all" + ", and text" * (op.dtypes != types.NUMBERS)
+        more = op.dtypes - types.NUMBERS
+        complexes = ", complex" * any(dtype.kind == "c" for dtype in more)
+        return "all" + complexes + ", and text" * any(dtype.hasobject for dtype in more)
     return " ".join(map(types.shown, types.in_order(op.dtypes)))
 
 

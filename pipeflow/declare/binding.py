@@ -14,7 +14,17 @@ from pipeflow.declare.opdef import OpDef, universal
 from pipeflow.declare.parameters import NO_EFFECT, UNIVERSAL, Node, Role
 from pipeflow.declare.specs import UNKNOWN, UnknownValue
 from pipeflow.declare.values import check_finite, convert, describe_kind, refused
-from pipeflow.errors import BadArgument, Origin, UnknownArgument, add_notes, count_of, nearest, user_origin, widened
+from pipeflow.errors import (
+    BadArgument,
+    Origin,
+    UnknownArgument,
+    UnsupportedType,
+    add_notes,
+    count_of,
+    nearest,
+    user_origin,
+    widened,
+)
 from pipeflow.tensors import TensorListCPU
 
 # Former names of arguments: what they are called now, and in which operators they are still understood.
@@ -123,7 +133,7 @@ def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
                 if one_each and len(value) == members:
                     call.members[name] = [check_finite(param, convert(param.kind, item)) for item in value]
                 else:
-                    call.constants[name] = check_finite(param, convert(param.kind, value))
+                    call.constants[name] = _made(op, check_finite(param, convert(param.kind, value)))
             except (TypeError, ValueError) as error:
                 problems.append(refused(BadArgument, param, error))
     for name, value in keywords.items():
@@ -241,3 +251,10 @@ def _all_problems(call: Call, problems: Sequence[Exception]) -> Exception:
         notes.append(call.origin.describe())
     add_notes(error, notes)
     return error
+
+
+def _made(op: OpDef, value: Any) -> Any:
+    """The value of an argument, refused if it is a complex type and the operator has no complex results."""
+    if isinstance(value, np.dtype) and value.kind == "c" and op.factory is None and value not in op.dtypes:
+        raise UnsupportedType(f"{op.title} makes no {value}")
+    return value

@@ -320,6 +320,8 @@ def _run_whole(
     batch: BatchCall,
     count: int,
 ) -> list[Any]:
+    if inputs and len(inputs[0]):
+        op.check_dtype(inputs[0].dtype if isinstance(inputs[0], np.ndarray) else inputs[0][0].dtype)
     for name, samples in nodes.items():
         kind = op.arguments[name].kind
         arguments[name] = [from_sample(kind, sample) for sample in samples]

@@ -160,7 +160,7 @@ def _batch_of(value: Any, size: int) -> TensorListCPU:
     return TensorListCPU([_sample_of(value)] * size, layout)
 
 
-PLAIN = (bool, int, float, types.ScalarConstant)
+PLAIN = (bool, int, float, complex, types.ScalarConstant)
 
 
 def _sample_of(value: Any) -> Any:

@@ -21,7 +21,7 @@ import numpy as np
 
 from pipeflow import seeds
 from pipeflow.declare import Args, Bound, OpDef, Spec, check_finite, from_sample, refused
-from pipeflow.errors import count_of
+from pipeflow.errors import UnsupportedType, count_of
 
 ALIGNMENT = 256  # the alignment of every sample in the memory of a batch
 
@@ -242,6 +242,8 @@ class DevicePlanner:
         op, inputs = self.op, sample.inputs
         if inputs:
             op.check_dtype(inputs[0].dtype)
+            if any(x.dtype.kind == "c" for x in inputs):
+                raise UnsupportedType("complex numbers are computed on the CPU only: use .cpu() before this operator")
         if op.layouts:
             layouts = self._kernel.accepted_layouts(layouts, tuple(len(x.shape) for x in inputs))
         if not (op.layouts and layouts and op.frames_of(layouts[0])):

@@ -36,7 +36,7 @@ SMALL = 64  # elements up to which NumPy is faster than entering a compiled kern
 
 def converted(data: np.ndarray, out: np.ndarray) -> np.ndarray:
     """The data in the type of `out`."""
-    if data.size <= SMALL:
+    if data.size <= SMALL or "c" in (data.dtype.kind, out.dtype.kind):
         out[...] = saturate(data, out.dtype)
         return out
     if out.flags.c_contiguous:
@@ -47,6 +47,7 @@ def converted(data: np.ndarray, out: np.ndarray) -> np.ndarray:
 
 @operator(
     "cast",
+    dtypes="number complex",
     compiled=True,
     takes=parameters(dtype=(DType, REQUIRED, "type of the result")),
     elementwise=True,
@@ -65,7 +66,7 @@ def _(_args: Any, _dtype: np.dtype, _target: np.dtype) -> tuple[float, float]:
     return 1.0, 0.0
 
 
-@operator("cast_like", compiled=True, gpu=True, examples=["fn.cast_like(array, image)"])
+@operator("cast_like", dtypes="number complex", compiled=True, gpu=True, examples=["fn.cast_like(array, image)"])
 def cast_like(data: Sample, like: Sample, /, *, out: Out) -> Sample:
     """Converts to the type of the second input."""
     if callable(out):

@@ -363,7 +363,13 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 # pad and erase
 
 
-@operator("pad", compiled=True, gpu=True, examples=["fn.pad(image, axes=(0, 1), shape=(64, 64), fill_value=9)"])
+@operator(
+    "pad",
+    dtypes="number complex",
+    compiled=True,
+    gpu=True,
+    examples=["fn.pad(image, axes=(0, 1), shape=(64, 64), fill_value=9)"],
+)
 def pad(
     data: Sample,
     /,

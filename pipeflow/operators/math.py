@@ -2,7 +2,7 @@
 
 They are what ``a + b`` on DataNodes and the functions of ``pipeflow.math`` record. All are elementwise: one body serves
 single samples and whole columns. Promotion: bool < integers < floats; integers of different signs meet in the next wider
-signed type; an integer and a float give the float; Python numbers are BOOL, INT32 and FLOAT.
+signed type; an integer and a float give the float; Python numbers are BOOL, INT32 and FLOAT. What is complex stays so.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,8 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeflow.declare import UNKNOWN, OpDef, Out, Sample, Spec, operator
+from pipeflow.errors import UnsupportedType
 
 BOOL, FLOAT = np.dtype(bool), np.dtype(np.float32)
+COMPLEX = frozenset(
+    ["add", "sub", "mul", "div", "pow", "minus", "plus", "abs", "eq", "ne"]
+)  # they take complex numbers, as NumPy does
 
 
 def promote(left: np.dtype, right: np.dtype) -> np.dtype:
@@ -22,6 +26,8 @@ def promote(left: np.dtype, right: np.dtype) -> np.dtype:
     kinds = {left.kind, right.kind}
     if "b" in kinds:
         return right if left.kind == "b" else left
+    if "c" in kinds:
+        return np.result_type(*[np.dtype(np.complex64) if dtype.kind in "ui" else dtype for dtype in (left, right)])
     if "f" in kinds:
         if left.kind == right.kind:
             return max(left, right, key=lambda dtype: dtype.itemsize)
@@ -107,13 +113,25 @@ def _declare(
             return run((value, low, high), out)
 
     body.__doc__ = summary
-    op = operator(f"math.{name}", elementwise=True, hidden=True, gpu=True, dali_class="_ArithmeticGenericOp")(body)
+    op = operator(
+        f"math.{name}",
+        dtypes="number complex",
+        elementwise=True,
+        hidden=True,
+        gpu=True,
+        dali_class="_ArithmeticGenericOp",
+    )(body)
 
     @op.infer
     def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
         dtype = common_type(specs)
         if dtype is not UNKNOWN:
-            if not accepts(dtype):
+            if dtype.kind == "c" and name not in COMPLEX:
+                raise UnsupportedType(
+                    f"`{symbol}` does not take {dtype}; fn.python_function can compute it with NumPy, and `abs` gives "
+                    "the absolute value"
+                )
+            if dtype.kind != "c" and not accepts(dtype):
                 several, one = (
                     "Inputs to arithmetic operator `{}` cannot be booleans",
                     "Input to arithmetic operator `{}` cannot be a boolean",
@@ -198,7 +216,7 @@ def _clamp(value: np.ndarray, low: np.ndarray, high: np.ndarray, out: np.ndarray
 def _negative(x: np.ndarray, out: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         np.subtract(x.dtype.type(0), x, out=out, casting="unsafe")
-    if x.dtype.kind == "f":
+    if x.dtype.kind in "fc":
         np.negative(x, out=out)
     return out
 
@@ -241,7 +259,12 @@ def to_bool(_dtype: np.dtype) -> np.dtype:
 
 def to_float(dtype: np.dtype) -> np.dtype:
     """The result is FLOAT, or the operands' own floating type."""
-    return dtype if dtype.kind == "f" else FLOAT
+    return dtype if dtype.kind in "fc" else FLOAT
+
+
+def to_real(dtype: np.dtype) -> np.dtype:
+    """The result has the type of the operands, or that of the parts of complex ones."""
+    return np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
 
 
 _INTEGRAL: dict[str, Any] = {
@@ -271,7 +294,9 @@ _declare("bitnot", 1, _ufunc(np.invert), same, "``~x``.", **_INTEGRAL, symbol="~
 _declare("min", 2, _ufunc(np.minimum), same, "The smaller of two values.")
 _declare("max", 2, _ufunc(np.maximum), same, "The larger of two values.")
 _declare("clamp", 3, _clamp, same, "The value limited to low ... high.")
-_declare("abs", 1, _absolute, same, "The absolute value in the same type.")
+_declare(
+    "abs", 1, _absolute, to_real, "The absolute value in the same type; of complex numbers in that of their parts."
+)
 _declare("fabs", 1, _in_float(np.absolute), to_float, "The absolute value in floating point.")
 _declare("atan2", 2, _in_float(np.arctan2), to_float, "The angle of the point (right, left).")
 _declare("rsqrt", 1, _in_float(lambda x: 1 / np.sqrt(x)), to_float, "One divided by the square root.")

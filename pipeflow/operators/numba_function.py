@@ -185,7 +185,9 @@ _EXAMPLE = (
 
 
 def _declare(name: str) -> OpDef:
-    op = operator(name, role="function", takes=LAUNCH, examples=[_EXAMPLE.format(name=name)], gpu=True)(_body)
+    op = operator(
+        name, role="function", dtypes="number complex", takes=LAUNCH, examples=[_EXAMPLE.format(name=name)], gpu=True
+    )(_body)
     op.batch(_batch)
     op.infer(_infer)
     op.check(_check)

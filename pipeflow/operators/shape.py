@@ -140,7 +140,13 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return _infer_reshape(specs, args, specs[0].dtype)
 
 
-@operator("reinterpret", takes=NEW_SHAPE, gpu=True, examples=["fn.reinterpret(image, shape=(-1,), dtype=types.UINT8)"])
+@operator(
+    "reinterpret",
+    dtypes="number complex",
+    takes=NEW_SHAPE,
+    gpu=True,
+    examples=["fn.reinterpret(image, shape=(-1,), dtype=types.UINT8)"],
+)
 def reinterpret(
     data: Sample,
     shape_input: Sample | None = None,
@@ -275,7 +281,9 @@ def _(args: Any) -> None:
         raise ValueError("give either axes or axis_names")
 
 
-@operator("transpose", compiled=True, gpu=True, examples=["fn.transpose(image, perm=(2, 0, 1))"])
+@operator(
+    "transpose", dtypes="number complex", compiled=True, gpu=True, examples=["fn.transpose(image, perm=(2, 0, 1))"]
+)
 def transpose(
     data: Sample,
     /,
@@ -323,7 +331,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 # joining
 
 
-@operator("cat", compiled=True, gpu=True, examples=["fn.cat(image, axis=1)"])
+@operator("cat", dtypes="number complex", compiled=True, gpu=True, examples=["fn.cat(image, axis=1)"])
 def cat(
     *inputs: Sample,
     axis: int = default(0, "axis along which the inputs are joined; negative: from the end"),

@@ -9,7 +9,7 @@ from pipeflow.declare import Node
 from pipeflow.errors import NestedStructure
 from pipeflow.tensors import TensorCPU, TensorListCPU
 
-NUMBERS = (bool, int, float, np.ndarray, np.generic, types.ScalarConstant, types.ArrayConstant)
+NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, types.ScalarConstant, types.ArrayConstant)
 
 
 def is_constant(value: Any) -> bool:
@@ -19,7 +19,7 @@ def is_constant(value: Any) -> bool:
 
 def _is_table(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and all(
-        isinstance(item, (bool, int, float, np.generic)) or _is_table(item) for item in value
+        isinstance(item, (bool, int, float, complex, np.generic)) or _is_table(item) for item in value
     )
 
 
@@ -51,8 +51,8 @@ def operand(value: Any, sign: str) -> Any:
             f"Argument to arithmetic operation not supported. Got {type(value).__name__} {value!r:.60}, expected a DataNode "
             "or a constant value of type bool, int, float, NumPy array, list of numbers or types.Constant"
         )
-    if isinstance(value, np.float64):
-        return float(value)  # np.float64 is also a Python float, so it becomes FLOAT
+    if isinstance(value, (np.float64, np.complex128)):
+        return value.item()  # they are also numbers of Python, so they become FLOAT and COMPLEX64
     return types.ScalarConstant(value, value.dtype) if isinstance(value, np.generic) else value
 
 

@@ -104,6 +104,8 @@ def cast(source: np.ndarray, out: np.ndarray) -> np.ndarray:
 
 def as_fill(values: float | Sequence[float], dtype: np.dtype) -> np.ndarray:
     """Fill values in the type of the data: the part behind the point is cut off, and what is too large limited."""
+    if dtype.kind == "c":
+        return np.atleast_1d(np.asarray(values, dtype))
     numbers = np.atleast_1d(np.asarray(values, np.float64))
     return as_type(np.trunc(numbers) if dtype.kind in "iu" else numbers, dtype)
 

@@ -95,7 +95,9 @@ def split_outputs(result: Any, function: Callable[..., Any], num_outputs: int, d
             )
         return ()
     if num_outputs == 1:
-        lone = isinstance(result, (tuple, list)) and len(result) == 1 and not isinstance(result[0], (int, float))
+        lone = (
+            isinstance(result, (tuple, list)) and len(result) == 1 and not isinstance(result[0], (int, float, complex))
+        )
         if isinstance(result, tuple) and len(result) != 1:
             raise WrongShape(
                 f"{function_name(function)} returned {count_of(len(result), 'output')}, declared is {declared}"
@@ -166,9 +168,9 @@ def by_name(result: Any) -> Mapping[str, Any] | None:
 
 def _as_promised(value: Any, dtype: np.dtype) -> Any:
     """Python numbers take the promised type where it can hold their kind: an int is a float, a float no int."""
-    if isinstance(value, (bool, int, float, list, tuple)) and dtype.kind != "O":
+    if isinstance(value, (bool, int, float, complex, list, tuple)) and dtype.kind != "O":
         array = np.asarray(value)
-        if array.dtype.kind in "biuf" and np.can_cast(array.dtype, dtype, "same_kind"):
+        if array.dtype.kind in "biufc" and np.can_cast(array.dtype, dtype, "same_kind"):
             return array.astype(dtype)
         if array.dtype.kind == "i" and dtype.kind == "u" and array.size and array.min() >= 0:
             return array.astype(dtype)

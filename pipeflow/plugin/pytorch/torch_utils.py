@@ -23,6 +23,8 @@ to_torch_type = {
     types.FLOAT: torch.float32,
     types.FLOAT64: torch.float64,
     types.BOOL: torch.bool,
+    types.COMPLEX64: torch.complex64,
+    types.COMPLEX128: torch.complex128,
 }
 
 
