@@ -114,7 +114,7 @@ _GROUPS = {
 
 
 def dtypes_of(words: str) -> frozenset[np.dtype]:
-    """The types meant by names and groups: ``"uint8 float"``; groups are number, integer, float, bool, complex, text, any (all)."""
+    """The types meant by names and groups: ``"uint8 float"``; number, integer, float, bool, complex, text and any are groups."""
     chosen: set[np.dtype] = set()
     for word in words.split():
         kinds = _GROUPS.get(word)

@@ -14,9 +14,8 @@ from pipeflow.declare import UNKNOWN, OpDef, Out, Sample, Spec, operator
 from pipeflow.errors import UnsupportedType
 
 BOOL, FLOAT = np.dtype(bool), np.dtype(np.float32)
-COMPLEX = frozenset(
-    ["add", "sub", "mul", "div", "pow", "minus", "plus", "abs", "eq", "ne"]
-)  # they take complex numbers, as NumPy does
+# They take complex numbers, as in NumPy.
+COMPLEX = frozenset(["add", "sub", "mul", "div", "pow", "minus", "plus", "abs", "eq", "ne"])
 
 
 def promote(left: np.dtype, right: np.dtype) -> np.dtype:

@@ -223,12 +223,14 @@ def _subscript_plan(index: tuple[Any, ...], ndim: int | None) -> tuple[tuple[Any
     nodes: list[DataNode] = []
 
     def bound(value: Any) -> Any:
-        if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        if value is None:
             return value
+        if isinstance(value, (int, np.integer, np.bool_)):
+            return int(value)  # as in DALI, True is 1: there are no masks
         if isinstance(value, DataNode):
             nodes.append(value)
             return ("node", len(nodes) - 1)
-        if isinstance(value, np.integer):
+        if isinstance(value, np.ndarray) and not value.ndim and value.dtype.kind in "bui":
             return int(value)
         if isinstance(value, types.ScalarConstant) and isinstance(value.value, int):
             return int(value.value)

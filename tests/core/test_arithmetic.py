@@ -253,6 +253,21 @@ def test_columns_and_samples_meet():
 DATA = np.arange(24).reshape(2, 3, 4)
 
 
+def test_true_and_false_are_indices_of_numbers():
+    """A bool is 1 or 0 as an index and as a bound of a slice, and an array of one integer is that integer."""
+    data = np.arange(24).reshape(2, 3, 4)
+
+    @pipeline_def(batch_size=1, num_threads=1, device_id=None)
+    def definition():
+        x = fn.external_source(lambda: data[None], batch=True, layout="HWC")
+        return x[True], x[:, False], x[np.True_ :], x[np.array(1), True]
+
+    outputs = definition().run()
+    for output, expected in zip(outputs, (data[1], data[:, 0], data[1:], data[1, 1])):
+        np.testing.assert_array_equal(output.at(0), expected)
+    assert [output.layout() for output in outputs] == ["WC", "HC", "HWC", "C"]
+
+
 @pytest.mark.parametrize(
     "index",
     [
