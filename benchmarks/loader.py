@@ -1,9 +1,10 @@
 """How does `pipeflow.loader` compare with torch's DataLoader, and SPDL, on one Dataset as it stands, with two workers?
 
 Three Datasets: one that holds the GIL for half a millisecond an item, one that draws and resizes with Pillow, one that takes
-rows of arrays. The clock of a machine with other work says little, so the CPU time of all processes of a side is there too: a
-worker for each of two free processors takes half of it. The memory of a worker is its proportional share (PSS) and what is its
-own (USS), read while a loop runs. The first batch is that of four workers, from the call of the loader.
+rows of arrays. Two processes that only read the items are a side of their own: no loader can be faster than they are. The
+clock of a machine with other work says little, so the CPU time of all processes of a side is there too: a worker for each of
+two free processors takes half of it. The memory of a worker is its proportional share (PSS) and what is its own (USS), read
+while a loop runs. The first batch is that of four workers, from the call of the loader.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import contextlib
 import importlib
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -100,8 +102,28 @@ def pass_over(loader) -> tuple[float, float, float]:
     return first, *memory
 
 
+def read_alone(case: str) -> Measures:
+    """An epoch's items read by two processes that do nothing else: what no loader can be faster than."""
+    data = data_set(case)
+    size = SIZES.get(case, (4, 0))[0]
+    begin, worked = perf_counter(), sum(os.times()[:4])
+    children = []
+    for number in range(WORKERS):
+        children.append(os.fork())
+        if not children[-1]:
+            for index in range(number, size, WORKERS):
+                data[index]
+            os._exit(0)
+    for child in children:
+        os.waitpid(child, 0)
+    clock = perf_counter() - begin
+    return {"clock": clock, "processor": sum(os.times()[:4]) - worked, "first": 0.0, "pss": 0.0, "uss": 0.0}
+
+
 def prepare_with(library: str):
     def prepare(case: str):
+        if library == "alone":
+            return partial(read_alone, case)
         torch_data = importlib.import_module("torch.utils.data")
         importlib.import_module("torch").set_num_threads(1)
         data = data_set(case)
@@ -149,6 +171,7 @@ SIDES = [
     Side("pipeflow", prepare_with("pipeflow"), "loader"),
     Side("torch", prepare_with("torch"), "loader"),
     Side("spdl", prepare_with("spdl"), "loader"),
+    Side("data set alone", prepare_with("alone"), "loader"),
 ]
 
 
@@ -180,11 +203,23 @@ def main() -> None:
                 faster = median(sides["torch"], lambda row: row[kind]) / median(own, lambda row: row[kind])  # noqa: B023
                 what = "time" if kind == "clock" else "processor time"
                 targets.append(Target(f"{case}: {what} of torch / pipeflow", faster, 1.2, at_most=False))
+            bound = median(sides["torch"], lambda row: row["processor"]) / median(
+                sides["data set alone"], lambda row: row["processor"]
+            )
+            targets.append(
+                Target(
+                    f"{case}: processor time of torch / data set alone, the most that can be", bound, 1.0, at_most=False
+                )
+            )
             share = median(own, lambda row: row["uss"]) / median(sides["torch"], lambda row: row["uss"])
             targets.append(Target(f"{case}: a worker's own memory, part of torch's", share, 0.25))
     header_line = ["data set", "side", "items/s", "range", "items/s of processor", "first ms", "PSS MB", "USS MB"]
     table("An epoch with two workers", header_line, rows)
-    first = {name: 1000 * median(measured, lambda row: row["first"]) for name, measured in results[FIRST].items()}
+    first = {
+        name: 1000 * median(measured, lambda row: row["first"])
+        for name, measured in results[FIRST].items()
+        if name != "data set alone"
+    }
     table("First batch of four workers", ["side", "ms"], first.items())
     targets.append(Target("first batch of 4 workers, s", first["pipeflow"] / 1000, 0.5))
     verdicts(targets)

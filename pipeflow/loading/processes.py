@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from pipeflow.loading.light import TensorsLater
 from pipeflow.loading.parcels import joining, packed, unpacked
 from pipeflow.loading.plans import Plan
 from pipeflow.loading.work import Job, Read, described, frame_of, seed_everything
+from pipeflow.saving.functions import travels
 
 
 class InWorker:
@@ -73,8 +75,11 @@ class Processes:
     ) -> None:
         self.ahead = count * prefetch
         self._frame, self._of_items = frame_of(job.frame), job.model is not None
-        self._pool = WorkerPool(count, start_method(context), timeout, beside_threads=context is None)
         in_worker = InWorker(job, count, seed, worker_init_fn)
+        method = start_method(context)
+        if context is None and method == "fork" and _beside_threads() and travels(in_worker):
+            method = "forkserver"
+        self._pool = WorkerPool(count, method, timeout, beside_threads=context is None)
         try:
             self._handle = self._pool.register(in_worker, name=described(job.dataset))
         except TypeError as error:
@@ -115,6 +120,12 @@ class _InProcess:
 
     def cancel(self) -> None:
         self._ticket.cancel()
+
+
+def _beside_threads() -> bool:
+    """Whether the program runs threads of its own: a copy of it would have the locks that they hold."""
+    own = threading.current_thread()
+    return any(thread is not own and not thread.name.startswith("pipeflow") for thread in threading.enumerate())
 
 
 def start_method(context: Any) -> str:

@@ -1,7 +1,6 @@
 """How the items of a batch are read and joined: what runs in a worker."""
 
 import random
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -160,8 +159,9 @@ _JOINS = {"tensors": "stack_tensors", "arrays": "stack_arrays", "numbers": "numb
 def seed_everything(key: int, frame: Any) -> None:
     """Sets the generators that user code draws from without naming one."""
     random.seed(key)
-    if "numpy.random" in sys.modules:
-        np.random.seed(key & 0xFFFFFFFF)
+    np.random.seed(
+        key & 0xFFFFFFFF
+    )  # also where NumPy has not loaded it yet: the data set may draw from it first of all
     if hasattr(frame, "seed"):
         frame.seed(key >> 1)
 

@@ -92,6 +92,30 @@ def dumps_function(function: Callable[..., Any]) -> bytes:
     return data
 
 
+class _Bounded(io.RawIOBase):
+    """A file that takes no more than so many bytes."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def write(self, data: Any) -> int:
+        size = memoryview(data).nbytes
+        self._left -= size
+        if self._left < 0:
+            raise OverflowError("it is larger")
+        return size
+
+
+def travels(function: Callable[..., Any]) -> bool:
+    """Whether a callable can be sent to a worker process, and is small enough for that; nothing large is copied to find out."""
+    require_cloudpickle()
+    try:
+        cloudpickle.Pickler(_Bounded(LARGE)).dump(function)
+    except Exception:
+        return False
+    return True
+
+
 def find_culprit(value: Any) -> str:
     """The path to the part of a callable that does not pickle, like ``global 'pool' (Pool)``; or an empty text."""
     return _search(value, _DEPTH, {id(value)})

@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import random
+import threading
 from collections import OrderedDict, namedtuple
 
 import numpy as np
@@ -374,6 +375,56 @@ def test_how_workers_are_started():
     assert loading.processes.start_method(multiprocessing.get_context("forkserver")) == "forkserver"
     with pytest.raises(ValueError, match="multiprocessing_context must be one of"):
         loader(Rows(3), num_workers=1, multiprocessing_context="thread").__iter__()
+
+
+LOCK = threading.Lock()
+
+
+class Locking(Rows):
+    """Takes a lock of its module for every item."""
+
+    def __init__(self, extra=None):
+        super().__init__(4)
+        self.extra = extra
+
+    def __getitem__(self, index):
+        free = LOCK.acquire(blocking=False)
+        if free:
+            LOCK.release()
+        return {"free": free, "pid": os.getpid()}
+
+
+def test_workers_beside_threads_are_no_copies_of_the_program():
+    """A lock that a thread of the program holds is free in the workers; what cannot be pickled is copied as ever."""
+    usual = multiprocessing.get_all_start_methods()[0]
+    with LOCK:
+        ended = threading.Event()
+        thread = threading.Thread(target=ended.wait, name="another")
+        thread.start()
+        try:
+            found = list(loader(Locking(), 2, num_workers=1))
+            assert all(batch["free"].all() for batch in found)
+            large = list(loader(Locking(np.zeros(1 << 24, np.uint8)), 2, num_workers=1))
+            held = list(loader(Locking(threading.Lock()), 2, num_workers=1)) if usual == "fork" else large
+        finally:
+            ended.set()
+            thread.join()
+    if usual == "fork":  # copies of this process, with the lock as it was
+        assert not any(batch["free"].any() for batch in (*large, *held))
+
+
+def drawing(index):
+    return {"numpy": np.random.rand(2), "random": random.random()}
+
+
+def test_fresh_workers_draw_by_the_seed_from_the_first_batch_on():
+    """Also from NumPy's global generator, which a fresh process has not loaded before the data set draws from it."""
+
+    def draws():
+        made = loader(Rows(4, drawing), 2, seed=3, num_workers=1, multiprocessing_context="forkserver")
+        return plain(made)
+
+    assert draws() == draws()
 
 
 def interrupted_once():
