@@ -42,7 +42,7 @@ def audio_resample(
         out_rate: rate of the result
         out_length: length of the result
         quality: quality of the resampling, from 0 (a filter of 3 lobes) by 50 (16) to 100 (64)
-        antialias: filter out what a lower rate cannot hold; False: leave it, as DALI does
+        antialias: remove frequencies that a lower rate cannot represent; False: keep them, as DALI does
         dtype: type of the result; default: that of the input
     """
 
@@ -92,7 +92,7 @@ def bb_flip(
     """Mirrors boxes in relative coordinates, as flip mirrors their image.
 
     Arguments:
-        ltrb: the boxes are left, top, right and bottom; otherwise left, top, width and height
+        ltrb: True: boxes are left, top, right and bottom; False: left, top, width and height
         horizontal: mirror left to right
         vertical: mirror top to bottom
     """
@@ -115,16 +115,16 @@ def bbox_crop(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Gives boxes in a window that slice or crop cuts out, limited to it; those that are mostly outside are dropped.
+    """Moves boxes into a window that slice or crop cuts out, and limits them to it; boxes that are mostly outside are dropped.
 
     Arguments:
-        anchor: where the window begins, x and y, as slice takes it; relative to the image
-        shape: how wide and how high it is, relative to the image
-        input_shape: shape of the image: anchor and shape are pixels then
+        anchor: start of the window, x and y, as for slice; relative to the image
+        shape: width and height of the window, relative to the image
+        input_shape: shape of the image; with it, anchor and shape are pixels
         bbox_layout: `xyXY` for left, top, right and bottom; `xyWH` for left, top, width and height
         bbox_normalized: the coordinates are relative to the image; otherwise they are pixels
         shape_layout: order of the extents in `input_shape`
-        remove_threshold: a box stays if at least this share of its area is on the result
+        remove_threshold: a box remains if at least this share of its area is on the result
     """
 
 @overload
@@ -146,16 +146,16 @@ def bbox_crop(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> list[Data]:
-    """Gives boxes in a window that slice or crop cuts out, limited to it; those that are mostly outside are dropped.
+    """Moves boxes into a window that slice or crop cuts out, and limits them to it; boxes that are mostly outside are dropped.
 
     Arguments:
-        anchor: where the window begins, x and y, as slice takes it; relative to the image
-        shape: how wide and how high it is, relative to the image
-        input_shape: shape of the image: anchor and shape are pixels then
+        anchor: start of the window, x and y, as for slice; relative to the image
+        shape: width and height of the window, relative to the image
+        input_shape: shape of the image; with it, anchor and shape are pixels
         bbox_layout: `xyXY` for left, top, right and bottom; `xyWH` for left, top, width and height
         bbox_normalized: the coordinates are relative to the image; otherwise they are pixels
         shape_layout: order of the extents in `input_shape`
-        remove_threshold: a box stays if at least this share of its area is on the result
+        remove_threshold: a box remains if at least this share of its area is on the result
     """
 
 def bbox_paste(
@@ -176,7 +176,7 @@ def bbox_paste(
 
     Arguments:
         ratio: how many times wider and higher the canvas is than the image
-        ltrb: the boxes are left, top, right and bottom; otherwise left, top, width and height
+        ltrb: True: boxes are left, top, right and bottom; False: left, top, width and height
         paste_x: where the image is in the canvas, from 0 at the left to 1 at the right
         paste_y: where the image is in the canvas, from 0 at the top to 1 at the bottom
     """
@@ -203,12 +203,12 @@ def bbox_remap(
     """Moves boxes as remap moves their image: each becomes the box around the pixels that come from inside it.
 
     Arguments:
-        input_shape: shape of the image before the remap; default: as large as the maps
-        pixel_origin: what is at (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
+        input_shape: shape of the image before the remap; default: that of the maps
+        pixel_origin: position of (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
         bbox_layout: `xyXY` for left, top, right and bottom; `xyWH` for left, top, width and height
         bbox_normalized: the coordinates are relative to the image; otherwise they are pixels
         shape_layout: order of the extents in `input_shape`
-        remove_threshold: a box stays if its new area is at least this share of its old one
+        remove_threshold: a box remains if its new area is at least this share of its old one
     """
 
 @overload
@@ -234,12 +234,12 @@ def bbox_remap(
     """Moves boxes as remap moves their image: each becomes the box around the pixels that come from inside it.
 
     Arguments:
-        input_shape: shape of the image before the remap; default: as large as the maps
-        pixel_origin: what is at (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
+        input_shape: shape of the image before the remap; default: that of the maps
+        pixel_origin: position of (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
         bbox_layout: `xyXY` for left, top, right and bottom; `xyWH` for left, top, width and height
         bbox_normalized: the coordinates are relative to the image; otherwise they are pixels
         shape_layout: order of the extents in `input_shape`
-        remove_threshold: a box stays if its new area is at least this share of its old one
+        remove_threshold: a box remains if its new area is at least this share of its old one
     """
 
 @overload
@@ -392,14 +392,14 @@ def box_encoder(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> list[Data]:
-    """Gives every anchor of a detector the box and the class that it is to learn; class 0 is the background.
+    """Returns for every anchor of a detector the box and the class that it should learn; class 0 is the background.
 
     Arguments:
         anchors: anchors of the detector, four numbers each
-        criteria: intersection over union from which on an anchor learns a box
-        offset: give the offset from the anchor: the centre's in widths and heights of the anchor, and the logarithms of the ratios of the extents; 0 for the background
-        means: what is subtracted from the four offsets
-        stds: what the four offsets are divided by then
+        criteria: an anchor learns a box if their intersection over union is larger than this
+        offset: return offsets from the anchor: that of the centre in widths and heights of the anchor, and the logarithms of the ratios of the extents; 0 for the background
+        means: values that are subtracted from the four offsets
+        stds: values by which the four differences are divided
     """
 
 def brightness(
@@ -419,7 +419,7 @@ def brightness(
 
     Arguments:
         brightness: factor of the brightness
-        brightness_shift: what is added, as a share of the output type's maximum (of 1 for floats)
+        brightness_shift: value that is added, as a share of the output type's maximum (of 1 for floats)
         dtype: type of the result; default: that of the input
     """
 
@@ -442,9 +442,9 @@ def brightness_contrast(
 
     Arguments:
         brightness: factor of the brightness
-        brightness_shift: what is added, as a share of the output type's maximum (of 1 for floats)
+        brightness_shift: value that is added, as a share of the output type's maximum (of 1 for floats)
         contrast: factor of the distance from the centre
-        contrast_center: value of the input that contrast leaves alone; default: the middle of its type's range (0.5 for floats)
+        contrast_center: value of the input that contrast does not change; default: the middle of its type's range (0.5 for floats)
         dtype: type of the result; default: that of the input
     """
 
@@ -482,7 +482,7 @@ def cast(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Converts to another type: rounded half away from zero and limited to its range; to BOOL, what is not 0 is true.
+    """Converts to another type: rounded half away from zero and limited to its range. For BOOL every number except 0 is true.
 
     Arguments:
         dtype: type of the result
@@ -534,8 +534,8 @@ def channel_dropout(
     """Fills random channels with one value.
 
     Arguments:
-        count: how many channels are dropped
-        fill: what they are filled with
+        count: number of channels that are dropped
+        fill: value of dropped channels
     """
 
 def channel_shift(
@@ -587,8 +587,8 @@ def clahe(
     Arguments:
         tiles_x: the number of tiles from left to right
         tiles_y: the number of tiles from top to bottom
-        clip_limit: how many times the mean count of a histogram no class may exceed; what does is spread over all; 0 sets no limit
-        luma_only: of three channels only the lightness is spread, in the colour space Lab; otherwise each by itself
+        clip_limit: largest count of a class, in multiples of the mean count of a histogram; the excess is spread over all classes; 0: no limit
+        luma_only: with three channels only the lightness is spread, in the colour space Lab; False: each channel by itself
     """
 
 def color_jitter(
@@ -607,13 +607,13 @@ def color_jitter(
     on_error: Any = None,
     seed: int | None = None,
 ) -> Data:
-    """Changes brightness, contrast, saturation and hue by numbers that are drawn, in an order that is drawn.
+    """Changes brightness, contrast, saturation and hue by random numbers, in random order.
 
     Arguments:
-        brightness: the least and the largest factor of the brightness
-        contrast: those of the distance from the middle: 128 for integers, 0.5 for floats
-        saturation: those of the saturation
-        hue: the least and the largest turn of the colours, in degrees
+        brightness: smallest and largest factor of the brightness
+        contrast: smallest and largest factor of the distance from the middle: 128 for integers, 0.5 for floats
+        saturation: smallest and largest factor of the saturation
+        hue: smallest and largest turn of the colours, in degrees
         dtype: type of the result; default: that of the input
     """
 
@@ -655,7 +655,7 @@ def color_twist(
     """Changes hue (degrees), saturation, brightness and contrast in one pass.
 
     Arguments:
-        image_type: colour space of the image; only RGB is possible
+        image_type: colour space of the image; only RGB is supported
         dtype: type of the result; default: that of the input
         hue: turn of the colours, in degrees
         saturation: factor of the saturation; 0 gives grey
@@ -703,7 +703,7 @@ def contrast(
 
     Arguments:
         contrast: factor of the distance from the centre
-        contrast_center: value of the input that contrast leaves alone; default: the middle of its type's range (0.5 for floats)
+        contrast_center: value of the input that contrast does not change; default: the middle of its type's range (0.5 for floats)
         dtype: type of the result; default: that of the input
     """
 
@@ -741,15 +741,15 @@ def coord_crop(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Gives points (x, y) in a window that slice or crop cuts out; those outside it are dropped, with their labels.
+    """Moves points (x, y) into a window that slice or crop cuts out; points outside it are dropped, with their labels.
 
     Arguments:
-        anchor: where the window begins, x and y, as slice takes it; relative to the image
-        shape: how wide and how high it is, relative to the image
-        input_shape: shape of the image: anchor and shape are pixels then
+        anchor: start of the window, x and y, as for slice; relative to the image
+        shape: width and height of the window, relative to the image
+        input_shape: shape of the image; with it, anchor and shape are pixels
         shape_layout: order of the extents in `input_shape`
-        normalized: the coordinates are relative to the image; otherwise they are pixels
-        remove_outside: drop the points that are outside the result; otherwise all are kept
+        normalized: the coordinates are relative to the image; False: pixels
+        remove_outside: drop the points that are outside the result; False: keep all
     """
 
 @overload
@@ -770,15 +770,15 @@ def coord_crop(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> list[Data]:
-    """Gives points (x, y) in a window that slice or crop cuts out; those outside it are dropped, with their labels.
+    """Moves points (x, y) into a window that slice or crop cuts out; points outside it are dropped, with their labels.
 
     Arguments:
-        anchor: where the window begins, x and y, as slice takes it; relative to the image
-        shape: how wide and how high it is, relative to the image
-        input_shape: shape of the image: anchor and shape are pixels then
+        anchor: start of the window, x and y, as for slice; relative to the image
+        shape: width and height of the window, relative to the image
+        input_shape: shape of the image; with it, anchor and shape are pixels
         shape_layout: order of the extents in `input_shape`
-        normalized: the coordinates are relative to the image; otherwise they are pixels
-        remove_outside: drop the points that are outside the result; otherwise all are kept
+        normalized: the coordinates are relative to the image; False: pixels
+        remove_outside: drop the points that are outside the result; False: keep all
     """
 
 def coord_flip(
@@ -807,7 +807,7 @@ def coord_flip(
         center_x: the middle between a horizontal coordinate and its mirror image; 0.5 for relative coordinates
         center_y: the same for the vertical coordinates
         center_z: the same for the depths
-        layout: order of the coordinates of a point; default: `xyz`, or as much of it as there is
+        layout: order of the coordinates of a point; default: `xyz`, or its first letters
     """
 
 @overload
@@ -831,11 +831,11 @@ def coord_remap(
     """Moves points (x, y) as remap moves their image; those that leave it are dropped, with their labels.
 
     Arguments:
-        input_shape: shape of the image before the remap; default: as large as the maps
-        pixel_origin: what is at (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
+        input_shape: shape of the image before the remap; default: that of the maps
+        pixel_origin: position of (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
         shape_layout: order of the extents in `input_shape`
-        normalized: the coordinates are relative to the image; otherwise they are pixels
-        remove_outside: drop the points that are outside the result; otherwise all are kept
+        normalized: the coordinates are relative to the image; False: pixels
+        remove_outside: drop the points that are outside the result; False: keep all
     """
 
 @overload
@@ -860,11 +860,11 @@ def coord_remap(
     """Moves points (x, y) as remap moves their image; those that leave it are dropped, with their labels.
 
     Arguments:
-        input_shape: shape of the image before the remap; default: as large as the maps
-        pixel_origin: what is at (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
+        input_shape: shape of the image before the remap; default: that of the maps
+        pixel_origin: position of (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
         shape_layout: order of the extents in `input_shape`
-        normalized: the coordinates are relative to the image; otherwise they are pixels
-        remove_outside: drop the points that are outside the result; otherwise all are kept
+        normalized: the coordinates are relative to the image; False: pixels
+        remove_outside: drop the points that are outside the result; False: keep all
     """
 
 def coord_transform(
@@ -1028,7 +1028,7 @@ def crop_mirror_normalize(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Cuts a window out, mirrors it left to right where asked, and normalises: ``scale * (x - mean) / std + shift``.
+    """Cuts a window out, mirrors it left to right if ``mirror`` is given, and normalises: ``scale * (x - mean) / std + shift``.
 
     Arguments:
         crop: extents of the window in the order of the layout (depth, height, width); one number: alike
@@ -1042,11 +1042,11 @@ def crop_mirror_normalize(
         out_of_bounds_policy: what is done with a window that leaves the data: `error`, `pad` it with fill_values, or `trim_to_shape` of the data
         fill_values: what `pad` fills with: one number, or one for each channel
         mirror: mirror the window left to right
-        mean: what is subtracted: one number, or one for each channel
-        std: what the difference is divided by: one number, or one for each channel
-        scale: what the quotient is multiplied by
-        shift: what is added in the end
-        output_layout: where the channels of the result are: `CHW` before the pixels, `HWC` after them
+        mean: value that is subtracted: one number, or one for each channel
+        std: value by which the difference is divided: one number, or one for each channel
+        scale: factor of the quotient
+        shift: value that is added at the end
+        output_layout: layout of the result: `CHW` has the channels before the pixels, `HWC` after them
         pad_output: add channels of zeros until their number is a power of two
         dtype: type of the result; integers are rounded and limited to their range
     """
@@ -1071,9 +1071,9 @@ def cutmix(
 
     Arguments:
         alpha: both parameters of the beta distribution of the shares; the smaller, the less is mixed
-        share: share of the image itself, from 0 to 1; default: drawn
-        partner: number of the sample in the batch that the other part comes from; default: drawn
-        num_classes: number of classes, where labels are class numbers; the result is a vector for each
+        share: share of the image itself, from 0 to 1; default: random
+        partner: index in the batch of the sample that is mixed in; default: random
+        num_classes: number of classes, if labels are class numbers; each label then becomes a vector
     """
 
 def debayer(
@@ -1088,7 +1088,7 @@ def debayer(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Makes RGB, or grey, of the data of a sensor whose pixels have one colour each, as OpenCV does.
+    """Converts the data of a sensor whose pixels have one colour each to RGB or grey, as OpenCV does. Only the bilinear algorithm runs on the GPU.
 
     Arguments:
         blue_position: row and column of blue in a tile that starts at the second row and column: (0, 0) is BG, (0, 1) GB, (1, 0) GR, (1, 1) RG
@@ -1109,13 +1109,13 @@ def dilate(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Gives every pixel the largest value in a window around it, channel by channel: bright areas grow.
+    """Replaces every pixel by the largest value in a window around it, channel by channel: bright areas grow.
 
     Arguments:
         mask_size: width and height of the window; one number for both
-        anchor: place of the pixel in its window, to the right and down; -1 is the middle
-        border_mode: what is outside: nothing (`constant`), or `replicate`, `reflect`, `reflect_101` or `wrap` the image
-        iterations: how often it is done
+        anchor: position of the pixel in its window, to the right and down; -1 is the middle
+        border_mode: values outside the image: none (`constant`), or `replicate`, `reflect`, `reflect_101` or `wrap`
+        iterations: number of repetitions
     """
 
 @overload
@@ -1192,7 +1192,7 @@ def dump_image(
 
     Arguments:
         suffix: part of the names of the files
-        input_layout: layout of the images; only HWC is understood
+        input_layout: layout of the images; only HWC is supported
     """
 
 def element_extract(
@@ -1224,10 +1224,10 @@ def enhance(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Mixes the image with a form of it whose edges or details are stronger, as Pillow's filters of these names make it.
+    """Mixes the image with a form of it that has stronger edges or details, like Pillow's filters of these names.
 
     Arguments:
-        mode: what is made stronger: `edges` or, more softly, `details`
+        mode: the effect: `edges`, or the softer `details`
         alpha: share of the enhanced image in the result, from 0 to 1
     """
 
@@ -1241,7 +1241,7 @@ def equalize(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Spreads the values of every channel so that each part of the range has as many pixels as another."""
+    """Spreads the values of every channel so that all parts of the range have about the same number of pixels."""
 
 def erase(
     data: Data,
@@ -1265,15 +1265,15 @@ def erase(
     """Overwrites rectangles with a value, or one value for each channel.
 
     Arguments:
-        anchor: where each rectangle begins, along each of the axes
+        anchor: start of each rectangle, along each of the axes
         shape: extents of each rectangle, along each of the axes
         axes: axes of the rectangles, by number; default: height and width
         axis_names: the same axes by their letters in the layout
-        fill_value: what is written: one number, or one for each channel
-        normalized: anchor and shape are shares of the extents, not in elements
-        normalized_anchor: the anchor is a share of the extents, not in elements
-        normalized_shape: the shape is a share of the extents, not in elements
-        centered_anchor: the anchor is the middle of the rectangle, not its beginning
+        fill_value: value that is written: one number, or one for each channel
+        normalized: anchor and shape are shares of the extents; False: elements
+        normalized_anchor: the anchor is a share of the extents; False: in elements
+        normalized_shape: the shape is a share of the extents; False: in elements
+        centered_anchor: the anchor is the middle of the rectangle; False: its beginning
     """
 
 def erode(
@@ -1290,13 +1290,13 @@ def erode(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Gives every pixel the smallest value in a window around it, channel by channel: bright areas shrink.
+    """Replaces every pixel by the smallest value in a window around it, channel by channel: bright areas shrink.
 
     Arguments:
         mask_size: width and height of the window; one number for both
-        anchor: place of the pixel in its window, to the right and down; -1 is the middle
-        border_mode: what is outside: nothing (`constant`), or `replicate`, `reflect`, `reflect_101` or `wrap` the image
-        iterations: how often it is done
+        anchor: position of the pixel in its window, to the right and down; -1 is the middle
+        border_mode: values outside the image: none (`constant`), or `replicate`, `reflect`, `reflect_101` or `wrap`
+        iterations: number of repetitions
     """
 
 def expand_dims(
@@ -1341,22 +1341,22 @@ def external_source(
     on_error: Any = None,
     seed: int | None = None,
 ) -> DataNode:
-    """Data from outside: a callable, an iterable, a generator function, or (without ``source``) from ``feed_input``.
+    """Brings your own data into the pipeline: from a callable, an iterable, a generator function, or (without ``source``) from ``feed_input``.
 
     Arguments:
-        source: callable, iterable or generator function that gives the data; default: `feed_input` does
-        num_outputs: number of outputs that the source gives, in a list or tuple; default: one, as it is
-        batch: the source gives whole batches; False: single samples
+        source: callable, iterable or generator function with the data; default: the data comes from `feed_input`
+        num_outputs: number of outputs that the source returns in a list or tuple; default: one output, without a list
+        batch: the source returns whole batches; False: single samples
         cycle: what happens at the end of an iterable: `no` ends the data, `quiet` (or True) starts over, `raise` ends the epoch and starts over in the next
         dtype: type that each output must have: one, or a list
         ndim: number of axes that each sample must have: one, or a list
         layout: layout of each output: one, or a list
-        repeat_last: give the last batch that was fed again when there is no other
-        batch_info: call the source with a BatchInfo, in place of the number of the iteration
-        no_copy: take arrays as they are; they must not be changed afterwards
+        repeat_last: use the last batch again if no new one was fed
+        batch_info: call the source with a BatchInfo; False: with the number of the iteration
+        no_copy: do not copy arrays; they must not be changed afterwards
         blocking: wait for data to be fed; False: that is an error
         parallel: call the source in worker processes, ahead of time
-        prefetch_queue_depth: how many batches the worker processes make ahead
+        prefetch_queue_depth: number of batches that the worker processes make ahead
     """
 
 @overload
@@ -1382,22 +1382,22 @@ def external_source(
     on_error: Any = None,
     seed: int | None = None,
 ) -> list[DataNode]:
-    """Data from outside: a callable, an iterable, a generator function, or (without ``source``) from ``feed_input``.
+    """Brings your own data into the pipeline: from a callable, an iterable, a generator function, or (without ``source``) from ``feed_input``.
 
     Arguments:
-        source: callable, iterable or generator function that gives the data; default: `feed_input` does
-        num_outputs: number of outputs that the source gives, in a list or tuple; default: one, as it is
-        batch: the source gives whole batches; False: single samples
+        source: callable, iterable or generator function with the data; default: the data comes from `feed_input`
+        num_outputs: number of outputs that the source returns in a list or tuple; default: one output, without a list
+        batch: the source returns whole batches; False: single samples
         cycle: what happens at the end of an iterable: `no` ends the data, `quiet` (or True) starts over, `raise` ends the epoch and starts over in the next
         dtype: type that each output must have: one, or a list
         ndim: number of axes that each sample must have: one, or a list
         layout: layout of each output: one, or a list
-        repeat_last: give the last batch that was fed again when there is no other
-        batch_info: call the source with a BatchInfo, in place of the number of the iteration
-        no_copy: take arrays as they are; they must not be changed afterwards
+        repeat_last: use the last batch again if no new one was fed
+        batch_info: call the source with a BatchInfo; False: with the number of the iteration
+        no_copy: do not copy arrays; they must not be changed afterwards
         blocking: wait for data to be fed; False: that is an error
         parallel: call the source in worker processes, ahead of time
-        prefetch_queue_depth: how many batches the worker processes make ahead
+        prefetch_queue_depth: number of batches that the worker processes make ahead
     """
 
 @overload
@@ -1423,22 +1423,22 @@ def external_source(
     on_error: Any = None,
     seed: int | None = None,
 ) -> Any:
-    """Data from outside: a callable, an iterable, a generator function, or (without ``source``) from ``feed_input``.
+    """Brings your own data into the pipeline: from a callable, an iterable, a generator function, or (without ``source``) from ``feed_input``.
 
     Arguments:
-        source: callable, iterable or generator function that gives the data; default: `feed_input` does
-        num_outputs: number of outputs that the source gives, in a list or tuple; default: one, as it is
-        batch: the source gives whole batches; False: single samples
+        source: callable, iterable or generator function with the data; default: the data comes from `feed_input`
+        num_outputs: number of outputs that the source returns in a list or tuple; default: one output, without a list
+        batch: the source returns whole batches; False: single samples
         cycle: what happens at the end of an iterable: `no` ends the data, `quiet` (or True) starts over, `raise` ends the epoch and starts over in the next
         dtype: type that each output must have: one, or a list
         ndim: number of axes that each sample must have: one, or a list
         layout: layout of each output: one, or a list
-        repeat_last: give the last batch that was fed again when there is no other
-        batch_info: call the source with a BatchInfo, in place of the number of the iteration
-        no_copy: take arrays as they are; they must not be changed afterwards
+        repeat_last: use the last batch again if no new one was fed
+        batch_info: call the source with a BatchInfo; False: with the number of the iteration
+        no_copy: do not copy arrays; they must not be changed afterwards
         blocking: wait for data to be fed; False: that is an error
         parallel: call the source in worker processes, ahead of time
-        prefetch_queue_depth: how many batches the worker processes make ahead
+        prefetch_queue_depth: number of batches that the worker processes make ahead
     """
 
 def filter(
@@ -1461,8 +1461,8 @@ def filter(
 
     Arguments:
         anchor: the element of the kernel over the result, one number or one an axis; -1 is its middle
-        border: what is outside: `reflect_101`, `reflect_1001`, `clamp`, `wrap` or `constant`
-        mode: `same` keeps the extents; `valid` gives only what needs nothing from outside
+        border: values outside the data: `reflect_101`, `reflect_1001`, `clamp`, `wrap` or `constant`
+        mode: `same` keeps the extents; `valid` returns only results that need no values from outside
         dtype: the type of the result; that of the data by default
     """
 
@@ -1479,7 +1479,7 @@ def flip(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Mirrors the image left to right, and where asked top to bottom or front to back.
+    """Mirrors the image left to right; with ``vertical`` top to bottom, with ``depthwise`` front to back.
 
     Arguments:
         horizontal: mirror left to right
@@ -1567,7 +1567,7 @@ def gradients(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> list[DataNode]:
-    """The derivatives of the sum of ``ys`` by each of ``xs``, through ``fn.py_function``, arithmetic, casts and indexing."""
+    """Computes the derivatives of the sum of ``ys`` with respect to each of ``xs``, through ``fn.py_function``, arithmetic, casts and indexing."""
 
 def grid_mask(
     image: Data,
@@ -1589,9 +1589,9 @@ def grid_mask(
     Arguments:
         tile: the distance from square to square in pixels
         ratio: the side of a square as a share of that distance
-        angle: how far the grid is turned, in radians
-        shift_x: how far it is moved to the right, in pixels, after it is turned
-        shift_y: how far it is moved down, in pixels, after it is turned
+        angle: angle of the grid, in radians
+        shift_x: shift of the grid to the right after the turn, in pixels
+        shift_y: shift of the grid down after the turn, in pixels
     """
 
 def hsv(
@@ -1633,7 +1633,7 @@ def hue(
     """Turns the hue by an angle in degrees.
 
     Arguments:
-        image_type: colour space of the image; only RGB is possible
+        image_type: colour space of the image; only RGB is supported
         dtype: type of the result; default: that of the input
         hue: turn of the colours, in degrees
     """
@@ -1662,10 +1662,10 @@ def jigsaw(
     on_error: Any = None,
     seed: int | None = None,
 ) -> Data:
-    """Puts the parts of a grid into a random order; parts of different sizes stay among their like.
+    """Puts the parts of a grid into a random order; only parts of equal size change places.
 
     Arguments:
-        grid: how many rows and columns of parts
+        grid: number of rows and columns of parts
     """
 
 def jitter(
@@ -1683,13 +1683,13 @@ def jitter(
     on_error: Any = None,
     seed: int | None = None,
 ) -> Data:
-    """Takes every pixel from a random place near by.
+    """Takes every pixel from a random position near it.
 
     Arguments:
-        mask: 0 leaves the image as it is
-        fill_value: value of what is outside the image
+        mask: 0: the image is not changed
+        fill_value: value outside the image
         interp_type: interpolation: INTERP_NN or INTERP_LINEAR
-        nDegree: places are at most half of this many pixels away along each axis
+        nDegree: the random positions are at most half of this many pixels away along each axis
     """
 
 def jpeg_compression_distortion(
@@ -1729,7 +1729,7 @@ def laplacian(
     Arguments:
         window_size: the size of the derivative's window, one odd number from 3 to 31 or one an axis
         smoothing_size: the size of the window that smooths, odd, from 1 to 31, one or one an axis; default: that of the derivative
-        scale: what the derivatives are multiplied by, one number or one an axis
+        scale: factors of the derivatives, one number or one an axis
         normalized_kernel: scales every window so that flat areas and edges keep their size
         dtype: the type of the result; that of the image by default
     """
@@ -1752,8 +1752,8 @@ def lookup_table(
 
     Arguments:
         keys: values of the input that are replaced, from 0 to 65535
-        values: what each key becomes
-        default_value: what everything else becomes
+        values: the value for each key
+        default_value: value for all other numbers
         dtype: type of the result
     """
 
@@ -1768,7 +1768,7 @@ def median_blur(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Gives every pixel the middle value of a window around it, channel by channel; the border pixel goes on outside.
+    """Replaces every pixel by the median of a window around it, channel by channel; outside the image the border pixels are repeated.
 
     Arguments:
         window_size: width and height of the window, both odd; one number for both
@@ -1866,9 +1866,9 @@ def mixup(
 
     Arguments:
         alpha: both parameters of the beta distribution of the shares; the smaller, the less is mixed
-        share: share of the image itself, from 0 to 1; default: drawn
-        partner: number of the sample in the batch that the other part comes from; default: drawn
-        num_classes: number of classes, where labels are class numbers; the result is a vector for each
+        share: share of the image itself, from 0 to 1; default: random
+        partner: index in the batch of the sample that is mixed in; default: random
+        num_classes: number of classes, if labels are class numbers; each label then becomes a vector
     """
 
 def motion_blur(
@@ -1884,12 +1884,12 @@ def motion_blur(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Blurs along a line, as the movement of a camera does.
+    """Blurs along a line, like the movement of a camera.
 
     Arguments:
         size: length of the movement in pixels, an odd number
-        angle: its direction in degrees, counter-clockwise from the right
-        direction: -1 to 1: how much more weight the end has than the beginning
+        angle: angle of the movement in degrees, counter-clockwise from the right
+        direction: from -1 to 1: a larger value gives the end more weight than the beginning
     """
 
 def multi_paste(
@@ -1909,16 +1909,16 @@ def multi_paste(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Puts parts of images of the batch onto one canvas each: mosaics, cut-mix. What comes later is on top.
+    """Puts parts of several images onto the canvas of each sample: mosaics, cut-mix. Later parts cover earlier ones. With ``in_ids`` the parts come from any samples of the one input; without it, one part comes from each of several inputs. Pixels without a part are 0. Each argument has one row of height and width for each part.
 
     Arguments:
         in_ids: for each canvas the numbers of the samples in the batch that its parts come from
         output_size: height and width of the canvas; by default those of the sample
-        in_anchors: where each part begins in its image; its first pixel by default
+        in_anchors: start of each part in its image; its first pixel by default
         in_anchors_rel: the same relative to the image, rounded down
         shapes: height and width of each part; by default all after its beginning
         shapes_rel: the same relative to the image, rounded up
-        out_anchors: where each part begins on the canvas; its first pixel by default
+        out_anchors: start of each part on the canvas; its first pixel by default
         out_anchors_rel: the same relative to the canvas, rounded down
         dtype: the type of the canvas; that of the images by default
     """
@@ -1936,7 +1936,7 @@ def nonsilent_region(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> list[Data]:
-    """Finds where a one-dimensional signal is not silent: (begin, length), both INT32; length 0 if nowhere.
+    """Finds the part of a one-dimensional signal that is not silent: (begin, length), both INT32; length 0 if all of it is silent.
 
     Arguments:
         cutoff_db: power below which the signal is silent, in decibels of the reference
@@ -1967,15 +1967,15 @@ def normalize(
     """Normalises the data: ``scale * (x - mean) / stddev + shift``, with the mean and deviation of the data itself by default.
 
     Arguments:
-        mean: what is subtracted, an array that fits the data; default: the data's own mean
-        stddev: what the difference is divided by; default: the data's own standard deviation
-        axes: axes of the mean and the deviation; default: those along which a given one has one value, or all
+        mean: value that is subtracted, an array that can be broadcast to the data; default: the mean of the data
+        stddev: value by which the difference is divided; default: the standard deviation of the data
+        axes: axes of the mean and the deviation; default: the axes along which a given mean or deviation has one value, else all
         axis_names: the same axes by their letters in the layout
-        batch: take the mean and the deviation over the whole batch
-        ddof: taken off the number of elements that the variance is divided by
-        epsilon: added to the variance, so that nothing is divided by 0
-        scale: what the quotient is multiplied by
-        shift: what is added in the end
+        batch: compute the mean and the deviation over the whole batch
+        ddof: subtracted from the number of elements by which the variance is divided
+        epsilon: added to the variance, to avoid a division by 0
+        scale: factor of the quotient
+        shift: value that is added at the end
         dtype: type of the result
     """
 
@@ -2005,7 +2005,7 @@ def numba_function(
         outs_ndim: numbers of axes of the outputs
         ins_ndim: numbers of axes of the inputs
         batch_processing: call the function once for the batch, with a list of arrays for each output and input
-        blocks: blocks of the grid that it is launched with, for device="gpu"
+        blocks: blocks of the grid of the launch, for device="gpu"
         threads_per_block: threads of a block of that grid, for device="gpu"
         setup_fn: function that writes the shapes of the outputs; default: an output has the shape of the input with its number
     """
@@ -2101,13 +2101,13 @@ def one_hot(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """A vector for each number: ``on_value`` at its place, ``off_value`` elsewhere; numbers without a place have only the latter.
+    """Makes a vector for each number n: ``on_value`` at index n, ``off_value`` elsewhere. If n is not a valid index, all values are ``off_value``.
 
     Arguments:
         num_classes: number of classes, the extent of the new axis
         axis: place of the new axis in the result; negative: from the end
         axis_name: letter of the new axis in the layout
-        on_value: value at the place of the class
+        on_value: value at the index of the class
         off_value: value everywhere else
         dtype: type of the result
     """
@@ -2165,13 +2165,13 @@ def optical_flow(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Gives the movement (x, y) of every square of pixels from each frame of a sequence to the next.
+    """Returns the movement (x, y) of every square of pixels from each frame of a sequence to the next. It uses OpenCV's dense inverse search; DALI uses NVIDIA's hardware, so the numbers differ.
 
     Arguments:
         preset: speed and quality: 0.0 is slow and exact, 0.5 between, 1.0 fast
-        output_grid: side of the squares of pixels that have one movement in common: 1, 2, 4 or 8
-        hint_grid: side of the squares that the hints are for
-        enable_temporal_hints: begin the search with the movement before
+        output_grid: side of the squares of pixels that have a common movement: 1, 2, 4 or 8
+        hint_grid: side of the squares of the hints
+        enable_temporal_hints: begin the search with the previous movement
         enable_external_hints: begin the search with the movements of the second input
         image_type: colours of the frames: RGB, or GRAY for one channel
     """
@@ -2194,7 +2194,7 @@ def pad(
     """Pads the data at its end up to ``shape`` and to multiples of ``align`` along the chosen axes.
 
     Arguments:
-        fill_value: value of what is added
+        fill_value: value of the added elements
         axes: axes that are padded, by number; default: all
         axis_names: the same axes by their letters in the layout
         shape: extents to pad to; default or -1: those of the largest sample of the batch
@@ -2220,10 +2220,10 @@ def paste(
 
     Arguments:
         fill_value: the value of the canvas, one or one a channel
-        ratio: how many times wider and higher than the image the canvas is
-        paste_x: where the image is, from 0 at the left to 1 at the right
-        paste_y: where the image is, from 0 at the top to 1 at the bottom
-        min_canvas_size: the least width and height of the canvas, in pixels
+        ratio: factor from the width and height of the image to those of the canvas
+        paste_x: position of the image, from 0 at the left to 1 at the right
+        paste_y: position of the image, from 0 at the top to 1 at the bottom
+        min_canvas_size: minimum width and height of the canvas, in pixels
     """
 
 def peek_image_shape(
@@ -2298,15 +2298,15 @@ def photometric_distort(
     on_error: Any = None,
     seed: int | None = None,
 ) -> Data:
-    """Distorts colours as the training of SSD does: each change is made or left out, contrast before or after the colours.
+    """Distorts colours as the training of SSD does: each change is made with a probability, and contrast comes before or after saturation and hue.
 
     Arguments:
-        brightness: the least and the largest factor of the brightness
-        contrast: those of the distance from the middle: 128 for integers, 0.5 for floats
-        saturation: those of the saturation
-        hue: the least and the largest turn of the colours, in degrees
+        brightness: smallest and largest factor of the brightness
+        contrast: smallest and largest factor of the distance from the middle: 128 for integers, 0.5 for floats
+        saturation: smallest and largest factor of the saturation
+        hue: smallest and largest turn of the colours, in degrees
         dtype: type of the result; default: that of the input
-        prob: how likely each of the changes is made
+        prob: probability of each change
     """
 
 def planckian_jitter(
@@ -2323,12 +2323,12 @@ def planckian_jitter(
     on_error: Any = None,
     seed: int | None = None,
 ) -> Data:
-    """Shows the image in the light of a glowing body: reddish below 6500 kelvin, bluish above.
+    """Changes the image as if it was lit by a glowing body: reddish below 6500 kelvin, bluish above. The reciprocal of the random temperature is evenly distributed, because it corresponds to visible differences.
 
     Arguments:
         dtype: type of the result; default: that of the input
-        temperature: temperature of the light in kelvin, from 1000 to 40000; default: drawn
-        between: the lowest and the highest temperature that is drawn
+        temperature: temperature of the light in kelvin, from 1000 to 40000; default: a random one
+        between: lowest and highest random temperature
     """
 
 def posterize(
@@ -2386,7 +2386,7 @@ def preemphasis_filter(
 
     Arguments:
         preemph_coeff: factor of the value before, which is subtracted
-        border: what is before the first value: that value (`clamp`), the second one (`reflect`) or `zero`
+        border: the value before the first one: the first value (`clamp`), the second one (`reflect`) or `zero`
         dtype: type of the result
     """
 
@@ -2575,8 +2575,8 @@ def python_function(
         batch_processing: call the function once for the batch, with a list of arrays for each input
         parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
         timeout: seconds after which a call is an error; default: no limit
-        outputs: what the function promises to return: a Spec(dtype, shape, layout), or a list or dict of them
-        jit: have Numba compile the function for the types of the first sample
+        outputs: declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them
+        jit: let Numba compile the function for the types of the first sample
     """
 
 @overload
@@ -2608,8 +2608,8 @@ def python_function(
         batch_processing: call the function once for the batch, with a list of arrays for each input
         parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
         timeout: seconds after which a call is an error; default: no limit
-        outputs: what the function promises to return: a Spec(dtype, shape, layout), or a list or dict of them
-        jit: have Numba compile the function for the types of the first sample
+        outputs: declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them
+        jit: let Numba compile the function for the types of the first sample
     """
 
 @overload
@@ -2641,8 +2641,8 @@ def python_function(
         batch_processing: call the function once for the batch, with a list of arrays for each input
         parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
         timeout: seconds after which a call is an error; default: no limit
-        outputs: what the function promises to return: a Spec(dtype, shape, layout), or a list or dict of them
-        jit: have Numba compile the function for the types of the first sample
+        outputs: declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them
+        jit: let Numba compile the function for the types of the first sample
     """
 
 @overload
@@ -2672,8 +2672,8 @@ def python_function(
         batch_processing: call the function once for the batch, with a list of arrays for each input
         parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
         timeout: seconds after which a call is an error; default: no limit
-        outputs: what the function promises to return: a Spec(dtype, shape, layout), or a list or dict of them
-        jit: have Numba compile the function for the types of the first sample
+        outputs: declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them
+        jit: let Numba compile the function for the types of the first sample
     """
 
 @overload
@@ -2703,8 +2703,8 @@ def python_function(
         batch_processing: call the function once for the batch, with a list of arrays for each input
         parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
         timeout: seconds after which a call is an error; default: no limit
-        outputs: what the function promises to return: a Spec(dtype, shape, layout), or a list or dict of them
-        jit: have Numba compile the function for the types of the first sample
+        outputs: declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them
+        jit: let Numba compile the function for the types of the first sample
     """
 
 @overload
@@ -2734,8 +2734,8 @@ def python_function(
         batch_processing: call the function once for the batch, with a list of arrays for each input
         parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
         timeout: seconds after which a call is an error; default: no limit
-        outputs: what the function promises to return: a Spec(dtype, shape, layout), or a list or dict of them
-        jit: have Numba compile the function for the types of the first sample
+        outputs: declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them
+        jit: let Numba compile the function for the types of the first sample
     """
 
 def random_bbox_crop(
@@ -2768,21 +2768,21 @@ def random_bbox_crop(
     """Draws a window for a crop that keeps boxes: its start, its extents, the boxes in it and their labels.
 
     Arguments:
-        thresholds: overlaps that may be asked for; one is drawn for every num_attempts windows
-        threshold_type: what the overlap of a box is: `iou`, the intersection over union of the box and the window, or `overlap`, the share of the box that is in the window
-        all_boxes_above_threshold: all boxes must overlap the window so much; otherwise one is enough
+        thresholds: minimum overlaps; one of them is drawn for every num_attempts windows
+        threshold_type: measure of the overlap: `iou`, the intersection over union of the box and the window, or `overlap`, the share of the box that is in the window
+        all_boxes_above_threshold: all boxes must have this overlap; False: one box is enough
         scaling: the least and the largest extent of a window, relative to the image
         aspect_ratio: the least and the largest ratio of width to height; for boxes in space one such range, or one for each of width / height, width / depth and height / depth
         crop_shape: extents of every window in pixels, instead of scaling and aspect ratio
         input_shape: extents of the image in pixels; without them the aspect ratio is that of relative coordinates
         shape_layout: order of the extents in crop_shape and input_shape; default: `WH` or `WHD`
         allow_no_crop: the whole image is one of the possible results
-        num_attempts: how many windows are tried before another threshold is drawn
-        total_num_attempts: after so many windows the best one is taken; with -1 after twenty thousand
+        num_attempts: number of windows that are tried before another threshold is drawn
+        total_num_attempts: number of windows after which the best one is taken; -1: twenty thousand
         bbox_layout: order of the numbers of a box; default: `xyXY` or `xyzXYZ`; W, H and D are extents
-        ltrb: the layout is `xyXY`, otherwise `xyWH`, where bbox_layout is not given
-        bbox_prune_threshold: share of a box that must be in the window for it to stay; default: its centre must be
-        output_bbox_indices: give the numbers of the boxes that are left as one more output
+        ltrb: without bbox_layout: the layout is `xyXY`; False: `xyWH`
+        bbox_prune_threshold: a box remains if this share of it is in the window; default: if its centre is
+        output_bbox_indices: return the numbers of the remaining boxes as an additional output
     """
 
 def random_crop_generator(
@@ -2881,10 +2881,10 @@ def remap(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Takes each pixel of the output from the place that two maps name; the output is as large as they are.
+    """Takes each pixel of the output from the position that two maps have for it; the output is as large as the maps. Pixels from outside the image are 0. The maps have one number, x or y in pixels, for each pixel of the output.
 
     Arguments:
-        pixel_origin: what is at (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
+        pixel_origin: position of (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
         interp: interpolation: INTERP_NN, INTERP_LINEAR or INTERP_CUBIC
     """
 
@@ -3227,10 +3227,10 @@ def rotate90(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Turns the image by quarters of a turn; no value changes.
+    """Turns the image by quarter turns; no value changes.
 
     Arguments:
-        times: how many quarters of a turn, counter-clockwise
+        times: number of quarter turns, counter-clockwise
     """
 
 def saturation(
@@ -3249,7 +3249,7 @@ def saturation(
     """Scales the saturation; 0 gives grey.
 
     Arguments:
-        image_type: colour space of the image; only RGB is possible
+        image_type: colour space of the image; only RGB is supported
         dtype: type of the result; default: that of the input
         saturation: factor of the saturation; 0 gives grey
     """
@@ -3412,8 +3412,8 @@ def spectrogram(
         window_step: number of samples from a window to the next
         window_fn: factors of the samples of a window; default: a Hann window
         power: 2 for the power, 1 for the magnitude
-        center_windows: windows are centred on their samples, in place of beginning there
-        reflect_padding: what is outside the signal is its reflection, in place of zero
+        center_windows: windows are centred on their samples; False: they begin there
+        reflect_padding: the signal is reflected at its ends; False: it continues with zeros
         layout: `ft` for frequencies by frames, `tf` for frames by frequencies
     """
 
@@ -3430,11 +3430,11 @@ def sphere(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Shows the image as in a magnifying sphere.
+    """Shows the image as through a magnifying sphere. The distance of a position from the centre is multiplied by the ratio of this distance to half the longer side.
 
     Arguments:
-        mask: 0 leaves the image as it is
-        fill_value: value of what is outside the image
+        mask: 0: the image is not changed
+        fill_value: value outside the image
         interp_type: interpolation: INTERP_NN or INTERP_LINEAR
     """
 
@@ -3474,7 +3474,7 @@ def ssd_random_crop(
     """Crops image, boxes and labels as the training of SSD does; random_bbox_crop and slice do the same with a choice.
 
     Arguments:
-        num_attempts: how many windows are tried before another overlap is drawn
+        num_attempts: number of windows that are tried before another overlap is drawn
     """
 
 def stack(
@@ -3603,7 +3603,7 @@ def unsharp_mask(
     Arguments:
         sigma: deviation of the Gaussian window that blurs
         amount: factor of the differences from the blurred image
-        threshold: differences up to here stay as they are
+        threshold: differences up to this value are not amplified
     """
 
 def warp_affine(
@@ -3655,11 +3655,11 @@ def warp_perspective(
     """Warps the image by a projective matrix of 3 x 3 numbers, given as an argument or as the second input.
 
     Arguments:
-        pixel_origin: what is at (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
-        matrix: the nine numbers row by row; it maps places (x, y, 1)
+        pixel_origin: position of (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
+        matrix: the nine numbers row by row; the matrix maps positions (x, y, 1)
         size: height and width of the output; those of the input by default
-        inverse_map: the matrix maps places of the output to places of the input; otherwise the other way round
-        border_mode: what is outside: `constant` (the fill value), `replicate`, `reflect`, `reflect_101` or `wrap`
+        inverse_map: the matrix maps positions of the output to positions of the input; False: the other way round
+        border_mode: values outside the image: `constant` (the fill value), `replicate`, `reflect`, `reflect_101` or `wrap`
         fill_value: the value outside, one or one a channel; 0 by default
         interp_type: interpolation: INTERP_NN, INTERP_LINEAR or INTERP_CUBIC
     """
@@ -3686,14 +3686,14 @@ def water(
     """Bends the image in waves: ``x + ampl_x * sin(freq_x * y + phase_x)`` and ``y + ampl_y * cos(freq_y * x + phase_y)``.
 
     Arguments:
-        ampl_x: how far lines move sideways, in pixels
-        ampl_y: how far columns move up and down, in pixels
-        freq_x: how fast the sideways waves follow one another, in radians a line
-        freq_y: how fast the others follow one another, in radians a column
-        phase_x: where the sideways waves begin, in radians
-        phase_y: where the others begin, in radians
-        mask: 0 leaves the image as it is
-        fill_value: value of what is outside the image
+        ampl_x: distance by which lines move sideways, in pixels
+        ampl_y: distance by which columns move up and down, in pixels
+        freq_x: frequency of the sideways waves, in radians a line
+        freq_y: frequency of the waves up and down, in radians a column
+        phase_x: phase of the sideways waves, in radians
+        phase_y: phase of the waves up and down, in radians
+        mask: 0: the image is not changed
+        fill_value: value outside the image
         interp_type: interpolation: INTERP_NN or INTERP_LINEAR
     """
 
@@ -3755,11 +3755,11 @@ class decoders:
 
         Arguments:
             quality: quality of the resampling, from 0 (a filter of 3 lobes) by 50 (16) to 100 (64)
-            antialias: filter out what a lower rate cannot hold; False: leave it, as DALI does
+            antialias: remove frequencies that a lower rate cannot represent; False: keep them, as DALI does
             sample_rate: rate to resample to, in samples a second; 0 keeps that of the file
             downmix: mix the channels into one
             dtype: type of the samples: FLOAT (from -1 to 1), INT16 or INT32
-            max_bytes: limit of the samples, decoded or resampled, in bytes; default: 2 GiB, and less for a file of a few kilobytes
+            max_bytes: maximum size of the samples in bytes, decoded or resampled; default: 2 GiB, and less for a file of a few kilobytes
         """
 
     @staticmethod
@@ -3783,13 +3783,13 @@ class decoders:
         """Decodes images; the output has the layout HWC.
 
         Arguments:
-            output_type: colour space of the result; ANY_DATA keeps what the file stores, with alpha
-            dtype: type of the result; another than the stored one keeps the share of the range
+            output_type: colour space of the result; ANY_DATA keeps the channels of the file, with alpha
+            dtype: type of the result; if the file has another type, values are scaled to the range of this type
             adjust_orientation: turn the image as its EXIF data says
             use_fast_idct: decode JPEG files by a faster and less exact transform
-            max_pixels: limit of the pixels of an image; default: 134217728, and fewer for a file of few kilobytes
-            max_bytes: limit of the bytes of a decoded image; default: 2 GiB
-            on_damage: `accept` gives what a damaged PNG or JPEG file still holds of its pixels, the others black or gray
+            max_pixels: maximum number of pixels; default: 134217728, and fewer for a file of a few kilobytes
+            max_bytes: maximum number of bytes of a decoded image; default: 2 GiB
+            on_damage: `accept` returns the pixels that a damaged PNG or JPEG file still has, and black or gray for the others
         """
 
     @staticmethod
@@ -3825,13 +3825,13 @@ class decoders:
             crop_pos_x: where the window is along the width: 0 is at the left, 1 at the right
             crop_pos_y: where the window is along the height: 0 is at the top, 1 at the bottom
             rounding: what is done with a start between two pixels: `round` to the nearer one, or `truncate`
-            output_type: colour space of the result; ANY_DATA keeps what the file stores, with alpha
-            dtype: type of the result; another than the stored one keeps the share of the range
+            output_type: colour space of the result; ANY_DATA keeps the channels of the file, with alpha
+            dtype: type of the result; if the file has another type, values are scaled to the range of this type
             adjust_orientation: turn the image as its EXIF data says
             use_fast_idct: decode JPEG files by a faster and less exact transform
-            max_pixels: limit of the pixels of an image; default: 134217728, and fewer for a file of few kilobytes
-            max_bytes: limit of the bytes of a decoded image; default: 2 GiB
-            on_damage: `accept` gives what a damaged PNG or JPEG file still holds of its pixels, the others black or gray
+            max_pixels: maximum number of pixels; default: 134217728, and fewer for a file of a few kilobytes
+            max_bytes: maximum number of bytes of a decoded image; default: 2 GiB
+            on_damage: `accept` returns the pixels that a damaged PNG or JPEG file still has, and black or gray for the others
         """
 
     @staticmethod
@@ -3862,13 +3862,13 @@ class decoders:
             random_area: smallest and largest share of the image's area that the window has
             random_aspect_ratio: smallest and largest ratio of the window's width to its height
             num_attempts: how many windows are drawn at most; when none fits, the largest centred one is taken
-            output_type: colour space of the result; ANY_DATA keeps what the file stores, with alpha
-            dtype: type of the result; another than the stored one keeps the share of the range
+            output_type: colour space of the result; ANY_DATA keeps the channels of the file, with alpha
+            dtype: type of the result; if the file has another type, values are scaled to the range of this type
             adjust_orientation: turn the image as its EXIF data says
             use_fast_idct: decode JPEG files by a faster and less exact transform
-            max_pixels: limit of the pixels of an image; default: 134217728, and fewer for a file of few kilobytes
-            max_bytes: limit of the bytes of a decoded image; default: 2 GiB
-            on_damage: `accept` gives what a damaged PNG or JPEG file still holds of its pixels, the others black or gray
+            max_pixels: maximum number of pixels; default: 134217728, and fewer for a file of a few kilobytes
+            max_bytes: maximum number of bytes of a decoded image; default: 2 GiB
+            on_damage: `accept` returns the pixels that a damaged PNG or JPEG file still has, and black or gray for the others
         """
 
     @staticmethod
@@ -3914,13 +3914,13 @@ class decoders:
             axis_names: the same axes by their letters in the layout
             normalized_anchor: an anchor of floats, given as an input, is a share of the extent, not in elements
             normalized_shape: a shape of floats, given as an input, is a share of the extent, not in elements
-            output_type: colour space of the result; ANY_DATA keeps what the file stores, with alpha
-            dtype: type of the result; another than the stored one keeps the share of the range
+            output_type: colour space of the result; ANY_DATA keeps the channels of the file, with alpha
+            dtype: type of the result; if the file has another type, values are scaled to the range of this type
             adjust_orientation: turn the image as its EXIF data says
             use_fast_idct: decode JPEG files by a faster and less exact transform
-            max_pixels: limit of the pixels of an image; default: 134217728, and fewer for a file of few kilobytes
-            max_bytes: limit of the bytes of a decoded image; default: 2 GiB
-            on_damage: `accept` gives what a damaged PNG or JPEG file still holds of its pixels, the others black or gray
+            max_pixels: maximum number of pixels; default: 134217728, and fewer for a file of a few kilobytes
+            max_bytes: maximum number of bytes of a decoded image; default: 2 GiB
+            on_damage: `accept` returns the pixels that a damaged PNG or JPEG file still has, and black or gray for the others
         """
 
     @staticmethod
@@ -3941,13 +3941,13 @@ class decoders:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
-        """Decompresses data. Of several chunks the results are stacked along a new first axis.
+        """Decompresses data. The results of several chunks are stacked along a new first axis.
 
         Arguments:
             shape: shape of the result, or of each chunk's
             dtype: type of the result
-            algorithm: how it was compressed: `LZ4`, in its block format
-            chunk_offsets: where each chunk begins, in bytes; default: one after the other
+            algorithm: compression method: `LZ4`, in its block format
+            chunk_offsets: start of each chunk, in bytes; default: one after the other
             chunk_sizes: bytes of each chunk; default: up to the next one
             layout: layout of the result of a chunk
             sequence_axis_name: letter of the axis of the chunks in the layout
@@ -3990,7 +3990,7 @@ class distortions:
 
         Arguments:
             alpha: factor of the displacements, in pixels
-            sigma: how smooth they are: the deviation of the Gaussian window in pixels
+            sigma: smoothness of the displacements: the deviation of the Gaussian window in pixels
         """
 
     @staticmethod
@@ -4007,11 +4007,11 @@ class distortions:
         on_error: Any = None,
         seed: int | None = None,
     ) -> list[Data]:
-        """Moves the nodes of a grid at random, except those on the border, and everything between them with them.
+        """Moves the nodes of a grid at random, except those on the border; the pixels between them move along.
 
         Arguments:
-            cells: how many rows and columns the grid has
-            limit: how far a node moves at most, in shares of a cell; below 0.5 nothing folds
+            cells: number of rows and columns of the grid
+            limit: largest movement of a node, in shares of a cell; below 0.5 the image does not fold
         """
 
     @staticmethod
@@ -4026,10 +4026,10 @@ class distortions:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> list[Data]:
-        """Distorts as a lens does: distances from the middle grow with their square.
+        """Distorts like a lens: the relative change of a distance from the middle grows with its square.
 
         Arguments:
-            strength: share of the distance that the corners move by: above 0 barrel, below pincushion
+            strength: movement of the corners as a share of their distance: above 0 barrel, below 0 pincushion
         """
 
     @staticmethod
@@ -4052,7 +4052,7 @@ class distortions:
         Arguments:
             points: the number of points in a row and in a column
             scale: deviation of the moves of the points, in shares of the extents
-            moves: moves of the points, row by row, x and y, in shares of the extents; default: drawn
+            moves: movements of the points, row by row, x and y, in shares of the extents; default: random
         """
 
 class experimental:
@@ -4082,7 +4082,7 @@ class experimental:
             out_rate: rate of the result
             out_length: length of the result
             quality: quality of the resampling, from 0 (a filter of 3 lobes) by 50 (16) to 100 (64)
-            antialias: filter out what a lower rate cannot hold; False: leave it, as DALI does
+            antialias: remove frequencies that a lower rate cannot represent; False: keep them, as DALI does
             dtype: type of the result; default: that of the input
         """
 
@@ -4101,13 +4101,13 @@ class experimental:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
-        """Gives every pixel the largest value in a window around it, channel by channel: bright areas grow.
+        """Replaces every pixel by the largest value in a window around it, channel by channel: bright areas grow.
 
         Arguments:
             mask_size: width and height of the window; one number for both
-            anchor: place of the pixel in its window, to the right and down; -1 is the middle
-            border_mode: what is outside: nothing (`constant`), or `replicate`, `reflect`, `reflect_101` or `wrap` the image
-            iterations: how often it is done
+            anchor: position of the pixel in its window, to the right and down; -1 is the middle
+            border_mode: values outside the image: none (`constant`), or `replicate`, `reflect`, `reflect_101` or `wrap`
+            iterations: number of repetitions
         """
 
     @staticmethod
@@ -4125,13 +4125,13 @@ class experimental:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
-        """Gives every pixel the smallest value in a window around it, channel by channel: bright areas shrink.
+        """Replaces every pixel by the smallest value in a window around it, channel by channel: bright areas shrink.
 
         Arguments:
             mask_size: width and height of the window; one number for both
-            anchor: place of the pixel in its window, to the right and down; -1 is the middle
-            border_mode: what is outside: nothing (`constant`), or `replicate`, `reflect`, `reflect_101` or `wrap` the image
-            iterations: how often it is done
+            anchor: position of the pixel in its window, to the right and down; -1 is the middle
+            border_mode: values outside the image: none (`constant`), or `replicate`, `reflect`, `reflect_101` or `wrap`
+            iterations: number of repetitions
         """
 
     @staticmethod
@@ -4146,7 +4146,7 @@ class experimental:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
-        """Gives every pixel the middle value of a window around it, channel by channel; the border pixel goes on outside.
+        """Replaces every pixel by the median of a window around it, channel by channel; outside the image the border pixels are repeated.
 
         Arguments:
             window_size: width and height of the window, both odd; one number for both
@@ -4179,7 +4179,7 @@ class experimental:
             outs_ndim: numbers of axes of the outputs
             ins_ndim: numbers of axes of the inputs
             batch_processing: call the function once for the batch, with a list of arrays for each output and input
-            blocks: blocks of the grid that it is launched with, for device="gpu"
+            blocks: blocks of the grid of the launch, for device="gpu"
             threads_per_block: threads of a block of that grid, for device="gpu"
             setup_fn: function that writes the shapes of the outputs; default: an output has the shape of the input with its number
         """
@@ -4199,10 +4199,10 @@ class experimental:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
-        """Takes each pixel of the output from the place that two maps name; the output is as large as they are.
+        """Takes each pixel of the output from the position that two maps have for it; the output is as large as the maps. Pixels from outside the image are 0. The maps have one number, x or y in pixels, for each pixel of the output.
 
         Arguments:
-            pixel_origin: what is at (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
+            pixel_origin: position of (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
             interp: interpolation: INTERP_NN, INTERP_LINEAR or INTERP_CUBIC
         """
 
@@ -4387,11 +4387,11 @@ class experimental:
         """Warps the image by a projective matrix of 3 x 3 numbers, given as an argument or as the second input.
 
         Arguments:
-            pixel_origin: what is at (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
-            matrix: the nine numbers row by row; it maps places (x, y, 1)
+            pixel_origin: position of (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
+            matrix: the nine numbers row by row; the matrix maps positions (x, y, 1)
             size: height and width of the output; those of the input by default
-            inverse_map: the matrix maps places of the output to places of the input; otherwise the other way round
-            border_mode: what is outside: `constant` (the fill value), `replicate`, `reflect`, `reflect_101` or `wrap`
+            inverse_map: the matrix maps positions of the output to positions of the input; False: the other way round
+            border_mode: values outside the image: `constant` (the fill value), `replicate`, `reflect`, `reflect_101` or `wrap`
             fill_value: the value outside, one or one a channel; 0 by default
             interp_type: interpolation: INTERP_NN, INTERP_LINEAR or INTERP_CUBIC
         """
@@ -4560,11 +4560,11 @@ class noise:
         """Sets some elements to the largest value and some to the smallest one.
 
         Arguments:
-            prob: how likely an element, or a pixel, is set to salt or pepper
-            salt_vs_pepper: how likely it is salt
+            prob: probability that an element, or a pixel, becomes salt or pepper
+            salt_vs_pepper: probability of salt among these
             salt_val: value of salt; default: the largest of an integer type, 1 for floats
             pepper_val: value of pepper; default: the smallest of an integer type, -1 for floats
-            per_channel: each channel is set by itself; otherwise all channels of a pixel together
+            per_channel: each channel is set by itself; False: all channels of a pixel together
         """
 
     @staticmethod
@@ -4580,10 +4580,10 @@ class noise:
         on_error: Any = None,
         seed: int | None = None,
     ) -> Data:
-        """Counts the light again: each value becomes a Poisson number with that mean, in units of ``factor``.
+        """Adds the noise of counting light: each value becomes a Poisson number with this mean, in units of ``factor``. Values that are not positive become 0; integers are limited to their range.
 
         Arguments:
-            factor: value of one count: the larger, the more noise; 0 leaves the data as it is
+            factor: value of one count: a larger value makes more noise; 0 does not change the data
         """
 
 class plasma:

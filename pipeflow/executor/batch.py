@@ -28,7 +28,7 @@ class Handing:
     """The delivery of one batch, or of one batch of each of several pipelines, to a caller.
 
     Until ``given`` is called nothing has changed: the next call in the same thread gets the same batch. So an interrupt
-    (Ctrl-C) loses no batch, if only the return follows: ``return handing.given() or batch``.
+    (Ctrl-C) loses no batch, if nothing but the return follows: ``return handing.given() or batch``.
     """
 
     __slots__ = ("done", "thread")

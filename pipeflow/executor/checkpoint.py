@@ -36,7 +36,7 @@ _FEATURES = ("sse4_2", "avx", "avx2", "fma", "avx512f", "asimd", "sve")
 
 
 def take(plan: Plan, executor: Executor, place: Mapping[str, Any]) -> dict[str, Any]:
-    """The state after the last delivered batch as plain data, with what it must fit."""
+    """The state after the last delivered batch as plain data, with the properties that a pipeline must have to load it."""
     check_saveable(plan, executor)
     return {
         "kind": "pipeflow checkpoint",
@@ -52,7 +52,7 @@ def take(plan: Plan, executor: Executor, place: Mapping[str, Any]) -> dict[str, 
 
 
 def to_json(plan: Plan, executor: Executor, place: Mapping[str, Any]) -> str:
-    """``take`` as text, with a checksum."""
+    """The state that ``take`` returns as text, with a checksum."""
     state = take(plan, executor, place)
     if len(json.dumps(state)) > LARGEST:
         state["operators"] = {**state["operators"], "names": len(plan.steps())}
@@ -60,13 +60,14 @@ def to_json(plan: Plan, executor: Executor, place: Mapping[str, Any]) -> str:
 
 
 def write(filename: str, text: str) -> None:
-    """Writes a checkpoint whole or not at all, so that a job killed meanwhile keeps the one before."""
-    # A name that cannot be foreseen, created by O_EXCL: a link planted in a shared folder is not written through.
+    """Writes a checkpoint completely or not at all: a job that is killed meanwhile keeps the previous one."""
+    # A random name, created by O_EXCL: a link that another user made in a shared folder is not followed.
     partial, content = f"{filename}.{secrets.token_hex(8)}.part", text.encode()
     try:
-        with open(partial, "xb", buffering=0) as file:  # what a buffer still holds would fail again when it is closed
+        with open(partial, "xb", buffering=0) as file:  # closing a file with data in its buffer would fail again
             try:
-                while content:  # on a full disk the system writes a part first, and says so the next time
+                # on a full disk the system first writes a part, and reports the error with the next write
+                while content:
                     content = content[file.write(content) :]
                 os.fsync(file.fileno())
                 os.replace(partial, filename)
@@ -88,8 +89,8 @@ def check_saveable(plan: Plan, executor: Executor) -> None:
     for kind, step, keeper in _keepers(plan):
         if kind == "sample" or dict(step.constants).get("parallel", "serial") != "serial":
             reasons.append(
-                f"{step.name!r}: {function_name(keeper)} keeps a state (get_state) and is not called one sample after another, "
-                "so it has no state after a batch: leave parallel= out"
+                f"{step.name!r}: {function_name(keeper)} keeps a state (get_state), so it must be called for one sample "
+                "after another: leave parallel= out"
             )
         elif not executor.settings.enable_checkpointing:
             reasons.append(
@@ -132,7 +133,7 @@ def from_json(text: "str | bytes") -> dict[str, Any]:
         if saved is None:
             raise ValueError("the checkpoint is damaged: its checksum is missing")
         if saved != _checksum(state):
-            raise ValueError("the checkpoint is damaged: its checksum does not fit its content")
+            raise ValueError("the checkpoint is damaged: its checksum is wrong")
     return checked(state)
 
 
@@ -173,7 +174,7 @@ def _is_count(value: Any) -> bool:
 
 
 def load(state: Mapping[str, Any], plan: Plan, executor: Executor) -> None:
-    """Takes an executor to a state. If something does not fit, it raises and changes nothing."""
+    """Sets an executor to a state. If the state is of another pipeline, it raises and changes nothing."""
     check_fits(state, plan, executor)
     before = executor.state()
     try:

@@ -179,7 +179,10 @@ class Measures:
         self._queued = {thread.native_id: queued_seconds([thread]) for thread in threads}
 
     def delivered(self, asked: float, ready: int, samples: int) -> None:
-        """Counts a batch that was delivered. ``asked`` is the time of the call, ``ready`` the number of finished batches then."""
+        """Counts a delivered batch.
+
+        ``asked`` is the time of the call, ``ready`` the number of batches finished at that time.
+        """
         now = self.last = timing.wall()
         self.waited += now - asked
         self.waits[bisect_left(WAITS, now - asked)] += 1

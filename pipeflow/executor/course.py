@@ -84,7 +84,7 @@ class Course:
     # The state after the batch that was taken last.
 
     def state(self) -> dict[str, Any]:
-        """The state of the pipeline after the last delivered batch, whatever has run ahead."""
+        """The state of the pipeline after the last delivered batch. Batches made ahead do not change it."""
         return dict(self._after)
 
     def taken(self, batch: BatchRun) -> None:

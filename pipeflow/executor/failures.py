@@ -244,7 +244,7 @@ class Failures:
         return changed
 
     def _made_of(self, batch: BatchRun, slots: Sequence[int], row: int) -> set[int]:
-        """The samples that a row of these slots is made of: its own, unless a step has moved samples."""
+        """The samples from which a row of these slots is made: its own, unless a step has moved samples."""
         if not self.movers:
             return {row}
         makers = {slot: step for step in self.plan.steps() for slot in step.outputs}

@@ -118,7 +118,7 @@ class Executor:
 
     @property
     def ready(self) -> int:
-        """How many batches stand ready to be taken."""
+        """The number of batches that are ready to be taken."""
         return sum(batch.done and batch.handing is None for batch in tuple(self._ring))
 
     def fill(self, ahead: int) -> None:
@@ -208,7 +208,7 @@ class Executor:
         raise InvalidState("there is no scheduled batch to take")
 
     def state(self) -> dict[str, Any]:
-        """The state of the pipeline after the last delivered batch, whatever has run ahead."""
+        """The state of the pipeline after the last delivered batch. Batches made ahead do not change it."""
         with self._lock:
             self._settle()
         return self.course.state()
@@ -407,7 +407,7 @@ class Executor:
         """The batch with the oldest work that no thread has."""
         if self._parted is not None:
             return self._parted
-        passed = len(self.stages)  # the stage that every earlier batch has reached
+        passed = len(self.stages)  # no earlier batch is before this stage
         waiting = None  # the oldest batch that must wait for something: a thread waits for it if there is no other work
         for batch in self._ring:
             if batch.done:

@@ -122,7 +122,7 @@ def positive(name: str, value: Any, most: int) -> int:
 
 
 def few(name: str, value: Any) -> int:
-    """How many threads, processes or batches there are at a time."""
+    """Checks a number of threads, processes or batches."""
     return positive(name, value, _MOST_AT_A_TIME)
 
 

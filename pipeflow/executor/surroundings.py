@@ -50,7 +50,7 @@ class Surroundings:
 
 
 def weakly(method: Callable[[BatchRun], None]) -> Callable[[BatchRun], None]:
-    """The method without a reference to its object; after the object is gone the call does nothing."""
+    """Calls a method without a reference to its object; once the object is gone, the call does nothing."""
     reference = weakref.WeakMethod(method)
 
     def call(batch: BatchRun) -> None:

@@ -1,1 +1,1 @@
-"""What a Pipeline is made of: its definition, what it was compiled to, its runs, its states and its reports."""
+"""The parts of a Pipeline: its definition, its plan and executor, its runs, its states and its reports."""

@@ -1,4 +1,4 @@
-"""Looking at a pipeline: its samples as a picture, itself as HTML for a notebook, and in one line."""
+"""Shows a pipeline: its samples as a picture, the pipeline as HTML for a notebook, and as one line of text."""
 
 import copy
 import os
@@ -15,10 +15,10 @@ from pipeflow.handle.definition import DebugDefinition
 
 
 class Looking(Built):
-    """What shows a pipeline without running it or moving it."""
+    """Methods that show a pipeline without changing its position."""
 
     def again(self, **settings: Any) -> Self:
-        """The same pipeline from its beginning, not built, with other settings; this one stays where it is.
+        """A copy of the pipeline at its beginning, not built, with other settings. This pipeline does not change.
 
         Sources that are iterators are shared: what one of the two reads, the other one does not get.
         """
@@ -88,7 +88,7 @@ class Looking(Built):
         return reporting.write(self, path, batches=batches, seconds=seconds, threads=threads, against=against)
 
     def metrics(self) -> str:
-        """What was measured since the first batch, in the text form that Prometheus reads."""
+        """The figures since the first batch, as text in the format of Prometheus."""
         return watching.exposition(self._compiled())
 
     def _repr_html_(self) -> str:

@@ -44,8 +44,8 @@ class Reports(Built):
     def measure(self) -> Iterator[None]:
         """Measures each step during a ``with`` block, for ``statistics()`` and ``advice()``.
 
-        For half a second of every Python function another thread competes for the interpreter lock (the GIL). That shows for
-        how much of its time the function keeps other threads waiting.
+        For half a second of every Python function another thread competes for the interpreter lock (the GIL). This
+        measures for how much of its time the function lets other threads wait.
         """
         executor = self._compiled()
         if self._measuring:
@@ -66,7 +66,8 @@ class Reports(Built):
         return self._measured or self._compiled().figures()
 
     def advice(self) -> list[Advice]:
-        """What limits the speed of this pipeline, and what would help by how much; empty if nothing stands out.
+        """The steps that limit the speed of this pipeline, and the changes that would help, with their gain; empty if
+        the pipeline is balanced.
 
         It uses measured times: run the pipeline for a while first, best inside ``with pipe.measure():``.
         """

@@ -42,7 +42,8 @@ class Running(Built):
         if inputs:
             if self._executor is not None and self._executor.in_flight:
                 raise InvalidState(
-                    "named inputs belong to the batch that this run() returns, and earlier inputs are still in flight"
+                    "run() with named inputs must return the batch of these inputs, and earlier batches are "
+                    "still being made"
                 )
             for name, data in inputs.items():
                 self.feed_input(name, data)
@@ -97,7 +98,7 @@ class Running(Built):
         self._check_api = enable
 
     def _use(self, api: types.PipelineAPIType) -> None:
-        """Notes which way the pipeline is run, and refuses another way in the same epoch."""
+        """Notes whether run() or schedule_run() is used, and refuses the other one in the same epoch."""
         executor = self._executor or self._debug
         used = executor is not None and (executor.in_flight or self._last.get() is not None)
         if self._check_api and used and api is not self._api:

@@ -33,7 +33,7 @@ class States(Built):
         return saved_state.take(self.plan, self._compiled(), self._place.get())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues after the batch at which ``state_dict()`` or ``checkpoint()`` was called, whatever ran since."""
+        """Continues after the batch at which ``state_dict()`` or ``checkpoint()`` was called."""
         if isinstance(self._define, DebugDefinition):
             raise InvalidState(NOT_COMPILED)
         state = saved_state.checked(state)

@@ -1,4 +1,4 @@
-"""Where batches are read: in the caller or in threads; `processes.py` has the worker processes."""
+"""Reads batches in the caller or in threads; `processes.py` has the worker processes."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -9,7 +9,7 @@ from pipeflow.loading.work import Job, Read, frame_of, inline_join
 
 
 class Ticket(Protocol):
-    """A batch on its way."""
+    """A batch that is being read."""
 
     def result(self) -> Read: ...
 
@@ -17,7 +17,7 @@ class Ticket(Protocol):
 
 
 class Inline:
-    """Reads a batch when it is wanted, in the thread of the caller."""
+    """Reads a batch when its result is taken, in the thread of the caller."""
 
     ahead = 0
 
@@ -71,7 +71,7 @@ class _InThread:
             return self._future.result(self._timeout)
         except TimeoutError as error:
             if self._future.done():
-                raise  # of the user's code
+                raise  # an exception of the user's code
             raise TimeoutError(f"a batch was not read within timeout={self._timeout:g} s") from error
 
     def cancel(self) -> None:

@@ -1,4 +1,4 @@
-"""One batch of many items: equal structures are joined leaf by leaf, with the rules of torch's default_collate.
+"""Joins items to a batch: equal structures are joined leaf by leaf, by the rules of torch's default_collate.
 
 Tensors, arrays and numbers become one array with the batch as its first axis. Text and bytes become a list. Dictionaries
 keep their keys and their type, named tuples their type, lists stay lists, and a tuple becomes a list of its columns.
@@ -17,53 +17,54 @@ from pipeflow.tensors import as_sample
 
 
 class NumpyLoading:
-    """What a loader uses where batches are NumPy arrays; `plugin.pytorch` has the same for tensors."""
+    """The functions of a loader whose batches are NumPy arrays; `plugin.pytorch` has the same for tensors."""
 
     name = "numpy"
 
     def is_tensor(self, value: Any) -> bool:
-        """Whether it is a tensor of this framework, or of another one that has its data in the CPU's memory."""
+        """True for a tensor of this framework, or of another framework, with its data on the CPU."""
         return not isinstance(value, (np.ndarray, np.generic)) and hasattr(value, "__dlpack__")
 
     def stack_tensors(self, values: Sequence[Any]) -> Any:
-        """One array of the tensors of a batch."""
+        """Joins the tensors of a batch to one array."""
         return np.stack([as_sample(x) for x in values])
 
     def stack_arrays(self, values: Sequence[np.ndarray]) -> Any:
-        """One array of those of a batch."""
+        """Joins the arrays of a batch to one array."""
         return np.stack(values)
 
     def numbers(self, values: Sequence[Any]) -> Any:
-        """One array of the numbers of a batch."""
+        """Joins the numbers of a batch to one array."""
         return np.array(values)
 
     def converted(self, value: Any) -> Any:
-        """An item's array where items are not joined."""
+        """An array of an item that is not joined with others."""
         return as_sample(value) if self.is_tensor(value) else value
 
     def array_of(self, value: Any) -> "tuple[np.ndarray, str] | None":
-        """The array of a tensor and the name of what to make of it again; None for what is pickled as it is."""
+        """The array of a tensor, and the name of the type to make from it again; None for objects that are pickled."""
         del value
         return None
 
     def restored(self, array: np.ndarray, kind: str) -> Any:
-        """The tensor of an array that came from a worker."""
+        """Makes the tensor of an array from a worker."""
         del kind
         return array
 
     def takes(self, dtype: np.dtype) -> bool:
-        """Whether arrays of a type can be joined."""
+        """True if arrays of this type can be joined."""
         return dtype.kind not in "OSUV"
 
     def batch_of(self, batch: Any) -> Any:
-        """What a pipeline gave, as one array; a list of arrays where their shapes differ, of text where it is that."""
+        """An output of a pipeline as one array, as a list of arrays if their shapes differ, or as a list of text."""
         batch = batch.as_cpu() if hasattr(batch, "as_cpu") else batch
         if batch.dtype == types.STRING:
             return [x.item() for x in batch.samples()]
         return batch.as_array() if batch.is_dense_tensor() else batch.samples()
 
 
-Join = Callable[[Sequence[Any], str], Any]  # of equal leaves: their tensors, arrays or numbers, and which of the three
+# joins equal leaves: the leaves, and whether they are tensors, arrays or numbers
+Join = Callable[[Sequence[Any], str], Any]
 
 
 def collate(items: Sequence[Any], frame: Any, join: Join, names: Sequence[str], path: Path = ()) -> Any:
@@ -90,7 +91,7 @@ def collate(items: Sequence[Any], frame: Any, join: Join, names: Sequence[str], 
         return items
 
     def column(key: Any, step: Any) -> Any:
-        values = [item[key] for item in items]  # as torch has it, text of a sequence is a tuple
+        values = [item[key] for item in items]  # as in torch, the text of a sequence is a tuple
         values_there = values if isinstance(first, Mapping) else tuple(values)
         return collate(values_there, frame, join, names, (*path, step))
 

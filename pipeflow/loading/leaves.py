@@ -7,12 +7,12 @@ Path = tuple[Any, ...]
 
 
 def path_text(path: Path) -> str:
-    """``['meta'][0].name``, as it is written in Python."""
+    """The path in Python's notation: ``['meta'][0].name``."""
     return "".join(f".{x.name}" if isinstance(x, Field) else f"[{x!r}]" for x in path)
 
 
 def leaf_name(name: str, path: Path) -> str:
-    """What is at a path of something with a name, in messages."""
+    """The name, in messages, of the value at a path."""
     return f"{name} at {path_text(path)}" if path else name
 
 
@@ -33,12 +33,12 @@ class Field:
 
 
 def is_named_tuple(value: Any) -> bool:
-    """Whether it is a tuple with names for its fields."""
+    """True for a tuple whose fields have names."""
     return isinstance(value, tuple) and hasattr(value, "_fields")
 
 
 def branches(value: Any) -> list[tuple[Any, Any]] | None:
-    """The (step, value) pairs of a container, None for anything else."""
+    """The (step, value) pairs of a container; None for other values."""
     if isinstance(value, Mapping):
         return list(value.items())
     if is_named_tuple(value):
@@ -58,7 +58,7 @@ def rebuilt(value: Any, parts: Sequence[Any]) -> Any:
 
 
 def leaves(value: Any, path: Path = ()) -> list[tuple[Path, Any]]:
-    """Every value that is no container, with its path."""
+    """Every value that is not a container, with its path."""
     inner = branches(value)
     if inner is None:
         return [(path, value)]
@@ -74,7 +74,7 @@ def mapped(function: Callable[[Path, Any], Any], value: Any, path: Path = ()) ->
 
 
 def difference(value: Any, model: Any, path: Path = ()) -> str:
-    """How the structure of a value differs from that of a model, "" where it does not."""
+    """The difference between the structure of a value and that of a model, "" if there is none."""
     mine, wanted = branches(value), branches(model)
     if mine is None and wanted is None:
         return ""

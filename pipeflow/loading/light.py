@@ -9,7 +9,7 @@ from pipeflow.declare import framework
 from pipeflow.executor.workers.segments import Unfilled
 from pipeflow.loading.collate import NumpyLoading
 
-KINDS = frozenset("biufc")  # of arrays that torch has a type for
+KINDS = frozenset("biufc")  # the types of arrays that torch has too
 
 
 class Shared:
@@ -21,25 +21,25 @@ class Shared:
 
 
 class TensorsLater(NumpyLoading):
-    """What a loader uses of torch, as far as that can be known without it; the rest loads it."""
+    """The functions of a loader for torch, as far as they work without torch; the others load it."""
 
     name = "torch"
 
     def is_tensor(self, value: Any) -> bool:
-        """There are no tensors without torch."""
+        """False: without torch no value is a tensor."""
         del value
         return False
 
     def kind_of(self, array: np.ndarray) -> str | None:
-        """What is made of an array in the program, None where only torch can say."""
+        """The type that the program makes from an array; None if only torch knows it."""
         return "tensor" if type(array) is np.ndarray and array.dtype.kind in KINDS and array.dtype.isnative else None
 
     def stack_arrays(self, values: Sequence[np.ndarray]) -> Any:
-        """One tensor of arrays of several types."""
+        """Joins arrays of several types to one tensor."""
         return framework("torch").loading.stack_arrays(values)
 
     def numbers(self, values: Sequence[Any]) -> Any:
-        """The numbers of a batch, of the type that torch would give them."""
+        """Joins numbers to an array of the type that torch would use."""
         kinds = set(map(type, values))
         if len(kinds) == 1:
             kind = kinds.pop()
@@ -50,6 +50,6 @@ class TensorsLater(NumpyLoading):
         return framework("torch").loading.numbers(values)
 
     def converted(self, value: Any) -> Any:
-        """An item's array where items are not joined."""
+        """An array of an item that is not joined with others."""
         array = np.asarray(value)
         return Shared(array, "tensor") if self.kind_of(array) else framework("torch").loading.converted(value)

@@ -20,7 +20,7 @@ from pipeflow.loading.tables import TableRows, is_table
 from pipeflow.loading.work import Job, frame_of
 from pipeflow.operators.readers.order import Order
 
-_FORM = 1  # of the saved state
+_FORM = 1  # the version of the saved state
 
 
 class Loader:
@@ -78,20 +78,20 @@ class Loader:
         self.buckets = self._buckets(bucket_by, max_tokens)
         self.seed = seed
         self._drawn_seed = seeds.system_seed() if seed is None else seed
-        self.epoch = 0  # the number of the epoch that the next loop, or the present one, gives
-        self._begun = False  # whether that epoch has begun
+        self.epoch = 0  # the epoch of the present loop, or of the next one
+        self._begun = False  # True if that epoch has begun
         self._saved: Mapping[str, Any] | None = None
         self._pass: weakref.ref[Pass] | None = None
         self._place: Place | None = None
-        self._carrier: Any = None  # workers that stay
+        self._carrier: Any = None  # the workers with persistent_workers=True
         self._serial = 0
-        self.model: Any = None  # with a pipeline over the items: the structure that they have
+        self.model: Any = None  # the structure of the items, if a pipeline reads them
         if pin_memory and not (hasattr(self._frame, "can_pin") and self._frame.can_pin()):
             warnings.warn("pin_memory=True has no effect: torch sees no GPU here", stacklevel=3)
             self.pin_memory = False
 
     def _check(self, batch_size: int | None, shuffle: bool | None, prefetch_factor: int | None) -> None:
-        """Refuses arguments that do not go together."""
+        """Refuses arguments that contradict each other."""
         if self.workers not in ("processes", "threads"):
             raise ValueError(f'workers must be "processes" or "threads", got {self.workers!r}')
         if self.num_workers < 0 or self.timeout < 0:
@@ -104,11 +104,11 @@ class Loader:
                 ("timeout", self.timeout > 0),
             ):
                 if given:
-                    raise ValueError(f"{name} is for workers, and num_workers is 0: give num_workers=1 or more")
+                    raise ValueError(f"{name} needs workers, and num_workers is 0: use num_workers=1 or more")
         if self.prefetch_factor < 1:
             raise ValueError(f"prefetch_factor must be at least 1, got {self.prefetch_factor}")
         if batch_size is not None and (isinstance(batch_size, bool) or batch_size < 1):
-            raise ValueError(f"batch_size must be at least 1, or None for items as they are, got {batch_size!r}")
+            raise ValueError(f"batch_size must be at least 1, or None for single items, got {batch_size!r}")
         if self.sampler is not None and shuffle:
             raise ValueError("sampler and shuffle cannot be given together: the sampler decides the order")
         if self.batch_sampler is not None and (
@@ -120,9 +120,7 @@ class Loader:
         if batch_size is None and self.drop_last:
             raise ValueError("drop_last=True needs a batch_size: with batch_size=None every item is a batch by itself")
         if self.num_shards != 1 and (self.sampler is not None or self.batch_sampler is not None):
-            raise ValueError(
-                "num_shards divides the data set, and a sampler decides itself what it gives: give one of them"
-            )
+            raise ValueError("num_shards and a sampler cannot be given together: the sampler chooses the items itself")
         if self._mixed is not None and (self.sampler is not None or self.batch_sampler is not None):
             raise ValueError("a mixture decides the order itself: do not give sampler or batch_sampler with it")
         if self.stream:
@@ -133,17 +131,18 @@ class Loader:
                     )
             if self.num_shards != 1:
                 raise ValueError(
-                    f"num_shards needs a data set with an index; {type(self.dataset).__name__} decides itself what it gives here"
+                    f"num_shards needs a data set with an index: {type(self.dataset).__name__} decides itself "
+                    "what it gives here"
                 )
         elif not hasattr(self.dataset, "__getitem__"):
             raise TypeError(
-                f"{type(self.dataset).__name__} is no data set: it has neither __getitem__ and __len__, nor __iter__"
+                f"{type(self.dataset).__name__} is not a data set: it has neither __getitem__ and __len__, nor __iter__"
             )
         elif self.sampler is None and self.batch_sampler is None and not hasattr(self.dataset, "__len__"):
             raise TypeError(f"{type(self.dataset).__name__} has no __len__: give sampler or batch_sampler, or add it")
 
     def _buckets(self, bucket_by: Any, max_tokens: int | None) -> Buckets | None:
-        """How items of like lengths come together, where the caller wants that."""
+        """The batches of items of like lengths, if the caller wants them; else None."""
         if bucket_by is None:
             if max_tokens is not None:
                 raise ValueError("max_tokens needs bucket_by, the lengths of the items")
@@ -152,7 +151,8 @@ class Loader:
             raise ValueError(
                 "bucket_by makes the batches itself: it needs a data set with an index, and no sampler or mixture"
             )
-        if max_tokens is not None and self.batch_size == 1:  # not given: the tokens alone say how many items
+        # without batch_size, only the tokens limit the number of items
+        if max_tokens is not None and self.batch_size == 1:
             self.batch_size = None
         if max_tokens is None and (self.batch_size or 1) == 1:
             raise ValueError("bucket_by needs a batch_size above 1, or max_tokens, to make batches")
@@ -209,12 +209,12 @@ class Loader:
 
     @property
     def _by_torch(self) -> bool:
-        """Whether torch's generators say the order and the random numbers, as in its DataLoader."""
+        """True if torch's generators determine the order and the random numbers, as in its DataLoader."""
         own = self._mixed is not None or self.buckets is not None or self.num_shards > 1
         return self.seed is None and self.framework == "torch" and not own
 
     def _opening(self) -> dict[str, Any]:
-        """What is drawn at the beginning of an epoch."""
+        """Draws the numbers that an epoch needs at its beginning."""
         if not self._by_torch:
             if (self.shuffle or self._mixed is not None) and self.num_shards > 1 and self.seed is None:
                 raise ValueError(
@@ -231,7 +231,7 @@ class Loader:
         return opening
 
     def _generator(self) -> Any:
-        """The generator that decides the order, None for torch's global one."""
+        """The generator that determines the order; None for torch's global one."""
         for holder in (self, self.sampler, self.batch_sampler, getattr(self.batch_sampler, "sampler", None)):
             found = getattr(holder, "generator", None)
             if found is not None:
@@ -275,7 +275,7 @@ class Loader:
         return OrderedWalk(self._order(seed), self.batch_size, self._ending, self.epoch, saved)
 
     def first_item(self) -> Any:
-        """An item, for those who want to know what items are like."""
+        """One item, to find out the structure of items."""
         if self.stream:
             return next(iter(self.dataset))
         if not len(self.dataset):
@@ -288,7 +288,7 @@ class Loader:
         self._carrier_of(self._drawn_seed)
 
     def batch_of(self, batch: Any) -> Any:
-        """What a pipeline gave, as an array or tensor of the loader's framework."""
+        """An output of a pipeline as an array or tensor of the loader's framework."""
         return self._frame.batch_of(batch)
 
     def _job(self) -> Job:
@@ -304,7 +304,7 @@ class Loader:
         return job
 
     def _carrier_of(self, seed: int) -> Any:
-        """What reads the batches: the workers that stay, or new ones."""
+        """The object that reads the batches: persistent workers, or new ones."""
         if self._carrier is not None:
             return self._carrier
         timeout = self.timeout or None
@@ -338,15 +338,15 @@ class Loader:
     # Its state.
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loop is, after the last batch that it got, as plain data for ``load_state_dict``."""
+        """The position after the last batch that the loop received, as plain data for ``load_state_dict``."""
         if self._place is not None:
             return self._place.state()
         return {"loader": _FORM, "epoch": self.epoch, "now": self._saved}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes to a saved state: the next loop gives the rest of that epoch, or the next one if it was over."""
+        """Loads a saved state: the next loop returns the rest of that epoch, or the next epoch if it was over."""
         if not isinstance(state, Mapping) or state.get("loader") != _FORM:
-            raise InvalidState(f"this is no state of a loader of this version: {str(state)[:80]}")
+            raise InvalidState(f"this is not a state of a loader of this version: {str(state)[:80]}")
         made = self._pass() if self._pass is not None else None
         if made is not None:
             made.close()
@@ -379,21 +379,21 @@ class Loader:
         return "a data set shuffled by torch" if self.shuffle and self._by_torch else "a data set with an index"
 
     def finished(self, batch: Any) -> Any:
-        """A batch as it is given to the loop."""
+        """A batch in the form that the loop receives."""
         if not self.pin_memory:
             return batch
         return mapped(lambda _, leaf: leaf.pin_memory() if hasattr(leaf, "pin_memory") else leaf, batch)
 
 
 class Place:
-    """How far a pass has come; it outlives the pass, for a loop that was left."""
+    """The progress of a pass. It exists longer than the pass, because a loop may end early."""
 
     def __init__(self, epoch: int, kind: str, opening: Mapping[str, Any], walk: Walk) -> None:
         self.epoch, self.kind, self.opening, self.walk = epoch, kind, opening, walk
         self.announced = False  # the loop knows that the epoch is over
 
     def state(self) -> dict[str, Any]:
-        """The state of the loader after the last batch that was given."""
+        """The state of the loader after the last batch that was delivered."""
         if self.announced:
             return {"loader": _FORM, "epoch": self.epoch + 1, "now": None}
         now = {"kind": self.kind, "opening": dict(self.opening), "walk": self.walk.state()}
@@ -434,7 +434,7 @@ class Pass:
             plan, ticket = self._waiting.popleft()
             try:
                 read = ticket.result()
-            except KeyboardInterrupt:  # in the loop: the batch is still to come
+            except KeyboardInterrupt:  # the loop has not received this batch yet
                 self._waiting.appendleft((plan, ticket))
                 raise
             except BaseException:
@@ -451,13 +451,13 @@ class Pass:
         raise StopIteration
 
     def _end(self) -> None:
-        """The epoch is over: its workers are not needed any more."""
+        """Ends the epoch; its workers are not needed any more."""
         if not self._closed and self._own:
             self._carrier.close()
         self._closed = self._place.announced = True
 
     def close(self) -> None:
-        """Drops what was read ahead."""
+        """Drops the batches that were read ahead."""
         if not self._closed:
             self._closed = True
             for _, ticket in self._waiting:
@@ -472,7 +472,7 @@ class Pass:
 
 
 def is_stream(dataset: Any) -> bool:
-    """Whether a data set can only be iterated over."""
+    """True if a data set can only be iterated over."""
     torch_data = sys.modules.get("torch.utils.data")
     if torch_data is not None and isinstance(dataset, torch_data.IterableDataset):
         return True
@@ -484,5 +484,5 @@ def _framework(name: str | None) -> str:
         return "torch" if "torch" in sys.modules else "numpy"
     if name not in ("torch", "numpy"):
         raise ValueError(f'framework must be "torch" or "numpy", got {name!r}')
-    framework(name)  # says what to install where it is not there
+    framework(name)  # raises an error that says what to install
     return name

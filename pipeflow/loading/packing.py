@@ -12,11 +12,11 @@ _MOST = 2**31 - 1
 
 
 class Packed:
-    """Rows of `length` tokens with as many documents as fit: `tokens`, `segments` and `positions` of each place.
+    """Rows of `length` tokens with as many documents as fit: `tokens`, `segments` and `positions`, each of this length.
 
-    Segments count the documents of a row from 1, positions the tokens of a document from 0; where a row is not full there
-    is `pad`, and segment 0. Which document is in which row is decided once, from the lengths alone: a row is made when it is
-    read, so that a loader shuffles, shares out and resumes rows as any other items.
+    Segments count the documents of a row from 1, positions the tokens of a document from 0; the rest of a row is `pad`,
+    with segment 0. Which document is in which row is decided once, from the lengths alone: a row is made when it is
+    read, so that a loader shuffles, shards and resumes rows like other items.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Packed:
         self._flat = isinstance(documents, tuple) and len(documents) == 2
         self._lengths = _lengths_of(documents, lengths, self._flat)
         self._pieces: np.ndarray | None = None
-        self._begins: np.ndarray | None = None  # document and first token of each piece, where any document is split
+        self._begins: np.ndarray | None = None  # document and first token of each piece, if any document is split
         packed = self._lengths
         if len(packed) and int(packed.max()) > length:
             if longer == "refuse":
@@ -54,7 +54,7 @@ class Packed:
         kernel = getattr(kernels.packing, method)
         self._members, self._offsets = kernel(packed.astype(np.int32), length)
         self._packed = packed
-        self.fill = float(packed.sum() / max(1, len(self) * length))  # the part of all places that hold a token
+        self.fill = float(packed.sum() / max(1, len(self) * length))  # the share of the rows that is filled with tokens
 
     def _split(self, lengths: np.ndarray, length: int) -> np.ndarray:
         counts = np.maximum(1, -(-lengths // length))
@@ -103,7 +103,7 @@ class Packed:
         if values.ndim != 1 or len(values) != self._lengths[document]:
             raise ValueError(
                 f"document {document} has the shape {values.shape}, and its length was {self._lengths[document]}: "
-                "documents are arrays with one axis, of the lengths that were given"
+                "documents must be arrays with one axis, of the given lengths"
             )
         return values[begin : begin + count]
 

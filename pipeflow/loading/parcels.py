@@ -1,4 +1,4 @@
-"""A batch on its way out of a worker process: its arrays lie in shared memory, everything else is pickled around them."""
+"""A batch as a worker process sends it: its arrays are in shared memory, the rest is pickled."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from pipeflow.saving.functions import dumps_with_holes, loads_with_holes
 
 
 def joining(find: Callable[[], Any]) -> Callable[[Sequence[Any], str], Any]:
-    """How leaves are joined in a worker: written one after another to where they leave it."""
+    """Joins leaves in a worker: writes them one after another to shared memory."""
 
     def join(values: Sequence[Any], kind: str) -> Any:
         frame = find()
@@ -41,7 +41,7 @@ def joining(find: Callable[[], Any]) -> Callable[[Sequence[Any], str], Any]:
 
 
 def packed(value: Any, frame: Any) -> tuple[bytes, list[Any]]:
-    """A batch as bytes and the arrays that are not in them."""
+    """A batch as bytes, and the arrays that are not in these bytes."""
     arrays: list[Any] = []
     seen: dict[int, tuple[int, str]] = {}
 
@@ -66,7 +66,7 @@ def packed(value: Any, frame: Any) -> tuple[bytes, list[Any]]:
 
 
 def unpacked(data: bytes, arrays: Sequence[np.ndarray], frame: Any) -> Any:
-    """The batch again; its arrays and tensors are views of shared memory."""
+    """Makes the batch again; its arrays and tensors are views of shared memory."""
     made: dict[int, Any] = {}
 
     def fill(hole: tuple[int, str]) -> Any:

@@ -1,7 +1,7 @@
-"""Which items each batch has, and from where an interrupted epoch goes on.
+"""The items of each batch, and the position at which an interrupted epoch continues.
 
-A walk is one pass over an epoch: it says what each batch is made of, ahead of the loop, and keeps the state after the last
-batch that the loop got. The state is plain data; a walk made of it gives the rest of the epoch.
+A walk is one pass over an epoch. It returns the items of each batch, ahead of the loop, and keeps the state after the
+last batch that the loop received. The state is plain data; a walk made from it returns the rest of the epoch.
 """
 
 from collections import deque
@@ -16,15 +16,16 @@ from pipeflow.operators.readers.order import Order, Sampler
 
 
 class Plan(NamedTuple):
-    """What a batch is made of."""
+    """The items of a batch, and the numbers that belong to it."""
 
-    number: int  # of the batch in its epoch
+    number: int  # the number of the batch in its epoch
     indices: (
-        Any  # of its items: a list, or one index for an item that is a batch by itself; None: the next ones of a stream
+        # the indices of its items, or one index for an item that is a batch by itself; None: the next items of a stream
+        Any
     )
-    key: int  # of the random numbers that are drawn while it is made
+    key: int  # the key of the random numbers that are drawn while it is made
     slot: int | None = None  # the worker that has to make it
-    serial: int = 0  # of the pass that it belongs to
+    serial: int = 0  # the number of its pass
     skipped: int = 0  # items of a stream before it, for a worker that has not begun to read
 
 
@@ -32,7 +33,7 @@ class Walk(Protocol):
     """One pass over an epoch."""
 
     def next(self) -> Plan | None:
-        """The next batch, None when there is none."""
+        """The next batch, or None at the end."""
 
     def delivered(self, plan: Plan, ended: bool) -> None:
         """Takes note that the loop gets a batch; `ended`: nothing comes after it from the same stream."""
@@ -72,7 +73,7 @@ class OrderedWalk:
         return Sampler(order, batch_size).batches_left(ending)
 
     def next(self) -> Plan | None:
-        """The next batch, None when there is none."""
+        """The next batch, or None at the end."""
         if self._ended:
             return None
         picks = self._sampler.take(None, self._ending)
@@ -169,7 +170,7 @@ class SampledWalk:
         return None
 
     def next(self) -> Plan | None:
-        """The next batch, None when there is none."""
+        """The next batch, or None at the end."""
         return self._draw()
 
     def delivered(self, plan: Plan, ended: bool) -> None:

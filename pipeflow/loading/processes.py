@@ -24,7 +24,7 @@ class InWorker:
     """Reads batches in a worker process and puts them into shared memory."""
 
     def __init__(self, job: Job, workers: int, seed: int, worker_init_fn: Callable[[int], Any] | None) -> None:
-        self.source = job.dataset  # what a message names that cannot be sent
+        self.source = job.dataset  # the name, in messages, of an object that cannot be sent
         self.job = job
         self.workers = workers
         self.seed = seed
@@ -42,7 +42,7 @@ class InWorker:
         return packed(tuple(read), self._frame())
 
     def _frame(self) -> Any:
-        """What there is of the framework: a worker loads torch only where the data set or a function of the user may use it."""
+        """The framework in the worker, which loads torch only if the data set or a function of the user may use it."""
         if self.job.frame == "torch" and "torch" not in sys.modules:
             return TensorsLater()
         return frame_of(self.job.frame)
@@ -95,7 +95,7 @@ class Processes:
         return _InProcess(self, self._pool.submit(self._handle, [(plan,)], pinned=plan.slot))
 
     def received(self, parcel: Any) -> Read:
-        """A batch that has come from a worker."""
+        """A batch from a worker."""
         data, arrays = parcel
         read = Read(*unpacked(data, arrays, self._frame))
         if not self._of_items or read.batch is None:
@@ -129,12 +129,12 @@ def _beside_threads() -> bool:
 
 
 def start_method(context: Any) -> str:
-    """How workers are started: as given, else as `multiprocessing` and torch do it in this program.
+    """The start method of workers: the given one, or that of `multiprocessing` and torch in this program.
 
     Where that is "fork", the workers begin as copies of this process: the data set and the libraries it uses are there.
     """
     if context is None:
-        usual = multiprocessing.get_all_start_methods()[0]  # asking for the default would fix it for the whole program
+        usual = multiprocessing.get_all_start_methods()[0]  # a query for the default would fix it for the whole program
         return multiprocessing.get_start_method(allow_none=True) or usual
     name = context if isinstance(context, str) else context.get_start_method()
     return check_start_method(name, "multiprocessing_context")

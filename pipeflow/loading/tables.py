@@ -29,5 +29,5 @@ class TableRows:
 
 
 def is_table(value: Any) -> bool:
-    """Whether it is a table of Arrow."""
+    """True for a table of Arrow."""
     return type(value).__module__.partition(".")[0] == "pyarrow" and hasattr(value, "column_names")

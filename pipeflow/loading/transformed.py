@@ -18,7 +18,7 @@ _CHANNELS = (1, 3, 4)
 
 
 class TransformedLoader:
-    """Batches of what a pipeline definition makes of the items; ``pipeline`` is that pipeline."""
+    """Batches that a pipeline makes from the items; ``pipeline`` is that pipeline."""
 
     def __init__(
         self,
@@ -46,7 +46,8 @@ class TransformedLoader:
         self._output: Any = None
         items.model = model
         items.start()
-        pipeline_options.setdefault("enable_checkpointing", True)  # the place in the data set is the state of an object
+        # the position in the data set is the state of an object
+        pipeline_options.setdefault("enable_checkpointing", True)
         if items.seed is not None:
             pipeline_options.setdefault("seed", items.seed)
 
@@ -87,16 +88,16 @@ class TransformedLoader:
 
     @property
     def batch_size(self) -> int | None:
-        """How many items a batch has."""
+        """The number of items in a batch."""
         return self._items.batch_size
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loop is, after the last batch that it got, as plain data for ``load_state_dict``."""
+        """The position after the last batch that the loop received, as plain data for ``load_state_dict``."""
         self.pipeline.build()
         return self.pipeline.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes to a saved state: the next loop gives the rest of that epoch."""
+        """Loads a saved state: the next loop returns the rest of that epoch."""
         self.pipeline.build()
         self.pipeline.load_state_dict(state)
 
@@ -106,7 +107,7 @@ class TransformedLoader:
 
 
 class Feeder:
-    """Gives the items of a loader to a pipeline one by one, with the place of the loader as its state."""
+    """A source of the items of a loader, one by one; its state is the position of the loader."""
 
     def __init__(self, items: Loader) -> None:
         self._items = items
@@ -134,13 +135,13 @@ class Feeder:
         return {"epoch": self._epoch, "items": self._items.state_dict()}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Has the loader go to a state."""
+        """Sets the loader to a state."""
         self._items.load_state_dict(state["items"])
         self._pass, self._epoch = None, state["epoch"]
 
 
 def _layout(path: Path, value: Any, given: Any, name: str) -> str | None:
-    """The layout of a leaf: as given, or as an image says; "" where the caller says that there is none."""
+    """The layout of a leaf: the given one, or that of an image; "" if the caller says that it has none."""
     shape: tuple[int, ...] = () if isinstance(value, (str, bytes)) else np.shape(value)
     found = given if isinstance(given, str) else _given(path, given)
     if isinstance(given, str) and len(given) not in (0, len(shape)):
@@ -166,7 +167,7 @@ def _layout(path: Path, value: Any, given: Any, name: str) -> str | None:
 
 
 def _given(path: Path, layout: Any) -> str | None:
-    """What the caller's structure of layouts has for a path."""
+    """The entry for a path in the caller's structure of layouts."""
     if len(path) == 0:
         if layout is not None and not isinstance(layout, str):
             raise TypeError(f"layout is a text such as 'HWC', or has one for each value of an item, got {layout!r}")
@@ -182,7 +183,7 @@ def _given(path: Path, layout: Any) -> str | None:
 
 
 def _check_used(layout: Any, layouts: Sequence[str | None], name: str) -> None:
-    """Refuses a layout that fits nothing in the item."""
+    """Refuses a layout for a value that the item does not have."""
     wanted = [x for _, x in leaves(layout) if x] if branches(layout) is not None else [layout] if layout else []
     for text in wanted:
         if text not in layouts:

@@ -1,4 +1,4 @@
-"""How the items of a batch are read and joined: what runs in a worker."""
+"""Reads the items of a batch and joins them. This runs in a worker."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -16,12 +16,12 @@ from pipeflow.tensors import as_sample
 
 
 def frame_of(name: str) -> Any:
-    """What a loader uses of a framework."""
+    """The functions of a framework that a loader uses."""
     return NumpyLoading() if name == "numpy" else framework(name).loading
 
 
 class Read(NamedTuple):
-    """What a plan became: a batch, or nothing where its stream had ended."""
+    """The result of a plan: a batch, or nothing if its stream had ended."""
 
     batch: Any
     items: int
@@ -29,7 +29,7 @@ class Read(NamedTuple):
 
 
 class Job:
-    """Reads what a plan says. One object serves one process, in which a stream is read by one thread."""
+    """Reads the items of a plan. Each process has one such object, and one thread of it reads a stream."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Job:
         self.drop_last = drop_last
         self.collate_fn = collate_fn
         self.find_frame: Callable[[], Any] = partial(frame_of, frame)
-        self.model: Any = None  # with a pipeline over the items: the structure that they have
+        self.model: Any = None  # the structure of the items, if a pipeline reads them
         self._serial = -1
         self._iterator: Iterator[Any] = iter(())
 
@@ -69,7 +69,7 @@ class Job:
         return Read(self._joined(items, join, plan.indices), len(items))
 
     def item(self, index: Any) -> Any:
-        """One item; an error says which."""
+        """One item; an error names it."""
         try:
             return self.dataset[index]
         except StopIteration as error:
@@ -143,13 +143,13 @@ def leaf_arrays(item: Any, model: Any, name: str) -> tuple[Any, ...]:
     for (path, _), value in zip(leaves(model), values):
         if value is None:
             raise TypeError(
-                f"{name} holds None at {path_text(path) or 'its top'}, which is no array: give a value that says so"
+                f"{name} has None at {path_text(path) or 'its top'}, which is not an array: use a value that stands for it"
             )
     return tuple([x if isinstance(x, (str, bytes)) else as_sample(x) for x in values])
 
 
 def inline_join(frame: Any) -> Callable[[Sequence[Any], str], Any]:
-    """How leaves are joined where the batch is used in the same process."""
+    """Joins leaves to a batch that is used in the same process."""
     return lambda values, kind: getattr(frame, _JOINS[kind])(values)
 
 
@@ -157,7 +157,7 @@ _JOINS = {"tensors": "stack_tensors", "arrays": "stack_arrays", "numbers": "numb
 
 
 def seed_everything(key: int, frame: Any) -> None:
-    """Sets the generators that user code draws from without naming one."""
+    """Sets the global generators that user code may use."""
     random.seed(key)
     np.random.seed(
         key & 0xFFFFFFFF
@@ -167,6 +167,6 @@ def seed_everything(key: int, frame: Any) -> None:
 
 
 def described(dataset: Any) -> str:
-    """The data set as a function's name: with the place of its `__getitem__`."""
+    """The name of the data set, with the line of its `__getitem__`."""
     method = getattr(type(dataset), "__getitem__", None) or getattr(type(dataset), "__iter__", None)
     return function_name(method) if hasattr(method, "__code__") else type(dataset).__name__

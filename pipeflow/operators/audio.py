@@ -61,7 +61,7 @@ def _check_positive(name: str, value: Any) -> None:
 
 RESAMPLING = parameters(
     quality=(float, 50.0, "quality of the resampling, from 0 (a filter of 3 lobes) by 50 (16) to 100 (64)"),
-    antialias=(bool, True, "filter out what a lower rate cannot hold; False: leave it, as DALI does"),
+    antialias=(bool, True, "remove frequencies that a lower rate cannot represent; False: keep them, as DALI does"),
 )
 
 
@@ -82,12 +82,12 @@ def _audio_resample(signal: Sample, /, *, args: Args, out: Out) -> Sample:
 
     Give ``scale``, or ``in_rate`` and ``out_rate``, or ``out_length``. The filter is a sinc under a Hann window of 3
     lobes (``quality`` 0), 16 (50) or 64 (100). Integers count as fractions of their full scale, also when ``dtype``
-    asks for another type. Going down, the filter removes what the new rate cannot hold; ``antialias=False`` leaves that
-    out, which is what DALI does.
+    asks for another type. If the new rate is lower, the filter removes the frequencies that it cannot represent;
+    ``antialias=False`` keeps them, as DALI does.
     """
     factor = resampling_factor(signal.shape, args)
     if not signal.size or not out.size:
-        out[...] = 0  # silence, of whatever length
+        out[...] = 0  # silence of any length
         return out
     if args.dtype in (None, signal.dtype) and factor == 1:
         np.copyto(out, signal)
@@ -110,7 +110,7 @@ def resampling_factor(shape: tuple[int, ...], args: Any) -> Fraction | float:
 
 
 def factor_of(length: int, scale: Any, in_rate: Any, out_rate: Any, out_length: Any) -> Fraction | float:
-    """out_rate / in_rate, as exactly as it is known; ValueError if it is none."""
+    """out_rate / in_rate, as exactly as it is known; ValueError if it is not valid."""
     if out_length is not None:
         if out_length < 0:
             raise ValueError(f"out_length must not be negative, got {out_length}")
@@ -188,14 +188,14 @@ def preemphasis_filter(
     *,
     preemph_coeff: Arg[float] = default(0.97, "factor of the value before, which is subtracted"),
     border: Literal["clamp", "zero", "reflect"] = default(
-        "clamp", "what is before the first value: that value (`clamp`), the second one (`reflect`) or `zero`"
+        "clamp", "the value before the first one: the first value (`clamp`), the second one (`reflect`) or `zero`"
     ),
     dtype: DType = default(FLOAT, "type of the result"),
     out: Out,
 ) -> Sample:
     """y[t] = x[t] - preemph_coeff * x[t - 1], each channel on its own; time is the first axis.
 
-    ``border`` says what is before the first value: the value itself, zero, or the second one.
+    ``border`` determines the value before the first one: the first value, zero, or the second value.
     """
     sound = as_float(signal)
     filtered = out if dtype == FLOAT else np.empty(signal.shape, np.float32)
@@ -235,7 +235,8 @@ def nonsilent_region(
     reference_power: float = default(0.0, "power that counts as 0 dB; 0: the largest of the signal"),
     out: Out,
 ) -> tuple[Sample, Sample]:
-    """Finds where a one-dimensional signal is not silent: (begin, length), both INT32; length 0 if nowhere.
+    """Finds the part of a one-dimensional signal that is not silent: (begin, length), both INT32; length 0 if all of it
+    is silent.
 
     The short-time power over ``window_length`` samples is compared with ``cutoff_db`` below ``reference_power``, by
     default the largest short-time power of the signal. A signal of zeros is then not silent anywhere, as in DALI: its
@@ -258,7 +259,7 @@ def nonsilent_region(
 
 
 def one_channel(shape: tuple[int, ...]) -> None:
-    """Refuses what is not one signal."""
+    """Raises if the input is not one signal."""
     if len(shape) != 1 and prod(shape) != max(shape, default=0):
         raise ValueError(f"the signal must have one channel, got shape {shape}")
 
@@ -333,17 +334,17 @@ def spectrogram(
     window_step: int = default(256, "number of samples from a window to the next"),
     window_fn: Floats = default((), "factors of the samples of a window; default: a Hann window"),
     power: int = default(2, "2 for the power, 1 for the magnitude"),
-    center_windows: bool = default(True, "windows are centred on their samples, in place of beginning there"),
-    reflect_padding: bool = default(True, "what is outside the signal is its reflection, in place of zero"),
+    center_windows: bool = default(True, "windows are centred on their samples; False: they begin there"),
+    reflect_padding: bool = default(True, "the signal is reflected at its ends; False: it continues with zeros"),
     layout: Literal["ft", "tf"] = default("ft", "`ft` for frequencies by frames, `tf` for frames by frequencies"),
     out: Out,
 ) -> Sample:
     """The short-time power spectrum of a one-dimensional signal: nfft // 2 + 1 frequencies by frames.
 
-    Frame t is centred on sample t * window_step, and what is outside the signal is its reflection, or zero
-    without ``reflect_padding``; without ``center_windows`` it begins there, and only whole frames count. ``window_fn``
-    are window_length factors, by default a Hann window; ``nfft`` is window_length unless given. ``power=1`` gives
-    magnitudes, ``layout="tf"`` frames by frequencies.
+    Frame t is centred on sample t * window_step, and the signal is reflected at its ends, or continued with zeros
+    without ``reflect_padding``. Without ``center_windows`` frame t begins at that sample, and only whole frames count.
+    ``window_fn`` are window_length factors, by default a Hann window; ``nfft`` is window_length unless given.
+    ``power=1`` gives magnitudes, ``layout="tf"`` frames by frequencies.
     """
     one_channel_of_spectrogram(signal.shape)
     kernels.audio_spectrum.spectrogram(
@@ -361,7 +362,7 @@ def spectrogram(
 
 
 def one_channel_of_spectrogram(shape: tuple[int, ...]) -> None:
-    """Refuses what is not one signal."""
+    """Raises if the input is not one signal."""
     if len(shape) > 1 and prod(shape) != max(shape):
         raise ValueError(f"the signal must have one channel, got shape {shape}: use downmix=True or pick one")
 
@@ -502,8 +503,8 @@ def to_decibels(
 ) -> Sample:
     """multiplier * log10(x / reference), and at least ``cutoff_db``.
 
-    Without a ``reference`` the largest x counts as one. What has no logarithm (zero, negative values, NaN)
-    becomes ``cutoff_db``, as in DALI.
+    Without a ``reference`` the largest x is used. Values without a logarithm (zero, negative values, NaN) become
+    ``cutoff_db``, as in DALI.
     """
     kernels.audio_spectrum.to_decibels(
         as_float(magnitude), out, multiplier=multiplier, reference=reference, cutoff_db=cutoff_db
@@ -549,7 +550,7 @@ def mfcc(
 
 
 def check_transform(shape: tuple[int, ...], args: Any) -> None:
-    """Refuses an axis that the transform is not defined on."""
+    """Raises if the transform is not defined for this axis."""
     if args.dct_type == 1 and shape[args.axis] == 1:
         raise ValueError("the discrete cosine transform of type 1 needs more than one value along the axis")
 

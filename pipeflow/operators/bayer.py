@@ -50,9 +50,8 @@ def debayer(
     ),
     out: Out,
 ) -> Sample:
-    """Makes RGB, or grey, of the data of a sensor whose pixels have one colour each, as OpenCV does.
-
-    All but the bilinear algorithm run on the CPU only.
+    """Converts the data of a sensor whose pixels have one colour each to RGB or grey, as OpenCV does. Only the bilinear
+    algorithm runs on the GPU.
     """
     height, width = sensor_extents(data.shape)
     if algorithm == "vng_ocv" and data.dtype != "uint8":

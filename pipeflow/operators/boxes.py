@@ -46,7 +46,7 @@ Mapping = tuple[np.ndarray, np.ndarray]  # a matrix and an offset, for coordinat
 
 
 def check_four(shape: Sequence[int]) -> None:
-    """Boxes have four numbers each; a flat list of them will do."""
+    """Boxes have four numbers each; they may be a flat list."""
     if not shape or (shape[-1] != 4 and not (len(shape) == 1 and shape[0] % 4 == 0)):
         raise ValueError(f"boxes have four numbers each, got shape {tuple(shape)}")
 
@@ -65,9 +65,7 @@ def box_flip(ltrb: bool, horizontal: bool, vertical: bool) -> Mapping:
     return matrix, offset
 
 
-LTRB = parameters(
-    ltrb=(bool, False, "the boxes are left, top, right and bottom; otherwise left, top, width and height")
-)
+LTRB = parameters(ltrb=(bool, False, "True: boxes are left, top, right and bottom; False: left, top, width and height"))
 
 
 @operator("bb_flip", compiled=True, takes=LTRB, dtypes="float", gpu=True, examples=["fn.bb_flip(boxes, ltrb=True)"])
@@ -151,7 +149,7 @@ def coord_flip(
     ),
     center_y: Arg[float] = default(0.5, "the same for the vertical coordinates"),
     center_z: Arg[float] = default(0.5, "the same for the depths"),
-    layout: Layout = default("", "order of the coordinates of a point; default: `xyz`, or as much of it as there is"),
+    layout: Layout = default("", "order of the coordinates of a point; default: `xyz`, or its first letters"),
     out: Out,
 ) -> Sample:
     """Mirrors points about a centre, coordinate by coordinate."""
@@ -180,14 +178,14 @@ def check_labels(labels: np.ndarray | None, count: int, what: str) -> None:
 
 
 def some_of(spec: Spec) -> Any:
-    """The shape of what is left of boxes or labels."""
+    """The shape of the boxes or labels that remain."""
     return spec.shape if spec.shape is UNKNOWN or not spec.shape else (UNKNOWN, *spec.shape[1:])
 
 
 # ----------------------------------------------------------------------------------------------------
 # random_bbox_crop and ssd_random_crop
 
-MOST_WINDOWS = 20_000  # where nothing limits them: then the best one has to do
+MOST_WINDOWS = 20_000  # without a limit: then the best window is taken
 
 
 def box_columns(layout: str, ndim: int) -> tuple[list[int], list[int], bool]:
@@ -221,7 +219,7 @@ def ranges(values: Sequence[float], pairs: int) -> np.ndarray:
 
 
 def search(lows: np.ndarray, highs: np.ndarray, key: int, args: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Anchor and sizes of a window, relative to the image, and which boxes it keeps."""
+    """Anchor and sizes of a window, relative to the image, and the boxes that it keeps."""
     ndim = lows.shape[1]
     if not ((lows >= -1e-6).all() and (highs <= 1 + 1e-6).all()):
         raise ValueError(
@@ -264,14 +262,14 @@ def search(lows: np.ndarray, highs: np.ndarray, key: int, args: Any) -> tuple[np
 
 
 SEARCH = parameters(
-    thresholds=(Floats, (0.0,), "overlaps that may be asked for; one is drawn for every num_attempts windows"),
+    thresholds=(Floats, (0.0,), "minimum overlaps; one of them is drawn for every num_attempts windows"),
     threshold_type=(
         str,
         "iou",
-        "what the overlap of a box is: `iou`, the intersection over union of the box and the window, or "
+        "measure of the overlap: `iou`, the intersection over union of the box and the window, or "
         "`overlap`, the share of the box that is in the window",
     ),
-    all_boxes_above_threshold=(bool, True, "all boxes must overlap the window so much; otherwise one is enough"),
+    all_boxes_above_threshold=(bool, True, "all boxes must have this overlap; False: one box is enough"),
     scaling=(Floats, (1.0, 1.0), "the least and the largest extent of a window, relative to the image"),
     aspect_ratio=(
         Floats,
@@ -287,16 +285,12 @@ SEARCH = parameters(
     ),
     shape_layout=(Layout, "", "order of the extents in crop_shape and input_shape; default: `WH` or `WHD`"),
     allow_no_crop=(bool, True, "the whole image is one of the possible results"),
-    num_attempts=(int, 1, "how many windows are tried before another threshold is drawn"),
-    total_num_attempts=(int, -1, "after so many windows the best one is taken; with -1 after twenty thousand"),
+    num_attempts=(int, 1, "number of windows that are tried before another threshold is drawn"),
+    total_num_attempts=(int, -1, "number of windows after which the best one is taken; -1: twenty thousand"),
     bbox_layout=(str, "", "order of the numbers of a box; default: `xyXY` or `xyzXYZ`; W, H and D are extents"),
-    ltrb=(bool, True, "the layout is `xyXY`, otherwise `xyWH`, where bbox_layout is not given"),
-    bbox_prune_threshold=(
-        float,
-        None,
-        "share of a box that must be in the window for it to stay; default: its centre must be",
-    ),
-    output_bbox_indices=(bool, False, "give the numbers of the boxes that are left as one more output"),
+    ltrb=(bool, True, "without bbox_layout: the layout is `xyXY`; False: `xyWH`"),
+    bbox_prune_threshold=(float, None, "a box remains if this share of it is in the window; default: if its centre is"),
+    output_bbox_indices=(bool, False, "return the numbers of the remaining boxes as an additional output"),
 )
 
 
@@ -306,7 +300,7 @@ SEARCH = parameters(
     takes=SEARCH,
     dtypes="float",
     paired="labels",
-    no_effect={"quiet": "nothing is printed where no window fits"},
+    no_effect={"quiet": "nothing is printed if no window fits"},
     examples=["fn.random_bbox_crop(boxes, labels, thresholds=[0.1, 0.3], scaling=[0.3, 1.0], aspect_ratio=[0.5, 2.0])"],
 )
 def random_bbox_crop(
@@ -315,8 +309,8 @@ def random_bbox_crop(
     """Draws a window for a crop that keeps boxes: its start, its extents, the boxes in it and their labels.
 
     Windows are tried until one overlaps the boxes enough. Start and extents are relative to the image, in the order
-    width, height, depth, ready for slice; with ``crop_shape`` they are pixels. Boxes are relative to the window in the
-    end, and limited to it.
+    width, height, depth, ready for slice; with ``crop_shape`` they are pixels. The resulting boxes are relative to the
+    window, and limited to it.
     """
     if boxes.ndim != 2 or boxes.shape[1] not in (4, 6):
         raise ValueError(f"boxes have the shape (n, 4), or (n, 6) in space, got {boxes.shape}")
@@ -394,7 +388,7 @@ def ssd_random_crop(
     labels: Sample,
     /,
     *,
-    num_attempts: int = default(1, "how many windows are tried before another overlap is drawn"),
+    num_attempts: int = default(1, "number of windows that are tried before another overlap is drawn"),
     key: Any,
 ) -> tuple[Sample, Sample, Sample]:
     """Crops image, boxes and labels as the training of SSD does; random_bbox_crop and slice do the same with a choice.
@@ -430,7 +424,8 @@ def _(specs: tuple[Spec, ...], _args: Any) -> tuple[Spec, ...]:
 # box_encoder
 
 
-_tables: dict[int, tuple[tuple[float, ...], np.ndarray]] = {}  # by identity: to hash thousands of numbers takes long
+# by identity, because hashing thousands of numbers takes long
+_tables: dict[int, tuple[tuple[float, ...], np.ndarray]] = {}
 
 
 def anchor_table(anchors: tuple[float, ...]) -> np.ndarray:
@@ -452,7 +447,7 @@ def anchor_table(anchors: tuple[float, ...]) -> np.ndarray:
     compiled=True,
     dtypes="float",
     gpu=True,
-    no_effect={"scale": "boxes and anchors are scaled alike, so their offsets stay as they are"},
+    no_effect={"scale": "boxes and anchors are scaled in the same way, so their offsets do not change"},
     examples=["fn.box_encoder(boxes, labels, anchors=[0.0, 0.1, 0.5, 0.6, 0.3, 0.3, 0.8, 0.9])"],
 )
 def box_encoder(
@@ -461,21 +456,21 @@ def box_encoder(
     /,
     *,
     anchors: Floats = required("anchors of the detector, four numbers each"),
-    criteria: float = default(0.5, "intersection over union from which on an anchor learns a box"),
+    criteria: float = default(0.5, "an anchor learns a box if their intersection over union is larger than this"),
     offset: bool = default(
         False,
-        "give the offset from the anchor: the centre's in widths and heights of the anchor, and the logarithms of the ratios "
-        "of the extents; 0 for the background",
+        "return offsets from the anchor: that of the centre in widths and heights of the anchor, and the logarithms of "
+        "the ratios of the extents; 0 for the background",
     ),
-    means: Floats = default((0.0, 0.0, 0.0, 0.0), "what is subtracted from the four offsets"),
-    stds: Floats = default((1.0, 1.0, 1.0, 1.0), "what the four offsets are divided by then"),
+    means: Floats = default((0.0, 0.0, 0.0, 0.0), "values that are subtracted from the four offsets"),
+    stds: Floats = default((1.0, 1.0, 1.0, 1.0), "values by which the four differences are divided"),
     out: Out,
 ) -> tuple[Sample, Sample]:
-    """Gives every anchor of a detector the box and the class that it is to learn; class 0 is the background.
+    """Returns for every anchor of a detector the box and the class that it should learn; class 0 is the background.
 
-    An anchor learns the box that overlaps it most, by an intersection over union of more than ``criteria``; and each box
-    is learned by the anchor that overlaps it most in any case. Boxes and anchors are left, top, right and bottom.
-    The result has centre, width and height of the box, or of the anchor itself where it learns the background.
+    An anchor learns the box that overlaps it most, by an intersection over union of more than ``criteria``; and the
+    anchor that overlaps a box most always learns this box. Boxes and anchors are left, top, right and bottom. The
+    result has centre, width and height of the box, or of the anchor itself if it learns the background.
     """
     if boxes.ndim != 2 or boxes.shape[1] != 4:
         raise ValueError(f"boxes have the shape (n, 4), got {boxes.shape}")

@@ -1,8 +1,9 @@
-"""Chains of operators as one operator: what the fusion of a plan puts in the place of several steps.
+"""Chains of operators as one operator, with which fusion replaces several steps of a plan.
 
 A chain is named by its links, ``resize+flip+crop_mirror_normalize``, and has their arguments with the number of the
-link: ``size_0``, ``horizontal_1``. It infers and draws as its links do, one after another. What may be a link, and what
-of it the fused kernels have to know, is in the declarations: ``line``, ``samples``, ``resamples``, ``ends_sampling``.
+link: ``size_0``, ``horizontal_1``. It infers and draws as its links do, one after another. The declarations say which
+operators may be links, and have the properties that the fused kernels need: ``line``, ``samples``, ``resamples``,
+``ends_sampling``.
 """
 
 from collections.abc import Sequence
@@ -15,13 +16,13 @@ import numpy as np
 from pipeflow.declare import Args, Operator, Param, Role, Spec, Traits, composers, registry
 from pipeflow.kernels import cpu as kernels
 
-Names = list[list[tuple[str, str]]]  # of every link: the names of its arguments in the chain and in itself
+Names = list[list[tuple[str, str]]]  # for every link, the names of its arguments in the chain and in its operator
 UINT8, FLOAT = np.dtype(np.uint8), np.dtype(np.float32)
 
 
 @cache
 def chain(operators: tuple[str, ...]) -> Operator:
-    """The operator that does the named ones one after another."""
+    """The operator that applies the named operators one after another."""
     links = [registry[name] for name in operators]
     run = lines if links[0].line_hook else sampled
     names: Names = []
@@ -72,13 +73,13 @@ def inferred(links: Sequence[Operator], specs: Sequence[Spec], parts: Sequence[d
 
 
 def drawn(head: Operator, key: Any, specs: Sequence[Spec], part: dict[str, Any]) -> dict[str, Any]:
-    """What the first link draws."""
+    """The random numbers of the first link."""
     assert head.draw_hook is not None
     return {f"{name}_0": value for name, value in head.draw_hook(key, tuple(specs), Args(**part)).items()}
 
 
 def one_by_one(links: Sequence[Operator], image: np.ndarray, layout: str, parts: Sequence[Any], out: Any) -> np.ndarray:
-    """The chain without fusion, for samples that no fused kernel is made for."""
+    """The chain without fusion, for samples that the fused kernels do not support."""
     for number, (link, part) in enumerate(zip(links, parts, strict=True)):
         (spec,) = link.specs([Spec(image.shape, image.dtype, layout)], vars(part), 1)
         hidden: dict[str, Any] = {"layouts": (layout,)} if "layouts" in link.wants else {}
@@ -92,7 +93,9 @@ def one_by_one(links: Sequence[Operator], image: np.ndarray, layout: str, parts:
 
 
 def sampled(links: Sequence[Operator], image: np.ndarray, layout: str, parts: Sequence[Any], out: Any) -> np.ndarray:
-    """A resize and what follows: each link changes where the pixels come from, and the last one computes them."""
+    """A resize and the operators after it: each link changes the source positions of the pixels, and the last link
+    computes the pixels.
+    """
     head = parts[0]
     between = head.dtype or image.dtype
     types_fit = between in (UINT8, FLOAT) and image.dtype in (UINT8, FLOAT)

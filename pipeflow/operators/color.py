@@ -64,7 +64,7 @@ def full_range(dtype: np.dtype) -> float:
 
 @cache
 def middle(dtype: np.dtype) -> float:
-    """The value that contrast leaves alone by default."""
+    """The value that contrast does not change by default."""
     if dtype.kind in "fb":
         return 0.5
     return float(1 << (8 * dtype.itemsize - (2 if dtype.kind == "i" else 1)))
@@ -79,7 +79,7 @@ def color_matrix(hue: float, saturation: float, value: float) -> np.ndarray:
 
 
 def three_channels(shape: tuple[int, ...], title: str) -> None:
-    """Refuses what has no red, green and blue."""
+    """Raises if the image does not have red, green and blue."""
     if shape[-1] != 3:
         raise ValueError(f"{title} needs 3 channels, the image has {shape[-1]} (shape {shape})")
     if 0 in shape:
@@ -104,17 +104,21 @@ def twist(
 
 BRIGHTNESS = parameters(
     brightness=(Arg[float], 1.0, "factor of the brightness"),
-    brightness_shift=(Arg[float], 0.0, "what is added, as a share of the output type's maximum (of 1 for floats)"),
+    brightness_shift=(
+        Arg[float],
+        0.0,
+        "value that is added, as a share of the output type's maximum (of 1 for floats)",
+    ),
 )
 CONTRAST = parameters(
     contrast=(Arg[float], 1.0, "factor of the distance from the centre"),
     contrast_center=(
         Arg[float],
         None,
-        "value of the input that contrast leaves alone; default: the middle of its type's range (0.5 for floats)",
+        "value of the input that contrast does not change; default: the middle of its type's range (0.5 for floats)",
     ),
 )
-ONLY_RGB = parameters(image_type=(DALIImageType, RGB, "colour space of the image; only RGB is possible"))
+ONLY_RGB = parameters(image_type=(DALIImageType, RGB, "colour space of the image; only RGB is supported"))
 
 
 @operator(
@@ -273,7 +277,7 @@ for _op in (color_twist, hue, saturation):
 
 @cache
 def conversion(source: DALIImageType, target: DALIImageType) -> tuple[np.ndarray, np.ndarray] | None:
-    """Matrix and offset between two colour spaces; None where the pixels stay as they are."""
+    """Matrix and offset between two colour spaces; None if the pixels do not change."""
     if source == target:
         return None
     to_rgb = {RGB: np.eye(3), BGR: SWAP, YCbCr: FROM_YCBCR, GRAY: np.ones((3, 1))}[source]
@@ -282,7 +286,7 @@ def conversion(source: DALIImageType, target: DALIImageType) -> tuple[np.ndarray
     after = YCBCR_OFFSET if target == YCbCr else np.zeros(len(from_rgb))
     matrix = from_rgb @ to_rgb
     if source == GRAY:
-        # chroma of grey is constant: the tiny factor left by rounding must not tip it over
+        # the chroma of grey is constant: the tiny factor from rounding must not change it
         matrix = np.where(np.abs(matrix) < 1e-6, 0.0, np.ones_like(matrix) if target in (RGB, BGR) else matrix)
     return matrix, from_rgb @ before + after
 
@@ -323,7 +327,7 @@ def color_space_conversion(
 
 
 def check_channels(shape: tuple[int, ...], image_type: DALIImageType) -> None:
-    """Refuses an image that cannot be of this colour space."""
+    """Raises if the image cannot have this colour space."""
     channels = 1 if image_type == GRAY else 3
     if shape[-1] != channels:
         raise ValueError(f"{image_type!r} has {channels} channel(s), the image has {shape[-1]} (shape {shape})")

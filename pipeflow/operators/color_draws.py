@@ -1,4 +1,4 @@
-"""Colours that are drawn: color_jitter, photometric_distort, planckian_jitter."""
+"""Random changes of colour: color_jitter, photometric_distort, planckian_jitter."""
 
 import math
 from functools import lru_cache
@@ -10,8 +10,9 @@ from pipeflow.declare import DTYPE, UNKNOWN, Arg, Args, Floats, Out, Param, Samp
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.color import COLOR_LAYOUTS, LUMA, color_matrix, three_channels
 
-PAGE = """Changes of colour that operators draw for themselves. `color_twist`, `hsv` and `brightness_contrast` make them from
-numbers, which may be nodes. All steps of a call are one matrix: nothing is rounded or cut off in between.
+PAGE = """These operators draw their changes of colour at random. `color_twist`, `hsv` and `brightness_contrast` take
+the numbers as arguments, which may be nodes. All steps of a call are one matrix: nothing is rounded or cut off in
+between.
 """
 
 Line = tuple[np.ndarray, np.ndarray]  # a matrix and an offset
@@ -34,7 +35,7 @@ def steps_of(dtype: np.dtype, brightness: float, contrast: float, saturation: fl
 
 
 def composed(steps: list[Line]) -> Line:
-    """All of them, the first one first."""
+    """All of them, in the given order."""
     matrix, offset = np.eye(3), np.zeros(3)
     for step, shift in steps:
         matrix, offset = step @ matrix, step @ offset + shift
@@ -59,10 +60,14 @@ RANGES = ("brightness", "contrast", "saturation", "hue")
 def ranges(light: tuple[float, float], others: tuple[float, float]) -> dict[str, Param]:
     """The four ranges, that of the brightness and those of contrast and saturation by default as here."""
     return parameters(
-        brightness=(Arg[Floats], light, "the least and the largest factor of the brightness"),
-        contrast=(Arg[Floats], others, "those of the distance from the middle: 128 for integers, 0.5 for floats"),
-        saturation=(Arg[Floats], others, "those of the saturation"),
-        hue=(Arg[Floats], (-18.0, 18.0), "the least and the largest turn of the colours, in degrees"),
+        brightness=(Arg[Floats], light, "smallest and largest factor of the brightness"),
+        contrast=(
+            Arg[Floats],
+            others,
+            "smallest and largest factor of the distance from the middle: 128 for integers, 0.5 for floats",
+        ),
+        saturation=(Arg[Floats], others, "smallest and largest factor of the saturation"),
+        hue=(Arg[Floats], (-18.0, 18.0), "smallest and largest turn of the colours, in degrees"),
     )
 
 
@@ -81,7 +86,7 @@ def drawn(args: Any, key: Any) -> list[float]:
     infer="like image",
 )
 def color_jitter(image: Sample, /, *, args: Args, key: Any, out: Out) -> Sample:
-    """Changes brightness, contrast, saturation and hue by numbers that are drawn, in an order that is drawn."""
+    """Changes brightness, contrast, saturation and hue by random numbers, in random order."""
     three_channels(image.shape, "color_jitter")
     steps = steps_of(image.dtype, *drawn(args, key))
     order = np.argsort(key.units(4, 4)).tolist()
@@ -97,17 +102,12 @@ def color_jitter(image: Sample, /, *, args: Args, key: Any, out: Out) -> Sample:
     infer="like image",
 )
 def photometric_distort(
-    image: Sample,
-    /,
-    *,
-    prob: Arg[float] = default(0.5, "how likely each of the changes is made"),
-    args: Args,
-    key: Any,
-    out: Out,
+    image: Sample, /, *, prob: Arg[float] = default(0.5, "probability of each change"), args: Args, key: Any, out: Out
 ) -> Sample:
-    """Distorts colours as the training of SSD does: each change is made or left out, contrast before or after the colours.
+    """Distorts colours as the training of SSD does: each change is made with a probability, and contrast comes before
+    or after saturation and hue.
 
-    The changes are brightness, contrast, saturation, hue, and in the end another order of the channels.
+    The changes are brightness, contrast, saturation, hue, and at the end another order of the channels.
     """
     three_channels(image.shape, "photometric_distort")
     if not 0 <= prob <= 1:
@@ -160,7 +160,7 @@ def tristimulus(temperature: float) -> np.ndarray:
 
 @lru_cache(maxsize=256)
 def planckian_factors(temperature: float) -> np.ndarray:
-    """Factors of red, green and blue values under this light, in place of daylight; the luma of grey stays."""
+    """Factors of red, green and blue under this light instead of daylight; the luma of grey does not change."""
     ratio = np.clip(FROM_XYZ @ tristimulus(temperature), 1e-3, None) / (FROM_XYZ @ tristimulus(DAYLIGHT))
     factors = ratio ** (1 / GAMMA)
     return factors / (LUMA @ factors)
@@ -171,8 +171,8 @@ def planckian_factors(temperature: float) -> np.ndarray:
     compiled=True,
     takes=DTYPE
     | parameters(
-        temperature=(Arg[float], None, "temperature of the light in kelvin, from 1000 to 40000; default: drawn"),
-        between=(Floats, (3000.0, 15000.0), "the lowest and the highest temperature that is drawn"),
+        temperature=(Arg[float], None, "temperature of the light in kelvin, from 1000 to 40000; default: a random one"),
+        between=(Floats, (3000.0, 15000.0), "lowest and highest random temperature"),
     ),
     layouts=COLOR_LAYOUTS,
     sequences=True,
@@ -180,9 +180,8 @@ def planckian_factors(temperature: float) -> np.ndarray:
     examples=["fn.planckian_jitter(image, between=(2500.0, 20000.0))"],
 )
 def planckian_jitter(image: Sample, /, *, args: Args, key: Any, out: Out) -> Sample:
-    """Shows the image in the light of a glowing body: reddish below 6500 kelvin, bluish above.
-
-    The temperature is drawn evenly in its reciprocal, as differences are seen.
+    """Changes the image as if it was lit by a glowing body: reddish below 6500 kelvin, bluish above. The reciprocal of
+    the random temperature is evenly distributed, because it corresponds to visible differences.
     """
     three_channels(image.shape, "planckian_jitter")
     temperature = args.temperature

@@ -24,11 +24,11 @@ FUSED = {
 }  # after a resize in one pass
 NORMALIZATION = parameters(
     mirror=(Arg[bool], False, "mirror the window left to right"),
-    mean=(Arg[Floats], (0.0,), "what is subtracted: one number, or one for each channel"),
-    std=(Arg[Floats], (1.0,), "what the difference is divided by: one number, or one for each channel"),
-    scale=(float, 1.0, "what the quotient is multiplied by"),
-    shift=(float, 0.0, "what is added in the end"),
-    output_layout=(Layout, "CHW", "where the channels of the result are: `CHW` before the pixels, `HWC` after them"),
+    mean=(Arg[Floats], (0.0,), "value that is subtracted: one number, or one for each channel"),
+    std=(Arg[Floats], (1.0,), "value by which the difference is divided: one number, or one for each channel"),
+    scale=(float, 1.0, "factor of the quotient"),
+    shift=(float, 0.0, "value that is added at the end"),
+    output_layout=(Layout, "CHW", "layout of the result: `CHW` has the channels before the pixels, `HWC` after them"),
     pad_output=(bool, False, "add channels of zeros until their number is a power of two"),
     dtype=(DType, FLOAT, "type of the result; integers are rounded and limited to their range"),
 )
@@ -46,7 +46,8 @@ NORMALIZATION = parameters(
     examples=["fn.crop_mirror_normalize(image, crop=(20, 30), mean=[9.0, 8.0, 7.0], std=[2.0, 3.0, 4.0], mirror=1)"],
 )
 def crop_mirror_normalize(image: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
-    """Cuts a window out, mirrors it left to right where asked, and normalises: ``scale * (x - mean) / std + shift``.
+    """Cuts a window out, mirrors it left to right if ``mirror`` is given, and normalises: ``scale * (x - mean) / std +
+    shift``.
 
     ``mean`` and ``std`` are one number or one a channel; ``pad_output`` adds channels of zeros up to a power of two.
     The output may be FLOAT16; integers are rounded and limited to their range.
@@ -75,7 +76,7 @@ def normalized_window(image: np.ndarray, layout: str, args: Any, out: Any) -> np
     if inside:
         normalized(image, layout, anchors, args, out, first)
         return out
-    # The border has the fill values themselves: only what is inside is normalised.
+    # The border has the fill values themselves: only pixels of the image are normalised.
     lows = [max(0, -anchor) for anchor in anchors]
     part = cut(image, axes, anchors, sizes, "trim_to_shape", fill_values, layout.index("C"))
     extents = [part.shape[axis] for axis in axes]
@@ -104,7 +105,7 @@ def normalized_frames(image: np.ndarray, layout: str, args: Any, out: Any) -> np
 
 
 def channel_first(layout: str) -> bool:
-    """Whether the channels come before the pixels."""
+    """True if the channels come before the pixels."""
     return layout.find("C") < layout.find("W")
 
 

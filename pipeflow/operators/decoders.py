@@ -17,7 +17,7 @@ from pipeflow.operators.readers.files import read_file
 from pipeflow.types import GRAY, RGB, UINT8, DALIImageType, as_dtype, saturate
 
 PAGE = """The formats are JPEG, PNG, BMP, PNM, TIFF, WebP, JPEG 2000 and the first frame of a GIF.
-[Decoders](../decoders.md) says what is decoded by what, and what is refused.
+[Decoders](../decoders.md) lists the supported files and the decoder of each.
 """
 
 
@@ -43,7 +43,7 @@ def image_spec(output_type: Any, dtype: Any, height: Any = UNKNOWN, width: Any =
 
 
 def check_options(args: Any) -> None:
-    """Refuses types that images are not decoded to, and limits that nothing meets."""
+    """Raises for types that images cannot have, and for limits below 1."""
     if as_dtype(args.dtype).kind not in "iuf":
         raise ValueError(f"images cannot be decoded to {as_dtype(args.dtype)}; use an integer or floating point type")
     for name in ("max_pixels", "max_bytes"):
@@ -52,8 +52,8 @@ def check_options(args: Any) -> None:
 
 
 def decode(data: np.ndarray, args: Any, out: Any, source: Any, region: Any = None) -> np.ndarray:
-    """One image, or the part of it that `region(height, width)` names."""
-    allocate = out if callable(out) else lambda _shape, _dtype: out  # an array where the shape was known beforehand
+    """One image, or the part of it that `region(height, width)` returns."""
+    allocate = out if callable(out) else lambda _shape, _dtype: out  # an array if the shape was known before
     wanted = _wanted(args.output_type, args.dtype, args.adjust_orientation, args.use_fast_idct)
     return kernels.images.decode(encoded(data), wanted, limits_of(args), allocate, region, source)
 
@@ -65,7 +65,7 @@ def _wanted(output_type: Any, dtype: Any, adjust_orientation: bool, use_fast_idc
 
 
 def limits_of(args: Any) -> Any:
-    """What may be decoded."""
+    """The limits of decoding."""
     return _limits(args.max_pixels, args.max_bytes, args.on_damage)
 
 
@@ -77,22 +77,26 @@ def _limits(max_pixels: int | None, max_bytes: int | None, on_damage: str) -> An
 ORIENTATION = parameters(adjust_orientation=(bool, True, "turn the image as its EXIF data says"))
 DECODE = (
     parameters(
-        output_type=(DALIImageType, RGB, "colour space of the result; ANY_DATA keeps what the file stores, with alpha"),
-        dtype=(DType, _UINT8, "type of the result; another than the stored one keeps the share of the range"),
+        output_type=(
+            DALIImageType,
+            RGB,
+            "colour space of the result; ANY_DATA keeps the channels of the file, with alpha",
+        ),
+        dtype=(
+            DType,
+            _UINT8,
+            "type of the result; if the file has another type, values are scaled to the range of this type",
+        ),
     )
     | ORIENTATION
     | parameters(
         use_fast_idct=(bool, False, "decode JPEG files by a faster and less exact transform"),
-        max_pixels=(
-            int,
-            None,
-            "limit of the pixels of an image; default: 134217728, and fewer for a file of few kilobytes",
-        ),
-        max_bytes=(int, None, "limit of the bytes of a decoded image; default: 2 GiB"),
+        max_pixels=(int, None, "maximum number of pixels; default: 134217728, and fewer for a file of a few kilobytes"),
+        max_bytes=(int, None, "maximum number of bytes of a decoded image; default: 2 GiB"),
         on_damage=(
             Literal["error", "accept"],
             "error",
-            "`accept` gives what a damaged PNG or JPEG file still holds of its pixels, the others black or gray",
+            "`accept` returns the pixels that a damaged PNG or JPEG file still has, and black or gray for the others",
         ),
     )
 )
@@ -132,7 +136,7 @@ image.check(check_options)
 
 @image.codec
 def fits_codec(args: Any) -> bool:
-    """Whether nvImageCodec gives what these arguments ask for."""
+    """True if nvImageCodec supports these arguments."""
     return args.output_type in (RGB, GRAY) and (args.dtype is None or args.dtype == "uint8")
 
 
@@ -174,7 +178,10 @@ def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
     "io.file.read",
     dtypes="uint8 int8 text",
     examples=["fn.io.file.read(path)"],
-    no_effect={"dont_use_mmap": "whole files are read, not mapped", "use_o_direct": "files go through the page cache"},
+    no_effect={
+        "dont_use_mmap": "whole files are read, not mapped",
+        "use_o_direct": "files are read through the page cache",
+    },
 )
 def read(filepath: Sample, /) -> Sample:
     """Reads whole files; the input is the path as text, or as bytes with or without a zero at their end."""

@@ -13,8 +13,8 @@ from pipeflow.operators.audio import FLOAT, RESAMPLING, as_float, check_quality,
 PAGE = """Sound files become samples. [Sound](../audio.md) has examples of whole pipelines."""
 
 
-# What the samples of a file may take unless the call says otherwise, and in a file of a few bytes: silence is that small,
-# but so is the file that is made to fill the memory.
+# The default limits of the memory for samples, also for a file of a few bytes: such a file may be silence, or made to
+# fill the memory.
 MAX_BYTES = 1 << 31
 SMALL_SOUND = 1 << 26
 BYTES_PER_BYTE = 1024
@@ -38,7 +38,8 @@ def audio(
     dtype: DType = default(FLOAT, "type of the samples: FLOAT (from -1 to 1), INT16 or INT32"),
     max_bytes: int | None = default(
         None,
-        "limit of the samples, decoded or resampled, in bytes; default: 2 GiB, and less for a file of a few kilobytes",
+        "maximum size of the samples in bytes, decoded or resampled; default: 2 GiB, and less for a file of a "
+        "few kilobytes",
     ),
     out: Out,
 ) -> tuple[Sample, Sample]:
@@ -156,6 +157,6 @@ def _(args: Args) -> None:
 
 
 def check_max_bytes(value: int | None) -> None:
-    """Refuses a limit that nothing meets."""
+    """Raises for a limit below 1."""
     if value is not None and value < 1:
         raise ValueError(f"max_bytes must be at least 1, got {value}")

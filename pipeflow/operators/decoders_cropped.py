@@ -1,6 +1,6 @@
 """The decoders of windows: a crop, a random crop or a slice of each image.
 
-They decode only what is in the window, as far as the decoding library allows (`kernels.images.decode_region`).
+They decode only the window, as far as the decoding library allows (`kernels.images.decode_region`).
 """
 
 from collections.abc import Callable
@@ -13,13 +13,14 @@ from pipeflow.operators import geometry
 from pipeflow.operators.decoders import DECODE, NO_EFFECT, check_options, decode, fits_codec, image_spec
 from pipeflow.operators.windows import BOUNDS, CROP_WINDOW, RANDOM_WINDOW, crop_extents, place_window, random_window
 
-PAGE = (
-    """These decode a window of each image, and of the file only what the window needs, as far as the format allows."""
-)
+PAGE = """These operators decode a window of each image.
+
+They decode only the part of the file that the window needs, as far as the format allows this.
+"""
 
 
 _UINT8 = np.dtype(np.uint8)
-# (height, width) of an image -> top, left, height and width of the part that is wanted
+# (height, width) of an image -> top, left, height and width of the wanted part
 Region = Callable[[int, int], tuple[int, int, int, int]]
 
 
@@ -135,7 +136,7 @@ def image_slice(
 
 
 def slice_region(anchor: Any, shape_input: Any, args: Any) -> Region:
-    """The part that a slice names, as a function of the image's extents."""
+    """The part that a slice selects, as a function of the image's extents."""
 
     def region(height: int, width: int) -> tuple[int, int, int, int]:
         bounds = {0: (0, height), 1: (0, width)}

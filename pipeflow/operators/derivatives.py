@@ -18,7 +18,7 @@ Derivative = Callable[[np.ndarray, Sequence[np.ndarray], np.ndarray, Any], Seque
 
 
 def _of_one(factor: Callable[[np.ndarray, np.ndarray], Any]) -> Derivative:
-    """Of a function of one number: the weight times a factor of (x, y)."""
+    """The derivative of a function of one number: the weight times a factor of (x, y)."""
     return lambda weight, inputs, output, _args: [weight * factor(inputs[0], output)]
 
 
@@ -112,7 +112,7 @@ for _name in ("_merge", "_merge_late"):  # the pass over the graph leads each sa
 
 
 # ----------------------------------------------------------------------------------------------------
-# What the pass over the graph puts into it
+# Operators that the pass over the graph adds
 
 
 @operator("_derivative_start", written_as="gradients", hidden=True)
@@ -120,20 +120,20 @@ def start(result: Sample, /) -> Sample:
     """The derivative of a sum by its own terms: ones."""
     if result.dtype.kind != "f":
         raise TypeError(
-            f"y is {result.dtype}; derivatives are of numbers with fractions: cast it to float32 or float64"
+            f"y is {result.dtype}, and gradients need floating-point numbers: cast it to float32 or float64"
         )
     return np.ones(result.shape, result.dtype)
 
 
 @operator("_derivative_sum", written_as="gradients", hidden=True)
 def added(left: Sample, right: Sample, /) -> Sample:
-    """Derivatives that come by two ways."""
+    """Adds derivatives that arrive on two paths."""
     return left + right
 
 
 @operator("_derivative_none", written_as="gradients", hidden=True)
 def none(like: Sample, /) -> Sample:
-    """The derivative where a sample took the other branch."""
+    """The derivative if the sample took the other branch."""
     return np.zeros(like.shape, like.dtype)
 
 
@@ -145,8 +145,8 @@ def passed_on(weight: Sample, output: Sample, /, *inputs: Sample, of: str, given
     for data, what in ((output, "makes"), *[(inputs[position], "reads") for position in wanted]):
         if data.dtype.kind != "f":
             raise TypeError(
-                f"{find(of).title} {what} {data.dtype}; derivatives are taken of and by numbers with fractions: cast it to "
-                "float32 or float64"
+                f"{find(of).title} {what} {data.dtype}, and gradients need floating-point numbers: cast it to float32 or "
+                "float64"
             )
     wide = [x.astype(np.float64) if x.dtype.kind in "fiub" else x for x in inputs]
     indices = [*wide[:1], *inputs[1:]] if of == "_subscript" else wide
@@ -160,7 +160,7 @@ passed_on.outputs(lambda args: len(args.wanted))
 
 
 def _summed(array: Any, extents: tuple[int, ...]) -> np.ndarray:
-    """A derivative in the shape of an operand that was broadcast: the sum over what it was repeated along."""
+    """A derivative in the shape of an operand that was broadcast: the sum over the axes along which it was repeated."""
     array = np.asarray(array)
     array = array.sum(tuple(range(array.ndim - len(extents)))) if array.ndim > len(extents) else array
     repeated = tuple([axis for axis, extent in enumerate(extents) if extent == 1 and array.shape[axis] != 1])

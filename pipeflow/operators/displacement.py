@@ -1,4 +1,4 @@
-"""Images whose pixels are looked up at other places: warp_perspective, remap, water, sphere, jitter."""
+"""Operators that take each pixel from another position of the image: warp_perspective, remap, water, sphere, jitter."""
 
 import math
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from pipeflow.operators.geometry import some_pixels, spatial
 from pipeflow.operators.warp import given_size
 from pipeflow.types import INTERP_CUBIC, INTERP_LINEAR, INTERP_NN, DALIInterpType
 
-PAGE = """Each pixel of the result is looked up at another place of the image."""
+PAGE = """These operators take each pixel of the result from another position of the image."""
 
 
-# The ways of DALI's borders, in the numbers of the kernels.
+# DALI's border modes, in the numbers of the kernels.
 BORDERS = {"constant": 0, "replicate": 1, "reflect": 2, "reflect_101": 3, "wrap": 4}
 INTERPOLATIONS = {INTERP_NN: 0, INTERP_LINEAR: 1, INTERP_CUBIC: 2}
 ORIGINS = {"corner": 0.5, "center": 0.0}
@@ -30,7 +30,7 @@ def fill_of(values: Sequence[float], channels: int) -> np.ndarray:
 
 
 def interpolations(op: Operator, name: str, *allowed: DALIInterpType) -> None:
-    """Refuses other interpolations than these."""
+    """Raises for other interpolations than these."""
 
     @op.check
     def _(args: Any) -> None:
@@ -40,7 +40,7 @@ def interpolations(op: Operator, name: str, *allowed: DALIInterpType) -> None:
 
 
 PIXEL_ORIGIN = parameters(
-    pixel_origin=(str, "corner", "what is at (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`")
+    pixel_origin=(str, "corner", "position of (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`")
 )
 
 
@@ -75,13 +75,14 @@ def warp_perspective(
     matrix_input: Sample | None = None,
     /,
     *,
-    matrix: Arg[Floats] = default((), "the nine numbers row by row; it maps places (x, y, 1)"),
+    matrix: Arg[Floats] = default((), "the nine numbers row by row; the matrix maps positions (x, y, 1)"),
     size: Arg[Floats] = default((), "height and width of the output; those of the input by default"),
     inverse_map: bool = default(
-        True, "the matrix maps places of the output to places of the input; otherwise the other way round"
+        True, "the matrix maps positions of the output to positions of the input; False: the other way round"
     ),
     border_mode: str = default(
-        "constant", "what is outside: `constant` (the fill value), `replicate`, `reflect`, `reflect_101` or `wrap`"
+        "constant",
+        "values outside the image: `constant` (the fill value), `replicate`, `reflect`, `reflect_101` or `wrap`",
     ),
     fill_value: Floats = default((), "the value outside, one or one a channel; 0 by default"),
     interp_type: DALIInterpType = default(INTERP_LINEAR, "interpolation: INTERP_NN, INTERP_LINEAR or INTERP_CUBIC"),
@@ -163,9 +164,8 @@ def remap(
     args: Args,
     out: Out,
 ) -> Sample:
-    """Takes each pixel of the output from the place that two maps name; the output is as large as they are.
-
-    What is outside the image is 0. The maps have one number, x or y in pixels, for each pixel of the output.
+    """Takes each pixel of the output from the position that two maps have for it; the output is as large as the maps.
+    Pixels from outside the image are 0. The maps have one number, x or y in pixels, for each pixel of the output.
     """
     some_pixels(image.shape)
     tall, wide = map_shape(mapx.shape)
@@ -203,8 +203,8 @@ WAVES, LENS, SCATTER = range(3)  # as in the kernels
 NOTHING = np.zeros(1)
 
 EFFECT = parameters(
-    mask=(Arg[int], 1, "0 leaves the image as it is"),
-    fill_value=(float, 0.0, "value of what is outside the image"),
+    mask=(Arg[int], 1, "0: the image is not changed"),
+    fill_value=(float, 0.0, "value outside the image"),
     interp_type=(DALIInterpType, INTERP_NN, "interpolation: INTERP_NN or INTERP_LINEAR"),
 )
 
@@ -212,7 +212,7 @@ EFFECT = parameters(
 def displaced(
     image: np.ndarray, kind: int, lines: np.ndarray, columns: np.ndarray, key: int, degree: float, args: Any, out: Any
 ) -> np.ndarray:
-    """The image under an effect, or a copy where its mask is 0."""
+    """The image with an effect, or a copy if its mask is 0."""
     some_pixels(image.shape)
     if not args.mask:
         out[...] = image
@@ -223,19 +223,19 @@ def displaced(
 
 
 def waves(height: int, width: int, args: Any) -> tuple[np.ndarray, np.ndarray]:
-    """How far the lines and the columns of an image move."""
+    """The distances by which the lines and columns of an image move."""
     lines = args.ampl_x * np.sin(args.freq_x * np.arange(height) + args.phase_x)
     columns = args.ampl_y * np.cos(args.freq_y * np.arange(width) + args.phase_y)
     return lines, columns
 
 
 WAVE = parameters(
-    ampl_x=(Arg[float], 10.0, "how far lines move sideways, in pixels"),
-    ampl_y=(Arg[float], 10.0, "how far columns move up and down, in pixels"),
-    freq_x=(Arg[float], 2 * math.pi / 128, "how fast the sideways waves follow one another, in radians a line"),
-    freq_y=(Arg[float], 2 * math.pi / 128, "how fast the others follow one another, in radians a column"),
-    phase_x=(Arg[float], 0.0, "where the sideways waves begin, in radians"),
-    phase_y=(Arg[float], 0.0, "where the others begin, in radians"),
+    ampl_x=(Arg[float], 10.0, "distance by which lines move sideways, in pixels"),
+    ampl_y=(Arg[float], 10.0, "distance by which columns move up and down, in pixels"),
+    freq_x=(Arg[float], 2 * math.pi / 128, "frequency of the sideways waves, in radians a line"),
+    freq_y=(Arg[float], 2 * math.pi / 128, "frequency of the waves up and down, in radians a column"),
+    phase_x=(Arg[float], 0.0, "phase of the sideways waves, in radians"),
+    phase_y=(Arg[float], 0.0, "phase of the waves up and down, in radians"),
 )
 
 
@@ -252,7 +252,8 @@ WAVE = parameters(
 def water(image: Sample, /, *, args: Args, out: Out) -> Sample:
     """Bends the image in waves: ``x + ampl_x * sin(freq_x * y + phase_x)`` and ``y + ampl_y * cos(freq_y * x + phase_y)``.
 
-    The nearest pixel is the one the place is in. With INTERP_LINEAR the picture moves by half a pixel, as in DALI.
+    The nearest pixel is the one that contains the position. With INTERP_LINEAR the picture moves by half a pixel, as in
+    DALI.
     """
     lines, columns = waves(image.shape[0], image.shape[1], args)
     return displaced(image, WAVES, lines, columns, 0, 0.0, args, out)
@@ -269,9 +270,8 @@ def water(image: Sample, /, *, args: Args, out: Out) -> Sample:
     examples=["fn.sphere(image, fill_value=9.0)"],
 )
 def sphere(image: Sample, /, *, args: Args, out: Out) -> Sample:
-    """Shows the image as in a magnifying sphere.
-
-    The distance of a place from the centre is multiplied by its share of half the longer side.
+    """Shows the image as through a magnifying sphere. The distance of a position from the centre is multiplied by the
+    ratio of this distance to half the longer side.
     """
     return displaced(image, LENS, NOTHING, NOTHING, 0, 0.0, args, out)
 
@@ -290,12 +290,12 @@ def jitter(
     image: Sample,
     /,
     *,
-    nDegree: Arg[int] = default(2, "places are at most half of this many pixels away along each axis"),
+    nDegree: Arg[int] = default(2, "the random positions are at most half of this many pixels away along each axis"),
     args: Args,
     key: Any,
     out: Out,
 ) -> Sample:
-    """Takes every pixel from a random place near by."""
+    """Takes every pixel from a random position near it."""
     return displaced(image, SCATTER, NOTHING, NOTHING, key.value, nDegree, args, out)
 
 

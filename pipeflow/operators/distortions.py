@@ -7,8 +7,9 @@ import numpy as np
 from pipeflow.declare import Arg, Floats, Ints, Sample, Spec, default, operator
 from pipeflow.kernels import cpu as kernels
 
-PAGE = """Each makes two maps of the places that pixels come from, x and y, as large as the image it is given. `fn.remap` applies
-them: to the image with any interpolation, to a mask with `interp=types.INTERP_NN`. One draw serves all of them.
+PAGE = """Each operator makes two maps, x and y, of the size of the image. They have the source position of each pixel.
+`fn.remap` applies them: to the image with any interpolation, to a mask with `interp=types.INTERP_NN`. All of them move
+together.
 
     map_x, map_y = fn.distortions.elastic(image, alpha=40.0, sigma=4.0)
     image, mask = fn.remap(image, map_x, map_y), fn.remap(mask, map_x, map_y, interp=types.INTERP_NN)
@@ -37,7 +38,7 @@ def elastic(
     /,
     *,
     alpha: Arg[float] = default(50.0, "factor of the displacements, in pixels"),
-    sigma: Arg[float] = default(5.0, "how smooth they are: the deviation of the Gaussian window in pixels"),
+    sigma: Arg[float] = default(5.0, "smoothness of the displacements: the deviation of the Gaussian window in pixels"),
     key: Any,
     layouts: Any,
 ) -> tuple[Sample, Sample]:
@@ -53,12 +54,14 @@ def grid(
     image: Sample,
     /,
     *,
-    cells: Arg[Ints] = default((5, 5), "how many rows and columns the grid has"),
-    limit: Arg[float] = default(0.3, "how far a node moves at most, in shares of a cell; below 0.5 nothing folds"),
+    cells: Arg[Ints] = default((5, 5), "number of rows and columns of the grid"),
+    limit: Arg[float] = default(
+        0.3, "largest movement of a node, in shares of a cell; below 0.5 the image does not fold"
+    ),
     key: Any,
     layouts: Any,
 ) -> tuple[Sample, Sample]:
-    """Moves the nodes of a grid at random, except those on the border, and everything between them with them."""
+    """Moves the nodes of a grid at random, except those on the border; the pixels between them move along."""
     height, width = _extents(image.shape, layouts[0])
     rows, columns = (cells[0], cells[-1]) if len(cells) in (1, 2) else (0, 0)
     if rows < 1 or columns < 1:
@@ -77,11 +80,11 @@ def optical(
     /,
     *,
     strength: Arg[float] = default(
-        0.3, "share of the distance that the corners move by: above 0 barrel, below pincushion"
+        0.3, "movement of the corners as a share of their distance: above 0 barrel, below 0 pincushion"
     ),
     layouts: Any,
 ) -> tuple[Sample, Sample]:
-    """Distorts as a lens does: distances from the middle grow with their square."""
+    """Distorts like a lens: the relative change of a distance from the middle grows with its square."""
     return kernels.distortions.optical(strength, *_extents(image.shape, layouts[0]))
 
 
@@ -93,7 +96,7 @@ def thin_plate(
     points: int = default(4, "the number of points in a row and in a column"),
     scale: Arg[float] = default(0.1, "deviation of the moves of the points, in shares of the extents"),
     moves: Arg[Floats] = default(
-        None, "moves of the points, row by row, x and y, in shares of the extents; default: drawn"
+        None, "movements of the points, row by row, x and y, in shares of the extents; default: random"
     ),
     key: Any,
     layouts: Any,

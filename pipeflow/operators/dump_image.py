@@ -1,4 +1,4 @@
-"""Images written to files on their way through, to look at them: dump_image."""
+"""Writes images to files and passes them on: dump_image."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from pipeflow.declare import Args, BatchCall, Layout, Sample, Traits, default, o
 
 
 def next_number(suffix: str, folder: Path) -> int:
-    """The number of the next batch: files of this suffix that are there already are not written over."""
+    """The number of the next batch: existing files of this suffix are not overwritten."""
     pattern = re.compile(rf"\d+-{re.escape(suffix)}-(\d+)\.ppm")
     found = (pattern.fullmatch(path.name) for path in folder.glob(f"*-{suffix}-*.ppm"))
     return max((int(match[1]) for match in found if match), default=-1) + 1
@@ -35,13 +35,13 @@ def dump_image(
     /,
     *,
     suffix: str = default("", "part of the names of the files"),
-    input_layout: Layout = default("HWC", "layout of the images; only HWC is understood"),
+    input_layout: Layout = default("HWC", "layout of the images; only HWC is supported"),
 ) -> Sample:
     """Writes the images to the current folder and passes them on.
 
-    A file is named ``sample-suffix-batch.ppm``; numbers of batches go on where those of an earlier run end.
+    A file is named ``sample-suffix-batch.ppm``; numbers of batches continue after those of an earlier run.
     """
-    raise NotImplementedError  # the batch hook is what runs
+    raise NotImplementedError  # the batch hook runs instead
 
 
 @dump_image.batch
@@ -49,7 +49,7 @@ def _(images: Any, *, args: Args, batch: BatchCall) -> Any:
     folder = Path.cwd()
     number = next_number(args.suffix, folder)
     for sample, image in enumerate(images):
-        batch.current = sample  # whose image is wrong
+        batch.current = sample  # the sample of an error
         if image.shape[2] not in (1, 3):
             raise ValueError(f"dump_image needs 1 or 3 channels, the image has {image.shape[2]} (shape {image.shape})")
         (folder / f"{sample}-{args.suffix}-{number}.ppm").write_bytes(as_ppm(image))
@@ -66,4 +66,4 @@ def _(args: Any) -> None:
     if args.input_layout != "HWC":
         raise ValueError(f"input_layout must be 'HWC', got {args.input_layout!r}")
     if "/" in args.suffix or "\\" in args.suffix:
-        raise ValueError(f"suffix is a part of a file's name, got {args.suffix!r}")
+        raise ValueError(f"suffix must be a part of a file name, got {args.suffix!r}")

@@ -45,7 +45,7 @@ def sharpen(
     return _correlated(image, taps.astype(np.float32), out)
 
 
-# What two well-known filters make of a pixel and its eight neighbours.
+# Two well-known filters of a pixel and its eight neighbours.
 ENHANCED = {
     "edges": np.array([[-1, -1, -1], [-1, 10, -1], [-1, -1, -1]], np.float32) / 2,
     "details": np.array([[0, -1, 0], [-1, 10, -1], [0, -1, 0]], np.float32) / 6,
@@ -64,11 +64,11 @@ def enhance(
     image: Sample,
     /,
     *,
-    mode: str = default("edges", "what is made stronger: `edges` or, more softly, `details`"),
+    mode: str = default("edges", "the effect: `edges`, or the softer `details`"),
     alpha: Arg[float] = default(0.75, "share of the enhanced image in the result, from 0 to 1"),
     out: Out,
 ) -> Sample:
-    """Mixes the image with a form of it whose edges or details are stronger, as Pillow's filters of these names make it."""
+    """Mixes the image with a form of it that has stronger edges or details, like Pillow's filters of these names."""
     if not 0 <= alpha <= 1:
         raise ValueError(f"alpha must be from 0 to 1, got {alpha}")
     taps = alpha * ENHANCED[mode]
@@ -95,11 +95,11 @@ def motion_blur(
     /,
     *,
     size: Arg[int] = default(5, "length of the movement in pixels, an odd number"),
-    angle: Arg[float] = default(0.0, "its direction in degrees, counter-clockwise from the right"),
-    direction: Arg[float] = default(0.0, "-1 to 1: how much more weight the end has than the beginning"),
+    angle: Arg[float] = default(0.0, "angle of the movement in degrees, counter-clockwise from the right"),
+    direction: Arg[float] = default(0.0, "from -1 to 1: a larger value gives the end more weight than the beginning"),
     out: Out,
 ) -> Sample:
-    """Blurs along a line, as the movement of a camera does."""
+    """Blurs along a line, like the movement of a camera."""
     return _correlated(image, motion_taps(size, angle, direction), out)
 
 
@@ -133,7 +133,7 @@ def unsharp_mask(
     *,
     sigma: Arg[float] = default(1.0, "deviation of the Gaussian window that blurs"),
     amount: Arg[float] = default(0.5, "factor of the differences from the blurred image"),
-    threshold: Arg[float] = default(0.0, "differences up to here stay as they are"),
+    threshold: Arg[float] = default(0.0, "differences up to this value are not amplified"),
     out: Out,
 ) -> Sample:
     """Amplifies the differences from a blurred form of the image."""
@@ -164,8 +164,8 @@ def channel_dropout(
     image: Sample,
     /,
     *,
-    count: Arg[int] = default(1, "how many channels are dropped"),
-    fill: Arg[float] = default(0.0, "what they are filled with"),
+    count: Arg[int] = default(1, "number of channels that are dropped"),
+    fill: Arg[float] = default(0.0, "value of dropped channels"),
     key: Any,
     out: Out,
 ) -> Sample:
@@ -182,9 +182,9 @@ def channel_dropout(
 
 @operator("jigsaw", infer="like image", layouts="HWC FHWC", examples=["fn.jigsaw(image, grid=(2, 3))"])
 def jigsaw(
-    image: Sample, /, *, grid: Arg[Ints] = default((4, 4), "how many rows and columns of parts"), key: Any, out: Out
+    image: Sample, /, *, grid: Arg[Ints] = default((4, 4), "number of rows and columns of parts"), key: Any, out: Out
 ) -> Sample:
-    """Puts the parts of a grid into a random order; parts of different sizes stay among their like."""
+    """Puts the parts of a grid into a random order; only parts of equal size change places."""
     if len(grid) not in (1, 2) or min(grid) < 1:
         raise ValueError(f"grid must be one or two numbers of at least 1, got {list(grid)}")
     rows, columns = (

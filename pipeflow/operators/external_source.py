@@ -24,7 +24,8 @@ Cycle = Literal["no", "quiet", "raise", False, True]
 
 
 class ExternalSource(Source):
-    """Data from outside: a callable, an iterable, a generator function, or (without ``source``) from ``feed_input``.
+    """Brings your own data into the pipeline: from a callable, an iterable, a generator function, or (without
+    ``source``) from ``feed_input``.
 
     A callable for samples (``batch=False``) may take a SampleInfo, one for batches the iteration number or, with
     ``batch_info=True``, a BatchInfo. It returns an array, or one per output with ``num_outputs``.
@@ -35,13 +36,13 @@ class ExternalSource(Source):
     def __init__(
         self,
         source: Any = default(
-            None, "callable, iterable or generator function that gives the data; default: `feed_input` does"
+            None, "callable, iterable or generator function with the data; default: the data comes from `feed_input`"
         ),
         num_outputs: int | None = default(
-            None, "number of outputs that the source gives, in a list or tuple; default: one, as it is"
+            None, "number of outputs that the source returns in a list or tuple; default: one output, without a list"
         ),
         *,
-        batch: bool | None = default(None, "the source gives whole batches; False: single samples"),
+        batch: bool | None = default(None, "the source returns whole batches; False: single samples"),
         cycle: Cycle | None = default(
             None,
             "what happens at the end of an iterable: `no` ends the data, `quiet` (or True) starts over, `raise` ends the epoch "
@@ -50,12 +51,12 @@ class ExternalSource(Source):
         dtype: Any = default(None, "type that each output must have: one, or a list"),
         ndim: Any = default(None, "number of axes that each sample must have: one, or a list"),
         layout: Any = default(None, "layout of each output: one, or a list"),
-        repeat_last: bool = default(False, "give the last batch that was fed again when there is no other"),
-        batch_info: bool = default(False, "call the source with a BatchInfo, in place of the number of the iteration"),
-        no_copy: bool = default(False, "take arrays as they are; they must not be changed afterwards"),
+        repeat_last: bool = default(False, "use the last batch again if no new one was fed"),
+        batch_info: bool = default(False, "call the source with a BatchInfo; False: with the number of the iteration"),
+        no_copy: bool = default(False, "do not copy arrays; they must not be changed afterwards"),
         blocking: bool = default(False, "wait for data to be fed; False: that is an error"),
         parallel: bool = default(False, "call the source in worker processes, ahead of time"),
-        prefetch_queue_depth: int = default(1, "how many batches the worker processes make ahead"),
+        prefetch_queue_depth: int = default(1, "number of batches that the worker processes make ahead"),
     ) -> None:
         self.count = 1 if num_outputs is None else num_outputs
         self.single = num_outputs is None
@@ -78,11 +79,11 @@ class ExternalSource(Source):
 
     @property
     def wants_workers(self) -> bool:  # type: ignore[override]
-        """Whether the batches are to be made in worker processes."""
+        """True if worker processes make the batches."""
         return isinstance(self.callback, Ahead)
 
     def use_workers(self, pool: Any) -> None:
-        """Has the batches made by the workers of a pool from now on."""
+        """Lets the workers of a pool make the batches from now on."""
         assert isinstance(self.callback, Ahead)
         self.callback.attach(pool)
 
@@ -91,7 +92,7 @@ class ExternalSource(Source):
         return isinstance(self.callback, Ahead) and self.callback.attached
 
     def available(self) -> float:
-        """How many batches can be had at once; without a callable that depends on what was fed."""
+        """The number of batches that are available without waiting; without a callable, the number of fed batches."""
         return float("inf") if self.fed is None else self.fed.available()
 
     def feed(self, data: Any, layout: str | None, most: int) -> None:
@@ -148,11 +149,11 @@ class ExternalSource(Source):
         if feed.layouts is None:
             feed.layouts = self.layouts
         self._check(feed)
-        feed.owned = self._in_workers  # what comes from a worker is a copy that is used nowhere else
+        feed.owned = self._in_workers  # data from a worker is a copy that nothing else uses
         return feed
 
     def close(self) -> None:
-        """Lets go of a thread that waits for data."""
+        """Releases a thread that waits for data."""
         if self.fed is not None:
             self.fed.close()
 
@@ -167,7 +168,7 @@ class ExternalSource(Source):
         return None if self.callback is None else self.callback.state()
 
     def restore(self, state: Any) -> None:
-        """Goes to a saved state."""
+        """Restores a saved state."""
         if self.callback is not None:
             self.callback.restore(state)
 
@@ -177,18 +178,18 @@ class ExternalSource(Source):
             self.callback.rewind()
 
     def unsaveable(self) -> str:
-        """Why a checkpoint cannot tell where this source is, "" where it can."""
+        """The reason why a checkpoint cannot have the position of this source, "" if it can."""
         return "" if self.callback is None else self.callback.unsaveable()
 
     def seek(self, step: int, epoch: int, batch_size: int, key: int) -> None:
-        """Does nothing where the callable gets the number of the batch or sample that it is to give; else an error."""
+        """Raises, unless the callable receives the number of the batch or sample that it should return."""
         del step, epoch, batch_size, key
         reason = "" if self.callback is None else self.callback.unseekable()
         if reason:
-            raise InvalidState(f"seek() needs sources that can be asked for any batch: {reason}")
+            raise InvalidState(f"seek() needs sources that can return any batch: {reason}")
 
     def batches_left(self, state: Any, batch_size: int, ending: Any) -> float | None:
-        """How many batches the epoch of a saved state still has, None where that is not known."""
+        """The number of batches that the epoch of a saved state still has; None if it is not known."""
         del ending
         known = None if self.callback is None else self.callback.left(state)
         if known is None or known == math.inf:
@@ -258,7 +259,7 @@ class ExternalSource(Source):
                 self._check_batch(output, values)
             else:
                 self._check_samples(output, values, feed)
-            if self._seen[output] is None:  # no sample of this batch is of a type that there is
+            if self._seen[output] is None:  # no sample of this batch has a supported type
                 continue
             ndim, layout = self._seen[output][1], layouts[output]
             if layout and len(layout) != ndim:
@@ -289,7 +290,7 @@ class ExternalSource(Source):
                 values[index] = values[first]  # so that the batch can be one array
 
     def _first_of_a_type(self, values: list[np.ndarray], failures: dict[int, Exception]) -> int:
-        """The first sample whose type there is, -1 if there is none; those before it fail."""
+        """The first sample with a supported type, -1 if there is none; the samples before it fail."""
         for index, sample in enumerate(values):
             if index not in failures:
                 try:
@@ -303,14 +304,16 @@ class ExternalSource(Source):
         return -1
 
     def _expected(self, output: int, dtype: np.dtype, ndim: int) -> tuple[np.dtype, int]:
-        """What the samples of an output must be; the first ones of an epoch decide what is not declared."""
+        """The type and number of axes of the samples of an output; if they are not declared, the first samples of an
+        epoch determine them.
+        """
         if self._seen[output] is None:
             wanted, axes = self.dtypes[output], self.ndims[output]
             self._seen[output] = (dtype if wanted is None else wanted, ndim if axes is None else axes)
         return self._seen[output]
 
     def _difference(self, output: int, dtype: np.dtype, ndim: int, expected: np.dtype, axes: int) -> str:
-        """What is wrong with data of a type and number of axes; "" for nothing."""
+        """The error in data of a type and number of axes, "" if there is none."""
         where = f" (output {output} of {self.name_of_source})"
         if dtype != expected:
             if self.dtypes[output] is not None:
@@ -332,7 +335,7 @@ class ExternalSource(Source):
 external_source = source(
     "external_source", examples=["fn.external_source(lambda sample: np.full(3, sample.idx_in_epoch), batch=False)"]
 )(ExternalSource)
-external_source.devices = ("cpu", "gpu")  # with "gpu" what comes is copied there
+external_source.devices = ("cpu", "gpu")  # with "gpu" the data is copied there
 external_source.outputs(lambda args: 1 if args.num_outputs is None else args.num_outputs)
 external_source.returns_list(lambda args: args.num_outputs is not None)
 
@@ -345,7 +348,7 @@ def _(args: Args) -> None:
         if args.cycle is not None:
             raise ValueError("cycle needs a source")
         if args.parallel:
-            raise ValueError("parallel=True needs a source: data that is fed by feed_input() is there already")
+            raise ValueError("parallel=True needs a source: feed_input() passes data that exists already")
         if args.num_outputs is not None:
             raise ValueError(
                 "The parameter `num_outputs` is only valid when using `source` to provide data. To feed several outputs by "

@@ -1,4 +1,4 @@
-"""Filters with a kernel of one's own, and sums of second derivatives: filter, laplacian."""
+"""Filters with a given kernel, and sums of second derivatives: filter, laplacian."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -32,7 +32,7 @@ def planes_of(image: np.ndarray, out: np.ndarray, layout: str) -> list[tuple[np.
 
 
 def filter_anchor(anchor: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:
-    """The element of the kernel that is over the pixel that is made."""
+    """The element of the kernel that is over the pixel of the result."""
     given = list(anchor) * len(sizes) if len(anchor) == 1 else list(anchor)
     if len(given) != len(sizes):
         raise ValueError(f"anchor has {len(anchor)} values for a kernel of {len(sizes)} axes")
@@ -74,16 +74,18 @@ def filter(
         (-1,), "the element of the kernel over the result, one number or one an axis; -1 is its middle"
     ),
     border: str = default(
-        "reflect_101", "what is outside: `reflect_101`, `reflect_1001`, `clamp`, `wrap` or `constant`"
+        "reflect_101", "values outside the data: `reflect_101`, `reflect_1001`, `clamp`, `wrap` or `constant`"
     ),
-    mode: str = default("same", "`same` keeps the extents; `valid` gives only what needs nothing from outside"),
+    mode: str = default(
+        "same", "`same` keeps the extents; `valid` returns only results that need no values from outside"
+    ),
     dtype: DType | None = default(None, "the type of the result; that of the data by default"),
     out: Out,
     layouts: Any,
 ) -> Sample:
     """Correlates images or volumes with a kernel: the second input, of two or three axes.
 
-    Each result is the sum of the values under the kernel times its numbers; the kernel is not turned round. The third
+    Each result is the sum of the values under the kernel times its numbers; the kernel is not flipped. The third
     input is the value outside where ``border`` is "constant", 0 without it.
     """
     del dtype
@@ -161,7 +163,7 @@ def derivatives(
 
 
 def laplacian_kernel(parts: list[list[np.ndarray]]) -> np.ndarray:
-    """One kernel of all axes that does the same."""
+    """One kernel of all axes with the same effect."""
     extents = [max(len(part[axis]) for part in parts) for axis in range(len(parts))]
     total = np.zeros(extents)
     for part in parts:
@@ -203,7 +205,7 @@ def laplacian(
         None,
         "the size of the window that smooths, odd, from 1 to 31, one or one an axis; default: that of the derivative",
     ),
-    scale: Arg[Floats] = default((1.0,), "what the derivatives are multiplied by, one number or one an axis"),
+    scale: Arg[Floats] = default((1.0,), "factors of the derivatives, one number or one an axis"),
     normalized_kernel: bool = default(False, "scales every window so that flat areas and edges keep their size"),
     dtype: DType | None = default(None, "the type of the result; that of the image by default"),
     out: Out,
@@ -211,8 +213,8 @@ def laplacian(
 ) -> Sample:
     """Adds up the second derivatives along all spatial axes, each smoothed along the other ones.
 
-    Borders are mirrored without repeating the border pixel. A result of an unsigned type has no negative values: ask for
-    FLOAT to keep them.
+    Borders are mirrored without repeating the border pixel. A result of an unsigned type has no negative values: use
+    ``dtype=types.FLOAT`` to keep them.
     """
     del dtype
     layout = layouts[0]

@@ -56,7 +56,7 @@ def converted(data: np.ndarray, out: np.ndarray) -> np.ndarray:
     examples=["fn.cast(array, dtype=types.UINT8)"],
 )
 def cast(data: Sample, /, *, out: Out) -> Sample:
-    """Converts to another type: rounded half away from zero and limited to its range; to BOOL, what is not 0 is
+    """Converts to another type: rounded half away from zero and limited to its range. For BOOL every number except 0 is
     true."""
     return converted(data, out)
 
@@ -89,13 +89,13 @@ def one_hot(
     num_classes: int = default(0, "number of classes, the extent of the new axis"),
     axis: int = default(-1, "place of the new axis in the result; negative: from the end"),
     axis_name: str | None = default(None, "letter of the new axis in the layout"),
-    on_value: float = default(1.0, "value at the place of the class"),
+    on_value: float = default(1.0, "value at the index of the class"),
     off_value: float = default(0.0, "value everywhere else"),
     dtype: DType = default(FLOAT, "type of the result"),
     out: Out,
 ) -> Sample:
-    """A vector for each number: ``on_value`` at its place, ``off_value`` elsewhere; numbers without a place have only
-    the latter.
+    """Makes a vector for each number n: ``on_value`` at index n, ``off_value`` elsewhere. If n is not a valid index,
+    all values are ``off_value``.
 
     ``axis`` is the place of the new axis. A single number, or one in a vector of one, gives a vector.
     """
@@ -122,7 +122,7 @@ def one_hot_values(off_value: float, on_value: float, dtype: np.dtype) -> np.nda
     if dtype.kind not in "iu":
         return saturate(values, dtype)
     whole = np.trunc(values)
-    if dtype.itemsize < 4 or dtype == np.int32:  # as compiled C does: what INT32 cannot hold is its lowest number
+    if dtype.itemsize < 4 or dtype == np.int32:  # as in compiled C: numbers outside INT32 become its lowest number
         whole = np.where(np.abs(whole) < 2**31, whole, -(2**31))
     return saturate(whole, np.dtype(np.int64)).astype(dtype)
 
@@ -131,7 +131,7 @@ def new_axis(ndim: int, axis: int) -> int:
     """The place of a new axis among the axes of the result."""
     place = axis + ndim + 1 if axis < 0 else axis
     if not 0 <= place <= ndim:
-        raise ValueError(f"axis {axis} is no place for a new axis among {ndim}")
+        raise ValueError(f"axis {axis} is not valid for a new axis among {ndim}")
     return place
 
 
@@ -170,8 +170,8 @@ def lookup_table(
     /,
     *,
     keys: Ints = default((), "values of the input that are replaced, from 0 to 65535"),
-    values: Floats = default((), "what each key becomes"),
-    default_value: float = default(0.0, "what everything else becomes"),
+    values: Floats = default((), "the value for each key"),
+    default_value: float = default(0.0, "value for all other numbers"),
     dtype: DType = default(FLOAT, "type of the result"),
     out: Out,
 ) -> Sample:

@@ -1,6 +1,5 @@
-"""Cutting, mirroring and padding: crop, slice, flip, pad, erase.
-
-An operator that only cuts returns a view; nothing is copied before a step that computes.
+"""Cutting, mirroring and padding: crop, slice, flip, pad, erase. An operator that only cuts returns a view; a later
+step that computes copies the data.
 """
 
 import math
@@ -41,12 +40,11 @@ from pipeflow.operators.windows import (
     window_of,
 )
 
-PAGE = """Operators that cut, mirror or pad. What is only cut out is a view: nothing is copied before a step that
-computes.
+PAGE = """Operators that cut, mirror or pad. A cut returns a view; a later step that computes copies the data.
 """
 
 
-NO_IMAGE_TYPE = {"image_type": "no longer used: the channels are treated alike, whatever they mean"}
+NO_IMAGE_TYPE = {"image_type": "no longer used: all channels are treated in the same way"}
 CROP_LAYOUTS = "HWC CHW DHWC CDHW FHWC FCHW CFHW FDHWC FCDHW CFDHW"
 
 
@@ -62,7 +60,7 @@ def spatial(layout: str) -> list[int]:
 
 
 def axes_of(layout: str, ndim: int, axes: Sequence[int] | None, names: str | None) -> list[int]:
-    """The axes meant by numbers (negative ones from the end) or by letters; all of them where neither is given."""
+    """The axes with these numbers (negative ones count from the end) or letters; all axes if neither is given."""
     if names is not None:
         if axes is not None:
             raise ValueError("axes and axis_names exclude each other: give one of them")
@@ -153,7 +151,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 def bounds_of(extents: Sequence[int], anchor: Any, shape: Any, args: Any) -> tuple[list[int], list[int]]:
-    """Start and size along the chosen axes, from whichever of the many forms was given."""
+    """Start and size along the chosen axes, from any form of the arguments."""
     count = len(extents)
 
     def listed(values: Any, name: str) -> list[float] | None:
@@ -199,7 +197,7 @@ def bounds_of(extents: Sequence[int], anchor: Any, shape: Any, args: Any) -> tup
 
 
 def _relative(values: Any, normalized: bool) -> bool:
-    """Integers are pixels; floats are shares of the extent unless the operator got another instruction."""
+    """Integers are pixels; floats are shares of the extent unless the arguments say otherwise."""
     return normalized and np.asarray(values).dtype.kind == "f"
 
 
@@ -237,7 +235,7 @@ def slice_window(
 
 
 def slice_axes(shape: Sequence[int], layout: str, args: Any) -> list[int]:
-    """The axes of a slice: the given ones; else width and height, where the layout has them, or the numbers 1 and 0."""
+    """The axes of a slice: the given ones; else width and height if the layout has them, or the axes 1 and 0."""
     if args.axes is None and not args.axis_names:
         by_letters = args.axis_names is None and "W" in layout and "H" in layout
         numbers = None if by_letters else (0,) if len(shape) == 1 else (1, 0)
@@ -252,7 +250,7 @@ def _(args: Any) -> None:
 
 
 def check_bounds(args: Any) -> None:
-    """ValueError where two arguments of a slice say the same bound."""
+    """Raises ValueError if two arguments of a slice give the same bound."""
     for names in (("start", "rel_start"), ("end", "rel_end", "shape", "rel_shape")):
         given = [name for name in names if getattr(args, name) is not None]
         if len(given) > 1:
@@ -300,13 +298,13 @@ def flip(
     out: Out,
     layouts: Any,
 ) -> Sample:
-    """Mirrors the image left to right, and where asked top to bottom or front to back."""
+    """Mirrors the image left to right; with ``vertical`` top to bottom, with ``depthwise`` front to back."""
     layout = layouts[0]
     pixel = image.shape[-1] if layout[-1] == "C" else 1
     rows = spatial(layout)[-2]
     if depthwise and "D" in layout:
         image = np.flip(image, layout.index("D"))
-    if not horizontal:  # whole rows move: NumPy copies them as they are
+    if not horizontal:  # whole rows move: NumPy copies them
         out[...] = np.flip(image, rows) if vertical else image
         return out
     outer = math.prod(image.shape[:rows])
@@ -327,9 +325,9 @@ def _(axes: Sequence[Axis], args: Any) -> list[Axis]:
 
 @operator("rotate90", compiled=True, layouts="HWC HW FHWC", sequences=True, examples=["fn.rotate90(image, times=3)"])
 def rotate90(
-    image: Sample, /, *, times: Arg[int] = default(1, "how many quarters of a turn, counter-clockwise"), out: Out
+    image: Sample, /, *, times: Arg[int] = default(1, "number of quarter turns, counter-clockwise"), out: Out
 ) -> Sample:
-    """Turns the image by quarters of a turn; no value changes."""
+    """Turns the image by quarter turns; no value changes."""
     times %= 4
     if callable(out):
         out = out(turned_shape(image.shape, times), image.dtype)
@@ -374,7 +372,7 @@ def pad(
     data: Sample,
     /,
     *,
-    fill_value: Arg[float] = default(0.0, "value of what is added"),
+    fill_value: Arg[float] = default(0.0, "value of the added elements"),
     axes: Arg[Ints] = default(None, "axes that are padded, by number; default: all"),
     axis_names: Layout | None = default(None, "the same axes by their letters in the layout"),
     shape: Arg[Ints] = default(None, "extents to pad to; default or -1: those of the largest sample of the batch"),
@@ -383,7 +381,8 @@ def pad(
 ) -> Sample:
     """Pads the data at its end up to ``shape`` and to multiples of ``align`` along the chosen axes.
 
-    Without a shape, or where it is -1, the largest sample of the batch decides; a sample larger than the shape stays.
+    Without a shape, or if it is -1, the largest sample of the batch determines the extent. A sample that is larger than
+    the shape is not changed.
     """
     if not isinstance(data, list):
         return padded(data, [data.shape], fill_value, axes, axis_names, shape, align, layouts[0])
@@ -455,15 +454,15 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 ERASE = parameters(
-    anchor=(Arg[Floats], (), "where each rectangle begins, along each of the axes"),
+    anchor=(Arg[Floats], (), "start of each rectangle, along each of the axes"),
     shape=(Arg[Floats], (), "extents of each rectangle, along each of the axes"),
     axes=(Ints, None, "axes of the rectangles, by number; default: height and width"),
     axis_names=(Layout | None, None, "the same axes by their letters in the layout"),
-    fill_value=(Arg[Floats], (0.0,), "what is written: one number, or one for each channel"),
-    normalized=(bool, False, "anchor and shape are shares of the extents, not in elements"),
-    normalized_anchor=(bool, False, "the anchor is a share of the extents, not in elements"),
-    normalized_shape=(bool, False, "the shape is a share of the extents, not in elements"),
-    centered_anchor=(bool, False, "the anchor is the middle of the rectangle, not its beginning"),
+    fill_value=(Arg[Floats], (0.0,), "value that is written: one number, or one for each channel"),
+    normalized=(bool, False, "anchor and shape are shares of the extents; False: elements"),
+    normalized_anchor=(bool, False, "the anchor is a share of the extents; False: in elements"),
+    normalized_shape=(bool, False, "the shape is a share of the extents; False: in elements"),
+    centered_anchor=(bool, False, "the anchor is the middle of the rectangle; False: its beginning"),
 )
 
 

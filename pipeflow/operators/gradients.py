@@ -1,8 +1,8 @@
 """fn.gradients: derivatives of what ``fn.py_function`` computes, sample by sample ([Gradients](../gradients.md) has examples).
 
-The call is recorded as a node; a pass over the graph (pipeflow/compile/gradients.py) finds the functions and operators between
-the inputs and the results. Functions then keep a *tape* with their outputs: how to go back from the derivatives of the outputs
-to those of the inputs; each runs once. Operators have declared derivatives (derivatives.py).
+The call is recorded as a node. A pass over the graph (pipeflow/compile/gradients.py) finds the functions and operators
+between the inputs and the results. Each function runs once and keeps a *tape* with its outputs: it computes the
+derivatives of the inputs from those of the outputs. Operators have declared derivatives (derivatives.py).
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow.declare import Args, BatchCall, Ints, Sample, Spec, Traits, framework, operator
-from pipeflow.errors import count_of, function_name
+from pipeflow.errors import function_name
 from pipeflow.operators.functions.calls import iterate
 from pipeflow.operators.functions.results import Results
 from pipeflow.operators.tensor_functions import each
@@ -21,7 +21,7 @@ PAGE = """Derivatives of what `fn.py_function` computes, sample by sample. [Grad
 
 
 class Tape:
-    """One call of a function for one sample: its outputs as tensors, and the way back."""
+    """One call of a function for one sample: its outputs as tensors, and its derivatives."""
 
     def __init__(
         self, func: Callable[..., Any], name: str, arrays: Sequence[np.ndarray], wanted: Sequence[int]
@@ -30,15 +30,15 @@ class Tape:
         for position in wanted:
             if arrays[position].dtype.kind != "f":
                 raise TypeError(
-                    f"input {position} of {function_name(func)} is {arrays[position].dtype}; derivatives are taken by numbers "
-                    "with fractions: cast it to float32 or float64"
+                    f"input {position} of {function_name(func)} is {arrays[position].dtype}, and gradients need "
+                    "floating-point inputs: cast it to float32 or float64"
                 )
         tensors = framework(name)
         assert tensors.differentiate is not None
         self.result, self._back = tensors.differentiate(func, [tensors.to_tensor(np.array(x)) for x in arrays], wanted)
 
     def back(self, weights: Sequence["np.ndarray | None"]) -> Sequence[np.ndarray]:
-        """The derivatives by the wanted inputs, from those by the outputs (None: zero)."""
+        """The derivatives with respect to the wanted inputs, from those with respect to the outputs (None: zero)."""
         try:
             return self._back(weights)
         except RuntimeError as error:
@@ -56,7 +56,7 @@ def taped_function(
 ) -> Sample:
     """fn.py_function with one more output, the tape."""
     del inp, func, Tout, framework, wanted, timeout
-    raise RuntimeError("derivatives are taken of nodes in a pipeline definition, not of arrays")
+    raise RuntimeError("gradients need nodes of a pipeline definition, not arrays")
 
 
 @taped_function.batch
@@ -96,12 +96,13 @@ taped_function.infer(lambda _specs, args: (*args.Tout.specs, Spec((), object, ""
     order="ys xs name",
 )
 def gradients(*nodes: Sample, sizes: Ints) -> Sample:
-    """The derivatives of the sum of ``ys`` by each of ``xs``, through ``fn.py_function``, arithmetic, casts and indexing.
+    """Computes the derivatives of the sum of ``ys`` with respect to each of ``xs``, through ``fn.py_function``,
+    arithmetic, casts and indexing.
 
     ``xs`` are nodes of floating-point numbers that the ys depend on. A derivative has the shape and type of its x.
     """
     del nodes, sizes
-    raise RuntimeError("fn.gradients: derivatives are taken of nodes in a pipeline definition, not of arrays")
+    raise RuntimeError("fn.gradients: gradients need nodes of a pipeline definition, not arrays")
 
 
 @gradients.outputs
@@ -123,4 +124,4 @@ def _(specs: tuple[Spec, ...], args: Args) -> tuple[Spec, ...]:
 def _(args: Args) -> None:
     if not args.sizes[0] or not args.sizes[1]:
         what = "ys" if not args.sizes[0] else "xs"
-        raise ValueError(f"{what} is empty: derivatives are of {count_of(1, 'result')} or more by one input or more")
+        raise ValueError(f"{what} is empty: gradients need at least one result and one input")

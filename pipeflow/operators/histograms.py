@@ -18,7 +18,7 @@ PAGE = """Grey values spread over the range of their type."""
     gpu=True,
 )
 def equalize(image: Sample, /, *, out: Out, layouts: Any) -> Sample:
-    """Spreads the values of every channel so that each part of the range has as many pixels as another."""
+    """Spreads the values of every channel so that all parts of the range have about the same number of pixels."""
     if layouts[0] == "CHW":
         for plane, result in zip(image, out, strict=True):
             kernels.histograms.equalize(plane[..., None], result[..., None])
@@ -45,10 +45,11 @@ def clahe(
     tiles_x: int = required("the number of tiles from left to right"),
     tiles_y: int = required("the number of tiles from top to bottom"),
     clip_limit: float = required(
-        "how many times the mean count of a histogram no class may exceed; what does is spread over all; 0 sets no limit"
+        "largest count of a class, in multiples of the mean count of a histogram; the excess is spread over all "
+        "classes; 0: no limit"
     ),
     luma_only: bool = default(
-        True, "of three channels only the lightness is spread, in the colour space Lab; otherwise each by itself"
+        True, "with three channels only the lightness is spread, in the colour space Lab; False: each channel by itself"
     ),
     out: Out,
 ) -> Sample:

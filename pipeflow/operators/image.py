@@ -1,4 +1,4 @@
-"""Images before a model sees them: normalize, gaussian_blur, jpeg_compression_distortion."""
+"""Preparation of images for a model: normalize, gaussian_blur, jpeg_compression_distortion."""
 
 import math
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.geometry import axes_of, some_pixels, spatial
 from pipeflow.operators.reductions import squared_distances, sums
 
-PAGE = """Operators that images go through before they are fed to a model, and some that change how they look."""
+PAGE = """Operators that prepare images for a model, and some that change their look."""
 
 
 FLOAT = np.dtype(np.float32)
@@ -41,24 +41,25 @@ STATISTICS = parameters(
     mean=(
         Annotated[Any, Role.ARG],
         None,
-        "what is subtracted, an array that fits the data; default: the data's own mean",
+        "value that is subtracted, an array that can be broadcast to the data; default: the mean of the data",
     ),
     stddev=(
         Annotated[Any, Role.ARG],
         None,
-        "what the difference is divided by; default: the data's own standard deviation",
+        "value by which the difference is divided; default: the standard deviation of the data",
     ),
     axes=(
         Ints,
         None,
-        "axes of the mean and the deviation; default: those along which a given one has one value, or all",
+        "axes of the mean and the deviation; default: the axes along which a given mean or deviation has one "
+        "value, else all",
     ),
     axis_names=(Layout, None, "the same axes by their letters in the layout"),
-    batch=(bool, False, "take the mean and the deviation over the whole batch"),
-    ddof=(int, 0, "taken off the number of elements that the variance is divided by"),
-    epsilon=(float, 0.0, "added to the variance, so that nothing is divided by 0"),
-    scale=(float, 1.0, "what the quotient is multiplied by"),
-    shift=(float, 0.0, "what is added in the end"),
+    batch=(bool, False, "compute the mean and the deviation over the whole batch"),
+    ddof=(int, 0, "subtracted from the number of elements by which the variance is divided"),
+    epsilon=(float, 0.0, "added to the variance, to avoid a division by 0"),
+    scale=(float, 1.0, "factor of the quotient"),
+    shift=(float, 0.0, "value that is added at the end"),
     dtype=(DType, FLOAT, "type of the result"),
 )
 
@@ -69,7 +70,7 @@ def normalize(data: Sample, /, *, args: Args, layouts: Any) -> Sample:
     default.
 
     They are taken over ``axes``, all by default, and with ``batch`` over the whole batch; ``epsilon`` is added to the
-    variance, ``ddof`` taken off the count. Where the deviation is 0, the result is ``shift``.
+    variance, ``ddof`` is subtracted from the count. If the deviation is 0, the result is ``shift``.
     """
     if isinstance(data, list):
         return _normalize_batch(data, args, layouts[0])
@@ -134,7 +135,7 @@ def given_deviation(values: Any, kept: list[int], epsilon: float) -> np.ndarray:
 
 
 def factor_of(deviation: np.ndarray, scale: float) -> np.ndarray:
-    """What distances from the mean are multiplied by; 0 where there is no deviation."""
+    """The factor of distances from the mean; 0 if the deviation is 0."""
     return np.where(deviation != 0, scale / np.where(deviation != 0, deviation, 1), 0.0)
 
 
@@ -183,7 +184,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 def blur_windows(sigma: Any, sizes: Any, axes: int) -> list[np.ndarray]:
-    """One window an axis; what is missing of sigma and size follows from the other."""
+    """One window for each axis; if sigma or size is missing, it follows from the other."""
     deviations = list(sigma) * axes if len(sigma) == 1 else list(sigma)
     extents = list(sizes) * axes if len(sizes) == 1 else list(sizes)
     given: dict[str, Sequence[float]] = {"sigma": deviations, "window_size": extents}
@@ -262,7 +263,7 @@ def jpeg_compression_distortion(
 
 
 def check_compressible(shape: tuple[int, ...], quality: int) -> None:
-    """Refuses what JPEG cannot be made of."""
+    """Raises if JPEG cannot store the image."""
     if not 1 <= quality <= 100:
         raise ValueError(f"quality must be between 1 and 100, got {quality}")
     if shape[-1] != 3:

@@ -10,11 +10,11 @@ from pipeflow.declare import UNKNOWN, Arg, DType, Ints, Layout, Out, Sample, Spe
 from pipeflow.kernels import cpu as kernels
 
 UINT8 = np.dtype(np.uint8)
-_MOST_EXPANSION = 255  # LZ4 makes at most so many bytes of one
+_MOST_EXPANSION = 255  # LZ4 makes at most this many bytes from one
 
 
 def chunks_of(length: int, offsets: Sequence[int] | None, sizes: Sequence[int] | None) -> list[tuple[int, int]] | None:
-    """Where the chunks begin and end; None for data that is one chunk and no sequence."""
+    """The start and end of each chunk; None if the data is one chunk and not a sequence."""
     if offsets is None and sizes is None:
         return None
     if offsets is None:
@@ -46,14 +46,14 @@ def inflate(
     *,
     shape: Arg[Ints] = required("shape of the result, or of each chunk's"),
     dtype: DType = default(UINT8, "type of the result"),
-    algorithm: str = default("LZ4", "how it was compressed: `LZ4`, in its block format"),
-    chunk_offsets: Arg[Ints] = default(None, "where each chunk begins, in bytes; default: one after the other"),
+    algorithm: str = default("LZ4", "compression method: `LZ4`, in its block format"),
+    chunk_offsets: Arg[Ints] = default(None, "start of each chunk, in bytes; default: one after the other"),
     chunk_sizes: Arg[Ints] = default(None, "bytes of each chunk; default: up to the next one"),
     layout: Layout = default("", "layout of the result of a chunk"),
     sequence_axis_name: Layout = default("F", "letter of the axis of the chunks in the layout"),
     out: Out,
 ) -> Sample:
-    """Decompresses data. Of several chunks the results are stacked along a new first axis."""
+    """Decompresses data. The results of several chunks are stacked along a new first axis."""
     del algorithm, layout, sequence_axis_name
     if data.ndim != 1:
         raise ValueError(f"compressed data is a list of bytes, got shape {data.shape}")

@@ -1,6 +1,6 @@
 """Arithmetic, comparison, bitwise and mathematical operators with DALI's type promotion.
 
-They are what ``a + b`` on DataNodes and the functions of ``pipeflow.math`` record. All are elementwise: one body serves
+``a + b`` on DataNodes and the functions of ``pipeflow.math`` record them. All are elementwise: one body serves
 single samples and whole columns. Promotion: bool < integers < floats; integers of different signs meet in the next wider
 signed type; an integer and a float give the float; Python numbers are BOOL, INT32 and FLOAT. What is complex stays so.
 """
@@ -19,7 +19,7 @@ COMPLEX = frozenset(["add", "sub", "mul", "div", "pow", "minus", "plus", "abs", 
 
 
 def promote(left: np.dtype, right: np.dtype) -> np.dtype:
-    """The type in which two operands meet."""
+    """The common type of two operands."""
     if left == right:
         return left
     kinds = {left.kind, right.kind}
@@ -72,7 +72,7 @@ def _layout(specs: tuple[Spec, ...], symbol: str, shape: Any) -> str | None:
 
 
 def common_type(specs: Sequence[Spec]) -> Any:
-    """The type in which operands meet."""
+    """The common type of operands."""
     dtype = specs[0].dtype
     for spec in specs[1:]:
         dtype = UNKNOWN if dtype is UNKNOWN or spec.dtype is UNKNOWN else promote(dtype, spec.dtype)

@@ -9,8 +9,8 @@ from pipeflow import seeds
 from pipeflow.declare import UNKNOWN, Arg, Args, BatchCall, Sample, Spec, Traits, operator, parameters
 from pipeflow.kernels import cpu as kernels
 
-PAGE = """Each image of a batch is mixed with another one, and its labels by the same shares. Labels are vectors with a
-number for each class (one-hot or already mixed), or class numbers with `num_classes`.
+PAGE = """Each image of a batch is mixed with another one, and its labels in the same proportions. Labels are vectors
+with a number for each class (one-hot or already mixed), or class numbers with `num_classes`.
 
     images, labels = fn.mixup(images, labels, num_classes=10)
 
@@ -19,14 +19,14 @@ The partners are a random order of the batch, so they depend on its first sample
 
 MIXING = parameters(
     alpha=(Arg[float], 1.0, "both parameters of the beta distribution of the shares; the smaller, the less is mixed"),
-    share=(Arg[float], None, "share of the image itself, from 0 to 1; default: drawn"),
-    partner=(Arg[int], None, "number of the sample in the batch that the other part comes from; default: drawn"),
-    num_classes=(int, 0, "number of classes, where labels are class numbers; the result is a vector for each"),
+    share=(Arg[float], None, "share of the image itself, from 0 to 1; default: random"),
+    partner=(Arg[int], None, "index in the batch of the sample that is mixed in; default: random"),
+    num_classes=(int, 0, "number of classes, if labels are class numbers; each label then becomes a vector"),
 )
 
 
 def partners_of(given: Any, keys: Sequence[seeds.Key]) -> list[int]:
-    """The sample that each one is mixed with: as given, or the next one in a random order."""
+    """The sample with which each one is mixed: the given one, or the next one in a random order."""
     size = len(keys)
     if given is not None:
         given = given if isinstance(given, list) else [given] * size
@@ -36,7 +36,7 @@ def partners_of(given: Any, keys: Sequence[seeds.Key]) -> list[int]:
         return given
     order = np.argsort(seeds.Key(keys[0].value ^ size).units(size))
     found = np.empty(size, np.int64)
-    found[order] = np.roll(order, 1)  # none is its own partner, unless it is alone
+    found[order] = np.roll(order, 1)  # no sample is its own partner, unless the batch has only one
     return found.tolist()
 
 
@@ -84,7 +84,7 @@ def of_one_shape(images: Sequence[np.ndarray], first: int, second: int) -> None:
 
 
 def mixed(images: Any, labels: Any, args: Args, batch: BatchCall, put: Any) -> list[list[np.ndarray]]:
-    """Images and labels; `put` makes one image of two and says the share of the first."""
+    """Images and labels; `put` makes one image from two and returns the share of the first."""
     keys = [seeds.Key(int(key)) for key in batch.keys]
     partners = partners_of(args.partner, keys)
     images, vectors = list(images), vectors_of(list(labels), args.num_classes)
@@ -112,7 +112,7 @@ def mixed(images: Any, labels: Any, args: Args, batch: BatchCall, put: Any) -> l
 )
 def mixup(images: Sample, labels: Sample, /, *, args: Args, key: Any) -> tuple[Sample, Sample]:
     """Adds another image of the batch, and its labels, by shares: ``share`` of the one and ``1 - share`` of the other."""
-    raise NotImplementedError  # the batch hook is what runs
+    raise NotImplementedError  # the batch hook runs instead
 
 
 def blended(image: np.ndarray, other: np.ndarray, share: float, key: seeds.Key) -> tuple[np.ndarray, float]:
@@ -139,7 +139,7 @@ def cutmix(images: Sample, labels: Sample, /, *, args: Args, key: Any) -> tuple[
     The window has the image's proportions and is around a random place, cut off at the border; ``share`` is the part of
     the image that stays where it is not cut off.
     """
-    raise NotImplementedError  # the batch hook is what runs
+    raise NotImplementedError  # the batch hook runs instead
 
 
 def window(extents: tuple[int, int], share: float, key: seeds.Key) -> list[slice]:

@@ -18,13 +18,13 @@ BORDERS = ("constant", "replicate", "reflect", "reflect_101", "wrap")
 KINDS = "bool uint8 int8 uint16 int16 uint32 int32 float16 float32 float64"
 WINDOW = parameters(
     mask_size=(Arg[Ints], (3, 3), "width and height of the window; one number for both"),
-    anchor=(Arg[Ints], (-1, -1), "place of the pixel in its window, to the right and down; -1 is the middle"),
+    anchor=(Arg[Ints], (-1, -1), "position of the pixel in its window, to the right and down; -1 is the middle"),
     border_mode=(
         str,
         "constant",
-        "what is outside: nothing (`constant`), or `replicate`, `reflect`, `reflect_101` or `wrap` the image",
+        "values outside the image: none (`constant`), or `replicate`, `reflect`, `reflect_101` or `wrap`",
     ),
-    iterations=(int, 1, "how often it is done"),
+    iterations=(int, 1, "number of repetitions"),
 )
 
 
@@ -57,7 +57,7 @@ def window_of(args: Any) -> tuple[tuple[int, int], tuple[int, int]]:
     examples=["fn.dilate(image)", "fn.dilate(plane, mask_size=(5, 3), anchor=(0, 0), iterations=2)"],
 )
 def dilate(image: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
-    """Gives every pixel the largest value in a window around it, channel by channel: bright areas grow."""
+    """Replaces every pixel by the largest value in a window around it, channel by channel: bright areas grow."""
     return extremes(image, True, args, layouts[0], out)
 
 
@@ -72,7 +72,7 @@ def dilate(image: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
     examples=["fn.erode(image)", "fn.erode(plane, mask_size=(5, 3), border_mode='wrap')"],
 )
 def erode(image: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
-    """Gives every pixel the smallest value in a window around it, channel by channel: bright areas shrink."""
+    """Replaces every pixel by the smallest value in a window around it, channel by channel: bright areas shrink."""
     return extremes(image, False, args, layouts[0], out)
 
 
@@ -124,7 +124,9 @@ def median_blur(
     out: Out,
     layouts: Any,
 ) -> Sample:
-    """Gives every pixel the middle value of a window around it, channel by channel; the border pixel goes on outside."""
+    """Replaces every pixel by the median of a window around it, channel by channel; outside the image the border pixels
+    are repeated.
+    """
     some_pixels(image.shape)
     size = median_window(window_size)
     for source, target in planes_of(image, out, layouts[0]):

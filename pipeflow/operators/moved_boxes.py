@@ -17,10 +17,10 @@ PAGE = """Boxes and points that follow a crop, or the maps of a distortion. [Joi
 how they move with their image.
 """
 
-REMOVED = parameters(remove_threshold=(float, 0.1, "a box stays if at least this share of its area is on the result"))
+REMOVED = parameters(remove_threshold=(float, 0.1, "a box remains if at least this share of its area is on the result"))
 POINTS = parameters(
-    normalized=(bool, True, "the coordinates are relative to the image; otherwise they are pixels"),
-    remove_outside=(bool, True, "drop the points that are outside the result; otherwise all are kept"),
+    normalized=(bool, True, "the coordinates are relative to the image; False: pixels"),
+    remove_outside=(bool, True, "drop the points that are outside the result; False: keep all"),
 )
 
 
@@ -44,7 +44,7 @@ def as_points(points: np.ndarray) -> np.ndarray:
 def kept_points(
     moved: np.ndarray, inside: np.ndarray, points: np.ndarray, labels: np.ndarray | None, remove: bool
 ) -> Any:
-    """The points that stay, with their labels."""
+    """The remaining points, with their labels."""
     kept = inside if remove else np.ones(len(moved), bool)
     result = moved[kept].astype(points.dtype)
     return result if labels is None else (result, labels[kept])
@@ -54,9 +54,9 @@ def kept_points(
 # Windows
 
 WINDOW = parameters(
-    anchor=(Arg[Floats], REQUIRED, "where the window begins, x and y, as slice takes it; relative to the image"),
-    shape=(Arg[Floats], REQUIRED, "how wide and how high it is, relative to the image"),
-    input_shape=(Arg[Ints], None, "shape of the image: anchor and shape are pixels then"),
+    anchor=(Arg[Floats], REQUIRED, "start of the window, x and y, as for slice; relative to the image"),
+    shape=(Arg[Floats], REQUIRED, "width and height of the window, relative to the image"),
+    input_shape=(Arg[Ints], None, "shape of the image; with it, anchor and shape are pixels"),
 )
 
 
@@ -87,7 +87,8 @@ def known_units(args: Any, normalized: bool) -> None:
     examples=["fn.bbox_crop(boxes, labels, anchor=[0.2, 0.1], shape=[0.5, 0.6])"],
 )
 def bbox_crop(boxes: Sample, labels: Sample | None = None, /, *, args: Args) -> tuple[Sample, Sample]:
-    """Gives boxes in a window that slice or crop cuts out, limited to it; those that are mostly outside are dropped.
+    """Moves boxes into a window that slice or crop cuts out, and limits them to it; boxes that are mostly outside are
+    dropped.
 
     Labels are dropped with their boxes. ``random_bbox_crop`` and ``random_crop_generator`` draw windows.
     """
@@ -114,7 +115,7 @@ def bbox_crop(boxes: Sample, labels: Sample | None = None, /, *, args: Args) -> 
     examples=["fn.coord_crop(points, anchor=[0.0, 0.1], shape=[0.8, 0.6])"],
 )
 def coord_crop(points: Sample, labels: Sample | None = None, /, *, args: Args) -> tuple[Sample, Sample]:
-    """Gives points (x, y) in a window that slice or crop cuts out; those outside it are dropped, with their labels."""
+    """Moves points (x, y) into a window that slice or crop cuts out; points outside it are dropped, with their labels."""
     known_units(args, args.normalized)
     anchor, shape, whole = window(args)
     places = as_points(points)
@@ -127,7 +128,7 @@ def coord_crop(points: Sample, labels: Sample | None = None, /, *, args: Args) -
 # ----------------------------------------------------------------------------------------------------
 # Maps
 
-SOURCE = parameters(input_shape=(Arg[Ints], None, "shape of the image before the remap; default: as large as the maps"))
+SOURCE = parameters(input_shape=(Arg[Ints], None, "shape of the image before the remap; default: that of the maps"))
 
 
 def maps_of(mapx: np.ndarray, mapy: np.ndarray, args: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -161,7 +162,7 @@ def bbox_remap(
     /,
     *,
     args: Args,
-    remove_threshold: float = default(0.1, "a box stays if its new area is at least this share of its old one"),
+    remove_threshold: float = default(0.1, "a box remains if its new area is at least this share of its old one"),
 ) -> tuple[Sample, Sample]:
     """Moves boxes as remap moves their image: each becomes the box around the pixels that come from inside it.
 
@@ -196,7 +197,8 @@ def coord_remap(
 ) -> tuple[Sample, Sample]:
     """Moves points (x, y) as remap moves their image; those that leave it are dropped, with their labels.
 
-    The place is searched for in the maps: the pixel that comes from nearest to the point, and on from there by the maps' slopes.
+    The new position is searched in the maps: first the pixel whose source is nearest to the point, then a correction by
+    the slopes of the maps.
     """
     map_x, map_y, before, after = maps_of(mapx, mapy, args)
     places = as_points(points)

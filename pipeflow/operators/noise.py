@@ -76,18 +76,18 @@ def salt_and_pepper(
     data: Sample,
     /,
     *,
-    prob: Arg[float] = default(0.05, "how likely an element, or a pixel, is set to salt or pepper"),
-    salt_vs_pepper: Arg[float] = default(0.5, "how likely it is salt"),
+    prob: Arg[float] = default(0.05, "probability that an element, or a pixel, becomes salt or pepper"),
+    salt_vs_pepper: Arg[float] = default(0.5, "probability of salt among these"),
     salt_val: Arg[float] = default(None, "value of salt; default: the largest of an integer type, 1 for floats"),
     pepper_val: Arg[float] = default(None, "value of pepper; default: the smallest of an integer type, -1 for floats"),
-    per_channel: bool = default(False, "each channel is set by itself; otherwise all channels of a pixel together"),
+    per_channel: bool = default(False, "each channel is set by itself; False: all channels of a pixel together"),
     key: Any,
     layouts: Any,
     out: Out,
 ) -> Sample:
     """Sets some elements to the largest value and some to the smallest one.
 
-    Data without a layout has its channels in the last axis.
+    If the data has no layout, the last axis is the channels.
     """
     check_shares(prob, salt_vs_pepper)
     values = salt_and_pepper_values(data.dtype, salt_val, pepper_val)
@@ -96,7 +96,7 @@ def salt_and_pepper(
 
 
 def check_factor(factor: float) -> None:
-    """There is no negative noise."""
+    """Raises if the factor is negative."""
     if not factor >= 0:
         raise ValueError(f"factor must not be negative, got {factor}")
 
@@ -113,13 +113,14 @@ def shot(
     data: Sample,
     /,
     *,
-    factor: Arg[float] = default(12.0, "value of one count: the larger, the more noise; 0 leaves the data as it is"),
+    factor: Arg[float] = default(
+        12.0, "value of one count: a larger value makes more noise; 0 does not change the data"
+    ),
     key: Any,
     out: Out,
 ) -> Sample:
-    """Counts the light again: each value becomes a Poisson number with that mean, in units of ``factor``.
-
-    What is not positive becomes 0; integers are limited to their range.
+    """Adds the noise of counting light: each value becomes a Poisson number with this mean, in units of ``factor``.
+    Values that are not positive become 0; integers are limited to their range.
     """
     check_factor(factor)
     if not factor:

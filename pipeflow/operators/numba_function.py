@@ -54,7 +54,7 @@ def kinds_of(dtypes: Sequence[np.dtype], ndims: Sequence[int]) -> Kinds:
 
 
 def check_inputs(function: Callable[..., Any], kinds: Kinds, found: Sequence[tuple[Any, Any]]) -> None:
-    """Compares the inputs with what was declared; what is not known yet is not compared."""
+    """Compares the inputs with the declaration, as far as they are known."""
     if len(found) != len(kinds):
         raise ValueError(
             f"{function_name(function)} is declared with {count_of(len(kinds), 'input')} (in_types, ins_ndim) "
@@ -72,7 +72,7 @@ def check_inputs(function: Callable[..., Any], kinds: Kinds, found: Sequence[tup
 def shapes_of(
     setup: Callable[..., Any] | None, batch: Sequence[Sequence[tuple[int, ...]]], outs_ndim: Sequence[int], size: int
 ) -> list[np.ndarray]:
-    """The shapes of the outputs, (samples, axes) for each: those of the inputs, or what ``setup_fn`` writes."""
+    """The shapes of the outputs, (samples, axes) for each: those of the inputs, or those that ``setup_fn`` writes."""
     inputs = [np.array(shapes, np.int64).reshape(size, -1) for shapes in batch]
     if setup is None:
         return inputs[: len(outs_ndim)]
@@ -94,7 +94,7 @@ LAUNCH = parameters(
         False,
         "call the function once for the batch, with a list of arrays for each output and input",
     ),
-    blocks=(Ints, None, 'blocks of the grid that it is launched with, for device="gpu"'),
+    blocks=(Ints, None, 'blocks of the grid of the launch, for device="gpu"'),
     threads_per_block=(Ints, None, 'threads of a block of that grid, for device="gpu"'),
 )
 
@@ -114,11 +114,11 @@ def _body(
 ) -> Sample:
     """Calls a function compiled by Numba that fills its outputs: ``run_fn(*outputs, *inputs)``.
 
-    ``in_types``, ``ins_ndim``, ``out_types`` and ``outs_ndim`` say what it is compiled for. ``setup_fn(outputs, inputs)`` writes
-    the shapes of the outputs: ``outputs[i][sample][axis]`` from ``inputs[i][sample][axis]``; without it an output has the
-    shape of the input with its number. With ``batch_processing`` it is called once for the batch, with lists of arrays.
-    With ``device="gpu"`` numba-cuda compiles ``run_fn`` as a kernel that is launched for each sample with a grid of
-    ``blocks`` of ``threads_per_block``.
+    ``in_types``, ``ins_ndim``, ``out_types`` and ``outs_ndim`` are the types for which it is compiled.
+    ``setup_fn(outputs, inputs)`` writes the shapes of the outputs: ``outputs[i][sample][axis]`` from
+    ``inputs[i][sample][axis]``; without it an output has the shape of the input with its number. With
+    ``batch_processing`` it is called once for the batch, with lists of arrays. With ``device="gpu"`` numba-cuda
+    compiles ``run_fn`` as a kernel that is launched for each sample with a grid of ``blocks`` of ``threads_per_block``.
     """
     kinds = kinds_of(in_types, ins_ndim)
     check_inputs(run_fn, kinds, [(x.dtype, x.ndim) for x in inputs])

@@ -1,4 +1,4 @@
-"""How pixels move from frame to frame: optical_flow."""
+"""The movement of pixels from frame to frame: optical_flow."""
 
 from typing import Any
 
@@ -28,17 +28,15 @@ def optical_flow(
     /,
     *,
     preset: float = default(0.0, "speed and quality: 0.0 is slow and exact, 0.5 between, 1.0 fast"),
-    output_grid: int = default(4, "side of the squares of pixels that have one movement in common: 1, 2, 4 or 8"),
-    hint_grid: int = default(4, "side of the squares that the hints are for"),
-    enable_temporal_hints: bool = default(False, "begin the search with the movement before"),
+    output_grid: int = default(4, "side of the squares of pixels that have a common movement: 1, 2, 4 or 8"),
+    hint_grid: int = default(4, "side of the squares of the hints"),
+    enable_temporal_hints: bool = default(False, "begin the search with the previous movement"),
     enable_external_hints: bool = default(False, "begin the search with the movements of the second input"),
     image_type: DALIImageType = default(RGB, "colours of the frames: RGB, or GRAY for one channel"),
     out: Out,
 ) -> Sample:
-    """Gives the movement (x, y) of every square of pixels from each frame of a sequence to the next.
-
-    It is found by OpenCV's dense inverse search, so numbers differ from those of NVIDIA's hardware, which is what DALI
-    uses.
+    """Returns the movement (x, y) of every square of pixels from each frame of a sequence to the next. It uses OpenCV's
+    dense inverse search; DALI uses NVIDIA's hardware, so the numbers differ.
     """
     del image_type
     frames, height, width, channels = clip.shape

@@ -33,7 +33,7 @@ PAGE = """Images put into other images, or hidden in parts."""
 
 
 def canvas_of(shape: Sequence[int], args: Any) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Height and width of the canvas, and where the image is in it."""
+    """Height and width of the canvas, and the position of the image in it."""
     if args.ratio < 1:
         raise ValueError(f"ratio must be at least 1, got {args.ratio}")
     places = args.paste_y, args.paste_x
@@ -48,10 +48,10 @@ def canvas_of(shape: Sequence[int], args: Any) -> tuple[tuple[int, int], tuple[i
 
 CANVAS = parameters(
     fill_value=(Ints, REQUIRED, "the value of the canvas, one or one a channel"),
-    ratio=(Arg[float], REQUIRED, "how many times wider and higher than the image the canvas is"),
-    paste_x=(Arg[float], 0.5, "where the image is, from 0 at the left to 1 at the right"),
-    paste_y=(Arg[float], 0.5, "where the image is, from 0 at the top to 1 at the bottom"),
-    min_canvas_size=(Arg[float], 0.0, "the least width and height of the canvas, in pixels"),
+    ratio=(Arg[float], REQUIRED, "factor from the width and height of the image to those of the canvas"),
+    paste_x=(Arg[float], 0.5, "position of the image, from 0 at the left to 1 at the right"),
+    paste_y=(Arg[float], 0.5, "position of the image, from 0 at the top to 1 at the bottom"),
+    min_canvas_size=(Arg[float], 0.0, "minimum width and height of the canvas, in pixels"),
 )
 
 
@@ -87,7 +87,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 class Region(NamedTuple):
-    """A part of an image that goes to a place of the canvas: places and extents along height and width."""
+    """A part of an image and its position on the canvas: starts and extents along height and width."""
 
     source: int  # the sample, or the input, that it comes from
     start: tuple[int, int]
@@ -171,20 +171,19 @@ def multi_paste(
         None, "for each canvas the numbers of the samples in the batch that its parts come from"
     ),
     output_size: Arg[Ints] = default(None, "height and width of the canvas; by default those of the sample"),
-    in_anchors: Arg[Ints] = default(None, "where each part begins in its image; its first pixel by default"),
+    in_anchors: Arg[Ints] = default(None, "start of each part in its image; its first pixel by default"),
     in_anchors_rel: Arg[Floats] = default(None, "the same relative to the image, rounded down"),
     shapes: Arg[Ints] = default(None, "height and width of each part; by default all after its beginning"),
     shapes_rel: Arg[Floats] = default(None, "the same relative to the image, rounded up"),
-    out_anchors: Arg[Ints] = default(None, "where each part begins on the canvas; its first pixel by default"),
+    out_anchors: Arg[Ints] = default(None, "start of each part on the canvas; its first pixel by default"),
     out_anchors_rel: Arg[Floats] = default(None, "the same relative to the canvas, rounded down"),
     dtype: DType | None = default(None, "the type of the canvas; that of the images by default"),
 ) -> Sample:
-    """Puts parts of images of the batch onto one canvas each: mosaics, cut-mix. What comes later is on top.
-
-    With ``in_ids`` the parts come from any samples of the one input; without it each of several inputs gives one part.
-    What no part covers is 0. Each argument has one row of height and width for each part.
+    """Puts parts of several images onto the canvas of each sample: mosaics, cut-mix. Later parts cover earlier ones.
+    With ``in_ids`` the parts come from any samples of the one input; without it, one part comes from each of several
+    inputs. Pixels without a part are 0. Each argument has one row of height and width for each part.
     """
-    raise NotImplementedError  # the batch hook is what runs
+    raise NotImplementedError  # the batch hook runs instead
 
 
 def height_width(shape: Sequence[int]) -> tuple[int, int]:
@@ -255,9 +254,9 @@ def grid_mask(
     *,
     tile: Arg[int] = default(100, "the distance from square to square in pixels"),
     ratio: Arg[float] = default(0.5, "the side of a square as a share of that distance"),
-    angle: Arg[float] = default(0.0, "how far the grid is turned, in radians"),
-    shift_x: Arg[float] = default(0.0, "how far it is moved to the right, in pixels, after it is turned"),
-    shift_y: Arg[float] = default(0.0, "how far it is moved down, in pixels, after it is turned"),
+    angle: Arg[float] = default(0.0, "angle of the grid, in radians"),
+    shift_x: Arg[float] = default(0.0, "shift of the grid to the right after the turn, in pixels"),
+    shift_y: Arg[float] = default(0.0, "shift of the grid down after the turn, in pixels"),
     out: Out,
     layouts: Any,
 ) -> Sample:

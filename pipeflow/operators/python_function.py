@@ -12,10 +12,10 @@ The family, and what its members share:
     gradients.py              gradients: derivatives through chains of py_function
     on_gpu/                   the same on the GPU, in files of the same names
 
-    functions/outputs.py      the arguments about outputs: how many, their layouts, what is promised of them
-    functions/results.py      what came back: split into outputs, checked, or refused in words
-    functions/calls.py        how a function is called: sample by sample, or for the batch; random numbers; on which threads
-    functions/workers.py      the same calls in worker processes (executor/workers/ runs those)
+    functions/outputs.py the arguments about outputs: their number, layouts and declarations
+    functions/results.py the results: split into outputs and checked, with the errors
+    functions/calls.py the calls: sample by sample or for the batch, random numbers, threads
+    functions/workers.py the same calls in worker processes (executor/workers/ runs these)
 
 A call goes: ``traits`` says where it runs; ``SampleCalls`` or ``call_batch`` call the function; ``Results`` splits and
 checks what it returns; a ``Collector`` copies it into the batch.
@@ -42,7 +42,7 @@ from pipeflow.operators.functions.results import Results
 from pipeflow.operators.functions.workers import call_in_worker
 
 PAGE = """Your own Python code as an operator. The function gets NumPy arrays, one sample at a time or the whole batch.
-What it returns is checked and copied once, at once, so it may use its own buffers again. [Python
+The results are checked and copied immediately after the call, so the function may use its own buffers again. [Python
 functions](../python_function.md) explains it with examples; [the family](../function_family.md) compares it
 with its relatives.
 """
@@ -63,20 +63,21 @@ def python_function(
     args: Args,
     function: Callable[..., Any] = required("function to call with an array for each input"),
     outputs: Outputs | None = default(
-        None, "what the function promises to return: a Spec(dtype, shape, layout), or a list or dict of them"
+        None, "declaration of the results: a Spec(dtype, shape, layout), or a list or dict of them"
     ),
-    jit: bool = default(False, "have Numba compile the function for the types of the first sample"),
+    jit: bool = default(False, "let Numba compile the function for the types of the first sample"),
     key: Any,
 ) -> Sample:
     """Calls a Python function with NumPy arrays, for each sample or (``batch_processing``) once for the batch.
 
     The function returns an array, or a tuple of ``num_outputs`` arrays; with ``num_outputs=0`` nothing. A parameter named
     ``rng`` receives a NumPy generator keyed to the sample. Calls are made one after another in the order of the samples;
-    ``parallel="threads"`` is for functions that may run side by side, ``"processes"`` runs them in worker processes. A
-    call that takes longer than ``timeout`` seconds is an error that names the function and its line. ``outputs`` promises
-    what comes back, as ``pipeflow.Spec(dtype, shape, layout)`` or a list or dict of them: it is checked at every call,
-    later operators know it when the pipeline is built, and the names of a dict become names of the outputs. ``jit=True``
-    has Numba compile the function for the types of the first sample; it then runs on all threads.
+    ``parallel="threads"`` is for functions that may run for several samples at the same time, ``"processes"`` runs them
+    in worker processes. A call that takes longer than ``timeout`` seconds is an error that names the function and its
+    line. ``outputs`` declares the results, as ``pipeflow.Spec(dtype, shape, layout)`` or a list or dict of them: they
+    are checked at every call, later operators know it when the pipeline is built, and the names of a dict become names
+    of the outputs. ``jit=True`` has Numba compile the function for the types of the first sample; it then runs on all
+    threads.
 
     With ``device="gpu"`` the function gets arrays of CuPy and returns such; they work on the pipeline's stream.
     """
@@ -96,7 +97,7 @@ def _(*inputs: Any, args: Args, batch: BatchCall) -> list[Any]:
 
 @python_function.traits
 def _(args: Args) -> Traits:
-    if args.jit:  # compiled code waits for nothing
+    if args.jit:  # compiled code does not wait
         return replace(call_traits("threads", args.batch_processing), meets=False)
     return call_traits(args.parallel, args.batch_processing)
 

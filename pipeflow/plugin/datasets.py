@@ -36,7 +36,7 @@ def from_torch_dataset(
         ) from None
     if not indexed and not hasattr(dataset, "__iter__"):
         raise TypeError(
-            f"{type(dataset).__name__} is no data set: it has neither an index and a length nor an iterator"
+            f"{type(dataset).__name__} is not a data set: it has neither an index and a length nor an iterator"
         )
     if not indexed and (shuffle or num_shards > 1):
         raise ValueError("a data set that can only be iterated over decides its order and its shards itself")

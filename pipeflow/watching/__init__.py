@@ -1,4 +1,4 @@
-"""Traces and metrics of what runs: the door. The rest is loaded where they are wanted, never by ``import pipeflow``."""
+"""Traces and metrics of executors. The other modules are loaded when they are used, and not by ``import pipeflow``."""
 
 import os
 from pkgutil import resolve_name
@@ -8,7 +8,7 @@ TRACE, PORT, TOP = "PIPEFLOW_TRACE", "PIPEFLOW_METRICS_PORT", "PIPEFLOW_TOP"
 
 
 def watch(executor: Any) -> None:
-    """Traces an executor and serves its metrics, where the environment asks for it."""
+    """Traces an executor and serves its metrics, if the environment has the variables for it."""
     if any(os.environ.get(name) for name in (TRACE, PORT, TOP)):
         resolve_name(f"{__name__}.environment:watch")(executor)
 

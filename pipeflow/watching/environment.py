@@ -1,4 +1,4 @@
-"""What the environment asks for: PIPEFLOW_TRACE=trace.json, PIPEFLOW_METRICS_PORT=9100, and PIPEFLOW_TOP=1."""
+"""The environment variables PIPEFLOW_TRACE=trace.json, PIPEFLOW_METRICS_PORT=9100, and PIPEFLOW_TOP=1."""
 
 import atexit
 import os
@@ -13,15 +13,15 @@ from pipeflow.watching.metrics import exposition
 from pipeflow.watching.perfetto import write
 from pipeflow.watching.trace import Trace
 
-PATIENCE = 1.0  # seconds that a client may take to ask
+PATIENCE = 1.0  # seconds that a client may take for its request
 HEAD = "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {size}\r\n\r\n"
 
 _traces: dict[str, Trace] = {}  # by the path they are written to
-_servers: "dict[tuple[str, str], Server | None]" = {}  # by variable and value; None: it could not be had
+_servers: "dict[tuple[str, str], Server | None]" = {}  # by variable and value; None: the address was in use
 
 
 def watch(executor: Any) -> None:
-    """Traces an executor and serves its metrics, where the environment asks for it."""
+    """Traces an executor and serves its metrics, if the environment has the variables for it."""
     path = os.environ.get(TRACE)
     if path:
         if path not in _traces:
@@ -56,7 +56,7 @@ def _at_file(_value: str) -> socket.socket:
 
 
 class Server:
-    """Answers every request with the metrics of all executors that are still there."""
+    """Answers every request with the metrics of all executors that still exist."""
 
     def __init__(self, listening: socket.socket) -> None:
         self._socket = listening
@@ -65,7 +65,7 @@ class Server:
         threading.Thread(target=self._listen, name="pipeflow-metrics", daemon=True).start()
 
     def add(self, executor: Any) -> None:
-        """Serves one executor more, under the next number."""
+        """Serves one more executor, under the next number."""
         self._executors[str(self._count)] = executor
         self._count += 1
 
@@ -76,7 +76,7 @@ class Server:
         return number
 
     def close(self) -> None:
-        """Answers no more requests."""
+        """Stops answering requests."""
         self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 

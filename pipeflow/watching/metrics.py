@@ -1,4 +1,4 @@
-"""What was measured of executors, in the text form that Prometheus reads."""
+"""The figures of executors, as text in the format of Prometheus."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -11,11 +11,11 @@ COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
 FAMILIES = {
     "pipeflow_batches_total": (COUNTER, "Batches that were delivered; the first one, which warms up, is not counted."),
     "pipeflow_samples_total": (COUNTER, "Samples of these batches, with those that failed."),
-    "pipeflow_exposed_wait_seconds": (HISTOGRAM, "How long the loop waited for a batch."),
+    "pipeflow_exposed_wait_seconds": (HISTOGRAM, "Time that the loop waited for a batch."),
     "pipeflow_operator_seconds_total": (COUNTER, "Time in a step, over all threads."),
-    "pipeflow_operator_busy_seconds_total": (COUNTER, "Of that the time on a processor."),
+    "pipeflow_operator_busy_seconds_total": (COUNTER, "The part of this time on a processor."),
     "pipeflow_failed_samples_total": (COUNTER, "Samples that failed and were skipped or replaced."),
-    "pipeflow_queue_depth": (GAUGE, "Batches that stand ready for the loop."),
+    "pipeflow_queue_depth": (GAUGE, "Batches that are ready for the loop."),
     "pipeflow_threads": (GAUGE, "Threads of the pipeline."),
 }
 Row = tuple[str, str, dict[str, str], float]  # family, suffix, labels, value

@@ -1,4 +1,4 @@
-"""Traces in the form that Perfetto and Chrome read.
+"""Traces in the format of Perfetto and Chrome.
 
 Words of the format: a slice (``X``) is a span of time on a row, a flow (``s``, ``t``, ``f``) an arrow between slices,
 ``b`` and ``e`` a span that has no row of its own.
@@ -14,7 +14,7 @@ from pipeflow.watching.trace import LOOP, MOST, Event, Trace
 
 
 def document(trace: Trace) -> dict[str, Any]:
-    """The trace as the tools read it."""
+    """The trace in this format."""
     events = trace.spans()
     rows = {thread: number for number, thread in enumerate(_order(trace, events))}
     found: list[dict[str, Any]] = [_named(trace, "process_name", 0, f"pipeflow {trace.process}")]

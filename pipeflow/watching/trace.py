@@ -1,7 +1,7 @@
-"""What ran when, on which thread, for which batch.
+"""A timeline of a run: the work of each thread, with its batch.
 
-A trace is put over an executor from outside, so that one without a trace pays nothing. An event costs two readings of the
-clock and one append; ``pipeflow.watching.perfetto`` writes them down.
+A trace is added to an executor from outside, so an executor without a trace has no cost. An event costs two readings of
+the clock and one append; ``pipeflow.watching.perfetto`` writes them to a file.
 """
 
 import os
@@ -17,7 +17,9 @@ LOOP = "the loop"
 
 
 class Event(NamedTuple):
-    """A span of time in which a thread worked at a stage of a batch, waited for one, or was elsewhere."""
+    """A span of time in which a thread worked on a stage of a batch, a loop waited for a batch, or worker processes had
+    a batch.
+    """
 
     kind: str  # "stage", "wait" or "away"
     pipeline: int
@@ -41,7 +43,7 @@ class Trace:
         self.stages: list[list[str]] = []  # of each executor: what its stages do
 
     def over(self, executor: Any) -> None:
-        """Records from now on what an executor does."""
+        """Records the work of an executor from now on."""
         number = len(self.stages)
         self.stages.append([_title(stage) for stage in executor.plan.stages])
         outside = [stage.kind == "processes" for stage in executor.plan.stages]
@@ -53,7 +55,7 @@ class Trace:
 
         def traced_perform(
             task: Any, arena: Any, lap: Any
-        ) -> None:  # plain tuples: an Event takes as long as all the rest
+        ) -> None:  # plain tuples: making an Event would double the cost
             batch, begin, end = task.batch, task.begin, task.end
             stage, index, begun = batch.stage, batch.index, wall()
             if outside[stage]:
@@ -78,7 +80,7 @@ class Trace:
         executor.perform, executor.take = traced_perform, traced_take
 
     def has_room(self) -> bool:
-        """Whether another event is kept."""
+        """True if another event is kept."""
         return len(self.events) < MOST
 
     def spans(self) -> list[Event]:
@@ -87,6 +89,6 @@ class Trace:
 
 
 def _title(stage: Any) -> str:
-    """What a stage does, in a few words."""
+    """A short description of a stage."""
     titles = list(dict.fromkeys(step.title.removeprefix("fn.") for step in stage.steps))
     return " + ".join(titles[:3]) + (f" + {len(titles) - 3} more" if len(titles) > 3 else "")

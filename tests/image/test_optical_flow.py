@@ -89,7 +89,7 @@ def test_images_are_written_on_their_way(tmp_path, monkeypatch):
     assert fn.dump_image(images[0][..., :1].copy(), suffix="grey").shape == (4, 5, 1)
     assert (cv2.imread("0-grey-0.ppm", cv2.IMREAD_GRAYSCALE) == images[0][..., 0]).all()
     refused("needs 1 or 3 channels", ValueError, lambda: fn.dump_image(np.zeros((2, 2, 4), np.uint8)))
-    refused("suffix is a part of a file's name", ValueError, lambda: fn.dump_image(images[0], suffix="a/b"))
+    refused("suffix must be a part of a file name", ValueError, lambda: fn.dump_image(images[0], suffix="a/b"))
     refused("input_layout must be 'HWC'", ValueError, lambda: fn.dump_image(images[0], input_layout="CHW"))
 
 

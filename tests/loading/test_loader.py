@@ -209,7 +209,7 @@ def test_states_that_do_not_fit():
     next(iter(state))
     with pytest.raises(InvalidState, match="over the indices of a sampler, and this one is over a data set"):
         loader(Rows(5)).load_state_dict(state.state_dict())
-    with pytest.raises(InvalidState, match="no state of a loader"):
+    with pytest.raises(InvalidState, match="not a state of a loader"):
         loader(Rows(5)).load_state_dict({"epoch": 1})
 
 
@@ -228,7 +228,7 @@ def test_states_that_do_not_fit():
         ({"persistent_workers": True}, "persistent_workers is for workers"),
         ({"workers": "fibres"}, '"processes" or "threads"'),
         ({"framework": "tensorflow"}, '"torch" or "numpy"'),
-        ({"num_shards": 2, "sampler": [1]}, "num_shards divides the data set"),
+        ({"num_shards": 2, "sampler": [1]}, "num_shards and a sampler"),
         ({"transform": lambda x: x, "collate_fn": sum}, "collate_fn and transform"),
         ({"transform": lambda x: x, "batch_size": None}, "transform= needs batch_size"),
     ],
@@ -248,7 +248,7 @@ def test_streams_take_no_order(name):
 
 def test_what_is_no_data_set():
     """And arguments of a pipeline without one."""
-    with pytest.raises(TypeError, match="int is no data set"):
+    with pytest.raises(TypeError, match="int is not a data set"):
         loader(3)
     with pytest.raises(TypeError, match="num_threads: only a loader with transform="):
         loader(Rows(3), num_threads=2)

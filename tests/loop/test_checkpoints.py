@@ -199,7 +199,7 @@ def test_seek_refuses_parts_with_a_state(make, message):
         (lambda: fn.external_source(lambda: np.zeros((2, 1))), "takes no argument and has no get_state"),
         (
             lambda: fn.python_function(fn.random.uniform(), function=Counter(), parallel="threads"),
-            "is not called one sample after another",
+            "must be called for one sample after another",
         ),
     ],
 )

@@ -93,7 +93,7 @@ def test_checkpoints_and_shards_work_as_for_any_reader():
 @pytest.mark.parametrize(
     ("dataset", "options", "kind", "message"),
     [
-        (3, {}, TypeError, "int is no data set"),
+        (3, {}, TypeError, "int is not a data set"),
         ([], {}, ValueError, "has no item 0"),
         (Once(), {"shuffle": True}, ValueError, "decides its order and its shards itself"),
     ],

@@ -11,7 +11,7 @@ from pipeflow.executor.surroundings import Surroundings
 
 
 class ArrivalStage(BoundStep, StageRunner):
-    """Takes in what came back."""
+    """Receives the copies."""
 
     waits = True
 
@@ -27,7 +27,7 @@ class ArrivalStage(BoundStep, StageRunner):
         return (self,)
 
     def ready(self, batch: BatchRun) -> bool:
-        """Whether the copy is done."""
+        """True if the copy is done."""
         landing = batch.values[self.step.outputs[0]]
         if not isinstance(landing, Landing):
             return True
@@ -35,7 +35,7 @@ class ArrivalStage(BoundStep, StageRunner):
             return all(map(self.runtime.done, landing.events))
 
     def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
-        """Takes the arrays in."""
+        """Stores the arrays in their slots."""
         del begin, end, arena
         (source,), (target,) = self.step.inputs, self.step.outputs
         landing = batch.values[target]

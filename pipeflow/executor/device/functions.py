@@ -34,7 +34,7 @@ class FunctionStage(DeviceStage, BoundStep):
         except Exception as error:
             add_notes(error, step.notes())
             raise
-        self.ring = self.device.ring()  # for data that is on the CPU after all
+        self.ring = self.device.ring()  # for inputs on the CPU
         self.contained = False
         self.by_rows = step.device == "gpu" and self.op.traits_of(self.constants).rows
         if surroundings.course.checkpointing and step.user_code:

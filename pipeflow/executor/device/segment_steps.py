@@ -136,7 +136,7 @@ class OperatorStep(SegmentStep):
         try:
             self.planner([SampleValues(views, arguments, 1)], [spec.layout or "" for spec in specs], memory)
         except Exception as error:  # it is compiled when its first sample comes
-            log.debug("the kernels of %s cannot be foreseen: %r", self.step.title, error)
+            log.debug("the kernels of %s are not known before the first batch: %r", self.step.title, error)
         return memory.names
 
     def plan(self, batch: BatchRun, work: Work, rows: list[int]) -> None:
@@ -211,6 +211,6 @@ class KernelNames:
 
 
 def _lease_under(view: View, inputs: Sequence[DeviceArray]) -> DeviceLease | None:
-    """What keeps the memory of a view of one of the inputs."""
+    """The objects that keep the memory of a view of one of the inputs."""
     around = [x for x in inputs if x.view.address <= view.address <= x.view.address + x.nbytes]
     return around[0].lease if around else inputs[0].lease

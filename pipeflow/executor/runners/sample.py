@@ -130,7 +130,7 @@ class SampleStage(StageRunner):
             self._places[threading.get_ident()] = [place for _, _, place in members]
         for sample in range(begin, end):
             if sample in batch.absent or (alone and sample in batch.failures):
-                continue  # of several strands each runs whatever fails in another, so that the result is always the same
+                continue  # each strand runs even if another one fails, so that the result is always the same
             chosen: Sequence[Any] = members
             if needed is not None:
                 numbers = needed.numbers(batch, sample, row, members)
@@ -159,7 +159,7 @@ class SampleStage(StageRunner):
         known = self._seconds_per_sample
         slower = 0.8 * known + 0.2 * taken
         if not alone and taken > slower:
-            slower = taken  # one strand that waits is enough
+            slower = taken  # one waiting strand is enough
         self._seconds_per_sample = slower if known else taken
 
     def _run_measured(
@@ -219,12 +219,12 @@ class SampleStage(StageRunner):
         return rows
 
     def contain(self, stand_in: StandIn, keeps_rows: bool) -> None:
-        """Nothing more: here a row always fails by itself."""
+        """Does nothing: in this stage a row always fails alone."""
         del keeps_rows
         self._stand_in = stand_in
 
     def measure(self, on: bool) -> None:
-        """Whether each step is timed for itself, whatever a sample is worth."""
+        """True if each step has its own clock, also if its samples take little time."""
         self._measured = on
 
     def finish(self, batch: BatchRun) -> None:

@@ -83,7 +83,7 @@ class SourceStep(BoundStep):
 
 
 def _only_sent(plan: Plan, slot: int) -> bool:
-    """Whether all that is done with a slot is to copy it to the GPU."""
+    """True if every step that reads a slot copies it to the GPU."""
     readers = [step for stage in plan.stages for step in stage.all_steps() if slot in step.reads()]
     return bool(readers) and slot not in plan.outputs and all(step.role == "transfer" for step in readers)
 

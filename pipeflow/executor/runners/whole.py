@@ -30,7 +30,8 @@ class WholeStep(BoundStep, StageRunner):
         self.remade = False  # True if rows may run again while another batch is here
         self.by_rows = self.op.traits_of(self.constants).rows
         self._lock = threading.RLock()  # a row made again must not run with another batch in a serial function
-        self._rewound: Keeper | None = None  # an object of the user that is taken back before its batch is made again
+        # an object of the user whose state is restored before its batch is made again
+        self._rewound: Keeper | None = None
         if surroundings.course.checkpointing:
             self.keeper = Keeper.of(step.name, self.constants)
 
@@ -104,9 +105,8 @@ class WholeStep(BoundStep, StageRunner):
         return rows
 
     def _run_again(self, batch: BatchRun) -> None:
-        """Runs the whole batch once more; an object of the user starts from its state before the batch, and keeps no trace.
-
-        Other batches may have been made since, on the state that the samples left which are replaced now.
+        """Runs the whole batch once more. An object of the user starts from its state before the batch, and afterwards
+        gets the state that it has now: later batches may have been made with it.
         """
         if self._rewound is None:
             self._run_contained(batch)
@@ -144,7 +144,7 @@ class WholeStep(BoundStep, StageRunner):
         return call.number if samples is None else samples[call.number]
 
     def let_go(self) -> None:
-        """Goes on without a thread that does not return."""
+        """Continues without a thread that does not return."""
         self._lock = threading.RLock()
 
     def _row(self, batch: BatchRun, sample: int) -> list[np.ndarray]:

@@ -127,7 +127,7 @@ class Segment:
 
 
 class Unfilled(NamedTuple):
-    """An array that is made in its place: `fill(array)` writes it there, and so it is never copied."""
+    """An array that is made in shared memory directly, by `fill(array)`, and is not copied."""
 
     shape: tuple[int, ...]
     dtype: np.dtype

@@ -79,7 +79,7 @@ class Chunk(NamedTuple):
     input_size: int
     output: int
     output_size: int
-    block: int  # the segment of results whose shapes were foreseen, 0 for none
+    block: int  # the segment for results of known shapes, 0 for none
     block_size: int
     places: tuple[tuple[int, Any, tuple[int, ...]] | None, ...]  # of each result in it: first offset, dtype, shape
     new: tuple[int, ...]  # numbers of the segments whose descriptors come with this message

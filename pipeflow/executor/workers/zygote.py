@@ -428,7 +428,7 @@ _SIGNALS = {
     signal.SIGBUS: "it crashed with a bus error (SIGBUS): memory behind a mapping is gone, often a truncated file",
     signal.SIGABRT: "it was aborted (SIGABRT) by C code",
     signal.SIGFPE: "it crashed with an arithmetic error (SIGFPE) in C code",
-    signal.SIGILL: "it met a machine instruction this CPU does not have (SIGILL)",
+    signal.SIGILL: "it ran a machine instruction that this CPU does not have (SIGILL)",
     signal.SIGTERM: "it was asked to end (SIGTERM) by another process",
 }
 
@@ -441,15 +441,15 @@ def oom_kills() -> int:
 def how_it_ended(status: int | None, oom_before: int) -> str:
     """The end of a process as text."""
     if status is None:
-        return "it ended, and how is not known because its fork server ended too"
+        return "it ended, and the reason is not known because its fork server ended too"
     if status == worker.CONNECTION_LOST:
-        return "its connection was closed, as os.closerange in a function does"
+        return "its connection was closed, for example by os.closerange in a function"
     if status >= 0:
         return f"it left by os._exit({status}) or from C code" if status else "it left by os._exit(0)"
     if -status == signal.SIGKILL:
         if oom_kills() > oom_before:
             return "it was killed (SIGKILL), most likely by the kernel because memory ran out"
-        return "it was killed from outside (SIGKILL), as kill -9 and job managers do"
+        return "it was killed from outside (SIGKILL), for example by kill -9 or a job manager"
     with suppress(ValueError):
         number = signal.Signals(-status)
         return _SIGNALS.get(number, f"it was killed by {number.name}")
