@@ -56,7 +56,7 @@ def autocontrast(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Stretches every channel so that its least value becomes 0 and its largest 255; a channel of one value stays."""
+    """Stretches every channel so that its smallest value becomes 0 and its largest 255; a channel with only one value does not change."""
 
 def batch_permutation(
     *,
@@ -72,8 +72,8 @@ def batch_permutation(
     """The numbers of the samples of the batch, or of the branch it is in, in a random order; one number a sample.
 
     Arguments:
-        allow_repetitions: draw each number from all, so that some may come twice
-        no_fixed_points: give no sample its own number, unless it is the only one
+        allow_repetitions: draw each number from all samples, so that some may come twice
+        no_fixed_points: no sample gets its own number, unless it is the only one
     """
 
 def bb_flip(
@@ -270,10 +270,10 @@ def bbox_rotate(
         bbox_layout: `xyXY` for left, top, right and bottom; `xyWH` for left, top, width and height
         bbox_normalized: the coordinates are relative to the image; otherwise they are pixels
         shape_layout: order of the extents in `input_shape`
-        keep_size: the turned image is as large as before; otherwise the canvas grows to hold it
-        size: height and width of the canvas, where they are given to rotate
+        keep_size: the turned image has the extents of the input; False: the canvas contains the turned image
+        size: height and width of the canvas, if rotate has them as an argument
         mode: `expand` gives the box around the turned box, `fixed` keeps its extents, `halfway` is the mean of both
-        remove_threshold: a box stays if at least this share of its turned area is on the canvas
+        remove_threshold: a box remains if at least this share of its turned area is on the canvas
     """
 
 @overload
@@ -305,10 +305,10 @@ def bbox_rotate(
         bbox_layout: `xyXY` for left, top, right and bottom; `xyWH` for left, top, width and height
         bbox_normalized: the coordinates are relative to the image; otherwise they are pixels
         shape_layout: order of the extents in `input_shape`
-        keep_size: the turned image is as large as before; otherwise the canvas grows to hold it
-        size: height and width of the canvas, where they are given to rotate
+        keep_size: the turned image has the extents of the input; False: the canvas contains the turned image
+        size: height and width of the canvas, if rotate has them as an argument
         mode: `expand` gives the box around the turned box, `fixed` keeps its extents, `halfway` is the mean of both
-        remove_threshold: a box stays if at least this share of its turned area is on the canvas
+        remove_threshold: a box remains if at least this share of its turned area is on the canvas
     """
 
 @overload
@@ -335,12 +335,12 @@ def bbox_warp(
     Arguments:
         matrix: matrix of the warp, six numbers or nine
         input_shape: shape of the image before the warp
-        size: height and width of the result, where they are given to the warp; otherwise those of the image
-        inverse_map: the matrix maps places of the result to places of the image, as the warp takes it
+        size: height and width of the result, if the warp has them as an argument; default: those of the image
+        inverse_map: the matrix maps positions of the result to positions of the image, as in the warp
         bbox_layout: `xyXY` for left, top, right and bottom; `xyWH` for left, top, width and height
         bbox_normalized: the coordinates are relative to the image; otherwise they are pixels
         shape_layout: order of the extents in `input_shape`
-        remove_threshold: a box stays if at least this share of its moved area is on the result
+        remove_threshold: a box remains if at least this share of its moved area is on the result
     """
 
 @overload
@@ -368,12 +368,12 @@ def bbox_warp(
     Arguments:
         matrix: matrix of the warp, six numbers or nine
         input_shape: shape of the image before the warp
-        size: height and width of the result, where they are given to the warp; otherwise those of the image
-        inverse_map: the matrix maps places of the result to places of the image, as the warp takes it
+        size: height and width of the result, if the warp has them as an argument; default: those of the image
+        inverse_map: the matrix maps positions of the result to positions of the image, as in the warp
         bbox_layout: `xyXY` for left, top, right and bottom; `xyWH` for left, top, width and height
         bbox_normalized: the coordinates are relative to the image; otherwise they are pixels
         shape_layout: order of the extents in `input_shape`
-        remove_threshold: a box stays if at least this share of its moved area is on the result
+        remove_threshold: a box remains if at least this share of its moved area is on the result
     """
 
 def box_encoder(
@@ -549,10 +549,10 @@ def channel_shift(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Adds a number to each channel, as far as 0 and 255.
+    """Adds a number to each channel; results are limited to 0 to 255.
 
     Arguments:
-        shift: what is added, one number or one a channel
+        shift: added value, one number or one for each channel
     """
 
 def channel_shuffle(
@@ -885,7 +885,7 @@ def coord_transform(
 
     Arguments:
         M: matrix, row by row; one number: a uniform scale
-        T: what is added to each coordinate; one number: alike
+        T: value added to each coordinate; one number: the same for all
         MT: matrix and translation in one, the translation in the last column
         dtype: type of the result
     """
@@ -913,11 +913,11 @@ def coord_warp(
     Arguments:
         matrix: matrix of the warp, six numbers or nine
         input_shape: shape of the image before the warp
-        size: height and width of the result, where they are given to the warp; otherwise those of the image
-        inverse_map: the matrix maps places of the result to places of the image, as the warp takes it
+        size: height and width of the result, if the warp has them as an argument; default: those of the image
+        inverse_map: the matrix maps positions of the result to positions of the image, as in the warp
         shape_layout: order of the extents in `input_shape`
         normalized: the coordinates are relative to the image; otherwise they are pixels
-        remove_outside: drop the points that are outside the result; otherwise all are kept
+        remove_outside: drop the points that are outside the result; False: keep all
     """
 
 @overload
@@ -944,11 +944,11 @@ def coord_warp(
     Arguments:
         matrix: matrix of the warp, six numbers or nine
         input_shape: shape of the image before the warp
-        size: height and width of the result, where they are given to the warp; otherwise those of the image
-        inverse_map: the matrix maps places of the result to places of the image, as the warp takes it
+        size: height and width of the result, if the warp has them as an argument; default: those of the image
+        inverse_map: the matrix maps positions of the result to positions of the image, as in the warp
         shape_layout: order of the extents in `input_shape`
         normalized: the coordinates are relative to the image; otherwise they are pixels
-        remove_outside: drop the points that are outside the result; otherwise all are kept
+        remove_outside: drop the points that are outside the result; False: keep all
     """
 
 def copy(
@@ -987,16 +987,16 @@ def crop(
     """Cuts a window out of the image, by default at its centre.
 
     Arguments:
-        crop: extents of the window in the order of the layout (depth, height, width); one number: alike
+        crop: extents of the window in the order of the layout (depth, height, width); one number: the same for all
         crop_h: height of the window; 0: the whole height
         crop_w: width of the window; 0: the whole width
         crop_d: depth of the window in a volume; 0: the whole depth
-        crop_pos_x: where the window is along the width: 0 is at the left, 1 at the right
-        crop_pos_y: where the window is along the height: 0 is at the top, 1 at the bottom
-        crop_pos_z: where the window is along the depth of a volume: 0 is in front, 1 at the back
-        rounding: what is done with a start between two pixels: `round` to the nearer one, or `truncate`
-        out_of_bounds_policy: what is done with a window that leaves the data: `error`, `pad` it with fill_values, or `trim_to_shape` of the data
-        fill_values: what `pad` fills with: one number, or one for each channel
+        crop_pos_x: position of the window along the width: 0 is at the left, 1 at the right
+        crop_pos_y: position of the window along the height: 0 is at the top, 1 at the bottom
+        crop_pos_z: position of the window along the depth of a volume: 0 is in front, 1 at the back
+        rounding: rounding of a start between two pixels: `round` to the nearer one, or `truncate`
+        out_of_bounds_policy: for a window that leaves the data: `error`, `pad` it with fill_values, or `trim_to_shape` of the data
+        fill_values: value for `pad`: one number, or one for each channel
         dtype: type of the result; default: that of the input
     """
 
@@ -1031,16 +1031,16 @@ def crop_mirror_normalize(
     """Cuts a window out, mirrors it left to right if ``mirror`` is given, and normalises: ``scale * (x - mean) / std + shift``.
 
     Arguments:
-        crop: extents of the window in the order of the layout (depth, height, width); one number: alike
+        crop: extents of the window in the order of the layout (depth, height, width); one number: the same for all
         crop_h: height of the window; 0: the whole height
         crop_w: width of the window; 0: the whole width
         crop_d: depth of the window in a volume; 0: the whole depth
-        crop_pos_x: where the window is along the width: 0 is at the left, 1 at the right
-        crop_pos_y: where the window is along the height: 0 is at the top, 1 at the bottom
-        crop_pos_z: where the window is along the depth of a volume: 0 is in front, 1 at the back
-        rounding: what is done with a start between two pixels: `round` to the nearer one, or `truncate`
-        out_of_bounds_policy: what is done with a window that leaves the data: `error`, `pad` it with fill_values, or `trim_to_shape` of the data
-        fill_values: what `pad` fills with: one number, or one for each channel
+        crop_pos_x: position of the window along the width: 0 is at the left, 1 at the right
+        crop_pos_y: position of the window along the height: 0 is at the top, 1 at the bottom
+        crop_pos_z: position of the window along the depth of a volume: 0 is in front, 1 at the back
+        rounding: rounding of a start between two pixels: `round` to the nearer one, or `truncate`
+        out_of_bounds_policy: for a window that leaves the data: `error`, `pad` it with fill_values, or `trim_to_shape` of the data
+        fill_values: value for `pad`: one number, or one for each channel
         mirror: mirror the window left to right
         mean: value that is subtracted: one number, or one for each channel
         std: value by which the difference is divided: one number, or one for each channel
@@ -1314,7 +1314,7 @@ def expand_dims(
     """Inserts axes of extent 1; ``axes`` are their places in the result.
 
     Arguments:
-        axes: places of the new axes in the result
+        axes: positions of the new axes in the result
         new_axis_names: letters of the new axes in the layout
     """
 
@@ -2258,10 +2258,10 @@ def per_frame(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Marks the first axis as frames, so that an argument made of it changes from frame to frame of a sequence.
+    """Marks the first axis as frames, so that an argument has a value for each frame of a sequence.
 
     Arguments:
-        replace: rename the first axis to F where it has another letter
+        replace: rename the first axis to F if it has another letter
     """
 
 def permute_batch(
@@ -2345,7 +2345,7 @@ def posterize(
     """Keeps the high bits of every value and clears the others.
 
     Arguments:
-        bits: how many of the high bits of a value stay, from 0 to 8
+        bits: number of high bits of a value that are kept, from 0 to 8
     """
 
 def power_spectrum(
@@ -2799,12 +2799,12 @@ def random_crop_generator(
     on_error: Any = None,
     seed: int | None = None,
 ) -> list[Data]:
-    """Draws a window as random_resized_crop does: its start and its extents, height before width.
+    """Draws a window like random_resized_crop: its start and its extents, height before width. The input is the extents of an image, beginning with height and width.
 
     Arguments:
         random_area: smallest and largest share of the image's area that the window has
         random_aspect_ratio: smallest and largest ratio of the window's width to its height
-        num_attempts: how many windows are drawn at most; when none fits, the largest centred one is taken
+        num_attempts: maximum number of windows that are drawn; if none fits, the largest centred one is taken
     """
 
 def random_resized_crop(
@@ -2833,11 +2833,11 @@ def random_resized_crop(
         size: height and width of the result; one number: a square
         random_area: smallest and largest share of the image's area that the window has
         random_aspect_ratio: smallest and largest ratio of the window's width to its height
-        num_attempts: how many windows are drawn at most; when none fits, the largest centred one is taken
-        interp_type: filter, where min_filter or mag_filter say nothing else
-        min_filter: filter for axes that shrink
-        mag_filter: filter for axes that grow
-        antialias: widen the filter when shrinking, so that every pixel of the input counts
+        num_attempts: maximum number of windows that are drawn; if none fits, the largest centred one is taken
+        interp_type: filter, unless min_filter or mag_filter is given
+        min_filter: filter for axes that become smaller
+        mag_filter: filter for axes that become larger
+        antialias: widen the filter if an axis becomes smaller, so that every pixel of the input contributes
         dtype: type of the result; default: that of the input
     """
 
@@ -2860,11 +2860,11 @@ def reinterpret(
     """Reads the same bytes as another type and shape; a wider type shortens the last axis.
 
     Arguments:
-        shape: shape of the result; -1 for the one extent that follows from the others
+        shape: shape of the result; one extent may be -1, and then follows from the others
         rel_shape: shape of the result in shares of the input's extents; -1 as for shape
-        src_dims: axes of the input that the axes of the result are taken from; -1: a new one of extent 1
+        src_dims: for each axis of the result, the axis of the input; -1: a new axis of extent 1
         layout: layout of the result
-        dtype: type that the bytes are read as; default: that of the input
+        dtype: type of the result; default: that of the input
     """
 
 def remap(
@@ -2903,12 +2903,12 @@ def reshape(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Gives the data another shape, layout or order of axes' extents, without touching the elements.
+    """Changes the shape, the layout or the order of the extents, without changing the elements. ``rel_shape`` is relative to the extents of the input that ``src_dims`` selects; one extent may be -1.
 
     Arguments:
-        shape: shape of the result; -1 for the one extent that follows from the others
+        shape: shape of the result; one extent may be -1, and then follows from the others
         rel_shape: shape of the result in shares of the input's extents; -1 as for shape
-        src_dims: axes of the input that the axes of the result are taken from; -1: a new one of extent 1
+        src_dims: for each axis of the result, the axis of the input; -1: a new axis of extent 1
         layout: layout of the result
     """
 
@@ -2950,17 +2950,17 @@ def resize(
         resize_z: depth of the result; 0 keeps the ratio, a negative one mirrors
         resize_shorter: extent of the shorter side of the result, with the ratio kept
         resize_longer: extent of the longer side of the result, with the ratio kept
-        mode: what the extents mean: `default` (those not given follow the ratio), `stretch` (those not given stay as they are), `not_larger` or `not_smaller` (limits, with the ratio kept)
+        mode: meaning of the extents: `default` (missing ones follow the ratio), `stretch` (missing ones do not change), `not_larger` or `not_smaller` (limits, with the ratio kept)
         max_size: limit of the extents of the result: one number, or one for each axis
-        subpixel_scale: move the region by the fraction that rounding takes off the result, so that the scale is exact
-        interp_type: filter, where min_filter or mag_filter say nothing else
-        min_filter: filter for axes that shrink
-        mag_filter: filter for axes that grow
-        antialias: widen the filter when shrinking, so that every pixel of the input counts
-        roi_start: where the region begins that is resized in place of the whole image
-        roi_end: where that region ends; an end before the start mirrors
-        roi_relative: the region is given in shares of the extents, not in pixels
-        save_attrs: give the extents of the input as a second output
+        subpixel_scale: change the region by the fraction that rounding changes the result, so that the scale is exact
+        interp_type: filter, unless min_filter or mag_filter is given
+        min_filter: filter for axes that become smaller
+        mag_filter: filter for axes that become larger
+        antialias: widen the filter if an axis becomes smaller, so that every pixel of the input contributes
+        roi_start: start of the region that is resized instead of the whole image
+        roi_end: end of that region; an end before the start mirrors
+        roi_relative: the region is in shares of the extents; False: in pixels
+        save_attrs: return the extents of the input as a second output
         dtype: type of the result; default: that of the input
     """
 
@@ -3002,17 +3002,17 @@ def resize(
         resize_z: depth of the result; 0 keeps the ratio, a negative one mirrors
         resize_shorter: extent of the shorter side of the result, with the ratio kept
         resize_longer: extent of the longer side of the result, with the ratio kept
-        mode: what the extents mean: `default` (those not given follow the ratio), `stretch` (those not given stay as they are), `not_larger` or `not_smaller` (limits, with the ratio kept)
+        mode: meaning of the extents: `default` (missing ones follow the ratio), `stretch` (missing ones do not change), `not_larger` or `not_smaller` (limits, with the ratio kept)
         max_size: limit of the extents of the result: one number, or one for each axis
-        subpixel_scale: move the region by the fraction that rounding takes off the result, so that the scale is exact
-        interp_type: filter, where min_filter or mag_filter say nothing else
-        min_filter: filter for axes that shrink
-        mag_filter: filter for axes that grow
-        antialias: widen the filter when shrinking, so that every pixel of the input counts
-        roi_start: where the region begins that is resized in place of the whole image
-        roi_end: where that region ends; an end before the start mirrors
-        roi_relative: the region is given in shares of the extents, not in pixels
-        save_attrs: give the extents of the input as a second output
+        subpixel_scale: change the region by the fraction that rounding changes the result, so that the scale is exact
+        interp_type: filter, unless min_filter or mag_filter is given
+        min_filter: filter for axes that become smaller
+        mag_filter: filter for axes that become larger
+        antialias: widen the filter if an axis becomes smaller, so that every pixel of the input contributes
+        roi_start: start of the region that is resized instead of the whole image
+        roi_end: end of that region; an end before the start mirrors
+        roi_relative: the region is in shares of the extents; False: in pixels
+        save_attrs: return the extents of the input as a second output
         dtype: type of the result; default: that of the input
     """
 
@@ -3054,17 +3054,17 @@ def resize(
         resize_z: depth of the result; 0 keeps the ratio, a negative one mirrors
         resize_shorter: extent of the shorter side of the result, with the ratio kept
         resize_longer: extent of the longer side of the result, with the ratio kept
-        mode: what the extents mean: `default` (those not given follow the ratio), `stretch` (those not given stay as they are), `not_larger` or `not_smaller` (limits, with the ratio kept)
+        mode: meaning of the extents: `default` (missing ones follow the ratio), `stretch` (missing ones do not change), `not_larger` or `not_smaller` (limits, with the ratio kept)
         max_size: limit of the extents of the result: one number, or one for each axis
-        subpixel_scale: move the region by the fraction that rounding takes off the result, so that the scale is exact
-        interp_type: filter, where min_filter or mag_filter say nothing else
-        min_filter: filter for axes that shrink
-        mag_filter: filter for axes that grow
-        antialias: widen the filter when shrinking, so that every pixel of the input counts
-        roi_start: where the region begins that is resized in place of the whole image
-        roi_end: where that region ends; an end before the start mirrors
-        roi_relative: the region is given in shares of the extents, not in pixels
-        save_attrs: give the extents of the input as a second output
+        subpixel_scale: change the region by the fraction that rounding changes the result, so that the scale is exact
+        interp_type: filter, unless min_filter or mag_filter is given
+        min_filter: filter for axes that become smaller
+        mag_filter: filter for axes that become larger
+        antialias: widen the filter if an axis becomes smaller, so that every pixel of the input contributes
+        roi_start: start of the region that is resized instead of the whole image
+        roi_end: end of that region; an end before the start mirrors
+        roi_relative: the region is in shares of the extents; False: in pixels
+        save_attrs: return the extents of the input as a second output
         dtype: type of the result; default: that of the input
     """
 
@@ -3113,24 +3113,24 @@ def resize_crop_mirror(
         resize_z: depth of the result; 0 keeps the ratio, a negative one mirrors
         resize_shorter: extent of the shorter side of the result, with the ratio kept
         resize_longer: extent of the longer side of the result, with the ratio kept
-        mode: what the extents mean: `default` (those not given follow the ratio), `stretch` (those not given stay as they are), `not_larger` or `not_smaller` (limits, with the ratio kept)
+        mode: meaning of the extents: `default` (missing ones follow the ratio), `stretch` (missing ones do not change), `not_larger` or `not_smaller` (limits, with the ratio kept)
         max_size: limit of the extents of the result: one number, or one for each axis
-        subpixel_scale: move the region by the fraction that rounding takes off the result, so that the scale is exact
-        interp_type: filter, where min_filter or mag_filter say nothing else
-        min_filter: filter for axes that shrink
-        mag_filter: filter for axes that grow
-        antialias: widen the filter when shrinking, so that every pixel of the input counts
-        roi_start: where the region begins that is resized in place of the whole image
-        roi_end: where that region ends; an end before the start mirrors
-        roi_relative: the region is given in shares of the extents, not in pixels
-        crop: extents of the window in the order of the layout (depth, height, width); one number: alike
+        subpixel_scale: change the region by the fraction that rounding changes the result, so that the scale is exact
+        interp_type: filter, unless min_filter or mag_filter is given
+        min_filter: filter for axes that become smaller
+        mag_filter: filter for axes that become larger
+        antialias: widen the filter if an axis becomes smaller, so that every pixel of the input contributes
+        roi_start: start of the region that is resized instead of the whole image
+        roi_end: end of that region; an end before the start mirrors
+        roi_relative: the region is in shares of the extents; False: in pixels
+        crop: extents of the window in the order of the layout (depth, height, width); one number: the same for all
         crop_h: height of the window; 0: the whole height
         crop_w: width of the window; 0: the whole width
         crop_d: depth of the window in a volume; 0: the whole depth
-        crop_pos_x: where the window is along the width: 0 is at the left, 1 at the right
-        crop_pos_y: where the window is along the height: 0 is at the top, 1 at the bottom
-        crop_pos_z: where the window is along the depth of a volume: 0 is in front, 1 at the back
-        rounding: what is done with a start between two pixels: `round` to the nearer one, or `truncate`
+        crop_pos_x: position of the window along the width: 0 is at the left, 1 at the right
+        crop_pos_y: position of the window along the height: 0 is at the top, 1 at the bottom
+        crop_pos_z: position of the window along the depth of a volume: 0 is in front, 1 at the back
+        rounding: rounding of a start between two pixels: `round` to the nearer one, or `truncate`
         mirror: 1 mirrors left to right, 2 top to bottom, 4 front to back; or a sum of them
         dtype: type of the result; default: that of the input
     """
@@ -3152,14 +3152,14 @@ def roi_random_crop(
     on_error: Any = None,
     seed: int | None = None,
 ) -> Data:
-    """Draws the start of a window that is in a region, or that holds it where the window is the larger one.
+    """Draws the start of a window that is inside a region, or contains it if the window is larger. Each axis is drawn separately. If data is an input, only its extents are used.
 
     Arguments:
         crop_shape: extents of the window
         roi_start: first element of the region
         roi_end: first element after the region
-        roi_shape: extents of the region, in place of its end
-        in_shape: extents of the data, where it is not an input: windows stay inside
+        roi_shape: extents of the region, instead of its end
+        in_shape: extents of the data, if it is not an input; windows stay inside
     """
 
 @overload
@@ -3177,14 +3177,14 @@ def roi_random_crop(
     on_error: Any = None,
     seed: int | None = None,
 ) -> DataNode:
-    """Draws the start of a window that is in a region, or that holds it where the window is the larger one.
+    """Draws the start of a window that is inside a region, or contains it if the window is larger. Each axis is drawn separately. If data is an input, only its extents are used.
 
     Arguments:
         crop_shape: extents of the window
         roi_start: first element of the region
         roi_end: first element after the region
-        roi_shape: extents of the region, in place of its end
-        in_shape: extents of the data, where it is not an input: windows stay inside
+        roi_shape: extents of the region, instead of its end
+        in_shape: extents of the data, if it is not an input; windows stay inside
     """
 
 def rotate(
@@ -3208,12 +3208,12 @@ def rotate(
 
     Arguments:
         angle: angle in degrees, counter-clockwise
-        fill_value: value of what is outside the image; default: that of the nearest border pixel
+        fill_value: value outside the image; default: that of the nearest border pixel
         interp_type: filter: INTERP_LINEAR or INTERP_NN
         dtype: type of the result; default: that of the input
-        axis: axis (x, y, z) to turn around, for volumes
+        axis: axis (x, y, z) of the rotation, for volumes
         size: extents of the result in the order of the layout
-        keep_size: keep the extents of the input, in place of a canvas that holds the turned image
+        keep_size: keep the extents of the input; False: the canvas contains the turned image
     """
 
 def rotate90(
@@ -3339,14 +3339,14 @@ def slice(
         rel_start: the same as a share of the extent, from 0 to 1
         end: first element after the part, along each of the axes; default: the end of the data
         rel_end: the same as a share of the extent, from 0 to 1
-        shape: extent of the part along each of the axes, in place of its end
+        shape: extent of the part along each of the axes, instead of its end
         rel_shape: the same as a share of the extent, from 0 to 1
-        axes: axes that the values are for, by number; default: width and height; the others stay whole
+        axes: axes of the values, by number; default: width and height; the other axes are not cut
         axis_names: the same axes by their letters in the layout
-        normalized_anchor: an anchor of floats, given as an input, is a share of the extent, not in elements
-        normalized_shape: a shape of floats, given as an input, is a share of the extent, not in elements
-        out_of_bounds_policy: what is done with a window that leaves the data: `error`, `pad` it with fill_values, or `trim_to_shape` of the data
-        fill_values: what `pad` fills with: one number, or one for each channel
+        normalized_anchor: an anchor input of floats is a share of the extent; False: in elements
+        normalized_shape: a shape input of floats is a share of the extent; False: in elements
+        out_of_bounds_policy: for a window that leaves the data: `error`, `pad` it with fill_values, or `trim_to_shape` of the data
+        fill_values: value for `pad`: one number, or one for each channel
         dtype: type of the result; default: that of the input
     """
 
@@ -3364,7 +3364,7 @@ def solarize(
     """Inverts the values that are not below a threshold.
 
     Arguments:
-        threshold: values from here on are inverted
+        threshold: values from this one on are inverted
     """
 
 def solarize_add(
@@ -3379,11 +3379,11 @@ def solarize_add(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Adds a number to the values below a threshold, as far as 0 and 255.
+    """Adds a number to the values below a threshold; results are limited to 0 to 255.
 
     Arguments:
         shift: what is added
-        threshold: values from here on stay
+        threshold: values from this one on do not change
     """
 
 def spectrogram(
@@ -3490,7 +3490,7 @@ def stack(
     """Joins the inputs along a new axis.
 
     Arguments:
-        axis: place of the new axis in the result; negative: from the end
+        axis: position of the new axis in the result; negative: from the end
         axis_name: letter of the new axis in the layout
     """
 
@@ -3521,25 +3521,25 @@ def tensor_resize(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Resizes data along any of its axes, whatever they mean.
+    """Resizes data along any of its axes. Sums are float32 for every type.
 
     Arguments:
         sizes: extents of the result along the axes; 0 keeps the ratio, negative ones mirror
-        scales: what the extents of the data are multiplied by, in place of sizes; negative ones mirror
-        axes: axes that the values are for, by number; default: all
+        scales: factors of the extents, instead of sizes; negative ones mirror
+        axes: axes of the values, by number; default: all
         axis_names: the same axes by their letters in the layout
-        mode: what the extents mean: `default` (those not given follow the ratio), `stretch` (those not given stay as they are), `not_larger` or `not_smaller` (limits, with the ratio kept)
+        mode: meaning of the extents: `default` (missing ones follow the ratio), `stretch` (missing ones do not change), `not_larger` or `not_smaller` (limits, with the ratio kept)
         max_size: limit of the extents of the result: one number, or one for each axis
-        size_rounding: how extents become whole numbers: `round`, `truncate` or `ceil`
+        size_rounding: rounding of extents to whole numbers: `round`, `truncate` or `ceil`
         subpixel_scale: move the ends of the region by the fraction that rounding takes off the result, so that the scale is exact
-        alignment: which place of the region stays where it is then: 0 its start, 1 its end
-        interp_type: filter, where min_filter or mag_filter say nothing else
-        min_filter: filter for axes that shrink
-        mag_filter: filter for axes that grow
-        antialias: widen the filter when shrinking, so that every pixel of the input counts
-        roi_start: where the region begins that is resized in place of the whole image
-        roi_end: where that region ends; an end before the start mirrors
-        roi_relative: the region is given in shares of the extents, not in pixels
+        alignment: the point of the region that does not move in this: 0 its start, 1 its end
+        interp_type: filter, unless min_filter or mag_filter is given
+        min_filter: filter for axes that become smaller
+        mag_filter: filter for axes that become larger
+        antialias: widen the filter if an axis becomes smaller, so that every pixel of the input contributes
+        roi_start: start of the region that is resized instead of the whole image
+        roi_end: end of that region; an end before the start mirrors
+        roi_relative: the region is in shares of the extents; False: in pixels
         dtype: type of the result; default: that of the input
     """
 
@@ -3582,7 +3582,7 @@ def transpose(
     Arguments:
         perm: for each axis of the result, the axis of the input; default: in reverse
         transpose_layout: let the layout follow the axes; False: keep it
-        output_layout: layout of the result, in place of the one that follows
+        output_layout: layout of the result, instead of the one that follows from perm
     """
 
 def unsharp_mask(
@@ -3627,11 +3627,11 @@ def warp_affine(
 
     Arguments:
         size: extents of the result in the order of the layout; default: those of the input
-        fill_value: value of what is outside the image; default: that of the nearest border pixel
+        fill_value: value outside the image; default: that of the nearest border pixel
         interp_type: filter: INTERP_LINEAR or INTERP_NN
         dtype: type of the result; default: that of the input
-        matrix: matrix, row by row: from places of the result to places of the image, x first
-        inverse_map: the matrix leads from the result to the image; False: from the image to the result
+        matrix: matrix, row by row: from positions of the result to positions of the image, x first
+        inverse_map: the matrix maps the result to the image; False: the image to the result
     """
 
 def warp_perspective(
@@ -3819,12 +3819,12 @@ class decoders:
         """Decodes a window of each image, given as in ``fn.crop``; it must be inside the image.
 
         Arguments:
-            crop: extents of the window in the order of the layout (depth, height, width); one number: alike
+            crop: extents of the window in the order of the layout (depth, height, width); one number: the same for all
             crop_h: height of the window; 0: the whole height
             crop_w: width of the window; 0: the whole width
-            crop_pos_x: where the window is along the width: 0 is at the left, 1 at the right
-            crop_pos_y: where the window is along the height: 0 is at the top, 1 at the bottom
-            rounding: what is done with a start between two pixels: `round` to the nearer one, or `truncate`
+            crop_pos_x: position of the window along the width: 0 is at the left, 1 at the right
+            crop_pos_y: position of the window along the height: 0 is at the top, 1 at the bottom
+            rounding: rounding of a start between two pixels: `round` to the nearer one, or `truncate`
             output_type: colour space of the result; ANY_DATA keeps the channels of the file, with alpha
             dtype: type of the result; if the file has another type, values are scaled to the range of this type
             adjust_orientation: turn the image as its EXIF data says
@@ -3861,7 +3861,7 @@ class decoders:
         Arguments:
             random_area: smallest and largest share of the image's area that the window has
             random_aspect_ratio: smallest and largest ratio of the window's width to its height
-            num_attempts: how many windows are drawn at most; when none fits, the largest centred one is taken
+            num_attempts: maximum number of windows that are drawn; if none fits, the largest centred one is taken
             output_type: colour space of the result; ANY_DATA keeps the channels of the file, with alpha
             dtype: type of the result; if the file has another type, values are scaled to the range of this type
             adjust_orientation: turn the image as its EXIF data says
@@ -3908,12 +3908,12 @@ class decoders:
             rel_start: the same as a share of the extent, from 0 to 1
             end: first element after the part, along each of the axes; default: the end of the data
             rel_end: the same as a share of the extent, from 0 to 1
-            shape: extent of the part along each of the axes, in place of its end
+            shape: extent of the part along each of the axes, instead of its end
             rel_shape: the same as a share of the extent, from 0 to 1
-            axes: axes that the values are for, by number; default: width and height; the others stay whole
+            axes: axes of the values, by number; default: width and height; the other axes are not cut
             axis_names: the same axes by their letters in the layout
-            normalized_anchor: an anchor of floats, given as an input, is a share of the extent, not in elements
-            normalized_shape: a shape of floats, given as an input, is a share of the extent, not in elements
+            normalized_anchor: an anchor input of floats is a share of the extent; False: in elements
+            normalized_shape: a shape input of floats is a share of the extent; False: in elements
             output_type: colour space of the result; ANY_DATA keeps the channels of the file, with alpha
             dtype: type of the result; if the file has another type, values are scaled to the range of this type
             adjust_orientation: turn the image as its EXIF data says
@@ -4245,17 +4245,17 @@ class experimental:
             resize_z: depth of the result; 0 keeps the ratio, a negative one mirrors
             resize_shorter: extent of the shorter side of the result, with the ratio kept
             resize_longer: extent of the longer side of the result, with the ratio kept
-            mode: what the extents mean: `default` (those not given follow the ratio), `stretch` (those not given stay as they are), `not_larger` or `not_smaller` (limits, with the ratio kept)
+            mode: meaning of the extents: `default` (missing ones follow the ratio), `stretch` (missing ones do not change), `not_larger` or `not_smaller` (limits, with the ratio kept)
             max_size: limit of the extents of the result: one number, or one for each axis
-            subpixel_scale: move the region by the fraction that rounding takes off the result, so that the scale is exact
-            interp_type: filter, where min_filter or mag_filter say nothing else
-            min_filter: filter for axes that shrink
-            mag_filter: filter for axes that grow
-            antialias: widen the filter when shrinking, so that every pixel of the input counts
-            roi_start: where the region begins that is resized in place of the whole image
-            roi_end: where that region ends; an end before the start mirrors
-            roi_relative: the region is given in shares of the extents, not in pixels
-            save_attrs: give the extents of the input as a second output
+            subpixel_scale: change the region by the fraction that rounding changes the result, so that the scale is exact
+            interp_type: filter, unless min_filter or mag_filter is given
+            min_filter: filter for axes that become smaller
+            mag_filter: filter for axes that become larger
+            antialias: widen the filter if an axis becomes smaller, so that every pixel of the input contributes
+            roi_start: start of the region that is resized instead of the whole image
+            roi_end: end of that region; an end before the start mirrors
+            roi_relative: the region is in shares of the extents; False: in pixels
+            save_attrs: return the extents of the input as a second output
             dtype: type of the result; default: that of the input
         """
 
@@ -4298,17 +4298,17 @@ class experimental:
             resize_z: depth of the result; 0 keeps the ratio, a negative one mirrors
             resize_shorter: extent of the shorter side of the result, with the ratio kept
             resize_longer: extent of the longer side of the result, with the ratio kept
-            mode: what the extents mean: `default` (those not given follow the ratio), `stretch` (those not given stay as they are), `not_larger` or `not_smaller` (limits, with the ratio kept)
+            mode: meaning of the extents: `default` (missing ones follow the ratio), `stretch` (missing ones do not change), `not_larger` or `not_smaller` (limits, with the ratio kept)
             max_size: limit of the extents of the result: one number, or one for each axis
-            subpixel_scale: move the region by the fraction that rounding takes off the result, so that the scale is exact
-            interp_type: filter, where min_filter or mag_filter say nothing else
-            min_filter: filter for axes that shrink
-            mag_filter: filter for axes that grow
-            antialias: widen the filter when shrinking, so that every pixel of the input counts
-            roi_start: where the region begins that is resized in place of the whole image
-            roi_end: where that region ends; an end before the start mirrors
-            roi_relative: the region is given in shares of the extents, not in pixels
-            save_attrs: give the extents of the input as a second output
+            subpixel_scale: change the region by the fraction that rounding changes the result, so that the scale is exact
+            interp_type: filter, unless min_filter or mag_filter is given
+            min_filter: filter for axes that become smaller
+            mag_filter: filter for axes that become larger
+            antialias: widen the filter if an axis becomes smaller, so that every pixel of the input contributes
+            roi_start: start of the region that is resized instead of the whole image
+            roi_end: end of that region; an end before the start mirrors
+            roi_relative: the region is in shares of the extents; False: in pixels
+            save_attrs: return the extents of the input as a second output
             dtype: type of the result; default: that of the input
         """
 
@@ -4351,17 +4351,17 @@ class experimental:
             resize_z: depth of the result; 0 keeps the ratio, a negative one mirrors
             resize_shorter: extent of the shorter side of the result, with the ratio kept
             resize_longer: extent of the longer side of the result, with the ratio kept
-            mode: what the extents mean: `default` (those not given follow the ratio), `stretch` (those not given stay as they are), `not_larger` or `not_smaller` (limits, with the ratio kept)
+            mode: meaning of the extents: `default` (missing ones follow the ratio), `stretch` (missing ones do not change), `not_larger` or `not_smaller` (limits, with the ratio kept)
             max_size: limit of the extents of the result: one number, or one for each axis
-            subpixel_scale: move the region by the fraction that rounding takes off the result, so that the scale is exact
-            interp_type: filter, where min_filter or mag_filter say nothing else
-            min_filter: filter for axes that shrink
-            mag_filter: filter for axes that grow
-            antialias: widen the filter when shrinking, so that every pixel of the input counts
-            roi_start: where the region begins that is resized in place of the whole image
-            roi_end: where that region ends; an end before the start mirrors
-            roi_relative: the region is given in shares of the extents, not in pixels
-            save_attrs: give the extents of the input as a second output
+            subpixel_scale: change the region by the fraction that rounding changes the result, so that the scale is exact
+            interp_type: filter, unless min_filter or mag_filter is given
+            min_filter: filter for axes that become smaller
+            mag_filter: filter for axes that become larger
+            antialias: widen the filter if an axis becomes smaller, so that every pixel of the input contributes
+            roi_start: start of the region that is resized instead of the whole image
+            roi_end: end of that region; an end before the start mirrors
+            roi_relative: the region is in shares of the extents; False: in pixels
+            save_attrs: return the extents of the input as a second output
             dtype: type of the result; default: that of the input
         """
 
@@ -4457,8 +4457,8 @@ class illumination:
         """Multiplies the image by a factor that grows from 1 in one corner to ``1 + gain`` in the opposite one, with the distance.
 
         Arguments:
-            gain: how much lighter the lightest place is, as a share of the value; below 0: how much darker
-            corner: 0 to 3: upper left, upper right, lower right, lower left
+            gain: change at the lightest point, as a share of the value; below 0 it becomes darker
+            corner: corner of the light, 0 to 3: upper left, upper right, lower right, lower left
         """
 
     @staticmethod
@@ -4475,12 +4475,12 @@ class illumination:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
-        """Multiplies the image by a factor of ``1 + gain`` at one place, which falls to 1 around it in the form of a bell.
+        """Multiplies the image by a factor that is ``1 + gain`` at one point and falls to 1 around it in the form of a bell.
 
         Arguments:
-            gain: how much lighter the lightest place is, as a share of the value; below 0: how much darker
-            center: where the light is, x and y in shares of the extents
-            sigma: how wide it is: the deviation in shares of the extents
+            gain: change at the lightest point, as a share of the value; below 0 it becomes darker
+            center: position of the light, x and y in shares of the extents
+            sigma: width of the light: the deviation in shares of the extents
         """
 
     @staticmethod
@@ -4499,8 +4499,8 @@ class illumination:
         """Multiplies the image by a factor that grows evenly from 1 at one end to ``1 + gain`` at the other.
 
         Arguments:
-            gain: how much lighter the lightest place is, as a share of the value; below 0: how much darker
-            angle: direction the light comes from in degrees, counter-clockwise from the right
+            gain: change at the lightest point, as a share of the value; below 0 it becomes darker
+            angle: direction of the light in degrees, counter-clockwise from the right
         """
 
 class io:
@@ -4601,11 +4601,11 @@ class plasma:
         on_error: Any = None,
         seed: int | None = None,
     ) -> Data:
-        """Adds a cloud, from ``-intensity`` where it is darkest to ``intensity`` where it is lightest.
+        """Adds a cloud, from ``-intensity`` at its darkest points to ``intensity`` at its lightest.
 
         Arguments:
-            roughness: how strong each level of finer detail is beside the one before it, from 0 to 1
-            intensity: the most that is added or taken away, as a share of 255 (of 1 for floats)
+            roughness: strength of each level of detail in relation to the coarser one before it, from 0 to 1
+            intensity: largest change, as a share of 255 (of 1 for floats)
         """
 
     @staticmethod
@@ -4622,11 +4622,11 @@ class plasma:
         on_error: Any = None,
         seed: int | None = None,
     ) -> Data:
-        """Changes contrast by a cloud: distances from the middle, 128 (0.5 for floats), by ``1 - intensity`` to ``1 + intensity``.
+        """Changes contrast by a cloud: multiplies distances from the middle, 128 (0.5 for floats), by ``1 - intensity`` to ``1 + intensity``.
 
         Arguments:
-            roughness: how strong each level of finer detail is beside the one before it, from 0 to 1
-            intensity: the most that the factor of the contrast differs from 1
+            roughness: strength of each level of detail in relation to the coarser one before it, from 0 to 1
+            intensity: largest difference of the factor of the contrast from 1
         """
 
     @staticmethod
@@ -4643,11 +4643,11 @@ class plasma:
         on_error: Any = None,
         seed: int | None = None,
     ) -> Data:
-        """Lets the shadow of a cloud fall on the image.
+        """Darkens the image by the shadow of a cloud.
 
         Arguments:
-            roughness: how strong each level of finer detail is beside the one before it, from 0 to 1
-            intensity: how much darker it is where the cloud is thickest, from 0 to 1
+            roughness: strength of each level of detail in relation to the coarser one before it, from 0 to 1
+            intensity: darkening at the thickest points of the cloud, from 0 to 1
         """
 
 class random:
@@ -4720,7 +4720,7 @@ class random:
 
         Arguments:
             shape: shape of a sample; default: that of the input, or a single number
-            p: probability of each element; default: all alike
+            p: probability of each element; default: equal ones
         """
 
     @overload
@@ -4841,8 +4841,8 @@ class random:
         Arguments:
             dtype: type of the numbers; default: FLOAT
             shape: shape of a sample; default: that of the input, or a single number
-            range: the lower end, which is possible, and the upper one, which is not
-            values: numbers to choose from, in place of a range
+            range: the ends of the range: the lower end is included, the upper end is not
+            values: numbers to choose from, instead of a range
         """
 
     @overload
@@ -4865,8 +4865,8 @@ class random:
         Arguments:
             dtype: type of the numbers; default: FLOAT
             shape: shape of a sample; default: that of the input, or a single number
-            range: the lower end, which is possible, and the upper one, which is not
-            values: numbers to choose from, in place of a range
+            range: the ends of the range: the lower end is included, the upper end is not
+            values: numbers to choose from, instead of a range
         """
 
 class readers:
@@ -5985,13 +5985,13 @@ class reductions:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
-        """The standard deviation over some or all axes, from the data and its mean; ``ddof`` is taken off the count.
+        """The standard deviation over some or all axes, from the data and its mean; ``ddof`` is subtracted from the count.
 
         Arguments:
             axes: axes that are reduced; default: all
             axis_names: the same axes by their letters in the layout
             keep_dims: keep the reduced axes with an extent of 1
-            ddof: taken off the number of elements that the sum of squares is divided by
+            ddof: subtracted from the number of elements by which the sum of squares is divided
         """
 
     @staticmethod
@@ -6009,7 +6009,7 @@ class reductions:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
-        """The sum over some or all axes; that of integers has 64 bits unless ``dtype`` says otherwise.
+        """The sum over some or all axes. The sum of integers has 64 bits unless ``dtype`` says otherwise.
 
         Arguments:
             axes: axes that are reduced; default: all
@@ -6034,13 +6034,13 @@ class reductions:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
-        """The variance over some or all axes, from the data and its mean; ``ddof`` is taken off the count.
+        """The variance over some or all axes, from the data and its mean; ``ddof`` is subtracted from the count.
 
         Arguments:
             axes: axes that are reduced; default: all
             axis_names: the same axes by their letters in the layout
             keep_dims: keep the reduced axes with an extent of 1
-            ddof: taken off the number of elements that the sum of squares is divided by
+            ddof: subtracted from the number of elements by which the sum of squares is divided
         """
 
 class segmentation:
@@ -6059,12 +6059,12 @@ class segmentation:
         on_error: Any = None,
         seed: int | None = None,
     ) -> Data:
-        """Chooses an element of the mask at random and gives its place, an index for each axis.
+        """Chooses an element of the mask at random and returns its position, an index for each axis. If there is no foreground, it is chosen among all elements.
 
         Arguments:
-            foreground: choose among the foreground; otherwise among all elements
-            value: the foreground is what has this value
-            threshold: the foreground is what is larger than this
+            foreground: choose among the foreground; False: among all elements
+            value: value of the foreground
+            threshold: values larger than this are the foreground
         """
 
     @staticmethod
@@ -6088,17 +6088,17 @@ class segmentation:
         on_error: Any = None,
         seed: int | None = None,
     ) -> list[Data]:
-        """Gives the box around an object of the mask, chosen at random; an object is what is connected by faces.
+        """Chooses an object of the mask at random and returns the box around it; an object is a set of elements that are connected by faces. First a class is drawn, then one of its objects. An end is the first index after the box. If there is no object, or with the probability ``1 - foreground_prob``, the box is the whole mask.
 
         Arguments:
-            foreground_prob: how likely an object is chosen, and not the whole mask
+            foreground_prob: probability that an object is chosen, and not the whole mask
             background: value of the background
-            classes: values that objects may have; default: all but the background's
-            class_weights: how likely each of the classes is in relation to the others; without classes for 1, 2, and so on
-            k_largest: choose among so many largest boxes of the class
-            threshold: the least extents of a box, one number or one an axis
-            ignore_class: all that is not background is one class, also where it touches
-            output_class: add an output with the class of the object, or the background's
+            classes: values of objects; default: all values except the background
+            class_weights: relative probabilities of the classes; without classes, those of the values 1, 2, and so on
+            k_largest: choose among this many of the largest boxes of the class
+            threshold: smallest extents of a box: one number, or one for each axis
+            ignore_class: all values except the background are one class; touching objects are one object
+            output_class: return the class of the object, or of the background, as an additional output
             format: `anchor_shape`: two outputs, `start_end`: two outputs, or `box`: one, starts before ends
         """
 
@@ -6119,7 +6119,7 @@ class segmentation:
         """Keeps the polygons of some masks, in the order of their ids, with the vertices they have.
 
         Arguments:
-            reindex_masks: the masks get the numbers 0, 1, ... in the order of the ids; otherwise they keep theirs
+            reindex_masks: the masks get the numbers 0, 1, ... in the order of the ids; False: they keep their numbers
         """
 
 class transforms:
@@ -6160,12 +6160,12 @@ class transforms:
         """Maps the box from ``from_start`` to ``from_end`` onto the box from ``to_start`` to ``to_end``.
 
         Arguments:
-            reverse_order: apply the new transform before the given one, not after it
+            reverse_order: apply the new transform before the given one; False: after it
             from_start: one corner of the box that is mapped
             from_end: the opposite corner of that box
-            to_start: where the first corner goes
-            to_end: where the opposite corner goes
-            absolute: exchange bounds that are given in the wrong order, in place of mirroring
+            to_start: position of the first corner after the mapping
+            to_end: position of the opposite corner after the mapping
+            absolute: exchange bounds that are in the wrong order; False: they mirror
         """
 
     @overload
@@ -6187,12 +6187,12 @@ class transforms:
         """Maps the box from ``from_start`` to ``from_end`` onto the box from ``to_start`` to ``to_end``.
 
         Arguments:
-            reverse_order: apply the new transform before the given one, not after it
+            reverse_order: apply the new transform before the given one; False: after it
             from_start: one corner of the box that is mapped
             from_end: the opposite corner of that box
-            to_start: where the first corner goes
-            to_end: where the opposite corner goes
-            absolute: exchange bounds that are given in the wrong order, in place of mirroring
+            to_start: position of the first corner after the mapping
+            to_end: position of the opposite corner after the mapping
+            absolute: exchange bounds that are in the wrong order; False: they mirror
         """
 
     @staticmethod
@@ -6210,7 +6210,7 @@ class transforms:
 
         Arguments:
             source: four points, x and y of each: eight numbers
-            target: where these points go
+            target: positions of these points after the mapping
         """
 
     @overload
@@ -6233,9 +6233,9 @@ class transforms:
 
         Arguments:
             angle: angle in degrees, counter-clockwise
-            center: point that stays where it is; default: the origin
-            reverse_order: apply the new transform before the given one, not after it
-            axis: axis (x, y, z) to turn around, in space; default: in the plane
+            center: point that does not move; default: the origin
+            reverse_order: apply the new transform before the given one; False: after it
+            axis: axis (x, y, z) of a rotation in space; default: a rotation in the plane
         """
 
     @overload
@@ -6256,9 +6256,9 @@ class transforms:
 
         Arguments:
             angle: angle in degrees, counter-clockwise
-            center: point that stays where it is; default: the origin
-            reverse_order: apply the new transform before the given one, not after it
-            axis: axis (x, y, z) to turn around, in space; default: in the plane
+            center: point that does not move; default: the origin
+            reverse_order: apply the new transform before the given one; False: after it
+            axis: axis (x, y, z) of a rotation in space; default: a rotation in the plane
         """
 
     @overload
@@ -6280,10 +6280,10 @@ class transforms:
         """Scales along each dimension, about the origin or ``center``.
 
         Arguments:
-            scale: factor of each dimension; one number: alike
-            center: point that stays where it is; default: the origin
-            reverse_order: apply the new transform before the given one, not after it
-            ndim: number of dimensions, where one number of scale is for all of them; 0: not given
+            scale: factor of each dimension; one number: the same for all
+            center: point that does not move; default: the origin
+            reverse_order: apply the new transform before the given one; False: after it
+            ndim: number of dimensions, if scale is one number; 0: not given
         """
 
     @overload
@@ -6303,10 +6303,10 @@ class transforms:
         """Scales along each dimension, about the origin or ``center``.
 
         Arguments:
-            scale: factor of each dimension; one number: alike
-            center: point that stays where it is; default: the origin
-            reverse_order: apply the new transform before the given one, not after it
-            ndim: number of dimensions, where one number of scale is for all of them; 0: not given
+            scale: factor of each dimension; one number: the same for all
+            center: point that does not move; default: the origin
+            reverse_order: apply the new transform before the given one; False: after it
+            ndim: number of dimensions, if scale is one number; 0: not given
         """
 
     @overload
@@ -6328,10 +6328,10 @@ class transforms:
         """Shears by factors or by angles in degrees: (xy, yx), or in space (xy, xz, yx, yz, zx, zy).
 
         Arguments:
-            center: point that stays where it is; default: the origin
-            reverse_order: apply the new transform before the given one, not after it
+            center: point that does not move; default: the origin
+            reverse_order: apply the new transform before the given one; False: after it
             shear: factors: (xy, yx), or in space (xy, xz, yx, yz, zx, zy)
-            angles: angles in degrees, in place of the factors and in their order
+            angles: angles in degrees, instead of the factors and in their order
         """
 
     @overload
@@ -6351,10 +6351,10 @@ class transforms:
         """Shears by factors or by angles in degrees: (xy, yx), or in space (xy, xz, yx, yz, zx, zy).
 
         Arguments:
-            center: point that stays where it is; default: the origin
-            reverse_order: apply the new transform before the given one, not after it
+            center: point that does not move; default: the origin
+            reverse_order: apply the new transform before the given one; False: after it
             shear: factors: (xy, yx), or in space (xy, xz, yx, yz, zx, zy)
-            angles: angles in degrees, in place of the factors and in their order
+            angles: angles in degrees, instead of the factors and in their order
         """
 
     @overload
@@ -6374,8 +6374,8 @@ class transforms:
         """Moves by an offset.
 
         Arguments:
-            offset: how far along each dimension; one number: alike
-            reverse_order: apply the new transform before the given one, not after it
+            offset: shift along each dimension; one number: the same for all
+            reverse_order: apply the new transform before the given one; False: after it
         """
 
     @overload
@@ -6393,8 +6393,8 @@ class transforms:
         """Moves by an offset.
 
         Arguments:
-            offset: how far along each dimension; one number: alike
-            reverse_order: apply the new transform before the given one, not after it
+            offset: shift along each dimension; one number: the same for all
+            reverse_order: apply the new transform before the given one; False: after it
         """
 
 class weather:
@@ -6413,12 +6413,12 @@ class weather:
         on_error: Any = None,
         seed: int | None = None,
     ) -> Data:
-        """Mixes the image with white, by a cloud that is drawn.
+        """Mixes the image with white, by a random cloud.
 
         Arguments:
-            density: share of white where the fog is thickest, from 0 to 1
-            variation: how much thinner it is where it is thinnest, from 0 to 1
-            roughness: how ragged it is, from 0 to 1
+            density: share of white at the thickest points of the fog, from 0 to 1
+            variation: reduction at the thinnest points of the fog, from 0 to 1
+            roughness: strength of small details, from 0 to 1
         """
 
     @staticmethod
@@ -6442,10 +6442,10 @@ class weather:
         """Draws drops of rain: straight strokes at random places, mixed into the image.
 
         Arguments:
-            density: how many drops there are for each pixel
-            length: how many rows a drop passes
-            width: how wide a drop is in pixels
-            angle: how far the rain leans in degrees: above 0 it falls to the right
+            density: number of drops for each pixel
+            length: number of rows that a drop crosses
+            width: width of a drop in pixels
+            angle: angle of the rain in degrees: above 0 it falls to the right
             color: colour of the drops, one number or one a channel, of 255 also for floats
             opacity: share of the drop's colour in its pixels, from 0 to 1
         """
@@ -6463,9 +6463,9 @@ class weather:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
-        """Covers what is dark with snow: pixels of a lightness below ``point`` become lighter; hue and saturation stay (HLS).
+        """Covers dark pixels with snow: pixels with a lightness below ``point`` become lighter; hue and saturation do not change (HLS).
 
         Arguments:
-            point: lightness up to which snow stays, from 0 to 1
+            point: lightness below which pixels are covered with snow, from 0 to 1
             brightness: factor of the lightness there
         """

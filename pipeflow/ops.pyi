@@ -69,7 +69,7 @@ class AudioResample(Operator):
     def __call__(self, signal: Data, /, **arguments: Any) -> Data: ...
 
 class Autocontrast(Operator):
-    """Stretches every channel so that its least value becomes 0 and its largest 255; a channel of one value stays."""
+    """Stretches every channel so that its smallest value becomes 0 and its largest 255; a channel with only one value does not change."""
 
     def __init__(
         self,
@@ -86,8 +86,8 @@ class BatchPermutation(Operator):
     """The numbers of the samples of the batch, or of the branch it is in, in a random order; one number a sample.
 
     Arguments:
-        allow_repetitions: draw each number from all, so that some may come twice
-        no_fixed_points: give no sample its own number, unless it is the only one
+        allow_repetitions: draw each number from all samples, so that some may come twice
+        no_fixed_points: no sample gets its own number, unless it is the only one
     """
 
     def __init__(
@@ -221,10 +221,10 @@ class BBoxRotate(Operator):
         bbox_layout: `xyXY` for left, top, right and bottom; `xyWH` for left, top, width and height
         bbox_normalized: the coordinates are relative to the image; otherwise they are pixels
         shape_layout: order of the extents in `input_shape`
-        keep_size: the turned image is as large as before; otherwise the canvas grows to hold it
-        size: height and width of the canvas, where they are given to rotate
+        keep_size: the turned image has the extents of the input; False: the canvas contains the turned image
+        size: height and width of the canvas, if rotate has them as an argument
         mode: `expand` gives the box around the turned box, `fixed` keeps its extents, `halfway` is the mean of both
-        remove_threshold: a box stays if at least this share of its turned area is on the canvas
+        remove_threshold: a box remains if at least this share of its turned area is on the canvas
     """
 
     def __init__(
@@ -253,12 +253,12 @@ class BBoxWarp(Operator):
     Arguments:
         matrix: matrix of the warp, six numbers or nine
         input_shape: shape of the image before the warp
-        size: height and width of the result, where they are given to the warp; otherwise those of the image
-        inverse_map: the matrix maps places of the result to places of the image, as the warp takes it
+        size: height and width of the result, if the warp has them as an argument; default: those of the image
+        inverse_map: the matrix maps positions of the result to positions of the image, as in the warp
         bbox_layout: `xyXY` for left, top, right and bottom; `xyWH` for left, top, width and height
         bbox_normalized: the coordinates are relative to the image; otherwise they are pixels
         shape_layout: order of the extents in `input_shape`
-        remove_threshold: a box stays if at least this share of its moved area is on the result
+        remove_threshold: a box remains if at least this share of its moved area is on the result
     """
 
     def __init__(
@@ -459,10 +459,10 @@ class ChannelDropout(Operator):
     def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class ChannelShift(Operator):
-    """Adds a number to each channel, as far as 0 and 255.
+    """Adds a number to each channel; results are limited to 0 to 255.
 
     Arguments:
-        shift: what is added, one number or one a channel
+        shift: added value, one number or one for each channel
     """
 
     def __init__(
@@ -756,7 +756,7 @@ class CoordTransform(Operator):
 
     Arguments:
         M: matrix, row by row; one number: a uniform scale
-        T: what is added to each coordinate; one number: alike
+        T: value added to each coordinate; one number: the same for all
         MT: matrix and translation in one, the translation in the last column
         dtype: type of the result
     """
@@ -782,11 +782,11 @@ class CoordWarp(Operator):
     Arguments:
         matrix: matrix of the warp, six numbers or nine
         input_shape: shape of the image before the warp
-        size: height and width of the result, where they are given to the warp; otherwise those of the image
-        inverse_map: the matrix maps places of the result to places of the image, as the warp takes it
+        size: height and width of the result, if the warp has them as an argument; default: those of the image
+        inverse_map: the matrix maps positions of the result to positions of the image, as in the warp
         shape_layout: order of the extents in `input_shape`
         normalized: the coordinates are relative to the image; otherwise they are pixels
-        remove_outside: drop the points that are outside the result; otherwise all are kept
+        remove_outside: drop the points that are outside the result; False: keep all
     """
 
     def __init__(
@@ -825,16 +825,16 @@ class Crop(Operator):
     """Cuts a window out of the image, by default at its centre.
 
     Arguments:
-        crop: extents of the window in the order of the layout (depth, height, width); one number: alike
+        crop: extents of the window in the order of the layout (depth, height, width); one number: the same for all
         crop_h: height of the window; 0: the whole height
         crop_w: width of the window; 0: the whole width
         crop_d: depth of the window in a volume; 0: the whole depth
-        crop_pos_x: where the window is along the width: 0 is at the left, 1 at the right
-        crop_pos_y: where the window is along the height: 0 is at the top, 1 at the bottom
-        crop_pos_z: where the window is along the depth of a volume: 0 is in front, 1 at the back
-        rounding: what is done with a start between two pixels: `round` to the nearer one, or `truncate`
-        out_of_bounds_policy: what is done with a window that leaves the data: `error`, `pad` it with fill_values, or `trim_to_shape` of the data
-        fill_values: what `pad` fills with: one number, or one for each channel
+        crop_pos_x: position of the window along the width: 0 is at the left, 1 at the right
+        crop_pos_y: position of the window along the height: 0 is at the top, 1 at the bottom
+        crop_pos_z: position of the window along the depth of a volume: 0 is in front, 1 at the back
+        rounding: rounding of a start between two pixels: `round` to the nearer one, or `truncate`
+        out_of_bounds_policy: for a window that leaves the data: `error`, `pad` it with fill_values, or `trim_to_shape` of the data
+        fill_values: value for `pad`: one number, or one for each channel
         dtype: type of the result; default: that of the input
     """
 
@@ -864,16 +864,16 @@ class CropMirrorNormalize(Operator):
     """Cuts a window out, mirrors it left to right if ``mirror`` is given, and normalises: ``scale * (x - mean) / std + shift``.
 
     Arguments:
-        crop: extents of the window in the order of the layout (depth, height, width); one number: alike
+        crop: extents of the window in the order of the layout (depth, height, width); one number: the same for all
         crop_h: height of the window; 0: the whole height
         crop_w: width of the window; 0: the whole width
         crop_d: depth of the window in a volume; 0: the whole depth
-        crop_pos_x: where the window is along the width: 0 is at the left, 1 at the right
-        crop_pos_y: where the window is along the height: 0 is at the top, 1 at the bottom
-        crop_pos_z: where the window is along the depth of a volume: 0 is in front, 1 at the back
-        rounding: what is done with a start between two pixels: `round` to the nearer one, or `truncate`
-        out_of_bounds_policy: what is done with a window that leaves the data: `error`, `pad` it with fill_values, or `trim_to_shape` of the data
-        fill_values: what `pad` fills with: one number, or one for each channel
+        crop_pos_x: position of the window along the width: 0 is at the left, 1 at the right
+        crop_pos_y: position of the window along the height: 0 is at the top, 1 at the bottom
+        crop_pos_z: position of the window along the depth of a volume: 0 is in front, 1 at the back
+        rounding: rounding of a start between two pixels: `round` to the nearer one, or `truncate`
+        out_of_bounds_policy: for a window that leaves the data: `error`, `pad` it with fill_values, or `trim_to_shape` of the data
+        fill_values: value for `pad`: one number, or one for each channel
         mirror: mirror the window left to right
         mean: value that is subtracted: one number, or one for each channel
         std: value by which the difference is divided: one number, or one for each channel
@@ -1155,7 +1155,7 @@ class ExpandDims(Operator):
     """Inserts axes of extent 1; ``axes`` are their places in the result.
 
     Arguments:
-        axes: places of the new axes in the result
+        axes: positions of the new axes in the result
         new_axis_names: letters of the new axes in the layout
     """
 
@@ -2031,10 +2031,10 @@ class PeekImageShape(Operator):
     def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class PerFrame(Operator):
-    """Marks the first axis as frames, so that an argument made of it changes from frame to frame of a sequence.
+    """Marks the first axis as frames, so that an argument has a value for each frame of a sequence.
 
     Arguments:
-        replace: rename the first axis to F where it has another letter
+        replace: rename the first axis to F if it has another letter
     """
 
     def __init__(
@@ -2126,7 +2126,7 @@ class Posterize(Operator):
     """Keeps the high bits of every value and clears the others.
 
     Arguments:
-        bits: how many of the high bits of a value stay, from 0 to 8
+        bits: number of high bits of a value that are kept, from 0 to 8
     """
 
     def __init__(
@@ -2328,12 +2328,12 @@ class RandomBBoxCrop(Operator):
     def __call__(self, boxes: Data, labels: DataNode | ArrayLike | None = None, /, **arguments: Any) -> list[Data]: ...
 
 class RandomCropGenerator(Operator):
-    """Draws a window as random_resized_crop does: its start and its extents, height before width.
+    """Draws a window like random_resized_crop: its start and its extents, height before width. The input is the extents of an image, beginning with height and width.
 
     Arguments:
         random_area: smallest and largest share of the image's area that the window has
         random_aspect_ratio: smallest and largest ratio of the window's width to its height
-        num_attempts: how many windows are drawn at most; when none fits, the largest centred one is taken
+        num_attempts: maximum number of windows that are drawn; if none fits, the largest centred one is taken
     """
 
     def __init__(
@@ -2358,11 +2358,11 @@ class RandomResizedCrop(Operator):
         size: height and width of the result; one number: a square
         random_area: smallest and largest share of the image's area that the window has
         random_aspect_ratio: smallest and largest ratio of the window's width to its height
-        num_attempts: how many windows are drawn at most; when none fits, the largest centred one is taken
-        interp_type: filter, where min_filter or mag_filter say nothing else
-        min_filter: filter for axes that shrink
-        mag_filter: filter for axes that grow
-        antialias: widen the filter when shrinking, so that every pixel of the input counts
+        num_attempts: maximum number of windows that are drawn; if none fits, the largest centred one is taken
+        interp_type: filter, unless min_filter or mag_filter is given
+        min_filter: filter for axes that become smaller
+        mag_filter: filter for axes that become larger
+        antialias: widen the filter if an axis becomes smaller, so that every pixel of the input contributes
         dtype: type of the result; default: that of the input
     """
 
@@ -2391,11 +2391,11 @@ class Reinterpret(Operator):
     """Reads the same bytes as another type and shape; a wider type shortens the last axis.
 
     Arguments:
-        shape: shape of the result; -1 for the one extent that follows from the others
+        shape: shape of the result; one extent may be -1, and then follows from the others
         rel_shape: shape of the result in shares of the input's extents; -1 as for shape
-        src_dims: axes of the input that the axes of the result are taken from; -1: a new one of extent 1
+        src_dims: for each axis of the result, the axis of the input; -1: a new axis of extent 1
         layout: layout of the result
-        dtype: type that the bytes are read as; default: that of the input
+        dtype: type of the result; default: that of the input
     """
 
     def __init__(
@@ -2436,12 +2436,12 @@ class Remap(Operator):
     def __call__(self, image: Data, mapx: DataNode | ArrayLike, mapy: DataNode | ArrayLike, /, **arguments: Any) -> Data: ...
 
 class Reshape(Operator):
-    """Gives the data another shape, layout or order of axes' extents, without touching the elements.
+    """Changes the shape, the layout or the order of the extents, without changing the elements. ``rel_shape`` is relative to the extents of the input that ``src_dims`` selects; one extent may be -1.
 
     Arguments:
-        shape: shape of the result; -1 for the one extent that follows from the others
+        shape: shape of the result; one extent may be -1, and then follows from the others
         rel_shape: shape of the result in shares of the input's extents; -1 as for shape
-        src_dims: axes of the input that the axes of the result are taken from; -1: a new one of extent 1
+        src_dims: for each axis of the result, the axis of the input; -1: a new axis of extent 1
         layout: layout of the result
     """
 
@@ -2470,17 +2470,17 @@ class Resize(Operator):
         resize_z: depth of the result; 0 keeps the ratio, a negative one mirrors
         resize_shorter: extent of the shorter side of the result, with the ratio kept
         resize_longer: extent of the longer side of the result, with the ratio kept
-        mode: what the extents mean: `default` (those not given follow the ratio), `stretch` (those not given stay as they are), `not_larger` or `not_smaller` (limits, with the ratio kept)
+        mode: meaning of the extents: `default` (missing ones follow the ratio), `stretch` (missing ones do not change), `not_larger` or `not_smaller` (limits, with the ratio kept)
         max_size: limit of the extents of the result: one number, or one for each axis
-        subpixel_scale: move the region by the fraction that rounding takes off the result, so that the scale is exact
-        interp_type: filter, where min_filter or mag_filter say nothing else
-        min_filter: filter for axes that shrink
-        mag_filter: filter for axes that grow
-        antialias: widen the filter when shrinking, so that every pixel of the input counts
-        roi_start: where the region begins that is resized in place of the whole image
-        roi_end: where that region ends; an end before the start mirrors
-        roi_relative: the region is given in shares of the extents, not in pixels
-        save_attrs: give the extents of the input as a second output
+        subpixel_scale: change the region by the fraction that rounding changes the result, so that the scale is exact
+        interp_type: filter, unless min_filter or mag_filter is given
+        min_filter: filter for axes that become smaller
+        mag_filter: filter for axes that become larger
+        antialias: widen the filter if an axis becomes smaller, so that every pixel of the input contributes
+        roi_start: start of the region that is resized instead of the whole image
+        roi_end: end of that region; an end before the start mirrors
+        roi_relative: the region is in shares of the extents; False: in pixels
+        save_attrs: return the extents of the input as a second output
         dtype: type of the result; default: that of the input
     """
 
@@ -2523,24 +2523,24 @@ class ResizeCropMirror(Operator):
         resize_z: depth of the result; 0 keeps the ratio, a negative one mirrors
         resize_shorter: extent of the shorter side of the result, with the ratio kept
         resize_longer: extent of the longer side of the result, with the ratio kept
-        mode: what the extents mean: `default` (those not given follow the ratio), `stretch` (those not given stay as they are), `not_larger` or `not_smaller` (limits, with the ratio kept)
+        mode: meaning of the extents: `default` (missing ones follow the ratio), `stretch` (missing ones do not change), `not_larger` or `not_smaller` (limits, with the ratio kept)
         max_size: limit of the extents of the result: one number, or one for each axis
-        subpixel_scale: move the region by the fraction that rounding takes off the result, so that the scale is exact
-        interp_type: filter, where min_filter or mag_filter say nothing else
-        min_filter: filter for axes that shrink
-        mag_filter: filter for axes that grow
-        antialias: widen the filter when shrinking, so that every pixel of the input counts
-        roi_start: where the region begins that is resized in place of the whole image
-        roi_end: where that region ends; an end before the start mirrors
-        roi_relative: the region is given in shares of the extents, not in pixels
-        crop: extents of the window in the order of the layout (depth, height, width); one number: alike
+        subpixel_scale: change the region by the fraction that rounding changes the result, so that the scale is exact
+        interp_type: filter, unless min_filter or mag_filter is given
+        min_filter: filter for axes that become smaller
+        mag_filter: filter for axes that become larger
+        antialias: widen the filter if an axis becomes smaller, so that every pixel of the input contributes
+        roi_start: start of the region that is resized instead of the whole image
+        roi_end: end of that region; an end before the start mirrors
+        roi_relative: the region is in shares of the extents; False: in pixels
+        crop: extents of the window in the order of the layout (depth, height, width); one number: the same for all
         crop_h: height of the window; 0: the whole height
         crop_w: width of the window; 0: the whole width
         crop_d: depth of the window in a volume; 0: the whole depth
-        crop_pos_x: where the window is along the width: 0 is at the left, 1 at the right
-        crop_pos_y: where the window is along the height: 0 is at the top, 1 at the bottom
-        crop_pos_z: where the window is along the depth of a volume: 0 is in front, 1 at the back
-        rounding: what is done with a start between two pixels: `round` to the nearer one, or `truncate`
+        crop_pos_x: position of the window along the width: 0 is at the left, 1 at the right
+        crop_pos_y: position of the window along the height: 0 is at the top, 1 at the bottom
+        crop_pos_z: position of the window along the depth of a volume: 0 is in front, 1 at the back
+        rounding: rounding of a start between two pixels: `round` to the nearer one, or `truncate`
         mirror: 1 mirrors left to right, 2 top to bottom, 4 front to back; or a sum of them
         dtype: type of the result; default: that of the input
     """
@@ -2583,14 +2583,14 @@ class ResizeCropMirror(Operator):
     def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class ROIRandomCrop(Operator):
-    """Draws the start of a window that is in a region, or that holds it where the window is the larger one.
+    """Draws the start of a window that is inside a region, or contains it if the window is larger. Each axis is drawn separately. If data is an input, only its extents are used.
 
     Arguments:
         crop_shape: extents of the window
         roi_start: first element of the region
         roi_end: first element after the region
-        roi_shape: extents of the region, in place of its end
-        in_shape: extents of the data, where it is not an input: windows stay inside
+        roi_shape: extents of the region, instead of its end
+        in_shape: extents of the data, if it is not an input; windows stay inside
     """
 
     def __init__(
@@ -2615,12 +2615,12 @@ class Rotate(Operator):
 
     Arguments:
         angle: angle in degrees, counter-clockwise
-        fill_value: value of what is outside the image; default: that of the nearest border pixel
+        fill_value: value outside the image; default: that of the nearest border pixel
         interp_type: filter: INTERP_LINEAR or INTERP_NN
         dtype: type of the result; default: that of the input
-        axis: axis (x, y, z) to turn around, for volumes
+        axis: axis (x, y, z) of the rotation, for volumes
         size: extents of the result in the order of the layout
-        keep_size: keep the extents of the input, in place of a canvas that holds the turned image
+        keep_size: keep the extents of the input; False: the canvas contains the turned image
     """
 
     def __init__(
@@ -2750,14 +2750,14 @@ class Slice(Operator):
         rel_start: the same as a share of the extent, from 0 to 1
         end: first element after the part, along each of the axes; default: the end of the data
         rel_end: the same as a share of the extent, from 0 to 1
-        shape: extent of the part along each of the axes, in place of its end
+        shape: extent of the part along each of the axes, instead of its end
         rel_shape: the same as a share of the extent, from 0 to 1
-        axes: axes that the values are for, by number; default: width and height; the others stay whole
+        axes: axes of the values, by number; default: width and height; the other axes are not cut
         axis_names: the same axes by their letters in the layout
-        normalized_anchor: an anchor of floats, given as an input, is a share of the extent, not in elements
-        normalized_shape: a shape of floats, given as an input, is a share of the extent, not in elements
-        out_of_bounds_policy: what is done with a window that leaves the data: `error`, `pad` it with fill_values, or `trim_to_shape` of the data
-        fill_values: what `pad` fills with: one number, or one for each channel
+        normalized_anchor: an anchor input of floats is a share of the extent; False: in elements
+        normalized_shape: a shape input of floats is a share of the extent; False: in elements
+        out_of_bounds_policy: for a window that leaves the data: `error`, `pad` it with fill_values, or `trim_to_shape` of the data
+        fill_values: value for `pad`: one number, or one for each channel
         dtype: type of the result; default: that of the input
     """
 
@@ -2789,7 +2789,7 @@ class Solarize(Operator):
     """Inverts the values that are not below a threshold.
 
     Arguments:
-        threshold: values from here on are inverted
+        threshold: values from this one on are inverted
     """
 
     def __init__(
@@ -2805,11 +2805,11 @@ class Solarize(Operator):
     def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class SolarizeAdd(Operator):
-    """Adds a number to the values below a threshold, as far as 0 and 255.
+    """Adds a number to the values below a threshold; results are limited to 0 to 255.
 
     Arguments:
         shift: what is added
-        threshold: values from here on stay
+        threshold: values from this one on do not change
     """
 
     def __init__(
@@ -2926,7 +2926,7 @@ class Stack(Operator):
     """Joins the inputs along a new axis.
 
     Arguments:
-        axis: place of the new axis in the result; negative: from the end
+        axis: position of the new axis in the result; negative: from the end
         axis_name: letter of the new axis in the layout
     """
 
@@ -2944,25 +2944,25 @@ class Stack(Operator):
     def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> DataNode: ...
 
 class TensorResize(Operator):
-    """Resizes data along any of its axes, whatever they mean.
+    """Resizes data along any of its axes. Sums are float32 for every type.
 
     Arguments:
         sizes: extents of the result along the axes; 0 keeps the ratio, negative ones mirror
-        scales: what the extents of the data are multiplied by, in place of sizes; negative ones mirror
-        axes: axes that the values are for, by number; default: all
+        scales: factors of the extents, instead of sizes; negative ones mirror
+        axes: axes of the values, by number; default: all
         axis_names: the same axes by their letters in the layout
-        mode: what the extents mean: `default` (those not given follow the ratio), `stretch` (those not given stay as they are), `not_larger` or `not_smaller` (limits, with the ratio kept)
+        mode: meaning of the extents: `default` (missing ones follow the ratio), `stretch` (missing ones do not change), `not_larger` or `not_smaller` (limits, with the ratio kept)
         max_size: limit of the extents of the result: one number, or one for each axis
-        size_rounding: how extents become whole numbers: `round`, `truncate` or `ceil`
+        size_rounding: rounding of extents to whole numbers: `round`, `truncate` or `ceil`
         subpixel_scale: move the ends of the region by the fraction that rounding takes off the result, so that the scale is exact
-        alignment: which place of the region stays where it is then: 0 its start, 1 its end
-        interp_type: filter, where min_filter or mag_filter say nothing else
-        min_filter: filter for axes that shrink
-        mag_filter: filter for axes that grow
-        antialias: widen the filter when shrinking, so that every pixel of the input counts
-        roi_start: where the region begins that is resized in place of the whole image
-        roi_end: where that region ends; an end before the start mirrors
-        roi_relative: the region is given in shares of the extents, not in pixels
+        alignment: the point of the region that does not move in this: 0 its start, 1 its end
+        interp_type: filter, unless min_filter or mag_filter is given
+        min_filter: filter for axes that become smaller
+        mag_filter: filter for axes that become larger
+        antialias: widen the filter if an axis becomes smaller, so that every pixel of the input contributes
+        roi_start: start of the region that is resized instead of the whole image
+        roi_end: end of that region; an end before the start mirrors
+        roi_relative: the region is in shares of the extents; False: in pixels
         dtype: type of the result; default: that of the input
     """
 
@@ -3023,7 +3023,7 @@ class Transpose(Operator):
     Arguments:
         perm: for each axis of the result, the axis of the input; default: in reverse
         transpose_layout: let the layout follow the axes; False: keep it
-        output_layout: layout of the result, in place of the one that follows
+        output_layout: layout of the result, instead of the one that follows from perm
     """
 
     def __init__(
@@ -3068,11 +3068,11 @@ class WarpAffine(Operator):
 
     Arguments:
         size: extents of the result in the order of the layout; default: those of the input
-        fill_value: value of what is outside the image; default: that of the nearest border pixel
+        fill_value: value outside the image; default: that of the nearest border pixel
         interp_type: filter: INTERP_LINEAR or INTERP_NN
         dtype: type of the result; default: that of the input
-        matrix: matrix, row by row: from places of the result to places of the image, x first
-        inverse_map: the matrix leads from the result to the image; False: from the image to the result
+        matrix: matrix, row by row: from positions of the result to positions of the image, x first
+        inverse_map: the matrix maps the result to the image; False: the image to the result
     """
 
     def __init__(
@@ -3265,12 +3265,12 @@ class decoders:
         """Decodes a window of each image, given as in ``fn.crop``; it must be inside the image.
 
         Arguments:
-            crop: extents of the window in the order of the layout (depth, height, width); one number: alike
+            crop: extents of the window in the order of the layout (depth, height, width); one number: the same for all
             crop_h: height of the window; 0: the whole height
             crop_w: width of the window; 0: the whole width
-            crop_pos_x: where the window is along the width: 0 is at the left, 1 at the right
-            crop_pos_y: where the window is along the height: 0 is at the top, 1 at the bottom
-            rounding: what is done with a start between two pixels: `round` to the nearer one, or `truncate`
+            crop_pos_x: position of the window along the width: 0 is at the left, 1 at the right
+            crop_pos_y: position of the window along the height: 0 is at the top, 1 at the bottom
+            rounding: rounding of a start between two pixels: `round` to the nearer one, or `truncate`
             output_type: colour space of the result; ANY_DATA keeps the channels of the file, with alpha
             dtype: type of the result; if the file has another type, values are scaled to the range of this type
             adjust_orientation: turn the image as its EXIF data says
@@ -3310,7 +3310,7 @@ class decoders:
         Arguments:
             random_area: smallest and largest share of the image's area that the window has
             random_aspect_ratio: smallest and largest ratio of the window's width to its height
-            num_attempts: how many windows are drawn at most; when none fits, the largest centred one is taken
+            num_attempts: maximum number of windows that are drawn; if none fits, the largest centred one is taken
             output_type: colour space of the result; ANY_DATA keeps the channels of the file, with alpha
             dtype: type of the result; if the file has another type, values are scaled to the range of this type
             adjust_orientation: turn the image as its EXIF data says
@@ -3350,12 +3350,12 @@ class decoders:
             rel_start: the same as a share of the extent, from 0 to 1
             end: first element after the part, along each of the axes; default: the end of the data
             rel_end: the same as a share of the extent, from 0 to 1
-            shape: extent of the part along each of the axes, in place of its end
+            shape: extent of the part along each of the axes, instead of its end
             rel_shape: the same as a share of the extent, from 0 to 1
-            axes: axes that the values are for, by number; default: width and height; the others stay whole
+            axes: axes of the values, by number; default: width and height; the other axes are not cut
             axis_names: the same axes by their letters in the layout
-            normalized_anchor: an anchor of floats, given as an input, is a share of the extent, not in elements
-            normalized_shape: a shape of floats, given as an input, is a share of the extent, not in elements
+            normalized_anchor: an anchor input of floats is a share of the extent; False: in elements
+            normalized_shape: a shape input of floats is a share of the extent; False: in elements
             output_type: colour space of the result; ANY_DATA keeps the channels of the file, with alpha
             dtype: type of the result; if the file has another type, values are scaled to the range of this type
             adjust_orientation: turn the image as its EXIF data says
@@ -3698,17 +3698,17 @@ class experimental:
             resize_z: depth of the result; 0 keeps the ratio, a negative one mirrors
             resize_shorter: extent of the shorter side of the result, with the ratio kept
             resize_longer: extent of the longer side of the result, with the ratio kept
-            mode: what the extents mean: `default` (those not given follow the ratio), `stretch` (those not given stay as they are), `not_larger` or `not_smaller` (limits, with the ratio kept)
+            mode: meaning of the extents: `default` (missing ones follow the ratio), `stretch` (missing ones do not change), `not_larger` or `not_smaller` (limits, with the ratio kept)
             max_size: limit of the extents of the result: one number, or one for each axis
-            subpixel_scale: move the region by the fraction that rounding takes off the result, so that the scale is exact
-            interp_type: filter, where min_filter or mag_filter say nothing else
-            min_filter: filter for axes that shrink
-            mag_filter: filter for axes that grow
-            antialias: widen the filter when shrinking, so that every pixel of the input counts
-            roi_start: where the region begins that is resized in place of the whole image
-            roi_end: where that region ends; an end before the start mirrors
-            roi_relative: the region is given in shares of the extents, not in pixels
-            save_attrs: give the extents of the input as a second output
+            subpixel_scale: change the region by the fraction that rounding changes the result, so that the scale is exact
+            interp_type: filter, unless min_filter or mag_filter is given
+            min_filter: filter for axes that become smaller
+            mag_filter: filter for axes that become larger
+            antialias: widen the filter if an axis becomes smaller, so that every pixel of the input contributes
+            roi_start: start of the region that is resized instead of the whole image
+            roi_end: end of that region; an end before the start mirrors
+            roi_relative: the region is in shares of the extents; False: in pixels
+            save_attrs: return the extents of the input as a second output
             dtype: type of the result; default: that of the input
         """
 
@@ -3824,8 +3824,8 @@ class illumination:
         """Multiplies the image by a factor that grows from 1 in one corner to ``1 + gain`` in the opposite one, with the distance.
 
         Arguments:
-            gain: how much lighter the lightest place is, as a share of the value; below 0: how much darker
-            corner: 0 to 3: upper left, upper right, lower right, lower left
+            gain: change at the lightest point, as a share of the value; below 0 it becomes darker
+            corner: corner of the light, 0 to 3: upper left, upper right, lower right, lower left
         """
 
         def __init__(
@@ -3842,12 +3842,12 @@ class illumination:
         def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
     class Gaussian(Operator):
-        """Multiplies the image by a factor of ``1 + gain`` at one place, which falls to 1 around it in the form of a bell.
+        """Multiplies the image by a factor that is ``1 + gain`` at one point and falls to 1 around it in the form of a bell.
 
         Arguments:
-            gain: how much lighter the lightest place is, as a share of the value; below 0: how much darker
-            center: where the light is, x and y in shares of the extents
-            sigma: how wide it is: the deviation in shares of the extents
+            gain: change at the lightest point, as a share of the value; below 0 it becomes darker
+            center: position of the light, x and y in shares of the extents
+            sigma: width of the light: the deviation in shares of the extents
         """
 
         def __init__(
@@ -3868,8 +3868,8 @@ class illumination:
         """Multiplies the image by a factor that grows evenly from 1 at one end to ``1 + gain`` at the other.
 
         Arguments:
-            gain: how much lighter the lightest place is, as a share of the value; below 0: how much darker
-            angle: direction the light comes from in degrees, counter-clockwise from the right
+            gain: change at the lightest point, as a share of the value; below 0 it becomes darker
+            angle: direction of the light in degrees, counter-clockwise from the right
         """
 
         def __init__(
@@ -3974,11 +3974,11 @@ class noise:
 
 class plasma:
     class Brightness(Operator):
-        """Adds a cloud, from ``-intensity`` where it is darkest to ``intensity`` where it is lightest.
+        """Adds a cloud, from ``-intensity`` at its darkest points to ``intensity`` at its lightest.
 
         Arguments:
-            roughness: how strong each level of finer detail is beside the one before it, from 0 to 1
-            intensity: the most that is added or taken away, as a share of 255 (of 1 for floats)
+            roughness: strength of each level of detail in relation to the coarser one before it, from 0 to 1
+            intensity: largest change, as a share of 255 (of 1 for floats)
         """
 
         def __init__(
@@ -3996,11 +3996,11 @@ class plasma:
         def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
     class Contrast(Operator):
-        """Changes contrast by a cloud: distances from the middle, 128 (0.5 for floats), by ``1 - intensity`` to ``1 + intensity``.
+        """Changes contrast by a cloud: multiplies distances from the middle, 128 (0.5 for floats), by ``1 - intensity`` to ``1 + intensity``.
 
         Arguments:
-            roughness: how strong each level of finer detail is beside the one before it, from 0 to 1
-            intensity: the most that the factor of the contrast differs from 1
+            roughness: strength of each level of detail in relation to the coarser one before it, from 0 to 1
+            intensity: largest difference of the factor of the contrast from 1
         """
 
         def __init__(
@@ -4018,11 +4018,11 @@ class plasma:
         def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
     class Shadow(Operator):
-        """Lets the shadow of a cloud fall on the image.
+        """Darkens the image by the shadow of a cloud.
 
         Arguments:
-            roughness: how strong each level of finer detail is beside the one before it, from 0 to 1
-            intensity: how much darker it is where the cloud is thickest, from 0 to 1
+            roughness: strength of each level of detail in relation to the coarser one before it, from 0 to 1
+            intensity: darkening at the thickest points of the cloud, from 0 to 1
         """
 
         def __init__(
@@ -4071,7 +4071,7 @@ class random:
 
         Arguments:
             shape: shape of a sample; default: that of the input, or a single number
-            p: probability of each element; default: all alike
+            p: probability of each element; default: equal ones
         """
 
         def __init__(
@@ -4144,8 +4144,8 @@ class random:
         Arguments:
             dtype: type of the numbers; default: FLOAT
             shape: shape of a sample; default: that of the input, or a single number
-            range: the lower end, which is possible, and the upper one, which is not
-            values: numbers to choose from, in place of a range
+            range: the ends of the range: the lower end is included, the upper end is not
+            values: numbers to choose from, instead of a range
         """
 
         def __init__(
@@ -4896,13 +4896,13 @@ class reductions:
         def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
     class StdDev(Operator):
-        """The standard deviation over some or all axes, from the data and its mean; ``ddof`` is taken off the count.
+        """The standard deviation over some or all axes, from the data and its mean; ``ddof`` is subtracted from the count.
 
         Arguments:
             axes: axes that are reduced; default: all
             axis_names: the same axes by their letters in the layout
             keep_dims: keep the reduced axes with an extent of 1
-            ddof: taken off the number of elements that the sum of squares is divided by
+            ddof: subtracted from the number of elements by which the sum of squares is divided
         """
 
         def __init__(
@@ -4921,7 +4921,7 @@ class reductions:
         def __call__(self, data: Data, mean: DataNode | ArrayLike, /, **arguments: Any) -> Data: ...
 
     class Sum(Operator):
-        """The sum over some or all axes; that of integers has 64 bits unless ``dtype`` says otherwise.
+        """The sum over some or all axes. The sum of integers has 64 bits unless ``dtype`` says otherwise.
 
         Arguments:
             axes: axes that are reduced; default: all
@@ -4946,13 +4946,13 @@ class reductions:
         def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
     class Variance(Operator):
-        """The variance over some or all axes, from the data and its mean; ``ddof`` is taken off the count.
+        """The variance over some or all axes, from the data and its mean; ``ddof`` is subtracted from the count.
 
         Arguments:
             axes: axes that are reduced; default: all
             axis_names: the same axes by their letters in the layout
             keep_dims: keep the reduced axes with an extent of 1
-            ddof: taken off the number of elements that the sum of squares is divided by
+            ddof: subtracted from the number of elements by which the sum of squares is divided
         """
 
         def __init__(
@@ -4972,12 +4972,12 @@ class reductions:
 
 class segmentation:
     class RandomMaskPixel(Operator):
-        """Chooses an element of the mask at random and gives its place, an index for each axis.
+        """Chooses an element of the mask at random and returns its position, an index for each axis. If there is no foreground, it is chosen among all elements.
 
         Arguments:
-            foreground: choose among the foreground; otherwise among all elements
-            value: the foreground is what has this value
-            threshold: the foreground is what is larger than this
+            foreground: choose among the foreground; False: among all elements
+            value: value of the foreground
+            threshold: values larger than this are the foreground
         """
 
         def __init__(
@@ -4996,17 +4996,17 @@ class segmentation:
         def __call__(self, mask: Data, /, **arguments: Any) -> Data: ...
 
     class RandomObjectBBox(Operator):
-        """Gives the box around an object of the mask, chosen at random; an object is what is connected by faces.
+        """Chooses an object of the mask at random and returns the box around it; an object is a set of elements that are connected by faces. First a class is drawn, then one of its objects. An end is the first index after the box. If there is no object, or with the probability ``1 - foreground_prob``, the box is the whole mask.
 
         Arguments:
-            foreground_prob: how likely an object is chosen, and not the whole mask
+            foreground_prob: probability that an object is chosen, and not the whole mask
             background: value of the background
-            classes: values that objects may have; default: all but the background's
-            class_weights: how likely each of the classes is in relation to the others; without classes for 1, 2, and so on
-            k_largest: choose among so many largest boxes of the class
-            threshold: the least extents of a box, one number or one an axis
-            ignore_class: all that is not background is one class, also where it touches
-            output_class: add an output with the class of the object, or the background's
+            classes: values of objects; default: all values except the background
+            class_weights: relative probabilities of the classes; without classes, those of the values 1, 2, and so on
+            k_largest: choose among this many of the largest boxes of the class
+            threshold: smallest extents of a box: one number, or one for each axis
+            ignore_class: all values except the background are one class; touching objects are one object
+            output_class: return the class of the object, or of the background, as an additional output
             format: `anchor_shape`: two outputs, `start_end`: two outputs, or `box`: one, starts before ends
         """
 
@@ -5035,7 +5035,7 @@ class segmentation:
         """Keeps the polygons of some masks, in the order of their ids, with the vertices they have.
 
         Arguments:
-            reindex_masks: the masks get the numbers 0, 1, ... in the order of the ids; otherwise they keep theirs
+            reindex_masks: the masks get the numbers 0, 1, ... in the order of the ids; False: they keep their numbers
         """
 
         def __init__(
@@ -5074,12 +5074,12 @@ class transforms:
         """Maps the box from ``from_start`` to ``from_end`` onto the box from ``to_start`` to ``to_end``.
 
         Arguments:
-            reverse_order: apply the new transform before the given one, not after it
+            reverse_order: apply the new transform before the given one; False: after it
             from_start: one corner of the box that is mapped
             from_end: the opposite corner of that box
-            to_start: where the first corner goes
-            to_end: where the opposite corner goes
-            absolute: exchange bounds that are given in the wrong order, in place of mirroring
+            to_start: position of the first corner after the mapping
+            to_end: position of the opposite corner after the mapping
+            absolute: exchange bounds that are in the wrong order; False: they mirror
         """
 
         def __init__(
@@ -5104,7 +5104,7 @@ class transforms:
 
         Arguments:
             source: four points, x and y of each: eight numbers
-            target: where these points go
+            target: positions of these points after the mapping
         """
 
         def __init__(
@@ -5125,9 +5125,9 @@ class transforms:
 
         Arguments:
             angle: angle in degrees, counter-clockwise
-            center: point that stays where it is; default: the origin
-            reverse_order: apply the new transform before the given one, not after it
-            axis: axis (x, y, z) to turn around, in space; default: in the plane
+            center: point that does not move; default: the origin
+            reverse_order: apply the new transform before the given one; False: after it
+            axis: axis (x, y, z) of a rotation in space; default: a rotation in the plane
         """
 
         def __init__(
@@ -5149,10 +5149,10 @@ class transforms:
         """Scales along each dimension, about the origin or ``center``.
 
         Arguments:
-            scale: factor of each dimension; one number: alike
-            center: point that stays where it is; default: the origin
-            reverse_order: apply the new transform before the given one, not after it
-            ndim: number of dimensions, where one number of scale is for all of them; 0: not given
+            scale: factor of each dimension; one number: the same for all
+            center: point that does not move; default: the origin
+            reverse_order: apply the new transform before the given one; False: after it
+            ndim: number of dimensions, if scale is one number; 0: not given
         """
 
         def __init__(
@@ -5174,10 +5174,10 @@ class transforms:
         """Shears by factors or by angles in degrees: (xy, yx), or in space (xy, xz, yx, yz, zx, zy).
 
         Arguments:
-            center: point that stays where it is; default: the origin
-            reverse_order: apply the new transform before the given one, not after it
+            center: point that does not move; default: the origin
+            reverse_order: apply the new transform before the given one; False: after it
             shear: factors: (xy, yx), or in space (xy, xz, yx, yz, zx, zy)
-            angles: angles in degrees, in place of the factors and in their order
+            angles: angles in degrees, instead of the factors and in their order
         """
 
         def __init__(
@@ -5199,8 +5199,8 @@ class transforms:
         """Moves by an offset.
 
         Arguments:
-            offset: how far along each dimension; one number: alike
-            reverse_order: apply the new transform before the given one, not after it
+            offset: shift along each dimension; one number: the same for all
+            reverse_order: apply the new transform before the given one; False: after it
         """
 
         def __init__(
@@ -5218,12 +5218,12 @@ class transforms:
 
 class weather:
     class Fog(Operator):
-        """Mixes the image with white, by a cloud that is drawn.
+        """Mixes the image with white, by a random cloud.
 
         Arguments:
-            density: share of white where the fog is thickest, from 0 to 1
-            variation: how much thinner it is where it is thinnest, from 0 to 1
-            roughness: how ragged it is, from 0 to 1
+            density: share of white at the thickest points of the fog, from 0 to 1
+            variation: reduction at the thinnest points of the fog, from 0 to 1
+            roughness: strength of small details, from 0 to 1
         """
 
         def __init__(
@@ -5245,10 +5245,10 @@ class weather:
         """Draws drops of rain: straight strokes at random places, mixed into the image.
 
         Arguments:
-            density: how many drops there are for each pixel
-            length: how many rows a drop passes
-            width: how wide a drop is in pixels
-            angle: how far the rain leans in degrees: above 0 it falls to the right
+            density: number of drops for each pixel
+            length: number of rows that a drop crosses
+            width: width of a drop in pixels
+            angle: angle of the rain in degrees: above 0 it falls to the right
             color: colour of the drops, one number or one a channel, of 255 also for floats
             opacity: share of the drop's colour in its pixels, from 0 to 1
         """
@@ -5272,10 +5272,10 @@ class weather:
         def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
     class Snow(Operator):
-        """Covers what is dark with snow: pixels of a lightness below ``point`` become lighter; hue and saturation stay (HLS).
+        """Covers dark pixels with snow: pixels with a lightness below ``point`` become lighter; hue and saturation do not change (HLS).
 
         Arguments:
-            point: lightness up to which snow stays, from 0 to 1
+            point: lightness below which pixels are covered with snow, from 0 to 1
             brightness: factor of the lightness there
         """
 

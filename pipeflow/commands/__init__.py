@@ -1,7 +1,6 @@
-"""The command line: ``pipeflow VERB`` and ``python -m pipeflow VERB``.
-
-A verb is a file of ``verbs/``; nothing lists them. Its first line is its help, ``arguments(parser)`` declares what it takes, and
-``run(given)`` returns a ``Result``: lines for a person, facts for a program, and the exit status.
+"""The command line: ``pipeflow VERB`` and ``python -m pipeflow VERB``. Each verb is a file of ``verbs/``; no list names
+them. Its first line is its help, ``arguments(parser)`` declares what it takes, and ``run(given)`` returns a ``Result``:
+lines for a person, facts for a program, and the exit status.
 """
 
 import argparse
@@ -42,7 +41,7 @@ def help_of(verb: str) -> str:
 
 
 def overview() -> str:
-    """What is printed without a verb."""
+    """The text that is printed without a verb."""
     width = max(map(len, every_verb()))
     lines = [f"  {verb:<{width}}  {help_of(verb)}" for verb in every_verb()]
     return "\n".join(
@@ -52,7 +51,8 @@ def overview() -> str:
             *lines,
             "",
             "TARGET is a pipeline: train.py:pipe, 'train.py:pipe(root=\"data\")', package.module:pipe, or a saved graph (.json).",
-            "pipeflow VERB --help says what a verb takes. Exit status: 0 fine, 1 something was found, 2 it could not be done.",
+            "pipeflow VERB --help lists the options of a verb. Exit status: 0 all is well, 1 something was "
+            "found, 2 failed.",
         ]
     )
 
@@ -86,19 +86,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def words_of(error: BaseException) -> str:
-    """An error in its own words; where it is Python's, with its type."""
+    """The text of an error; for errors of Python also the type."""
     plain = type(error).__module__.startswith("pipeflow.") or isinstance(error, OSError)
     return str(error) if plain and str(error) else "".join(traceback.format_exception_only(error)).strip()
 
 
 class _Help(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFormatter):
-    """The text of the file as it stands, and the default of every option."""
+    """The text of the file without changes, and the default of every option."""
 
 
 def _run(verb: str, module: ModuleType, given: argparse.Namespace) -> int:
     screen = Screen(sys.stdout)
     try:
-        with contextlib.redirect_stdout(sys.stderr):  # what the user's file prints is no part of the result
+        with contextlib.redirect_stdout(sys.stderr):  # text that the user's file prints is not part of the result
             result: Result = module.run(given)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -125,6 +125,6 @@ def _run(verb: str, module: ModuleType, given: argparse.Namespace) -> int:
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return result.status

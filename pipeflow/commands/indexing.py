@@ -1,4 +1,4 @@
-"""What the three verbs that write index files share."""
+"""The common part of the three verbs that write index files."""
 
 import argparse
 from collections.abc import Callable
@@ -10,16 +10,16 @@ from pipeflow.errors import count_of
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Data files, and where the index goes."""
+    """The arguments for the data files and the index file."""
     parser.add_argument("files", nargs="+", metavar="FILE", help="the data; with -o: one file")
     parser.add_argument("-o", "--output", metavar="INDEX", help="the index; default: the name of the file with .idx")
 
 
 def run(given: argparse.Namespace, write: Callable[[str, str], int], unit: str) -> Result:
-    """Writes the index of each file; one that cannot be read to its end gets none."""
+    """Writes the index of each file; a file that cannot be read to its end gets no index."""
     files = [Path(file) for file in given.files]
     if len(files) == 2 and files[1].suffix == ".idx" and not given.output:
-        files, given.output = files[:1], str(files[1])  # as DALI's scripts are called
+        files, given.output = files[:1], str(files[1])  # the arguments of DALI's scripts
     if given.output and len(files) > 1:
         raise Refused(f"-o names one index and there are {len(files)} files: leave it out, and each gets NAME.idx")
     lines, facts = [], []

@@ -9,8 +9,8 @@ from pipeflow.reporting import run
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """How long is measured."""
-    parser.add_argument("-n", type=positive, default=100, metavar="BATCHES", help="how many batches are measured")
+    """The arguments for the length of a measurement."""
+    parser.add_argument("-n", type=positive, default=100, metavar="BATCHES", help="number of batches that are measured")
     parser.add_argument("--seconds", type=float, default=20.0, help="the longest time of one run")
 
 

@@ -1,4 +1,4 @@
-"""What a verb returns: lines for a person, facts for a program, and the exit status."""
+"""The result of a verb: lines for a person, facts for a program, and the exit status."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ Tone = Literal["", "head", "good", "warn", "bad", "faint"]
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a result, or a paragraph that is broken where the terminal ends."""
+    """A line of a result, or a paragraph that is wrapped at the width of the terminal."""
 
     text: str
     tone: Tone = ""
@@ -22,7 +22,7 @@ class Line:
 
 @dataclass
 class Result:
-    """What was found; the verdict is the first line."""
+    """The output of a verb; its first line has the result."""
 
     lines: Iterable[Line]  # a generator gives its lines while it works
     facts: dict[str, Any] = field(default_factory=dict)
@@ -30,4 +30,4 @@ class Result:
 
 
 class Refused(Exception):
-    """Something that the user can put right, said in one or two sentences; no traceback is shown."""
+    """An error that the user can correct, in one or two sentences; no traceback is shown."""

@@ -15,12 +15,12 @@ FULL, EMPTY = "#", "."
 
 
 def columns() -> int:
-    """The width of the terminal, 80 where there is none."""
+    """The width of the terminal; 80 without a terminal."""
     return shutil.get_terminal_size((80, 24)).columns
 
 
 class Screen:
-    """Where lines are printed: with colours on a terminal, unless NO_COLOR is set."""
+    """Prints lines: with colours on a terminal, unless NO_COLOR is set."""
 
     def __init__(self, stream: TextIO) -> None:
         self.terminal = stream.isatty()
@@ -45,7 +45,7 @@ class Screen:
 
 
 class Progress:
-    """``what 120/500`` on one line of a terminal; nothing where the output goes to a file."""
+    """Shows ``what 120/500`` on one line of a terminal; nothing if the output is a file."""
 
     def __init__(self, what: str, total: int | None = None) -> None:
         self.what, self.total, self.done = what, total, 0

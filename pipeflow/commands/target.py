@@ -1,4 +1,4 @@
-"""The pipeline that a user names on the command line: one of a file as it is, of a module, or a saved graph.
+"""The pipeline that a user names on the command line: one of a file, of a module, or a saved graph.
 
 The file is loaded under its own name, not as ``__main__``: what is below ``if __name__ == "__main__":`` does not run.
 """
@@ -20,7 +20,7 @@ from pipeflow.commands.result import Refused
 from pipeflow.errors import nearest
 from pipeflow.pipeline import Pipeline
 
-BATCH_SIZE = 16  # where the file sets none
+BATCH_SIZE = 16  # if the file sets none
 SETTINGS = {
     "threads": "num_threads",
     "batch": "batch_size",
@@ -47,9 +47,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch-size", type=positive, metavar="N", help="instead of the batch size of the file")
     parser.add_argument("--threads", type=positive, metavar="N", help="instead of the number of threads of the file")
     parser.add_argument(
-        "--trust",
-        action="store_true",
-        help="let a saved graph load all functions that it names; only for graphs you trust",
+        "--trust", action="store_true", help="load all functions that a saved graph names; only for graphs you trust"
     )
 
 
@@ -105,7 +103,7 @@ def load_file(path: Path) -> ModuleType:
         raise Refused(f"there is no file {path}{nearest(str(path), near)}")
     found = importlib.util.spec_from_file_location(path.stem, path)
     if found is None or found.loader is None:
-        raise Refused(f"{path} is no file of Python: name a .py file, or a graph saved as .json")
+        raise Refused(f"{path} is not a Python file: name a .py file, or a graph saved as .json")
     module = importlib.util.module_from_spec(found)
     sys.modules[path.stem] = module  # worker processes and saved graphs find its functions by this name
     sys.path.insert(0, str(path.parent.resolve()))
@@ -114,7 +112,7 @@ def load_file(path: Path) -> ModuleType:
         found.loader.exec_module(module)
     except SystemExit as error:
         raise Refused(
-            f"{path} called sys.exit() while it was loaded: put what is to run only as a program below "
+            f"{path} called sys.exit() while it was loaded: put code that runs only as a program below "
             'if __name__ == "__main__":'
         ) from error
     except Exception as error:

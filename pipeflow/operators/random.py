@@ -53,7 +53,7 @@ def _size(shape: tuple[int, ...]) -> int:
 
 
 def _aligned(argument: Any, shape: tuple[int, ...], key: seeds.Key) -> Any:
-    """A number, or in a column call one number a sample, ready to be combined with (samples, *shape)."""
+    """A number, or in a column call one number a sample, in a shape that broadcasts to (samples, *shape)."""
     if not isinstance(argument, np.ndarray) or not isinstance(key.value, np.ndarray):
         return argument
     return argument.reshape((-1,) + (1,) * len(shape))
@@ -103,8 +103,8 @@ def uniform(
     /,
     *,
     args: Args,
-    range: Arg[Floats] = default((-1.0, 1.0), "the lower end, which is possible, and the upper one, which is not"),
-    values: Arg[Floats] = default(None, "numbers to choose from, in place of a range"),
+    range: Arg[Floats] = default((-1.0, 1.0), "the ends of the range: the lower end is included, the upper end is not"),
+    values: Arg[Floats] = default(None, "numbers to choose from, instead of a range"),
     key: Any,
 ) -> Sample:
     """Uniformly distributed numbers in ``[low, high)``, or one of ``values``; integer types are rounded."""
@@ -143,7 +143,7 @@ def checked_range(limits: Any) -> tuple[Any, Any]:
 
 
 def check_probability(probability: Any) -> None:
-    """Refuses what is no probability."""
+    """Raises if a number is not a probability."""
     if np.any((np.asarray(probability) < 0) | (np.asarray(probability) > 1)):
         raise ValueError(f"probability must be between 0 and 1, got {probability}")
 
@@ -209,7 +209,7 @@ def choice(
     /,
     *,
     args: Args,
-    p: Arg[Floats] = default(None, "probability of each element; default: all alike"),
+    p: Arg[Floats] = default(None, "probability of each element; default: equal ones"),
     key: Any,
 ) -> Sample:
     """One of the elements along the first axis of ``a``, or of ``range(a)`` when ``a`` is one integer."""
@@ -223,7 +223,7 @@ def choice(
 
 
 def chosen(size: int, extents: tuple[int, ...], p: Any, key: seeds.Key) -> np.ndarray:
-    """Which of so many elements are chosen."""
+    """The indices of the chosen elements."""
     if size == 0:
         raise RuntimeError("there is nothing to choose from: the input is empty")
     unit = key.units(_size(extents)).reshape(extents)
@@ -241,7 +241,7 @@ def _weighted(weights: np.ndarray, size: int, unit: np.ndarray) -> np.ndarray:
     if abs(total - 1.0) > 1e-4:
         raise RuntimeError(f"Sum of probabilities must be 1.0, but got {total:g}")
     ends = np.cumsum(weights / total)
-    # an element of probability 0 must never come out, not even by rounding at the upper end
+    # an element of probability 0 must never be chosen, not even by rounding at the upper end
     last = int(np.flatnonzero(weights)[-1])
     return np.minimum(np.searchsorted(ends, unit, side="right"), last)
 
@@ -270,7 +270,7 @@ def beta(
 
 
 def check_parameters(alpha: float, beta: float) -> None:
-    """Refuses what is no parameter of the beta distribution."""
+    """Raises if a number is not a parameter of the beta distribution."""
     for name, value in (("alpha", alpha), ("beta", beta)):
         if not value > 0:
             raise RuntimeError(f"{name} must be positive, got {value:g}")
@@ -293,8 +293,8 @@ def _(args: Any) -> None:
 @operator("batch_permutation", granularity="batch")
 def batch_permutation(
     *,
-    allow_repetitions: bool = default(False, "draw each number from all, so that some may come twice"),
-    no_fixed_points: bool = default(False, "give no sample its own number, unless it is the only one"),
+    allow_repetitions: bool = default(False, "draw each number from all samples, so that some may come twice"),
+    no_fixed_points: bool = default(False, "no sample gets its own number, unless it is the only one"),
     key: Any,
 ) -> Sample:
     """The numbers of the samples of the batch, or of the branch it is in, in a random order; one number a sample.

@@ -52,18 +52,18 @@ def three_parts(data: np.ndarray, axes: tuple[int, ...]) -> np.ndarray | None:
 
 
 def count_of(data: Any, axes: tuple[int, ...]) -> int:
-    """How many elements go into one result."""
+    """The number of elements for one result."""
     return math.prod(data.shape[axis] for axis in axes)
 
 
 def some_elements(name: str, data: Any, axes: tuple[int, ...]) -> None:
-    """Refuses what has a result of no elements."""
+    """Raises if a result has no elements."""
     if not count_of(data, axes):
         raise ValueError(f"the {name} of no elements is not defined: shape {data.shape}, axes {axes}")
 
 
 def divisor(name: str, data: Any, mean: Any, axes: tuple[int, ...], ddof: int) -> int:
-    """What the squared distances from the mean are divided by."""
+    """The divisor of the squared distances from the mean."""
     size = math.prod(mean.shape)
     if size not in (1, math.prod(shaped(data, axes, True))):
         raise ValueError(f"the mean has shape {mean.shape}; the results have shape {shaped(data, axes, False)}")
@@ -95,7 +95,7 @@ def squared_distances(data: np.ndarray, axes: tuple[int, ...], mean: np.ndarray)
 
 
 def in_type(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Results in the asked type; integers are cut off, not rounded."""
+    """Results in the requested type; integers are cut off, not rounded."""
     if dtype.kind in "iu" and values.dtype.kind == "f":
         values = np.trunc(values)
     return kernels.casting.as_type(np.asarray(values, order="C"), dtype)
@@ -106,7 +106,7 @@ AXES = parameters(
     axis_names=(Layout, None, "the same axes by their letters in the layout"),
     keep_dims=(bool, False, "keep the reduced axes with an extent of 1"),
 )
-DDOF = parameters(ddof=(int, 0, "taken off the number of elements that the sum of squares is divided by"))
+DDOF = parameters(ddof=(int, 0, "subtracted from the number of elements by which the sum of squares is divided"))
 MEAN_TYPE = parameters(dtype=(DType, None, "type of the result; default: FLOAT, or FLOAT64 for data of that type"))
 SUM_TYPE = parameters(dtype=(DType, None, "type of the result; default: 64 bits for integers, else that of the data"))
 
@@ -131,7 +131,7 @@ def _mean_like(name: str, compute: Callable[[np.ndarray, tuple[int, ...]], np.nd
 
 
 def mean_type(dtype: Any, asked: np.dtype | None) -> Any:
-    """Means are FLOAT unless asked otherwise; those of FLOAT64 stay so."""
+    """Means are FLOAT unless ``dtype`` says otherwise; means of FLOAT64 are FLOAT64."""
     if asked is not None or dtype is UNKNOWN:
         return asked if asked is not None else UNKNOWN
     return dtype if dtype == np.float64 else FLOAT
@@ -150,7 +150,7 @@ _mean_like("rms", lambda x, axes: np.sqrt(sums(x, axes, 2) / count_of(x, axes)),
     "reductions.sum", compiled=True, takes=AXES | SUM_TYPE, gpu=True, examples=["fn.reductions.sum(image, axes=(0, 1))"]
 )
 def sum(data: Sample, /, *, args: Args, layouts: Any) -> Sample:
-    """The sum over some or all axes; that of integers has 64 bits unless ``dtype`` says otherwise."""
+    """The sum over some or all axes. The sum of integers has 64 bits unless ``dtype`` says otherwise."""
     chosen = reduced_axes(layouts[0], data.ndim, args)
     return in_type(sums(data, chosen).reshape(shaped(data, chosen, args.keep_dims)), sum_type(data.dtype, args.dtype))
 
@@ -216,10 +216,10 @@ def _deviation(name: str, root: bool, summary: str) -> None:
 _deviation(
     "std_dev",
     True,
-    "The standard deviation over some or all axes, from the data and its mean; ``ddof`` is taken off the count.",
+    "The standard deviation over some or all axes, from the data and its mean; ``ddof`` is subtracted from the count.",
 )
 _deviation(
     "variance",
     False,
-    "The variance over some or all axes, from the data and its mean; ``ddof`` is taken off the count.",
+    "The variance over some or all axes, from the data and its mean; ``ddof`` is subtracted from the count.",
 )

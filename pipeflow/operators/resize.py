@@ -38,19 +38,19 @@ from pipeflow.operators.sampling import (
 from pipeflow.operators.windows import CROP_WINDOW, RANDOM_WINDOW, crop_extents, place_window, random_window
 
 PAGE = """Sizes may be given by axis, by the shorter or the longer side, or as limits; a region of the image may be
-resized in place of the whole. [Image operators](../image-operators.md) has examples.
+resized instead of the whole image. [Image operators](../image-operators.md) has examples.
 """
 
 
 LAYOUTS = "HWC FHWC CHW FCHW CFHW DHWC FDHWC CDHW FCDHW CFDHW"
 IGNORED = {
-    "image_type": "no longer used: the channels are resized alike, whatever they mean",
+    "image_type": "no longer used: all channels are resized in the same way",
     "minibatch_size": "samples are resized one by one",
-    "temp_buffer_hint": "intermediate rows live in a few kilobytes of the thread's own memory",
+    "temp_buffer_hint": "intermediate rows are in a few kilobytes of the thread's own memory",
 }
 
 
-SAVE_ATTRS = parameters(save_attrs=(bool, False, "give the extents of the input as a second output"))
+SAVE_ATTRS = parameters(save_attrs=(bool, False, "return the extents of the input as a second output"))
 MIRROR = parameters(mirror=(Arg[int], 0, "1 mirrors left to right, 2 top to bottom, 4 front to back; or a sum of them"))
 
 
@@ -69,8 +69,8 @@ def resize(image: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
 
     ``size`` gives the spatial extents in the order of the layout; 0 keeps the aspect ratio, a negative extent mirrors.
     With ``mode="not_larger"`` or ``"not_smaller"`` the ratio is kept and the extents are limits. ``antialias`` widens
-    the filter when shrinking. The region between ``roi_start`` and ``roi_end`` is resized instead of the whole image;
-    reversed bounds mirror. Sums are float32, whatever the type.
+    the filter if the image becomes smaller. The region between ``roi_start`` and ``roi_end`` is resized instead of the
+    whole image; reversed bounds mirror. Sums are float32 for every type.
     """
     first, count = spatial_axes(layouts[0])
     extents = image.shape[first : first + count]
@@ -154,7 +154,7 @@ def cropped_axes(extents: Sequence[int], letters: str, args: Any) -> list[Axis]:
     for letter, size, anchor, whole in zip(letters, kept, anchors, full, strict=True):
         if anchor < 0 or anchor + size > whole:
             raise ValueError(f"the crop of {size} along {letter} is larger than the resized image, which has {whole}")
-    mirror = 0 if args.mirror is UNKNOWN else args.mirror  # it has no part in the extents
+    mirror = 0 if args.mirror is UNKNOWN else args.mirror  # it does not change the extents
     mirrored = {"W": bool(mirror & 1), "H": bool(mirror & 2), "D": bool(mirror & 4)}
     return [
         replace(axis, first=anchor, count=size, mirror=mirrored[letter])

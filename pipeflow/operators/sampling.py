@@ -1,4 +1,4 @@
-"""How pixels are sampled along the axes of an image: the geometry that resize, crop, flip and random windows share.
+"""The geometry that resize, crop, flip and random windows share: how pixels are sampled along the axes of an image.
 
 All end in one description per spatial axis (`Axis`): the extent of the input, the region of it that is used, the extent
 of the whole output and the window of it that is kept. The kernels know nothing else, so a crop after a resize, a mirror
@@ -36,26 +36,26 @@ RESIZE = parameters(
     mode=(
         str,
         "default",
-        "what the extents mean: `default` (those not given follow the ratio), `stretch` (those not given stay as they are), "
+        "meaning of the extents: `default` (missing ones follow the ratio), `stretch` (missing ones do not change), "
         "`not_larger` or `not_smaller` (limits, with the ratio kept)",
     ),
     max_size=(Floats, None, "limit of the extents of the result: one number, or one for each axis"),
     subpixel_scale=(
         bool,
         True,
-        "move the region by the fraction that rounding takes off the result, so that the scale is exact",
+        "change the region by the fraction that rounding changes the result, so that the scale is exact",
     ),
 )
 FILTERS = parameters(
-    interp_type=(Arg[DALIInterpType], INTERP_LINEAR, "filter, where min_filter or mag_filter say nothing else"),
-    min_filter=(Arg[DALIInterpType], None, "filter for axes that shrink"),
-    mag_filter=(Arg[DALIInterpType], None, "filter for axes that grow"),
-    antialias=(bool, True, "widen the filter when shrinking, so that every pixel of the input counts"),
+    interp_type=(Arg[DALIInterpType], INTERP_LINEAR, "filter, unless min_filter or mag_filter is given"),
+    min_filter=(Arg[DALIInterpType], None, "filter for axes that become smaller"),
+    mag_filter=(Arg[DALIInterpType], None, "filter for axes that become larger"),
+    antialias=(bool, True, "widen the filter if an axis becomes smaller, so that every pixel of the input contributes"),
 )
 REGION = parameters(
-    roi_start=(Arg[Floats], None, "where the region begins that is resized in place of the whole image"),
-    roi_end=(Arg[Floats], None, "where that region ends; an end before the start mirrors"),
-    roi_relative=(bool, False, "the region is given in shares of the extents, not in pixels"),
+    roi_start=(Arg[Floats], None, "start of the region that is resized instead of the whole image"),
+    roi_end=(Arg[Floats], None, "end of that region; an end before the start mirrors"),
+    roi_relative=(bool, False, "the region is in shares of the extents; False: in pixels"),
 )
 
 
@@ -87,7 +87,7 @@ BY_AXIS = {"D": "resize_z", "H": "resize_y", "W": "resize_x"}
 
 
 def asked_by(args: Any) -> str:
-    """The one way in which the extents are given: by "size", "resize_shorter", "resize_longer", or each axis by its name."""
+    """The form in which the extents are given: by "size", "resize_shorter", "resize_longer", or each axis by its name."""
     ways = [name for name in ("resize_shorter", "resize_longer", "size") if getattr(args, name) is not None]
     if any(getattr(args, name) is not None for name in BY_AXIS.values()):
         ways.append("resize_x/y/z")
@@ -99,7 +99,7 @@ def asked_by(args: Any) -> str:
 
 
 def wanted_sizes(letters: str, args: Any) -> tuple[list[float], str]:
-    """The asked extents, 0 where none was, and the mode that combines them."""
+    """The requested extents, 0 if not given, and the mode that combines them."""
     way = asked_by(args)
     if way in ("resize_shorter", "resize_longer"):
         return [getattr(args, way)] * len(letters), "not_smaller" if way == "resize_shorter" else "not_larger"
@@ -109,7 +109,7 @@ def wanted_sizes(letters: str, args: Any) -> tuple[list[float], str]:
 
 
 def one_each(values: Sequence[float], letters: str, name: str) -> list[float]:
-    """One value for each axis; a single one counts for all."""
+    """One value for each axis; a single value is for all axes."""
     if len(values) not in (1, len(letters)):
         raise WrongShape(f"{name} has {len(values)} values for the {len(letters)} axes {letters}")
     return list(values) * len(letters) if len(values) == 1 else list(values)
@@ -140,7 +140,7 @@ def output_sizes(extents: Sequence[float], wanted: list[float], mode: str, limit
 
 
 def unlimited(limits: Sequence[float]) -> list[float]:
-    """Limits of extents, where one that is not positive is none."""
+    """Limits of extents; a number that is not positive means no limit."""
     return [limit if limit > 0 else math.inf for limit in limits]
 
 
@@ -159,7 +159,7 @@ def region(extents: Sequence[int], args: Any) -> list[tuple[float, float]]:
 
 
 def widened(low: float, high: float) -> tuple[float, float]:
-    """A region with an extent: one without any, a line or a point of the image, is taken a thousandth of a pixel wide."""
+    """A region with an extent: a line or a point becomes a thousandth of a pixel wide."""
     if abs(high - low) >= LEAST:
         return low, high
     middle = (low + high) / 2
@@ -171,7 +171,7 @@ def whole_pixels(size: float) -> int:
     return max(1, math.floor(abs(size) + 0.5))
 
 
-# The arguments that a resize's geometry follows from.
+# The arguments that determine the geometry of a resize.
 GEOMETRY = (*RESIZE, *REGION)
 _geometry = attrgetter(*GEOMETRY)
 
@@ -183,7 +183,7 @@ def resize_axes(extents: Sequence[int], letters: str, args: Any) -> list[Axis]:
 
 @lru_cache(maxsize=64)
 def _plain_sizes(letters: str, values: tuple[Any, ...]) -> list[int] | None:
-    """The extents of the most common case: whole images to a given number of pixels; None for every other."""
+    """The extents of the most common case: whole images to a given number of pixels; None for other cases."""
     args = Args(**dict(zip(GEOMETRY, values, strict=True)))
     if args.roi_start is not None or args.roi_end is not None:
         return None
@@ -229,7 +229,7 @@ def clamped(low: float, high: float, extent: int) -> tuple[float, float]:
 
 
 def filters(args: Any, axis: Axis) -> int:
-    """The filter along one axis: that of shrinking or that of stretching."""
+    """The filter along one axis: the one for shrinking or the one for enlarging."""
     chosen = args.min_filter if axis.full < abs(axis.high - axis.low) else args.mag_filter
     return int(args.interp_type if chosen is None else chosen)
 
@@ -270,7 +270,7 @@ def resized_spec(spec: Spec, args: Any, extents: Sequence[Any]) -> Spec:
 
 
 def known_sizes(letters: str, args: Any) -> list[int] | None:
-    """The output extents where they do not depend on the input's."""
+    """The output extents, if they do not depend on those of the input."""
     if (
         args.max_size
         or args.mode not in ("default", "stretch")
@@ -282,7 +282,7 @@ def known_sizes(letters: str, args: Any) -> list[int] | None:
 
 
 def mirrored(axis: Axis, mirror: bool = True) -> Axis:
-    """The axis mirrored after everything that was done before."""
+    """The axis with a mirror at the end."""
     return replace(axis, mirror=not axis.mirror) if mirror else axis
 
 

@@ -24,14 +24,13 @@ def random_mask_pixel(
     mask: Sample,
     /,
     *,
-    foreground: Arg[bool] = default(False, "choose among the foreground; otherwise among all elements"),
-    value: Arg[int] = default(None, "the foreground is what has this value"),
-    threshold: Arg[float] = default(0.0, "the foreground is what is larger than this"),
+    foreground: Arg[bool] = default(False, "choose among the foreground; False: among all elements"),
+    value: Arg[int] = default(None, "value of the foreground"),
+    threshold: Arg[float] = default(0.0, "values larger than this are the foreground"),
     key: Any,
 ) -> Sample:
-    """Chooses an element of the mask at random and gives its place, an index for each axis.
-
-    Where there is no foreground, it is chosen among all elements.
+    """Chooses an element of the mask at random and returns its position, an index for each axis. If there is no
+    foreground, it is chosen among all elements.
     """
     if not mask.size:
         raise ValueError(f"the mask has no elements: shape {mask.shape}")
@@ -64,7 +63,7 @@ FORMATS = ("anchor_shape", "start_end", "box")
 
 
 def drawn(weights: Any, number: float) -> int:
-    """One of several by their weights; -1 where none has any."""
+    """Chooses one of several by their weights; -1 if all weights are 0."""
     sums = np.cumsum(np.asarray(weights, np.float64))
     if not len(sums) or not sums[-1] > 0:
         return -1
@@ -72,7 +71,7 @@ def drawn(weights: Any, number: float) -> int:
 
 
 def class_weights_of(args: Any, present: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The classes that may be drawn, and their weights; those that no object has weigh nothing."""
+    """The classes that may be drawn, and their weights; classes without objects have the weight 0."""
     classes, weights = args.classes, args.class_weights
     if classes is None:
         classes = present if weights is None else range(1, len(weights) + 1)
@@ -90,7 +89,7 @@ def class_weights_of(args: Any, present: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def large_enough(extents: np.ndarray, threshold: Sequence[int] | None) -> np.ndarray:
-    """Which boxes are at least so large along every axis."""
+    """A mask of the boxes that are large enough along every axis."""
     if threshold is None:
         return np.ones(len(extents), bool)
     least = list(threshold) * extents.shape[1] if len(threshold) == 1 else list(threshold)
@@ -103,9 +102,7 @@ def large_enough(extents: np.ndarray, threshold: Sequence[int] | None) -> np.nda
     "segmentation.random_object_bbox",
     compiled=True,
     dtypes="integer bool",
-    no_effect={
-        "cache_objects": "the objects of a mask are found again: that takes less time than to recognise the mask"
-    },
+    no_effect={"cache_objects": "the objects of a mask are found again, because this is faster than comparing masks"},
     examples=[
         "fn.segmentation.random_object_bbox(mask, foreground_prob=0.5)",
         "fn.segmentation.random_object_bbox(mask, format='box', output_class=True, foreground_prob=0.5)",
@@ -115,25 +112,28 @@ def random_object_bbox(
     mask: Sample,
     /,
     *,
-    foreground_prob: Arg[float] = default(1.0, "how likely an object is chosen, and not the whole mask"),
+    foreground_prob: Arg[float] = default(1.0, "probability that an object is chosen, and not the whole mask"),
     background: Arg[int] = default(0, "value of the background"),
-    classes: Arg[Ints] = default(None, "values that objects may have; default: all but the background's"),
+    classes: Arg[Ints] = default(None, "values of objects; default: all values except the background"),
     class_weights: Arg[Floats] = default(
-        None, "how likely each of the classes is in relation to the others; without classes for 1, 2, and so on"
+        None, "relative probabilities of the classes; without classes, those of the values 1, 2, and so on"
     ),
-    k_largest: int | None = default(None, "choose among so many largest boxes of the class"),
-    threshold: Arg[Ints] = default(None, "the least extents of a box, one number or one an axis"),
-    ignore_class: bool = default(False, "all that is not background is one class, also where it touches"),
-    output_class: bool = default(False, "add an output with the class of the object, or the background's"),
+    k_largest: int | None = default(None, "choose among this many of the largest boxes of the class"),
+    threshold: Arg[Ints] = default(None, "smallest extents of a box: one number, or one for each axis"),
+    ignore_class: bool = default(
+        False, "all values except the background are one class; touching objects are one object"
+    ),
+    output_class: bool = default(
+        False, "return the class of the object, or of the background, as an additional output"
+    ),
     format: str = default(
         "anchor_shape", "`anchor_shape`: two outputs, `start_end`: two outputs, or `box`: one, starts before ends"
     ),
     key: Any,
 ) -> tuple[Sample, Sample, Sample]:
-    """Gives the box around an object of the mask, chosen at random; an object is what is connected by faces.
-
-    First a class is drawn, then one of its objects. Ends are the first place after the box. Where nothing is found, or
-    with the probability that ``foreground_prob`` leaves, the box is the whole mask.
+    """Chooses an object of the mask at random and returns the box around it; an object is a set of elements that are
+    connected by faces. First a class is drawn, then one of its objects. An end is the first index after the box. If
+    there is no object, or with the probability ``1 - foreground_prob``, the box is the whole mask.
     """
     low, high, number = np.zeros(mask.ndim, np.int64), np.array(mask.shape), background
     if mask.size and key.unit(0) < foreground_prob:
@@ -204,7 +204,7 @@ def select_masks(
     /,
     *,
     reindex_masks: bool = default(
-        False, "the masks get the numbers 0, 1, ... in the order of the ids; otherwise they keep theirs"
+        False, "the masks get the numbers 0, 1, ... in the order of the ids; False: they keep their numbers"
     ),
 ) -> tuple[Sample, Sample]:
     """Keeps the polygons of some masks, in the order of their ids, with the vertices they have.
@@ -261,17 +261,16 @@ def roi_random_crop(
     crop_shape: Arg[Ints] = required("extents of the window"),
     roi_start: Arg[Ints] = required("first element of the region"),
     roi_end: Arg[Ints] = default(None, "first element after the region"),
-    roi_shape: Arg[Ints] = default(None, "extents of the region, in place of its end"),
-    in_shape: Arg[Ints] = default(None, "extents of the data, where it is not an input: windows stay inside"),
+    roi_shape: Arg[Ints] = default(None, "extents of the region, instead of its end"),
+    in_shape: Arg[Ints] = default(None, "extents of the data, if it is not an input; windows stay inside"),
     key: Any,
 ) -> Sample:
-    """Draws the start of a window that is in a region, or that holds it where the window is the larger one.
-
-    Each axis is drawn by itself. Data as an input only says how large it is.
+    """Draws the start of a window that is inside a region, or contains it if the window is larger. Each axis is drawn
+    separately. If data is an input, only its extents are used.
     """
     ndim = len(crop_shape)
     if in_shape is not None and data is not None:
-        raise ValueError("the data is an input, which says its extents: leave out in_shape")
+        raise ValueError("the data is an input and has its extents: leave out in_shape")
     extents = in_shape if data is None else data.shape[:ndim]
     given = {"roi_start": roi_start, "roi_end": roi_end, "roi_shape": roi_shape, "the shape of the data": extents}
     for name, values in given.items():
@@ -312,9 +311,8 @@ def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
     examples=["fn.random_crop_generator(fn.shapes(image))"],
 )
 def random_crop_generator(shape: Sample, /, *, args: Args, key: Any) -> tuple[Sample, Sample]:
-    """Draws a window as random_resized_crop does: its start and its extents, height before width.
-
-    The input has the extents of an image, height and width before any others.
+    """Draws a window like random_resized_crop: its start and its extents, height before width. The input is the extents
+    of an image, beginning with height and width.
     """
     if shape.ndim != 1 or len(shape) not in (2, 3):
         raise ValueError(f"the extents of an image are two or three numbers, got shape {shape.shape}")

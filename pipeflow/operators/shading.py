@@ -10,8 +10,8 @@ from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.color import full_range, middle
 from pipeflow.operators.geometry import some_pixels
 
-PAGE = """Light that falls unevenly on an image. `illumination` places it by numbers, which may be nodes; `plasma` draws clouds,
-a number from 0 to 1 for each pixel. The frames of a sequence have one light.
+PAGE = """Uneven light on an image. The light of `illumination` is given by numbers, which may be nodes. `plasma` draws
+random clouds, with a number from 0 to 1 for each pixel. All frames of a sequence have the same light.
 """
 
 
@@ -25,7 +25,7 @@ def height_and_width(image: np.ndarray) -> tuple[int, int]:
 # illumination
 
 GAIN = parameters(
-    gain=(Arg[float], 0.2, "how much lighter the lightest place is, as a share of the value; below 0: how much darker")
+    gain=(Arg[float], 0.2, "change at the lightest point, as a share of the value; below 0 it becomes darker")
 )
 
 
@@ -49,7 +49,7 @@ def linear(
     /,
     *,
     args: Args,
-    angle: Arg[float] = default(0.0, "direction the light comes from in degrees, counter-clockwise from the right"),
+    angle: Arg[float] = default(0.0, "direction of the light in degrees, counter-clockwise from the right"),
     out: Out,
 ) -> Sample:
     """Multiplies the image by a factor that grows evenly from 1 at one end to ``1 + gain`` at the other."""
@@ -76,7 +76,7 @@ def corner(
     /,
     *,
     args: Args,
-    corner: Arg[int] = default(0, "0 to 3: upper left, upper right, lower right, lower left"),
+    corner: Arg[int] = default(0, "corner of the light, 0 to 3: upper left, upper right, lower right, lower left"),
     out: Out,
 ) -> Sample:
     """Multiplies the image by a factor that grows from 1 in one corner to ``1 + gain`` in the opposite one, with the distance.
@@ -109,11 +109,13 @@ def gaussian(
     /,
     *,
     args: Args,
-    center: Arg[Floats] = default((0.5, 0.5), "where the light is, x and y in shares of the extents"),
-    sigma: Arg[float] = default(0.3, "how wide it is: the deviation in shares of the extents"),
+    center: Arg[Floats] = default((0.5, 0.5), "position of the light, x and y in shares of the extents"),
+    sigma: Arg[float] = default(0.3, "width of the light: the deviation in shares of the extents"),
     out: Out,
 ) -> Sample:
-    """Multiplies the image by a factor of ``1 + gain`` at one place, which falls to 1 around it in the form of a bell."""
+    """Multiplies the image by a factor that is ``1 + gain`` at one point and falls to 1 around it in the form of a
+    bell.
+    """
     if not sigma > 0:
         raise ValueError(f"sigma must be above 0, got {sigma}")
     if len(center) != 2:
@@ -129,7 +131,11 @@ def gaussian(
 # plasma
 
 ROUGHNESS = parameters(
-    roughness=(Arg[float], 0.5, "how strong each level of finer detail is beside the one before it, from 0 to 1")
+    roughness=(
+        Arg[float],
+        0.5,
+        "strength of each level of detail in relation to the coarser one before it, from 0 to 1",
+    )
 )
 
 
@@ -154,11 +160,11 @@ def plasma_brightness(
     /,
     *,
     args: Args,
-    intensity: Arg[float] = default(0.3, "the most that is added or taken away, as a share of 255 (of 1 for floats)"),
+    intensity: Arg[float] = default(0.3, "largest change, as a share of 255 (of 1 for floats)"),
     key: Any,
     out: Out,
 ) -> Sample:
-    """Adds a cloud, from ``-intensity`` where it is darkest to ``intensity`` where it is lightest."""
+    """Adds a cloud, from ``-intensity`` at its darkest points to ``intensity`` at its lightest."""
     most = 2 * intensity * full_range(image.dtype)
     pattern = plasma(image, args.roughness, key) - np.float32(0.5)
     return kernels.shading.shade(image, pattern, 0.0, most, out)
@@ -178,11 +184,13 @@ def plasma_contrast(
     /,
     *,
     args: Args,
-    intensity: Arg[float] = default(0.5, "the most that the factor of the contrast differs from 1"),
+    intensity: Arg[float] = default(0.5, "largest difference of the factor of the contrast from 1"),
     key: Any,
     out: Out,
 ) -> Sample:
-    """Changes contrast by a cloud: distances from the middle, 128 (0.5 for floats), by ``1 - intensity`` to ``1 + intensity``."""
+    """Changes contrast by a cloud: multiplies distances from the middle, 128 (0.5 for floats), by ``1 - intensity`` to
+    ``1 + intensity``.
+    """
     pattern = plasma(image, args.roughness, key) - np.float32(0.5)
     return kernels.shading.shade(image, pattern, 2 * intensity, -2 * intensity * middle(image.dtype), out)
 
@@ -201,11 +209,11 @@ def plasma_shadow(
     /,
     *,
     args: Args,
-    intensity: Arg[float] = default(0.5, "how much darker it is where the cloud is thickest, from 0 to 1"),
+    intensity: Arg[float] = default(0.5, "darkening at the thickest points of the cloud, from 0 to 1"),
     key: Any,
     out: Out,
 ) -> Sample:
-    """Lets the shadow of a cloud fall on the image."""
+    """Darkens the image by the shadow of a cloud."""
     if not 0 <= intensity <= 1:
         raise ValueError(f"intensity must be from 0 to 1, got {intensity}")
     return kernels.shading.shade(image, plasma(image, args.roughness, key), -intensity, 0.0, out)

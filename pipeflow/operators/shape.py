@@ -1,6 +1,6 @@
 """Shape and order: reshape, reinterpret, expand_dims, squeeze, transpose, cat, stack, sequences and batches.
 
-Everything that can be a view of its input is one.
+Results are views of the input if this is possible.
 """
 
 import math
@@ -31,9 +31,10 @@ from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.geometry import axes_of
 from pipeflow.operators.windows import half_up
 
-PAGE = (
-    """Operators that change the shape, the layout or the order of the data. What can be a view of its input is one."""
-)
+PAGE = """Operators that change the shape, the layout or the order of the data.
+
+Results are views of the input if this is possible.
+"""
 
 
 def new_shape(
@@ -83,7 +84,7 @@ def _reshaped_layout(spec: Spec, ndim: int, args: Any) -> Any:
 
 
 def check_one_shape(args: Any, inputs: int) -> None:
-    """Refuses a shape that is said twice."""
+    """Raises if the shape is given twice."""
     ways = ["the second input"] * (inputs > 1)
     ways += [name for name in ("shape", "rel_shape") if getattr(args, name) is not None]
     if len(ways) > 1:
@@ -107,13 +108,9 @@ def _infer_reshape(specs: tuple[Spec, ...], args: Any, dtype: Any, scale: float 
 
 
 NEW_SHAPE = parameters(
-    shape=(Arg[Ints], None, "shape of the result; -1 for the one extent that follows from the others"),
+    shape=(Arg[Ints], None, "shape of the result; one extent may be -1, and then follows from the others"),
     rel_shape=(Arg[Floats], None, "shape of the result in shares of the input's extents; -1 as for shape"),
-    src_dims=(
-        Arg[Ints],
-        None,
-        "axes of the input that the axes of the result are taken from; -1: a new one of extent 1",
-    ),
+    src_dims=(Arg[Ints], None, "for each axis of the result, the axis of the input; -1: a new axis of extent 1"),
     layout=(Layout, None, "layout of the result"),
 )
 
@@ -126,9 +123,8 @@ NEW_SHAPE = parameters(
     examples=["fn.reshape(image, shape=(20, 120, 3), layout='HWC')", "fn.reshape(array, rel_shape=[0.5, -1])"],
 )
 def reshape(data: Sample, shape_input: Sample | None = None, /, *, args: Args) -> Sample:
-    """Gives the data another shape, layout or order of axes' extents, without touching the elements.
-
-    ``rel_shape`` is relative to the input's extents, ``src_dims`` says to which of them; one extent may be -1.
+    """Changes the shape, the layout or the order of the extents, without changing the elements. ``rel_shape`` is
+    relative to the extents of the input that ``src_dims`` selects; one extent may be -1.
     """
     check_one_shape(args, 1 if shape_input is None else 2)
     wanted = args.shape if shape_input is None else tuple(int(extent) for extent in np.ravel(shape_input))
@@ -153,7 +149,7 @@ def reinterpret(
     /,
     *,
     args: Args,
-    dtype: DType | None = default(None, "type that the bytes are read as; default: that of the input"),
+    dtype: DType | None = default(None, "type of the result; default: that of the input"),
 ) -> Sample:
     """Reads the same bytes as another type and shape; a wider type shortens the last axis."""
     check_one_shape(args, 1 if shape_input is None else 2)
@@ -196,7 +192,7 @@ def expand_dims(
     data: Sample,
     /,
     *,
-    axes: Ints = required("places of the new axes in the result"),
+    axes: Ints = required("positions of the new axes in the result"),
     new_axis_names: Layout = default("", "letters of the new axes in the layout"),
 ) -> Sample:
     """Inserts axes of extent 1; ``axes`` are their places in the result."""
@@ -255,7 +251,7 @@ def squeeze(
 
 
 def left_axes(shape: Sequence[int], layout: str, axes: Any, names: Any) -> list[int]:
-    """The axes that stay when others, of extent 1, are removed."""
+    """The remaining axes after others, of extent 1, are removed."""
     chosen = axes_of(layout, len(shape), axes, names)
     for axis in chosen:
         if shape[axis] is not UNKNOWN and shape[axis] != 1:
@@ -290,7 +286,7 @@ def transpose(
     *,
     perm: Ints = default(None, "for each axis of the result, the axis of the input; default: in reverse"),
     transpose_layout: bool = default(True, "let the layout follow the axes; False: keep it"),
-    output_layout: Layout | None = default(None, "layout of the result, in place of the one that follows"),
+    output_layout: Layout | None = default(None, "layout of the result, instead of the one that follows from perm"),
     out: Out,
 ) -> Sample:
     """Changes the order of the axes; the default reverses them.
@@ -308,7 +304,7 @@ def order_of(ndim: int, perm: Any) -> list[int]:
     """The permutation, by default the reversal."""
     order = list(range(ndim))[::-1] if perm is None else list(perm)
     if sorted(order) != list(range(ndim)):
-        raise ValueError(f"perm {tuple(order)} is no permutation of {ndim} axes")
+        raise ValueError(f"perm {tuple(order)} is not a permutation of {ndim} axes")
     return order
 
 
@@ -367,7 +363,7 @@ def joint(inputs: Sequence[Any], axis: int, name: str | None, layouts: Sequence[
 
 
 def check_joint(inputs: Sequence[Any], place: int) -> None:
-    """Refuses inputs that differ but along the joint."""
+    """Raises if inputs differ in other axes than the joined one."""
     first = inputs[0]
     for x in inputs[1:]:
         if x.dtype != first.dtype:
@@ -375,7 +371,9 @@ def check_joint(inputs: Sequence[Any], place: int) -> None:
         if len(x.shape) != len(first.shape) or any(
             axis != place and a != b for axis, (a, b) in enumerate(zip(x.shape, first.shape))
         ):
-            raise ValueError(f"the inputs must agree but along axis {place}, got shapes {first.shape} and {x.shape}")
+            raise ValueError(
+                f"the inputs must have equal extents except along axis {place}, got shapes {first.shape} and {x.shape}"
+            )
 
 
 @cat.infer
@@ -390,7 +388,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 @operator("stack", compiled=True, dtypes="any", gpu=True, staged=True, examples=["fn.stack(image, axis=0)"])
 def stack(
     *inputs: Sample,
-    axis: int = default(0, "place of the new axis in the result; negative: from the end"),
+    axis: int = default(0, "position of the new axis in the result; negative: from the end"),
     axis_name: str | None = default(None, "letter of the new axis in the layout"),
     out: Out,
 ) -> Sample:
@@ -446,10 +444,10 @@ def per_frame(
     data: Sample,
     /,
     *,
-    replace: bool = default(False, "rename the first axis to F where it has another letter"),
+    replace: bool = default(False, "rename the first axis to F if it has another letter"),
     layouts: Any,
 ) -> Sample:
-    """Marks the first axis as frames, so that an argument made of it changes from frame to frame of a sequence."""
+    """Marks the first axis as frames, so that an argument has a value for each frame of a sequence."""
     framed(layouts[0], data.ndim, replace)
     return data
 
@@ -457,7 +455,7 @@ def per_frame(
 def framed(layout: str, ndim: int, replace: bool) -> str:
     """The layout with its first axis as frames."""
     if not ndim:
-        raise ValueError("a number has no axis that could count frames")
+        raise ValueError("a number has no axis for frames")
     if layout and layout[0] != "F" and not replace:
         raise ValueError(f"the layout {layout!r} does not start with F: use replace=True to rename the first axis")
     return "F" + layout[1:] if layout else "F" + "*" * (ndim - 1)
@@ -511,7 +509,7 @@ def element_extract(
 def check_elements(shape: Sequence[int], element_map: Sequence[int]) -> None:
     """Refuses elements that the sequence does not have."""
     if not shape:
-        raise ValueError("a number is no sequence")
+        raise ValueError("a number is not a sequence")
     for index in element_map:
         if not 0 <= index < shape[0]:
             raise OutOfRange(

@@ -1,4 +1,4 @@
-"""Operators that the language of DataNodes needs: constants, indexing, shape(), properties, merging of branches."""
+"""Operators behind the syntax of DataNodes: constants, indexing, shape(), properties, merging of branches."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,9 +8,7 @@ import numpy as np
 from pipeflow.declare import UNKNOWN, Args, BatchCall, DType, Layout, Out, Sample, Spec, default, operator, required
 from pipeflow.errors import CAST, OutOfRange, WrongShape, count_of, logical_error, merge_error, scalar_error
 
-PAGE = (
-    """Properties of samples, and a copy. More is written with operators of Python: [Arithmetic](../arithmetic.md)."""
-)
+PAGE = """Properties of samples, and a copy. For arithmetic and indexing see [Arithmetic](../arithmetic.md)."""
 
 
 INT64 = np.dtype(np.int64)
@@ -30,7 +28,7 @@ def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
 
 @operator("_given", hidden=True, granularity="batch")
 def given(*, batch_of: Any) -> Sample:
-    """The samples of a batch that is there already: what a debug run was handed as a list of arrays."""
+    """The samples of a batch that exists already: a list of arrays that was passed to an operator in a debug run."""
     raise NotImplementedError  # the batch hook is what runs
 
 
@@ -61,7 +59,7 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
 
 @operator("_transfer", role="transfer", dtypes="any", hidden=True, devices=("cpu", "gpu"))
 def transfer(data: Sample, /) -> Sample:
-    """Moves data between CPU and GPU memory: what ``.gpu()`` and ``.cpu()`` record."""
+    """Moves data between CPU and GPU memory; ``.gpu()`` and ``.cpu()`` record it."""
     return data
 
 
@@ -83,7 +81,7 @@ def merge(true_side: Sample, false_side: Sample, predicate: Sample, /, *, variab
 def merge_late(
     true_side: Sample, false_side: Sample, predicate: Sample, /, *, variable: str, sides: Any, weak: Any
 ) -> Sample:
-    """A merge where a Python number takes the type of the other side, which only the batch knows."""
+    """A merge in which a Python number takes the type of the other side, which is known only from the batch."""
     flags = [bool(flag) for flag in predicate]
     strong = next(
         (x for flag, *pair in zip(flags, true_side, false_side) for x in [pair[not flag]] if not weak[not flag]), None
@@ -119,7 +117,7 @@ def _(data: Any, *, args: Args, batch: BatchCall) -> Any:
 
 @operator("_operand", hidden=True, granularity="batch")
 def operand(data: Sample, /, *, operator: str, side: str, where: str) -> Sample:
-    """Scalar bools as they are, for a whole batch."""
+    """Scalar bools, for a whole batch."""
     raise NotImplementedError  # the batch hook is what runs
 
 
@@ -153,7 +151,7 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
     dtype = right.dtype if left.dtype is UNKNOWN else left.dtype
     layout = left.layout or right.layout or (None if None in (left.layout, right.layout) else "")
     if left.dtype is not UNKNOWN and right.dtype is not UNKNOWN and left.dtype != right.dtype:
-        dtype = UNKNOWN  # that of the branch which the samples of a batch take
+        dtype = UNKNOWN  # the type of the branch that the samples of a batch take
     if left.layout and right.layout and left.layout != right.layout:
         layout = None
     if left.shape is UNKNOWN or right.shape is UNKNOWN or len(left.shape) != len(right.shape):
@@ -183,7 +181,7 @@ def get_property(
     """A property of each sample, "layout" or "source_info", as the bytes of its text."""
     del data
     text = layouts[0] if key == "layout" else str(source)
-    return np.frombuffer(bytearray(text.encode()), np.uint8)  # which may be written to
+    return np.frombuffer(bytearray(text.encode()), np.uint8)  # a copy, because the user may write to it
 
 
 @get_property.check

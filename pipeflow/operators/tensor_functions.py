@@ -1,7 +1,7 @@
 """Functions of other array libraries as operators: DLPack capsules, torch tensors and JAX arrays.
 
-They share everything with ``fn.python_function``: how the function is called, how results are checked and how mistakes
-are reported. On the CPU a tensor shares memory with the pipeline where nothing else reads it, and is a copy otherwise.
+They call functions, check results and report errors like ``fn.python_function``. On the CPU a tensor shares memory with
+the pipeline if nothing else reads the input, and is a copy otherwise.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ nothing else reads it, and is a copy otherwise. [The family](../function_family.
 
 
 class WithTensors:
-    """Calls a function with a framework's tensors in place of arrays, and takes arrays out of what it returns."""
+    """Calls a function with a framework's tensors instead of arrays, and converts its results to arrays."""
 
     def __init__(self, function: Callable[..., Any], framework_name: str) -> None:
         self.func = function
@@ -112,12 +112,12 @@ def _check_history(function: Callable[..., Any], columns: Sequence[Sequence[np.n
 
 
 def check_differentiable(args: Args, framework_name: str = "torch") -> None:
-    """Refuses what cannot keep a history of gradients."""
+    """Raises if the framework cannot keep a history of gradients."""
     if not args.differentiable:
         return
     if framework_name != "torch":
         raise ValueError(
-            f"differentiable=True needs torch, whose tensors keep how they were made; those of {framework_name} do not. "
+            f"differentiable=True needs torch, whose tensors keep their history; those of {framework_name} do not. "
             "fn.gradients gives derivatives of functions of JAX"
         )
     if args.parallel != "serial" or args.timeout is not None:
@@ -129,7 +129,7 @@ class WithStacks(WithTensors):
     """The same for functions that get a whole batch as one tensor whose first axis is the samples."""
 
     def stacked(self, samples: Any, position: int, batch: BatchCall) -> np.ndarray:
-        """An input as one array: itself where it is one, else a copy."""
+        """An input as one array, copied if it is a list."""
         if isinstance(samples, np.ndarray):
             return samples
         shapes = sorted({sample.shape for sample in samples})
@@ -148,7 +148,7 @@ def ragged(position: int, shapes: Sequence[tuple[int, ...]]) -> str:
 
 
 class WithCapsules:
-    """Calls a function with DLPack capsules in place of arrays. What it returns may be capsules or anything with DLPack."""
+    """Calls a function with DLPack capsules instead of arrays. It may return capsules or objects with DLPack."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.func = function
@@ -158,7 +158,7 @@ class WithCapsules:
 
 
 def capsule_of(array: np.ndarray) -> Any:
-    """A DLPack capsule: of the array itself where it may be written, else of a copy, since a capsule is always writable."""
+    """A DLPack capsule of the array if it is writable, else of a copy, because a capsule is always writable."""
     return (array if array.flags.writeable else array.copy()).__dlpack__()
 
 
@@ -174,7 +174,7 @@ def each(value: Any, convert: Callable[[Any], Any]) -> Any:
 
 
 def _declare(op: OpDef, adapted: Callable[[Callable[..., Any], bool], Callable[..., Any]]) -> None:
-    """What the operators of this file have in common; ``adapted(function, whole)`` takes arrays."""
+    """The common part of the operators of this file; ``adapted(function, whole)`` takes arrays."""
 
     def batch_body(*inputs: Any, args: Args, batch: BatchCall) -> list[Any]:
         results = Results(args.function, args.num_outputs)

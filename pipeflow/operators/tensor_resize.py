@@ -33,32 +33,28 @@ ROUNDINGS = {"round": lambda x: math.floor(x + 0.5), "truncate": math.floor, "ce
 FLOAT = np.dtype(np.float32)
 SIZES = parameters(
     sizes=(Arg[Floats], None, "extents of the result along the axes; 0 keeps the ratio, negative ones mirror"),
-    scales=(
-        Arg[Floats],
-        None,
-        "what the extents of the data are multiplied by, in place of sizes; negative ones mirror",
-    ),
-    axes=(Ints, None, "axes that the values are for, by number; default: all"),
+    scales=(Arg[Floats], None, "factors of the extents, instead of sizes; negative ones mirror"),
+    axes=(Ints, None, "axes of the values, by number; default: all"),
     axis_names=(Layout, None, "the same axes by their letters in the layout"),
     mode=(
         str,
         "default",
-        "what the extents mean: `default` (those not given follow the ratio), `stretch` (those not given stay as they are), "
+        "meaning of the extents: `default` (missing ones follow the ratio), `stretch` (missing ones do not change), "
         "`not_larger` or `not_smaller` (limits, with the ratio kept)",
     ),
     max_size=(Floats, None, "limit of the extents of the result: one number, or one for each axis"),
-    size_rounding=(str, "round", "how extents become whole numbers: `round`, `truncate` or `ceil`"),
+    size_rounding=(str, "round", "rounding of extents to whole numbers: `round`, `truncate` or `ceil`"),
     subpixel_scale=(
         bool,
         True,
         "move the ends of the region by the fraction that rounding takes off the result, so that the scale is exact",
     ),
-    alignment=(Arg[Floats], (0.5,), "which place of the region stays where it is then: 0 its start, 1 its end"),
+    alignment=(Arg[Floats], (0.5,), "the point of the region that does not move in this: 0 its start, 1 its end"),
 )
 
 
 def spread(values: Sequence[float], count: int, name: str) -> list[float]:
-    """One value for each axis; a single one counts for all."""
+    """One value for each axis; a single value is for all axes."""
     if len(values) not in (1, count):
         raise ValueError(f"{name} has {len(values)} values for {count} axes")
     return list(values) * count if len(values) == 1 else list(values)
@@ -126,10 +122,7 @@ def passes(shape: Sequence[int], chosen: Sequence[tuple[int, Axis]], together: i
     examples=["fn.tensor_resize(array, sizes=(6, 2))", "fn.tensor_resize(image, scales=(0.5,), axes=(1,))"],
 )
 def tensor_resize(data: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
-    """Resizes data along any of its axes, whatever they mean.
-
-    Sums are float32, whatever the type.
-    """
+    """Resizes data along any of its axes. Sums are float32 for every type."""
     chosen = axes_to_resize(data.shape, layouts[0], args)
     if not data.size:
         raise ValueError(f"the data has no elements: shape {data.shape}")
@@ -151,7 +144,7 @@ def tensor_resize(data: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sam
 
 
 def resample(source: np.ndarray, tables: list[Any], args: Any, out: np.ndarray) -> None:
-    """One or two axes after the first one. A single one gets a neighbour that stays as it is."""
+    """One or two axes after the first one. A single axis gets a neighbour that does not change."""
     if len(tables) == 2:
         kernels.resample.resample_any(source, 1, tables, out)
         return

@@ -36,8 +36,8 @@ from pipeflow.operators.shape import stack
 from pipeflow.operators.tensor_functions import DIFFERENTIABLE, WithTensors, call_with_history, check_differentiable
 from pipeflow.tensors import TensorListCPU
 
-PAGE = """The three operators of TensorFlow that call Python functions, by their names and with their signatures. What
-holds for `fn.python_function` holds for them; [the family](../function_family.md) compares them.
+PAGE = """The three operators of TensorFlow that call Python functions, with their names and signatures. They follow the
+rules of `fn.python_function`; [the family](../function_family.md) compares them.
 """
 
 
@@ -46,7 +46,7 @@ class OutputTypes(Outputs):
 
     @classmethod
     def of(cls, value: Any) -> "OutputTypes":
-        """The types as a promise about the results."""
+        """The types as a declaration of the results."""
         if isinstance(value, Outputs):  # of a saved graph
             return cls(value.specs, value.names)
         several = isinstance(value, (list, tuple))
@@ -55,7 +55,7 @@ class OutputTypes(Outputs):
 
     @property
     def several(self) -> bool:
-        """Whether the outputs come in a list."""
+        """True if the outputs are in a list."""
         return self.names == ("",)
 
 
@@ -86,7 +86,7 @@ def entry(value: Any) -> Any:
 
 
 def _holds(value: Any, kinds: Any) -> bool:
-    """Whether a value or something in a list is of some kind."""
+    """True if a value, or an element of a list, has one of these types."""
     return isinstance(value, kinds) or (isinstance(value, (list, tuple)) and any(_holds(item, kinds) for item in value))
 
 
@@ -110,7 +110,8 @@ def _declare(op: OpDef) -> None:
 
 
 def _stateful(args: Args) -> Traits:
-    if not args.stateful and args.parallel == "serial":  # a pure function is called in no order, and waits for no other
+    # a pure function is called in any order, and does not wait for another
+    if not args.stateful and args.parallel == "serial":
         return replace(call_traits("threads", pure=True), meets=False)
     return call_traits(args.parallel, pure=not args.stateful)
 
@@ -142,8 +143,9 @@ def numpy_function(
     """Calls a Python function with the NumPy arrays of each sample; its results have the types ``Tout``.
 
     ``inp`` is a list of nodes or constants, ``Tout`` one type or a list of types, [] for none. With ``stateful=False`` the
-    function is pure: equal calls are merged, unused ones dropped, and calls may run side by side. Python numbers take the
-    type ``Tout`` says, arrays must have it. ``parallel`` and ``timeout`` are those of ``fn.python_function``.
+    function is pure: equal calls are merged, unused ones dropped, and calls may run side by side. Python numbers are
+    converted to the type ``Tout``; arrays must have it. ``parallel`` and ``timeout`` are those of
+    ``fn.python_function``.
     """
     return call_sample(func, _results(func, args.Tout), inp, {})
 
@@ -189,10 +191,11 @@ def py_function(
 ) -> Sample:
     """Calls a Python function with eager tensors of each sample; any Python control flow may be inside.
 
-    The tensors are torch's, or with ``framework="jax"`` or ``"numpy"`` theirs. ``inp`` is a list of nodes or constants, ``Tout``
-    one type or a list of types; with ``Tout=[]`` the function may return None. A tensor shares memory with the pipeline
-    where nothing else reads it, and is a copy otherwise. ``parallel`` and ``timeout`` are those of ``fn.python_function``.
-    With data on the GPU the tensors are there too; ``framework="numpy"`` gives arrays of CuPy.
+    The tensors are those of torch, or of JAX or NumPy with ``framework="jax"`` or ``"numpy"``. ``inp`` is a list of
+    nodes or constants, ``Tout`` one type or a list of types; with ``Tout=[]`` the function may return None. A tensor
+    shares memory with the pipeline if nothing else reads the input, and is a copy otherwise. ``parallel`` and
+    ``timeout`` are those of ``fn.python_function``. With data on the GPU the tensors are there too;
+    ``framework="numpy"`` gives arrays of CuPy.
 
     With ``differentiable=True`` the results keep their gradients' history up to the training loop, so that
     ``loss.backward()`` reaches parameters that the function uses. The pipeline then makes one batch at a time, in the loop's own

@@ -7,8 +7,8 @@ import numpy as np
 from pipeflow.declare import Arg, Floats, Out, Sample, default, operator, required
 from pipeflow.kernels import cpu as kernels
 
-PAGE = """Values of images replaced by others: inverted, cut to fewer levels, stretched over their range. These are the
-transformations that automatic augmentation uses, as Pillow and torchvision define them.
+PAGE = """These operators replace the values of images: they invert them, reduce the number of levels, or stretch them
+over their range. These are the transformations that automatic augmentation uses, as Pillow and torchvision define them.
 """
 
 ANY_LAYOUT = "HWC HW CHW FHWC FHW FCHW"
@@ -31,7 +31,11 @@ def invert(image: Sample, /, *, out: Out) -> Sample:
     examples=["fn.posterize(image, bits=3)"],
 )
 def posterize(
-    image: Sample, /, *, bits: Arg[int] = default(4, "how many of the high bits of a value stay, from 0 to 8"), out: Out
+    image: Sample,
+    /,
+    *,
+    bits: Arg[int] = default(4, "number of high bits of a value that are kept, from 0 to 8"),
+    out: Out,
 ) -> Sample:
     """Keeps the high bits of every value and clears the others."""
     if not 0 <= bits <= 8:
@@ -42,7 +46,7 @@ def posterize(
 
 @operator("solarize", compiled=True, infer="like image", layouts=ANY_LAYOUT, sequences=True, dtypes="uint8", gpu=True)
 def solarize(
-    image: Sample, /, *, threshold: Arg[float] = default(128.0, "values from here on are inverted"), out: Out
+    image: Sample, /, *, threshold: Arg[float] = default(128.0, "values from this one on are inverted"), out: Out
 ) -> Sample:
     """Inverts the values that are not below a threshold."""
     return kernels.tones.solarize(image, threshold, out)
@@ -56,10 +60,10 @@ def solarize_add(
     /,
     *,
     shift: Arg[int] = default(50, "what is added"),
-    threshold: Arg[float] = default(128.0, "values from here on stay"),
+    threshold: Arg[float] = default(128.0, "values from this one on do not change"),
     out: Out,
 ) -> Sample:
-    """Adds a number to the values below a threshold, as far as 0 and 255."""
+    """Adds a number to the values below a threshold; results are limited to 0 to 255."""
     return kernels.tones.raised(image, threshold, shift, out)
 
 
@@ -73,9 +77,9 @@ def solarize_add(
     examples=["fn.channel_shift(image, shift=[20.0, -10.0, 5.0])"],
 )
 def channel_shift(
-    image: Sample, /, *, shift: Arg[Floats] = required("what is added, one number or one a channel"), out: Out
+    image: Sample, /, *, shift: Arg[Floats] = required("added value, one number or one for each channel"), out: Out
 ) -> Sample:
-    """Adds a number to each channel, as far as 0 and 255."""
+    """Adds a number to each channel; results are limited to 0 to 255."""
     if len(shift) not in (1, image.shape[-1]):
         raise ValueError(f"shift must be one number or {image.shape[-1]}, one a channel, got {len(shift)}")
     return kernels.tones.shifted(image, np.clip(np.rint(shift), -255, 255), out)
@@ -85,7 +89,9 @@ def channel_shift(
     "autocontrast", compiled=True, infer="like image", layouts=ANY_LAYOUT, sequences=True, dtypes="uint8", gpu=True
 )
 def autocontrast(image: Sample, /, *, out: Out, layouts: Any) -> Sample:
-    """Stretches every channel so that its least value becomes 0 and its largest 255; a channel of one value stays."""
+    """Stretches every channel so that its smallest value becomes 0 and its largest 255; a channel with only one value
+    does not change.
+    """
     if layouts[0] == "CHW":
         for plane, result in zip(image, out, strict=True):
             kernels.tones.autocontrast(plane[..., None], result[..., None])

@@ -1,7 +1,7 @@
 """Affine matrices: transforms.* make and combine them, coord_transform applies them to points.
 
 Matrices are float32 of shape (n, n + 1) and act on columns: a new transform is applied after the given one, or before
-it with ``reverse_order``. They are tiny; what is computed here is computed in float64 on the host.
+it with ``reverse_order``. They are small, so they are computed in float64 on the CPU.
 """
 
 import math
@@ -69,14 +69,14 @@ def spread(values: Sequence[float], ndim: int, name: str) -> np.ndarray:
 
 
 def known_ndim(specs: tuple[Spec, ...], ndim: Any) -> Spec:
-    """The Spec of a matrix; that of the input decides where there is one."""
+    """The Spec of a matrix; an input determines it."""
     if specs and specs[0].shape is not UNKNOWN:
         return Spec(specs[0].shape, FLOAT, "**")
     return Spec((ndim, ndim + 1), FLOAT, "**")
 
 
-REVERSE_ORDER = parameters(reverse_order=(bool, False, "apply the new transform before the given one, not after it"))
-CENTER = parameters(center=(Arg[Floats], None, "point that stays where it is; default: the origin"))
+REVERSE_ORDER = parameters(reverse_order=(bool, False, "apply the new transform before the given one; False: after it"))
+CENTER = parameters(center=(Arg[Floats], None, "point that does not move; default: the origin"))
 
 
 @operator("transforms.translation", takes=REVERSE_ORDER, examples=["fn.transforms.translation(offset=[2.0, 3.0])"])
@@ -85,7 +85,7 @@ def translation(
     /,
     *,
     args: Args,
-    offset: Arg[Floats] = required("how far along each dimension; one number: alike"),
+    offset: Arg[Floats] = required("shift along each dimension; one number: the same for all"),
 ) -> Sample:
     """Moves by an offset."""
     ndim = len(offset) if matrix is None else len(matrix)
@@ -107,10 +107,8 @@ def scale(
     /,
     *,
     args: Args,
-    scale: Arg[Floats] = required("factor of each dimension; one number: alike"),
-    ndim: int | None = default(
-        None, "number of dimensions, where one number of scale is for all of them; 0: not given"
-    ),
+    scale: Arg[Floats] = required("factor of each dimension; one number: the same for all"),
+    ndim: int | None = default(None, "number of dimensions, if scale is one number; 0: not given"),
 ) -> Sample:
     """Scales along each dimension, about the origin or ``center``."""
     dims = _scale_ndim(matrix, scale, args.center, ndim)
@@ -141,7 +139,7 @@ def rotation(
     *,
     args: Args,
     angle: Arg[float] = required("angle in degrees, counter-clockwise"),
-    axis: Arg[Floats] = default(None, "axis (x, y, z) to turn around, in space; default: in the plane"),
+    axis: Arg[Floats] = default(None, "axis (x, y, z) of a rotation in space; default: a rotation in the plane"),
 ) -> Sample:
     """Turns by an angle in degrees: in the plane, or in space around ``axis``."""
     if axis:
@@ -166,7 +164,7 @@ def shear(
     *,
     args: Args,
     shear: Arg[Floats] = default(None, "factors: (xy, yx), or in space (xy, xz, yx, yz, zx, zy)"),
-    angles: Arg[Floats] = default(None, "angles in degrees, in place of the factors and in their order"),
+    angles: Arg[Floats] = default(None, "angles in degrees, instead of the factors and in their order"),
 ) -> Sample:
     """Shears by factors or by angles in degrees: (xy, yx), or in space (xy, xz, yx, yz, zx, zy)."""
     if (shear is None) == (angles is None):
@@ -195,9 +193,9 @@ def crop(
     args: Args,
     from_start: Arg[Floats] = default((0.0,), "one corner of the box that is mapped"),
     from_end: Arg[Floats] = default((1.0,), "the opposite corner of that box"),
-    to_start: Arg[Floats] = default((0.0,), "where the first corner goes"),
-    to_end: Arg[Floats] = default((1.0,), "where the opposite corner goes"),
-    absolute: bool = default(False, "exchange bounds that are given in the wrong order, in place of mirroring"),
+    to_start: Arg[Floats] = default((0.0,), "position of the first corner after the mapping"),
+    to_end: Arg[Floats] = default((1.0,), "position of the opposite corner after the mapping"),
+    absolute: bool = default(False, "exchange bounds that are in the wrong order; False: they mirror"),
 ) -> Sample:
     """Maps the box from ``from_start`` to ``from_end`` onto the box from ``to_start`` to ``to_end``.
 
@@ -251,7 +249,7 @@ def coord_transform(
     /,
     *,
     M: Arg[Any] = default(None, "matrix, row by row; one number: a uniform scale"),
-    T: Arg[Any] = default(None, "what is added to each coordinate; one number: alike"),
+    T: Arg[Any] = default(None, "value added to each coordinate; one number: the same for all"),
     MT: Arg[Any] = default(None, "matrix and translation in one, the translation in the last column"),
     dtype: DType = default(FLOAT, "type of the result"),
 ) -> Sample:
@@ -312,7 +310,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 def perspective(
     *,
     source: Arg[Floats] = required("four points, x and y of each: eight numbers"),
-    target: Arg[Floats] = required("where these points go"),
+    target: Arg[Floats] = required("positions of these points after the mapping"),
 ) -> Sample:
     """The 3 x 3 matrix that takes four points to four others; for `fn.warp_perspective(..., inverse_map=False)`."""
     ends = []

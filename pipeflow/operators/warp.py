@@ -28,7 +28,10 @@ PAGE = """Operators that turn images, or move their pixels by a matrix."""
 
 
 def canvas(extents: Sequence[int], angle: float) -> list[int]:
-    """Height and width that hold the turned image; even stays even and odd odd, so that the centre keeps its place."""
+    """Height and width that contain the turned image.
+
+    Even extents stay even and odd ones odd, so that the centre does not move.
+    """
     height, width = extents
     radians = float(np.float32(angle) * np.float32(math.pi / 180))  # at 45 degrees float32 decides, as in DALI
     cos, sin = abs(math.cos(radians)), abs(math.sin(radians))
@@ -46,7 +49,7 @@ def turned(axis: Sequence[float], angle: float) -> np.ndarray:
 
 
 WARP = parameters(
-    fill_value=(float, None, "value of what is outside the image; default: that of the nearest border pixel"),
+    fill_value=(float, None, "value outside the image; default: that of the nearest border pixel"),
     interp_type=(DALIInterpType, INTERP_LINEAR, "filter: INTERP_LINEAR or INTERP_NN"),
 )
 WARP_SIZE = parameters(
@@ -55,7 +58,7 @@ WARP_SIZE = parameters(
 
 
 def given_size(size: Sequence[float] | None, ndim: int) -> list[int] | None:
-    """The asked extents in pixels."""
+    """The requested extents in pixels."""
     if not size:
         return None
     if len(size) != ndim:
@@ -68,7 +71,7 @@ def given_size(size: Sequence[float] | None, ndim: int) -> list[int] | None:
 
 
 def border(fill_value: float | None, dtype: np.dtype) -> float | None:
-    """The value of what is outside, as a pixel of the image."""
+    """The value outside the image, as a pixel of the image."""
     if fill_value is None or dtype.kind not in "iu":
         return fill_value
     return float(kernels.casting.as_type(np.array([fill_value]), dtype)[0])
@@ -90,15 +93,15 @@ def rotate(
     *,
     args: Args,
     angle: Arg[float] = required("angle in degrees, counter-clockwise"),
-    axis: Arg[Floats] = default(None, "axis (x, y, z) to turn around, for volumes"),
+    axis: Arg[Floats] = default(None, "axis (x, y, z) of the rotation, for volumes"),
     size: Arg[Floats] = default(None, "extents of the result in the order of the layout"),
-    keep_size: bool = default(False, "keep the extents of the input, in place of a canvas that holds the turned image"),
+    keep_size: bool = default(False, "keep the extents of the input; False: the canvas contains the turned image"),
     out: Out,
 ) -> Sample:
     """Turns the image counter-clockwise by an angle in degrees; volumes around ``axis`` (x, y, z).
 
-    The canvas grows to hold the turned image unless ``keep_size`` or ``size`` is given. Without a ``fill_value``, what
-    is outside is the nearest border pixel.
+    The canvas contains the whole turned image unless ``keep_size`` or ``size`` is given. Without a ``fill_value``,
+    pixels outside the image are those of the nearest border.
     """
     extents = rotated_extents(image.shape[:-1], angle, axis, size, keep_size)
     if callable(out):
@@ -110,7 +113,7 @@ def rotate(
 
 
 def rotation(shape: Sequence[int], extents: Sequence[int], angle: float, axis: Any) -> np.ndarray:
-    """The matrix from places of the canvas to places of an image of this shape."""
+    """The matrix from positions of the canvas to positions of an image of this shape."""
     if len(extents) == 2:
         cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
         turn = np.array([[cos, -sin], [sin, cos]])
@@ -170,16 +173,16 @@ def warp_affine(
     /,
     *,
     args: Args,
-    matrix: Arg[Floats] = default((), "matrix, row by row: from places of the result to places of the image, x first"),
-    inverse_map: bool = default(
-        True, "the matrix leads from the result to the image; False: from the image to the result"
+    matrix: Arg[Floats] = default(
+        (), "matrix, row by row: from positions of the result to positions of the image, x first"
     ),
+    inverse_map: bool = default(True, "the matrix maps the result to the image; False: the image to the result"),
     out: Out,
 ) -> Sample:
     """Warps the image by an affine matrix, given row by row or as the second input.
 
     The matrix maps output to input coordinates, x first; with ``inverse_map=False`` it maps input to output. Pixel
-    centres are at half coordinates. Without a ``fill_value``, what is outside is the nearest border pixel.
+    centres are at half coordinates. Without a ``fill_value``, pixels outside the image are those of the nearest border.
     """
     values = warp_matrix(image.ndim - 1, matrix if matrix_input is None else matrix_input, inverse_map)
     if not image.size:
@@ -211,7 +214,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 def check_interpolation(args: Any) -> None:
-    """Warps know two interpolations."""
+    """Raises for other interpolations than the two of warps."""
     if args.interp_type not in (INTERP_NN, INTERP_LINEAR):
         raise ValueError(f"interp_type must be INTERP_NN or INTERP_LINEAR, got {args.interp_type!r}")
 

@@ -61,7 +61,7 @@ def as_corners(boxes: np.ndarray, layout: str) -> np.ndarray:
 def clipped(
     corners: np.ndarray, extents: Sequence[float], layout: str, threshold: float, dtype: np.dtype
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Boxes limited to an image of these (height, width), and which of them keep enough of their area to stay."""
+    """Boxes limited to an image of these (height, width), and a mask of those that keep enough of their area."""
     wide = np.array([extents[1], extents[0]] * 2, np.float64)
     inside = np.clip(corners, 0, wide)
     whole = np.prod(corners[:, 2:] - corners[:, :2], axis=1)
@@ -95,9 +95,9 @@ MOVED = parameters(
     size=(
         Arg[Floats],
         (),
-        "height and width of the result, where they are given to the warp; otherwise those of the image",
+        "height and width of the result, if the warp has them as an argument; default: those of the image",
     ),
-    inverse_map=(bool, True, "the matrix maps places of the result to places of the image, as the warp takes it"),
+    inverse_map=(bool, True, "the matrix maps positions of the result to positions of the image, as in the warp"),
 )
 
 
@@ -116,13 +116,15 @@ def bbox_rotate(
     args: Args,
     angle: Arg[float] = required("angle in degrees, counter-clockwise"),
     input_shape: Arg[Ints] = required("shape of the image before it is turned"),
-    keep_size: bool = default(False, "the turned image is as large as before; otherwise the canvas grows to hold it"),
-    size: Arg[Floats] = default((), "height and width of the canvas, where they are given to rotate"),
+    keep_size: bool = default(
+        False, "the turned image has the extents of the input; False: the canvas contains the turned image"
+    ),
+    size: Arg[Floats] = default((), "height and width of the canvas, if rotate has them as an argument"),
     mode: str = default(
         "expand",
         "`expand` gives the box around the turned box, `fixed` keeps its extents, `halfway` is the mean of both",
     ),
-    remove_threshold: float = default(0.1, "a box stays if at least this share of its turned area is on the canvas"),
+    remove_threshold: float = default(0.1, "a box remains if at least this share of its turned area is on the canvas"),
 ) -> tuple[Sample, Sample]:
     """Turns boxes as rotate turns their image; those that mostly leave it are dropped, with their labels."""
     old = image_extents(input_shape, args.shape_layout)
@@ -187,7 +189,7 @@ def bbox_warp(
     /,
     *,
     args: Args,
-    remove_threshold: float = default(0.1, "a box stays if at least this share of its moved area is on the result"),
+    remove_threshold: float = default(0.1, "a box remains if at least this share of its moved area is on the result"),
 ) -> tuple[Sample, Sample]:
     """Moves boxes as warp_affine or warp_perspective moves their image; those that mostly leave it are dropped.
 
@@ -227,7 +229,7 @@ def coord_warp(
     *,
     args: Args,
     normalized: bool = default(True, "the coordinates are relative to the image; otherwise they are pixels"),
-    remove_outside: bool = default(True, "drop the points that are outside the result; otherwise all are kept"),
+    remove_outside: bool = default(True, "drop the points that are outside the result; False: keep all"),
 ) -> tuple[Sample, Sample]:
     """Moves points (x, y) as warp_affine or warp_perspective moves their image; those that leave it are dropped.
 

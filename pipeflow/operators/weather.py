@@ -10,8 +10,8 @@ from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.color import full_range, three_channels
 from pipeflow.operators.shading import height_and_width, plasma
 
-PAGE = """Rain, snow and fog for images taken on fine days. What they draw is a function of the sample's key; the frames of a
-sequence have one draw.
+PAGE = """Rain, snow and fog for images. Their random numbers depend on the sample's key; all frames of a sequence have
+the same.
 """
 
 
@@ -28,10 +28,10 @@ def rain(
     image: Sample,
     /,
     *,
-    density: Arg[float] = default(0.002, "how many drops there are for each pixel"),
-    length: Arg[int] = default(20, "how many rows a drop passes"),
-    width: Arg[int] = default(1, "how wide a drop is in pixels"),
-    angle: Arg[float] = default(10.0, "how far the rain leans in degrees: above 0 it falls to the right"),
+    density: Arg[float] = default(0.002, "number of drops for each pixel"),
+    length: Arg[int] = default(20, "number of rows that a drop crosses"),
+    width: Arg[int] = default(1, "width of a drop in pixels"),
+    angle: Arg[float] = default(10.0, "angle of the rain in degrees: above 0 it falls to the right"),
     color: Arg[Floats] = default((200.0,), "colour of the drops, one number or one a channel, of 255 also for floats"),
     opacity: Arg[float] = default(0.6, "share of the drop's colour in its pixels, from 0 to 1"),
     key: Any,
@@ -70,11 +70,13 @@ def snow(
     image: Sample,
     /,
     *,
-    point: Arg[float] = default(0.5, "lightness up to which snow stays, from 0 to 1"),
+    point: Arg[float] = default(0.5, "lightness below which pixels are covered with snow, from 0 to 1"),
     brightness: Arg[float] = default(2.5, "factor of the lightness there"),
     out: Out,
 ) -> Sample:
-    """Covers what is dark with snow: pixels of a lightness below ``point`` become lighter; hue and saturation stay (HLS)."""
+    """Covers dark pixels with snow: pixels with a lightness below ``point`` become lighter; hue and saturation do not
+    change (HLS).
+    """
     three_channels(image.shape, "weather.snow")
     if not 0 <= point <= 1:
         raise ValueError(f"point must be from 0 to 1, got {point}")
@@ -90,13 +92,13 @@ def fog(
     image: Sample,
     /,
     *,
-    density: Arg[float] = default(0.6, "share of white where the fog is thickest, from 0 to 1"),
-    variation: Arg[float] = default(0.5, "how much thinner it is where it is thinnest, from 0 to 1"),
-    roughness: Arg[float] = default(0.4, "how ragged it is, from 0 to 1"),
+    density: Arg[float] = default(0.6, "share of white at the thickest points of the fog, from 0 to 1"),
+    variation: Arg[float] = default(0.5, "reduction at the thinnest points of the fog, from 0 to 1"),
+    roughness: Arg[float] = default(0.4, "strength of small details, from 0 to 1"),
     key: Any,
     out: Out,
 ) -> Sample:
-    """Mixes the image with white, by a cloud that is drawn."""
+    """Mixes the image with white, by a random cloud."""
     for name, value in (("density", density), ("variation", variation)):
         if not 0 <= value <= 1:
             raise ValueError(f"{name} must be from 0 to 1, got {value}")

@@ -1,4 +1,4 @@
-"""Where a crop is: sizes, positions and random windows, shared by every operator that cuts something out."""
+"""Sizes and positions of crops, and random windows, for all operators that cut something out."""
 
 import math
 from collections.abc import Sequence
@@ -11,18 +11,18 @@ from pipeflow.declare import Arg, Floats, Ints, Layout, parameters
 from pipeflow.kernels import cpu as kernels
 
 CROP_POSITION = parameters(
-    crop_pos_x=(Arg[float], 0.5, "where the window is along the width: 0 is at the left, 1 at the right"),
-    crop_pos_y=(Arg[float], 0.5, "where the window is along the height: 0 is at the top, 1 at the bottom"),
-    crop_pos_z=(Arg[float], 0.5, "where the window is along the depth of a volume: 0 is in front, 1 at the back"),
+    crop_pos_x=(Arg[float], 0.5, "position of the window along the width: 0 is at the left, 1 at the right"),
+    crop_pos_y=(Arg[float], 0.5, "position of the window along the height: 0 is at the top, 1 at the bottom"),
+    crop_pos_z=(Arg[float], 0.5, "position of the window along the depth of a volume: 0 is in front, 1 at the back"),
 )
 ROUNDING = parameters(
-    rounding=(str, "round", "what is done with a start between two pixels: `round` to the nearer one, or `truncate`")
+    rounding=(str, "round", "rounding of a start between two pixels: `round` to the nearer one, or `truncate`")
 )
 CROP_SIZE = parameters(
     crop=(
         Arg[Floats],
         None,
-        "extents of the window in the order of the layout (depth, height, width); one number: alike",
+        "extents of the window in the order of the layout (depth, height, width); one number: the same for all",
     ),
     crop_h=(Arg[float], 0.0, "height of the window; 0: the whole height"),
     crop_w=(Arg[float], 0.0, "width of the window; 0: the whole width"),
@@ -33,26 +33,26 @@ OUT_OF_BOUNDS = parameters(
     out_of_bounds_policy=(
         str,
         "error",
-        "what is done with a window that leaves the data: `error`, `pad` it with fill_values, or `trim_to_shape` of the data",
+        "for a window that leaves the data: `error`, `pad` it with fill_values, or `trim_to_shape` of the data",
     ),
-    fill_values=(Floats, (0.0,), "what `pad` fills with: one number, or one for each channel"),
+    fill_values=(Floats, (0.0,), "value for `pad`: one number, or one for each channel"),
 )
 BOUNDS = parameters(
     start=(Arg[Ints], None, "first element of the part, along each of the axes"),
     rel_start=(Arg[Floats], None, "the same as a share of the extent, from 0 to 1"),
     end=(Arg[Ints], None, "first element after the part, along each of the axes; default: the end of the data"),
     rel_end=(Arg[Floats], None, "the same as a share of the extent, from 0 to 1"),
-    shape=(Arg[Ints], None, "extent of the part along each of the axes, in place of its end"),
+    shape=(Arg[Ints], None, "extent of the part along each of the axes, instead of its end"),
     rel_shape=(Arg[Floats], None, "the same as a share of the extent, from 0 to 1"),
-    axes=(Arg[Ints], None, "axes that the values are for, by number; default: width and height; the others stay whole"),
+    axes=(Arg[Ints], None, "axes of the values, by number; default: width and height; the other axes are not cut"),
     axis_names=(Layout, None, "the same axes by their letters in the layout"),
-    normalized_anchor=(bool, True, "an anchor of floats, given as an input, is a share of the extent, not in elements"),
-    normalized_shape=(bool, True, "a shape of floats, given as an input, is a share of the extent, not in elements"),
+    normalized_anchor=(bool, True, "an anchor input of floats is a share of the extent; False: in elements"),
+    normalized_shape=(bool, True, "a shape input of floats is a share of the extent; False: in elements"),
 )
 RANDOM_WINDOW = parameters(
     random_area=(Floats, (0.08, 1.0), "smallest and largest share of the image's area that the window has"),
     random_aspect_ratio=(Floats, (3 / 4, 4 / 3), "smallest and largest ratio of the window's width to its height"),
-    num_attempts=(int, 10, "how many windows are drawn at most; when none fits, the largest centred one is taken"),
+    num_attempts=(int, 10, "maximum number of windows that are drawn; if none fits, the largest centred one is taken"),
 )
 POLICIES = ("error", "pad", "trim_to_shape")
 
@@ -63,17 +63,17 @@ def half_up(value: float) -> int:
 
 
 class Window(NamedTuple):
-    """Where a window is in data of some layout and shape."""
+    """The position of a window in data of some layout and shape."""
 
     axes: tuple[int, ...]  # the spatial ones
     sizes: tuple[int, ...]
     anchors: tuple[int, ...]
     inside: bool
-    view: tuple[Any, ...]  # the index of the window, where it is inside
+    view: tuple[Any, ...]  # the index of the window, if it is inside the data
 
 
 def window_of(layout: str, shape: Sequence[int], args: Any) -> Window:
-    """The window that the arguments of a crop name. The same few for most samples, so it is worked out once for each."""
+    """The window of the arguments of a crop. Most samples have one of a few windows, so each is computed once."""
     return _window_of(
         layout,
         tuple(shape),
@@ -181,7 +181,7 @@ def random_window(
 
 
 class Cut(NamedTuple):
-    """Where a window is: the part of the data that it has, that part's place in it, and its whole shape."""
+    """A window: its part of the data, the position of this part in the window, and the shape of the window."""
 
     low: list[int]
     extents: list[int]
@@ -234,9 +234,8 @@ def cut(
     channel: int,
     dtype: np.dtype | None = None,
 ) -> np.ndarray:
-    """A window of the data: a view where it is inside; else an error, a padded copy or what there is of it.
-
-    With a type the result is converted to it, and the fill values to that type alone.
+    """A window of the data: a view if it is inside, else an error, a padded copy or the part that is inside. With a
+    type the result is converted to it, and the fill values to this type only.
     """
     window = place_cut(data.shape, axes, anchors, sizes, policy)
     part = data[tuple([np.s_[begin : begin + size] for begin, size in zip(window.low, window.extents)])]

@@ -64,7 +64,7 @@ def test_every_verb_has_help_and_short_words(capsys):
             "train.py:pipe cannot be made: TypeError: 'other' is neither an argument of pipe",
         ),
         (["draw", "broken.py"], "broken.py cannot be loaded: line 2: ZeroDivisionError: division by zero"),
-        (["draw", "ends.py"], 'put what is to run only as a program below if __name__ == "__main__":'),
+        (["draw", "ends.py"], 'put code that runs only as a program below if __name__ == "__main__":'),
         (["draw", "no_such_module:pipe"], "there is no module 'no_such_module'"),
         (["draw", "train.py:pipe", "-o", "x.pdf"], "a drawing is written as .svg, .mmd or .txt, not as x.pdf"),
         (["bench", "train.py:pipe", "--compare", "speed=1"], "--compare takes threads or batch or depth or workers"),

@@ -396,7 +396,7 @@ class TestDifferentiable:
     @pytest.mark.parametrize(
         ("arguments", "text"),
         [
-            ({"framework": "jax"}, "needs torch, whose tensors keep how they were made; those of jax do not"),
+            ({"framework": "jax"}, "needs torch, whose tensors keep their history; those of jax do not"),
             ({"framework": "numpy"}, "those of numpy do not"),
             ({"parallel": "processes"}, "it goes without parallel='processes'"),
             ({"timeout": 1.0}, "it goes without timeout=1.0"),

@@ -385,7 +385,7 @@ def test_joining():
         assert (fn.cat(IMAGE, IMAGE, IMAGE, axis=axis) == np.concatenate([IMAGE] * 3, axis)).all()
         assert (fn.stack(IMAGE, IMAGE, axis=axis) == np.stack([IMAGE] * 2, axis)).all()
     assert (fn.cat(IMAGE, IMAGE[..., :1], axis=2) == np.concatenate([IMAGE, IMAGE[..., :1]], 2)).all()
-    refused("must agree but along axis 0", ValueError, lambda: fn.cat(IMAGE, IMAGE[:, 1:]))
+    refused("must have equal extents except along axis 0", ValueError, lambda: fn.cat(IMAGE, IMAGE[:, 1:]))
     refused("one type, got uint8 and float32", TypeError, lambda: fn.cat(IMAGE, IMAGE.astype(np.float32)))
     refused("one type, got uint8 and float32", TypeError, lambda: fn.stack(IMAGE, IMAGE.astype(np.float32)))
     refused("one shape", ValueError, lambda: fn.stack(IMAGE, IMAGE[1:]))

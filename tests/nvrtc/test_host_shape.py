@@ -47,7 +47,7 @@ def test_wrong_shapes_are_refused():
         (lambda: fn.element_extract(images(), element_map=[1]), "out of bounds for sample"),
         (lambda: fn.sequence_rearrange(images(), new_order=[4]), "names frame 4"),
         (lambda: fn.permute_batch(images(), indices=[0, 1, 2, 4]), "names sample 4"),
-        (lambda: fn.cat(images(), [x[:1] for x in images()], axis=1), "must agree but along axis 1"),
+        (lambda: fn.cat(images(), [x[:1] for x in images()], axis=1), "must have equal extents except along axis 1"),
         (lambda: fn.stack(images(), [x[:1] for x in images()]), "must have one shape"),
         (lambda: fn.reshape(images(), TensorListCPU([np.array([3, 5, 7])] * 4)), "the shape is data on the GPU"),
     ):

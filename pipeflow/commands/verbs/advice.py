@@ -1,4 +1,4 @@
-"""Says what bounds a pipeline, and what would help by how much."""
+"""Says which step limits a pipeline, and which changes would help by how much."""
 
 import argparse
 
@@ -27,7 +27,7 @@ def run(given: argparse.Namespace) -> Result:
     first = (
         f"up to {best:.1f} times as fast, by the figures"
         if best > 1
-        else "what bounds it is known, and no setting helps"
+        else "the limiting step is known, and no setting helps"
     )
     lines = [Line(f"{found.name}: {figures.rate:.4g} samples/s; {first}", "good")]
     for number, item in enumerate(advice, 1):

@@ -1,4 +1,4 @@
-"""Measures how fast a pipeline is, which step bounds it, what to try."""
+"""Measures the speed of a pipeline, its slowest step, and what to try."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Checks this machine and installation, and says what to put right."""
+"""Checks this machine and installation, and says what to fix."""
 
 import argparse
 import os
@@ -40,7 +40,7 @@ FILES = 256
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     what: str
     state: str
@@ -73,7 +73,7 @@ def run(given: argparse.Namespace) -> Result:
 
 
 def examined() -> Iterator[Finding]:
-    """Everything that is looked at."""
+    """All checks."""
     version = platform.python_version()
     fine = sys.version_info >= (3, 11)
     yield Finding("pipeflow", "ok", f"{VERSION} in {Path(__file__).parents[3]}")
@@ -108,7 +108,7 @@ def processors() -> Iterator[Finding]:
 
 
 def libraries() -> Iterator[Finding]:
-    """What is installed, what is needed, and what would be of use."""
+    """The libraries that are installed, needed, or useful."""
     for module, library in NEEDED.items():
         there = util.find_spec(module) is not None
         text = _version(module, library) if there else "is not installed"
@@ -123,7 +123,9 @@ def libraries() -> Iterator[Finding]:
     present = [f"{name} {_version(name, library)}" for name, library in FRAMEWORKS.items() if util.find_spec(name)]
     yield Finding("frameworks", "ok", ", ".join(present) or "none")
     yield Finding(
-        "GPU", "ok", "a driver of NVIDIA is there" if shutil.which("nvidia-smi") else "none: pipelines run on the CPU"
+        "GPU",
+        "ok",
+        "a driver of NVIDIA is installed" if shutil.which("nvidia-smi") else "none: pipelines run on the CPU",
     )
 
 

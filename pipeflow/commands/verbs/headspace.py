@@ -1,7 +1,7 @@
-"""Says what a pipeline that takes no time would give a script.
+"""Says how much faster a script would be with a pipeline that takes no time.
 
-The script runs as it is. After some batches the pipeline gives the batches that it has given already, at once; what the loop
-takes then is what no pipeline can better. The script is ended after that.
+The script runs without changes. After some batches the pipeline returns the same batches again, without delay: the loop
+is then as fast as with a pipeline that takes no time. After that the script is ended.
 """
 
 import argparse
@@ -24,12 +24,12 @@ from pipeflow.executor import Executor
 from pipeflow.reporting.units import seconds
 
 WARM = 3  # batches that are not counted, in each half
-KEPT = 4  # batches that are given again and again
+KEPT = 4  # batches that are repeated
 WORTH = 1.05
 
 
 class Enough(BaseException):
-    """Ends the script once everything is measured."""
+    """Ends the script after the measurement."""
 
 
 class Watched:
@@ -65,7 +65,7 @@ class Watched:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "-n", type=positive, default=50, metavar="BATCHES", help="how many batches are measured in each half"
+        "-n", type=positive, default=50, metavar="BATCHES", help="number of batches that are measured in each half"
     )
     parser.add_argument("script", metavar="SCRIPT", help="a training script (.py)")
     parser.add_argument("args", nargs=argparse.REMAINDER, metavar="...", help="the arguments of the script")

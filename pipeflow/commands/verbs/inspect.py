@@ -22,9 +22,9 @@ NAME = 24
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     target.arguments(parser)
-    parser.add_argument("--sample", type=int, default=0, help="which sample of the first epoch, from 0")
+    parser.add_argument("--sample", type=int, default=0, help="the number of the sample in the first epoch, from 0")
     parser.add_argument("--node", metavar="NAME", help="only this step, by its operator or its name")
-    parser.add_argument("--save", metavar="FILE.png", help="where a picture of the steps goes")
+    parser.add_argument("--save", metavar="FILE.png", help="file for a picture of the steps")
 
 
 def run(given: argparse.Namespace) -> Result:
@@ -84,7 +84,7 @@ def chosen(nodes: dict[int, Any], edges: list[Edge], name: str) -> list[Edge]:
 
 
 def one_sample(found: target.Target, edges: list[Edge], wanted: int) -> tuple[list[np.ndarray], list[str], str]:
-    """What each of these outputs is for one sample, their layouts, and where the sample came from."""
+    """The values of these outputs for one sample, their layouts, and the source of the sample."""
     pipe = found.make(fuse=False)
     pipe._graph = Graph(pipe.graph.nodes, list(edges))
     seen = 0
@@ -102,7 +102,7 @@ def one_sample(found: target.Target, edges: list[Edge], wanted: int) -> tuple[li
 
 
 def row(step: str, edge: Edge, sample: np.ndarray) -> dict[str, Any]:
-    """What is known of one result, as plain data."""
+    """The properties of one result, as plain data."""
     facts: dict[str, Any] = {"step": step if not edge.index else f"{step} [{edge.index}]", "dtype": str(sample.dtype)}
     facts |= {"shape": list(sample.shape), "shape_text": "x".join(map(str, sample.shape)) or "number"}
     facts |= {"values": "", "histogram": [], "not_finite": 0}

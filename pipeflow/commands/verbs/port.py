@@ -1,4 +1,4 @@
-"""Says which names of DALI in a program are here, and which differ."""
+"""Lists the names of DALI in a program, and how pipeflow differs."""
 
 import argparse
 import contextlib

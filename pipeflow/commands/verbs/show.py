@@ -10,7 +10,7 @@ from pipeflow.commands.result import Line, Refused, Result
 def arguments(parser: argparse.ArgumentParser) -> None:
     target.arguments(parser)
     parser.add_argument("-n", type=target.positive, default=16, help="how many samples")
-    parser.add_argument("-o", "--output", default="pipeflow-batch.png", metavar="FILE", help="where the picture goes")
+    parser.add_argument("-o", "--output", default="pipeflow-batch.png", metavar="FILE", help="file for the picture")
     for name in ("labels", "boxes", "masks", "keypoints"):
         parser.add_argument(f"--{name}", type=int, metavar="OUTPUT", help=f"the number of the output with the {name}")
     parser.add_argument("--columns", type=target.positive, metavar="N", help="samples in a row")

@@ -1,4 +1,4 @@
-"""Records what ran when on which thread, for ui.perfetto.dev."""
+"""Records a timeline of all threads, for ui.perfetto.dev."""
 
 import argparse
 from collections import Counter
@@ -15,9 +15,9 @@ from pipeflow.watching.trace import Trace
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     target.arguments(parser)
-    parser.add_argument("-n", type=target.positive, default=20, metavar="BATCHES", help="how many batches are recorded")
-    parser.add_argument("--skip", type=int, default=3, metavar="BATCHES", help="how many are made before, unrecorded")
-    parser.add_argument("-o", "--output", default="trace.json", metavar="FILE", help="where the trace goes")
+    parser.add_argument("-n", type=target.positive, default=20, metavar="BATCHES", help="number of batches recorded")
+    parser.add_argument("--skip", type=int, default=3, metavar="BATCHES", help="number of batches before the recording")
+    parser.add_argument("-o", "--output", default="trace.json", metavar="FILE", help="file for the trace")
 
 
 def run(given: argparse.Namespace) -> Result:

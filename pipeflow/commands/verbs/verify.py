@@ -90,7 +90,7 @@ def run(given: argparse.Namespace) -> Result:
 
 
 def pieces_of(place: str, left: dict[str, int]) -> Iterator[Piece]:
-    """What is to be decoded; of other files the endings are counted."""
+    """The files to decode; of other files the endings are counted."""
     path = Path(place)
     if path.is_dir():
         for folder, folders, files in os.walk(path):
@@ -134,7 +134,7 @@ def _members(path: Path, left: dict[str, int]) -> Iterator[Piece]:
 
 
 def fault(piece: Piece) -> str:
-    """Why a file cannot be decoded; "" for one that can."""
+    """The reason why a file cannot be decoded; "" if it can."""
     try:
         data = read_range(piece.path, piece.offset, piece.size) if piece.size else np.zeros(0, np.uint8)
         if not piece.size and piece.check in (image, sound, array):
