@@ -571,7 +571,7 @@ def test_a_layout_reaches_the_operators():
     [
         (lambda i: {"x": 1} if i < 2 else {"x": 1, "y": 2}, r"item 2 of Rows has another structure .*\['y'\] more"),
         (lambda i: {"x": 1} if i < 2 else {"x": [1]}, r"\['x'\] is list and was int in the first item"),
-        (lambda i: {"x": [1, 2 if i < 2 else None]}, r"item 2 of Rows holds None at \['x'\]\[1\]"),
+        (lambda i: {"x": [1, 2 if i < 2 else None]}, r"item 2 of Rows has None at \['x'\]\[1\]"),
     ],
 )
 def test_items_of_another_structure_fail_alone(make, text):

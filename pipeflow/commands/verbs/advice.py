@@ -1,4 +1,4 @@
-"""Says which step limits a pipeline, and which changes would help by how much."""
+"""Says which step limits a pipeline, and what would help how much."""
 
 import argparse
 
