@@ -1,4 +1,4 @@
-"""Measures the speed of a pipeline, its slowest step, and what to try."""
+"""Measures the speed of a pipeline and finds its slowest step."""
 
 import argparse
 from pathlib import Path

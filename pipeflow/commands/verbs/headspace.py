@@ -1,4 +1,4 @@
-"""Says how much faster a script would be with a pipeline that takes no time.
+"""Measures how much a faster pipeline could speed up a script.
 
 The script runs without changes. After some batches the pipeline returns the same batches again, without delay: the loop
 is then as fast as with a pipeline that takes no time. After that the script is ended.
