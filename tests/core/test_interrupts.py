@@ -331,11 +331,14 @@ ENTRANCES = pipeflow.Pipeline.run.__code__, pipeflow.epochs.Epoch.__next__.__cod
 WANTED = {wanted}
 random.seed({seed})
 interrupts = 0
+armed = False  # a signal that comes while the timer is being stopped must not start it again
 faulthandler.dump_traceback_later(150, exit=True)  # where it hangs, if it does
 
 
 def interrupt(number, frame):
     global interrupts
+    if not armed:
+        return
     while frame is not None and frame.f_code not in ENTRANCES:
         frame = frame.f_back
     signal.setitimer(signal.ITIMER_REAL, random.choice((1e-5, 1e-4, 1e-3, 5e-3)) * random.random() + 1e-6)
@@ -387,14 +390,15 @@ while interrupts < WANTED:
     settings = dict(exec_async=False, exec_pipelined=False) if kind == "synchronous" else dict(num_threads=rounds % 3 + 1)
     how = dict(parallel="processes") if kind == "processes" else dict(parallel="threads") if rounds % 2 else dict()
     source = dict(source=Samples(), batch=False) if rounds % 2 or kind == "synchronous" else dict(source=numbers)
-    signal.setitimer(signal.ITIMER_REAL, 0)
     pipe = define(source, **how, **settings)
     pipe.build()
     steps = walk(pipe, rounds % 4 > 1)
     found = []
+    armed = True
     signal.setitimer(signal.ITIMER_REAL, 1e-4)
     for batch in steps:
         found.append(batch)
+    armed = False
     signal.setitimer(signal.ITIMER_REAL, 0)
     assert found == expected, (rounds, interrupts, found)
     pipe._executor.close()

@@ -35,23 +35,52 @@ def rows(batch):
     return [(int(x), float(y)) for x, y in zip(batch[0].samples(), batch[1].samples())]
 
 
-def job(path, log, shard, shards, processes):
-    """A program over two epochs that notes each batch when it has it and when it is done."""
-    pipe = reading(shard, shards, processes=processes, py_num_workers=1)
+def noted(pipe, journal, log):
+    """The batches of two epochs; each is noted in a file when the loop has it (h), and when it is done (d)."""
     note = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    begun = False
     for _ in range(2):
         before = None
-        for batch in pipe.epoch(journal=path):
+        for batch in pipe.epoch(journal=journal):
             if before is not None:
                 os.write(note, b"d" + before)
             before = json.dumps(rows(batch)).encode() + b"\n"
             os.write(note, b"h" + before)
-            if not begun:
-                answer("begun")
-                begun = True
+            yield batch
         if before is not None:
             os.write(note, b"d" + before)
+
+
+def undisturbed(epochs=1, **arguments):
+    """What a program that is not disturbed gives."""
+    pipe = reading(**arguments)
+    return [[rows(batch) for batch in pipe.epoch()] for _ in range(epochs)]
+
+
+def check_log(log, shard=0, shards=1):
+    """Every batch of both epochs, in order; none comes again after it was done; values as in an undisturbed run."""
+    expected = [json.dumps(batch) for epoch in undisturbed(2, shard=shard, shards=shards) for batch in epoch]
+    lines = log.read_text().splitlines()
+    place = 0  # of the batch that must come next, or again
+    for line in lines:
+        batch = line[1:]
+        if line[0] == "d":
+            assert batch == expected[place]
+        elif batch != expected[place]:
+            place += 1  # the one before was done: the program asked for another, and may not have lived to note it
+            assert batch == expected[place]
+        else:
+            assert f"d{batch}" not in lines[: lines.index(line)]
+    assert place == len(expected) - 1
+    assert len({line for line in lines if line[0] == "d"}) == sum(line[0] == "d" for line in lines)
+
+
+def job(path, log, shard, shards, processes):
+    """A program that says when it has its first batch."""
+    begun = False
+    for _ in noted(reading(shard, shards, processes=processes, py_num_workers=1), path, log):
+        if not begun:
+            answer("begun")
+            begun = True
 
 
 def answer(line):

@@ -126,9 +126,8 @@ def result_array(value: Any, function: Callable[..., Any], output: int) -> np.nd
     try:
         array = as_sample(value)
     except (TypeError, ValueError, BufferError) as error:
-        raise WrongResult(
-            f"{output_of(function, output)} returned {shown(value)}, which is not an array: {error}"
-        ) from error
+        wrong = "" if isinstance(value, np.ndarray) else ", which is not an array"
+        raise WrongResult(f"{output_of(function, output)} returned {shown(value)}{wrong}: {error}") from error
     if array.dtype == object and not all(isinstance(item, (str, bytes)) for item in array.flat):
         raise WrongResult(f"{output_of(function, output)} returned {shown(value)}, which is not an array of numbers")
     if array.dtype.kind in "US":
