@@ -5,7 +5,7 @@ TESTS ?=
 # As many test processes as there are processors; one that has nothing left takes tests from the others.
 SIDE_BY_SIDE ?= -n auto --dist worksteal
 
-.PHONY: help demo test lint types docs bench test-all test-portable test-faults test-adapters test-gpu test-nvrtc test-oracle fuzz mutate clean
+.PHONY: help demo test lint types docs site bench test-all test-portable test-faults test-adapters test-gpu test-nvrtc test-oracle fuzz mutate clean
 .DELETE_ON_ERROR:
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make lint           ruff and mypy"
 	@echo "make types          pyright over a user's program: what completion knows after a dot"
 	@echo "make docs           regenerate stubs, operator pages, the support table and the gallery, then run every code block"
+	@echo "make site           the documentation as a site with search, in build/site"
 	@echo "make bench          every benchmark, with its peers (BENCH=benchmarks/... for one)"
 	@echo "make test-all       the suite on Python 3.11, 3.12 and 3.13"
 	@echo "make test-adapters  torch, Lightning, Hugging Face, JAX, Keras, TensorFlow and Ray, for real"
@@ -58,6 +59,9 @@ CUDA ?= 13
 
 .venvs/types/.ready: $(SETUP)
 	@$(ENVIRONMENT) "$(PYTHON)" -e . "pyright[nodejs]==1.1.414"
+
+.venvs/site/.ready: tools/environment.sh
+	@$(ENVIRONMENT) "$(PYTHON)" sphinx==9.0.4 myst-parser==5.2.0 pydata-sphinx-theme==0.24.0 sphinx-copybutton==0.5.2
 
 .venvs/mutate/.ready: $(SETUP)
 	@$(ENVIRONMENT) "$(PYTHON)" -e ".[test]" coverage
@@ -103,6 +107,9 @@ docs: .venvs/test/.ready
 	.venvs/test/bin/python tools/generate_docs.py
 	.venvs/test/bin/python examples/augmentation_gallery.py --output docs/images/gallery.jpg
 	.venvs/test/bin/python -m pytest tests/test_docs.py
+
+site: .venvs/site/.ready
+	.venvs/site/bin/python tools/build_site.py
 
 test-all: test-3.11 test-3.12 test-3.13
 

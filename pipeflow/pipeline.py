@@ -8,7 +8,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
-from typing import Any, Literal, overload
+from typing import Any, Literal, NoReturn, overload
 
 import numpy as np
 
@@ -121,6 +121,9 @@ class Pipeline(Running, States, Reports, Looking):
             self._loop = key, loop
         loop = self._loop[1]
         return Epoch(loop, Meter(loop) if progress else None)
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError("a Pipeline cannot be iterated over: write `for batch in pipe.epoch():`")
 
     def __len__(self) -> int:
         """The number of batches that ``epoch()`` gives in an epoch; a TypeError if it is not known."""

@@ -237,8 +237,17 @@ def pages() -> dict[str, str]:
         "support.md": support(),
         "files.md": tree(),
         "dali-names.md": names(),
+        "llms.txt": index_for_assistants(),
     }
     return {**written, **whole}
+
+
+def index_for_assistants() -> str:
+    """docs/llms.txt: what the package is, and its pages, from README.md and docs/README.md."""
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    words = " ".join(readme.split("\n\n")[1].replace("**", "").split())
+    pages = (DOCS / "README.md").read_text(encoding="utf-8").partition("## ")[2]
+    return f"# pipeflow\n\n> {words}\n\n## {pages}"
 
 
 def main() -> None:

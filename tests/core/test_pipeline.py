@@ -39,6 +39,14 @@ def test_definition_with_arguments():
     assert (pipe.num_threads, pipe.seed, pipe.batch_size, pipe.max_batch_size) == (3, 9, 2, 2)
 
 
+def test_a_loop_over_a_pipeline_names_epoch():
+    """Iterating over a pipeline itself says what to write."""
+    pipe = pipeline_def(batch_size=1, num_threads=1)(lambda: fn.constant(idata=[1]))()
+    with pytest.raises(TypeError, match=r"write `for batch in pipe.epoch\(\):`"):
+        for _ in pipe:
+            pass
+
+
 def test_definition_without_parentheses():
     """The bare decorator takes all arguments at the call."""
 
