@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pkgutil import resolve_name
+from types import FrameType
 from typing import Any
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -143,9 +144,9 @@ class Origin:
 
 def user_origin() -> Origin | None:
     """The innermost caller that is not part of this package."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     if frame is None:
         return None
     return Origin(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)

@@ -6,8 +6,8 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+from types import FrameType
 from typing import Any
 
 from pipeflow import timing
@@ -17,6 +17,7 @@ from pipeflow.declare import Ending
 from pipeflow.device.runtime import Runtime
 from pipeflow.errors import InvalidState, add_notes
 from pipeflow.executor.batch import BatchRun, Delivered, Handing
+from pipeflow.executor.claims import Claims, Task
 from pipeflow.executor.clocks import Lap
 from pipeflow.executor.course import Course
 from pipeflow.executor.crew import Crew, Gate
@@ -32,15 +33,6 @@ from pipeflow.executor.settings import Settings
 from pipeflow.executor.surroundings import Surroundings, weakly
 from pipeflow.executor.watch import Running, Watch
 from pipeflow.kernels import counts
-
-
-@dataclass
-class _Task:
-    batch: BatchRun
-    begin: int
-    end: int
-    strand: int = -1  # of a stage whose strands are different tasks
-    over: bool = False  # its samples are done; it now works on the batch as a whole, or on rows that are made again
 
 
 class Executor:
@@ -84,8 +76,8 @@ class Executor:
         self._lock = self.crew.lock
         self._moving: Callable[[], None] | None = None  # the rest of an interrupted reset or similar call
         self._ring: deque[BatchRun] = deque()
-        self._tasks: dict[int, _Task] = {}  # thread -> its task
-        self._parted: BatchRun | None = None  # some strands of a chunk are claimed: a thread may wait for the others
+        self._claims = Claims(self._ring, self.stages, self.crew.size)
+        self._tasks = self._claims.tasks
         self._arena, self._lap = Arena(), Lap()
         self._at_work = 0  # the thread of the caller that makes a batch itself
         self.measuring = Measuring(plan, self.stages, settings)
@@ -172,7 +164,7 @@ class Executor:
                 self.device.collect()
             batch = self._next()
             asked = timing.wall()
-            ready = len([item for item in list(self._ring) if item.done]) if batch.done else 0
+            ready = self.ready if batch.done else 0
             if self.synchronous:
                 self._work_off(batch)
             elif not batch.done:
@@ -366,62 +358,17 @@ class Executor:
         unread = sum(batch.stage == 0 for batch in self._ring)
         return min([item.source.available() for item in self.sources], default=float("inf")) - unread
 
-    def claim(self, last: bool = False) -> _Task | None:
+    def claim(self, last: bool = False) -> Task | None:
         """Takes the oldest work that no thread has; with ``last`` only strands that running ones may wait for."""
-        batch = self._parted if last else self._unclaimed()
-        if batch is None:
+        task = self._claims.claim(last)
+        if task is None:
             return None
-        begin, end, strand = 0, 0, -1
-        runner = self.stages[batch.stage]
-        if not runner.per_sample:
-            batch.claimed = True
-        elif runner.strands > 1:
-            begin, end, strand = self._claim_strand(batch, runner)
-        else:
-            begin = batch.cursor
-            batch.cursor = end = min(begin + runner.chunk(batch.size - begin, self.crew.size), batch.size)
-        task = self._tasks[threading.get_ident()] = _Task(batch, begin, end, strand)
         if len(self._tasks) > self.measures.peak:
             self.measures.peak = len(self._tasks)
         # If there is more work, each thread that takes some wakes the next. Looking costs a tenth of waking for nothing.
-        if self.crew.idle and self._unclaimed() is not None:
+        if self.crew.idle and self._claims.oldest() is not None:
             self.crew.wake()
         return task
-
-    def _claim_strand(self, batch: BatchRun, runner: StageRunner) -> tuple[int, int, int]:
-        """The next strand of a chunk of samples. Until all of them are claimed, no thread takes other work.
-
-        So if there are as many threads as strands, the strands of the oldest chunk all run, and none waits forever.
-        """
-        if not batch.strand:
-            begin = batch.cursor
-            batch.chunk = begin, min(begin + runner.chunk(batch.size - begin, self.crew.size), batch.size)
-        (begin, end), strand = batch.chunk, batch.strand
-        batch.strand = (strand + 1) % runner.strands
-        self._parted = batch if batch.strand else None
-        if not batch.strand:
-            batch.cursor = end
-        return begin, end, strand
-
-    def _unclaimed(self) -> BatchRun | None:
-        """The batch with the oldest work that no thread has."""
-        if self._parted is not None:
-            return self._parted
-        passed = len(self.stages)  # no earlier batch is before this stage
-        waiting = None  # the oldest batch that must wait for something: a thread waits for it if there is no other work
-        for batch in self._ring:
-            if batch.done:
-                continue
-            runner = self.stages[batch.stage]
-            if runner.per_sample:
-                if batch.cursor < batch.size:
-                    return batch
-            elif not batch.claimed and (not runner.ordered or passed > batch.stage):
-                if not runner.waits or runner.ready(batch):
-                    return batch
-                waiting = waiting or batch
-            passed = min(passed, batch.stage)
-        return waiting
 
     # The work.
 
@@ -443,11 +390,11 @@ class Executor:
         """True if the caller is a function that this thread runs for a batch. After an interrupt only the stack shows it."""
         if self._at_work != threading.get_ident():
             return False
-        frame = sys._getframe()
+        frame: FrameType | None = sys._getframe()
         while frame is not None:
             if frame.f_code is Executor._work_off.__code__ and frame.f_locals["self"] is self:
                 return True
-            frame = frame.f_back  # type: ignore[assignment]
+            frame = frame.f_back
         return False
 
     def _make_again(self, batch: BatchRun) -> None:
@@ -468,7 +415,7 @@ class Executor:
             add_notes(error, ["a batch was interrupted while it was made; reset() starts the epoch over"])
             raise
 
-    def perform(self, task: _Task, arena: Arena, lap: Lap) -> None:
+    def perform(self, task: Task, arena: Arena, lap: Lap) -> None:
         """Does one task; the arena and the marks belong to the calling thread."""
         batch = task.batch
         waits = False  # the worker processes have the batch and return it
@@ -519,7 +466,7 @@ class Executor:
                     return
                 if self.crew.closing:
                     raise InvalidState("the pipeline is closed")
-                if self.crew.idle and self._unclaimed() is not None:
+                if self.crew.idle and self._claims.oldest() is not None:
                     self.crew.wake()  # an interrupted call may not have done it
                 if gate not in self.crew.callers:
                     self.crew.callers.append(gate)
@@ -552,8 +499,7 @@ class Executor:
     def _end(self, batch: BatchRun) -> None:
         """Marks a batch as over."""
         batch.done = True
-        if self._parted is batch:
-            self._parted = None
+        self._claims.end(batch)
         batch.region = None
         batch.stage = len(self.stages)
 

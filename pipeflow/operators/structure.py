@@ -93,8 +93,8 @@ def merge_late(
             if not np.can_cast(value.dtype, strong.dtype, "same_kind") or not np.array_equal(
                 value.astype(strong.dtype), value
             ):
-                texts = [f"{(value if weak[side] else strong).dtype} {sides[side]}" for side in (0, 1)]
-                raise RuntimeError(merge_error(variable, *texts, CAST))  # type: ignore[call-arg]
+                one, other = (f"{(value if weak[side] else strong).dtype} {sides[side]}" for side in (0, 1))
+                raise RuntimeError(merge_error(variable, one, other, CAST))
             value = value.astype(strong.dtype)
         results.append(value)
     return results

@@ -167,12 +167,12 @@ def shear(
     angles: Arg[Floats] = default(None, "angles in degrees, instead of the factors and in their order"),
 ) -> Sample:
     """Shears by factors or by angles in degrees: (xy, yx), or in space (xy, xz, yx, yz, zx, zy)."""
-    if (shear is None) == (angles is None):
-        raise ValueError("give either shear or angles")
     factors = shear if angles is None else [math.tan(math.radians(angle)) for angle in angles]
-    if len(factors) not in (2, 6):  # type: ignore[arg-type]
-        raise ValueError(f"shear and angles have 2 values, or 6 in space, got {len(factors)}")  # type: ignore[arg-type]
-    ndim = 2 if len(factors) == 2 else 3  # type: ignore[arg-type]
+    if factors is None or (shear is not None and angles is not None):
+        raise ValueError("give either shear or angles")
+    if len(factors) not in (2, 6):
+        raise ValueError(f"shear and angles have 2 values, or 6 in space, got {len(factors)}")
+    ndim = 2 if len(factors) == 2 else 3
     linear = np.eye(ndim)
     linear[~np.eye(ndim, dtype=bool)] = factors
     return combined(matrix, linear, args.center, 0.0, args.reverse_order)

@@ -9,12 +9,15 @@ from numpy.typing import NDArray
 
 from pipeflow.kernels.cpu.audio_wav import MOST_CHUNKS, BrokenAudio, believable, check_size
 
-# Frames read at a time where the header announces more than the file is likely to hold.
+# The number of frames that are read at a time if the header announces more than the file is likely to have.
 PIECE = 1 << 16
 
 
 class _Bytes(io.BytesIO):
-    """Bytes as a file in which damaged offsets may seek before the beginning: a callback must not raise."""
+    """Bytes as a file for libsndfile.
+
+    A damaged offset may seek before the beginning; this must not raise in a callback.
+    """
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         if whence == io.SEEK_SET:
@@ -23,7 +26,7 @@ class _Bytes(io.BytesIO):
 
 
 def check_complete(data: NDArray[np.uint8]) -> None:
-    """Raises BrokenAudio where a container says that bytes are missing; libsndfile would play what is left."""
+    """Raises BrokenAudio if the container shows that bytes are missing; libsndfile would return the rest."""
     head = data[:4].tobytes()
     if head == b"FORM" and data.size >= 8:
         announced = unpack_from(">I", data.data, 4)[0] + 8
@@ -41,7 +44,7 @@ def check_complete(data: NDArray[np.uint8]) -> None:
 
 
 def _check_rate(data: NDArray[np.uint8]) -> None:
-    """Refuses an AIFF file of an impossible rate, for which libsndfile makes one up."""
+    """Refuses an AIFF file with an impossible rate, which libsndfile would replace."""
     at = 12
     for _ in range(MOST_CHUNKS):
         if at + 26 > data.size:
@@ -78,8 +81,8 @@ def _check_pages(data: NDArray[np.uint8]) -> None:
 def decode(data: NDArray[np.uint8], dtype: str, limit: int) -> tuple[NDArray, int]:
     """Returns the samples, frames by channels, and their rate.
 
-    The samples have ``dtype`` (float32, int16 or int32), but are float32 where the file itself stores floats. More than
-    ``limit`` bytes of them are refused: at once where the header says so, else as soon as they are decoded.
+    The samples have ``dtype`` (float32, int16 or int32), but are float32 if the file stores floats. More than ``limit``
+    bytes of them are refused: at once if the header announces them, else as soon as they are decoded.
     """
     check_complete(data)
     try:

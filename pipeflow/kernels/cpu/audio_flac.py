@@ -1,7 +1,7 @@
 """A FLAC decoder: whole files of 4 to 32 bits, also those whose header does not say how long they are.
 
-``decode`` returns None for files that it does not know and for any error, so that the general library has the
-last word on both, unless it does not read such files at all. Every frame is accepted only with its checksum.
+``decode`` returns None for files that it does not know and for any error, so that the general library decides about
+both, unless it does not read such files. Every frame is accepted only with its checksum.
 
 It parses hostile bytes: each read is at a bit position that was compared with the end of the data, and the data are
 followed by zeros for the widest read. Samples are predicted from the ones before them and corrected by a residual. Both
@@ -22,7 +22,7 @@ PADDING = 64
 HISTORY = 32
 # Differences of channels take a bit more: those of up to 24 bits fit into the 32 that are fastest.
 NARROW = 24
-# Frames are decoded so many samples at a time where the header does not say how many there are, or is hard to believe.
+# The number of samples that are decoded at a time if the header has no number of samples, or an unlikely one.
 PIECE = 1 << 18
 # Bits that can be used of a word of 64 that begins inside a byte.
 USABLE = 57
@@ -55,7 +55,8 @@ def _zeros(data, position, end):
     return -1
 
 
-# Inlined by Numba: LLVM leaves the call of a function with so many array arguments, at the price of the work itself.
+# Inlined by Numba, because LLVM does not inline a function with so many array arguments, and its call takes as long as
+# its work.
 @kernel(inline="always")
 def _predicted(samples, place, coefficients, order, shift):
     if order <= 4:
@@ -287,7 +288,7 @@ def _decode(data, position, left, channels, bits, blocks, out, up, tables):
     """Decodes frames into ``out`` (interleaved), moved up by ``up`` bits, as long as they fit into it.
 
     Returns (position after them, number of samples); the position is -1 if anything is wrong. ``left`` is the number of
-    samples that are still to come, -1 where that is not known.
+    remaining samples, -1 if it is not known.
     """
     end = (data.size - PADDING) * 8
     coefficients = np.zeros(HISTORY, np.int64)
@@ -346,8 +347,8 @@ def _write(blocks, size, assignment, out, offset, up):
 def decode(data: NDArray[np.uint8], limit: int, width: int = 0) -> tuple[NDArray, int] | None:
     """The stored samples (int16, or int32 with the bits on top), frames by channels, and their rate; or None.
 
-    More than ``limit`` bytes of samples are refused: at once where the header says so, else as soon as they are decoded.
-    A sample counts as ``width`` bytes where it takes more in the result than as it is stored.
+    More than ``limit`` bytes of samples are refused: at once if the header announces them, else as soon as they are
+    decoded. A sample counts as ``width`` bytes if it is larger in the result than in the file.
     """
     if data.size < 42 or data[:4].tobytes() != b"fLaC" or data[4] & 0x7F:
         return None
@@ -380,9 +381,9 @@ def _samples(
     limit: int,
     width: int,
 ) -> NDArray | None:
-    """All samples, interleaved; None where something is wrong. A ``total`` of 0 is an unknown one."""
+    """All samples, interleaved; None if the data is damaged. A ``total`` of 0 means that it is unknown."""
     if not total and data[-128:-125].tobytes() == b"TAG":
-        data = data[:-128]  # an ID3 tag of the old kind behind the last frame
+        data = data[:-128]  # an ID3 tag of the old kind after the last frame
     padded = np.concatenate([data, np.zeros(PADDING, np.uint8)])
     blocks = np.zeros((channels, HISTORY + largest), np.int32 if bits <= NARROW else np.int64)
     at_once = total and believable(total * channels * dtype.itemsize, data.size)

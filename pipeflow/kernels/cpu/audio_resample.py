@@ -1,7 +1,8 @@
 """Changing the sampling rate with a windowed sinc.
 
-The filter is DALI's: a sinc under a Hann window of 3 (quality 0) to 64 (quality 100) lobes. Where the rate goes down,
-the filter is widened so that it also removes what the new rate cannot hold; ``antialias=False`` leaves that out.
+The filter is DALI's: a sinc under a Hann window of 3 (quality 0) to 64 (quality 100) lobes. If the new rate is lower,
+the filter is widened so that it also removes the frequencies that the new rate cannot represent; ``antialias=False``
+does not widen it.
 
 A ratio of small integers, L to M, has L different filter phases, each tabulated exactly, and repeats after M inputs.
 Then 16 stretches of the signal are filtered at once, one in each lane of the vector registers. Any other ratio blends
@@ -28,7 +29,7 @@ PHASES = 512
 # More phases than this, or longer filters, no longer fit into the second-level cache side by side.
 EXACT_PHASES = 1024
 EXACT_TAPS = 1024
-# A stretch has at least this many outputs, so that what is done once a stretch does not count.
+# A stretch has at least this many outputs, so that the work for a stretch as a whole takes little time.
 STRETCH = 64
 # The filter of a smaller factor would have more taps than most recordings have samples.
 SMALLEST = 1 / 4096
@@ -61,7 +62,7 @@ class Filter:
 
 @lru_cache(maxsize=256)
 def quotient(out_rate: float, in_rate: float) -> Fraction | float:
-    """out_rate / in_rate as a ratio of small integers where it is one, also after a passage through float32."""
+    """out_rate / in_rate as a ratio of small integers if it is one, also after rounding to float32."""
     exact = Fraction(out_rate) / Fraction(in_rate)
     near = exact.limit_denominator(EXACT_PHASES)
     if not 0 < near.numerator <= EXACT_PHASES:
@@ -78,7 +79,7 @@ def design(scale: Fraction | float, quality: float, antialias: bool) -> Filter:
     taps = 2 * ceil(half_width / cutoff)
     row = -(-taps // LANES) * LANES
     exact = scale if isinstance(scale, Fraction) and taps <= EXACT_TAPS else None
-    # A widened filter is as much smoother, and needs as many fewer phases.
+    # A widened filter is smoother, and needs fewer phases in proportion.
     phases = exact.numerator if exact else ceil(PHASES * cutoff)
     fractions = np.arange(phases if exact else phases + 1) / phases
     distance = (np.arange(taps) - (taps // 2 - 1) - fractions[:, None]) * cutoff
@@ -134,7 +135,7 @@ def _blended(signal, out, channels, channel, length, scale, phases, table, row, 
         if begin >= 0 and begin + row <= signal.size:
             value = dot_between(signal, begin, table, phase * row, row, blend)
         else:
-            # Near the ends: silence outside.
+            # Near the ends the signal continues with silence.
             for k in range(row):
                 stage[k] = signal[begin + k] if 0 <= begin + k < signal.size else 0
             value = dot_between(stage, 0, table, phase * row, row, blend)

@@ -24,7 +24,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Transform:
-    """The tables of one real transform size: what depends on ``nfft`` only."""
+    """The tables of one real transform size, which depend only on ``nfft``."""
 
     nfft: int
     places: NDArray[np.int64]  # row of the work buffers for each complex input value
@@ -55,7 +55,7 @@ def _unit_circle(angle: NDArray[np.floating]) -> Floats:
 
 @lru_cache(maxsize=64)
 def transform(nfft: int) -> Transform | None:
-    """Returns the tables for ``nfft``, or None where the blocked transform does not serve that size."""
+    """Returns the tables for ``nfft``, or None if the blocked transform does not support this size."""
     half = nfft // 2
     radices = _radices(half) if nfft % 2 == 0 and nfft >= 4 else None
     if radices is None:
@@ -75,7 +75,7 @@ def transform(nfft: int) -> Transform | None:
 
 @lru_cache(maxsize=64)
 def hann(window_length: int) -> tuple[float, ...]:
-    """The window DALI uses where none is given: Hann, sampled in the middle of each step, so without zeros."""
+    """DALI's default window: Hann, sampled in the middle of each step, so without zeros."""
     return tuple(np.sin(np.pi * (np.arange(window_length) + 0.5) / window_length) ** 2)
 
 
@@ -98,7 +98,7 @@ def _reflected(index: int, length: int) -> int:
 
 @kernel(fastmath=False)
 def _stage(signal, begin, count, reflect, stage):
-    """Copies signal[begin:begin+count] to the stage, with what lies outside reflected or zero."""
+    """Copies signal[begin:begin+count] to the stage; outside the signal the values are reflected or zero."""
     length = signal.size
     for i in range(count):
         index = begin + i
@@ -407,7 +407,7 @@ _HALF_ROOT_BITS = np.int32(np.float32(np.sqrt(0.5)).view(np.int32))
 def _decibels(values, out, factor, reference, cutoff):
     for i in range(values.size):
         ratio = values[i] / reference
-        # Written so that NaN, and what is not positive, fails the test.
+        # The test is written so that NaN and numbers that are not positive fail it.
         audible = ratio >= _SMALLEST
         value = ratio if audible else np.float32(1)
         bits = bits_of(value)

@@ -1,7 +1,7 @@
 """Reading wav files straight from their bytes: one pass from the file's integers to float32, without the GIL.
 
-Only what is stored uncompressed is read here. ``parse`` answers None for everything else, which a general audio
-library may still know, and raises BrokenAudio for a wav file that is damaged or incomplete.
+Only uncompressed samples are read here. ``parse`` returns None for all other files, which a general audio library may
+support, and raises BrokenAudio for a wav file that is damaged or incomplete.
 """
 
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from pipeflow.kernels.cpu.jit import kernel
 
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
-# A file with more chunks than this before its samples is none.
+# A file with more chunks than this before its samples is not a wav file.
 MOST_CHUNKS = 10_000
 _EXTENSIBLE_TAIL = bytes.fromhex("000000001000800000aa00389b71")
 _DTYPES = {(PCM, 8): "u1", (PCM, 16): "<i2", (PCM, 32): "<i4", (FLOAT, 32): "<f4", (FLOAT, 64): "<f8"}
 
 
 def believable(announced: int, size: int) -> bool:
-    """Whether memory for so many bytes of sound may be taken at once for a compressed file of ``size`` bytes.
-
-    Otherwise it is read piece by piece, so that a header cannot ask for memory that its file does not fill.
+    """True if memory for so many bytes of sound may be allocated at once for a compressed file of ``size`` bytes. If
+    not, the file is read piece by piece, so that a header cannot cause the allocation of memory that its file does not
+    fill.
     """
     return announced <= max(64 * size, 1 << 24)
 
@@ -41,7 +41,7 @@ class BrokenAudio(ValueError, RuntimeError):
 
 @dataclass(frozen=True)
 class Wav:
-    """What the header says, checked against the file."""
+    """The contents of the header, checked against the file."""
 
     kind: int  # PCM or FLOAT
     bits: int
@@ -82,7 +82,8 @@ def parse(data: NDArray[np.uint8]) -> Wav | None:
 
 
 def _left_open(data: NDArray[np.uint8], at: int, length: int) -> bool:
-    """Whether the samples go on to the end of the file, because who wrote them to a stream could not fill the size in.
+    """True if the samples continue to the end of the file, because a program that writes to a stream cannot fill in the
+    size.
 
     FFmpeg leaves 0xFFFFFFFF, SoX a size right below 2 GiB; others leave 0, and a file that ends where the samples begin.
     """

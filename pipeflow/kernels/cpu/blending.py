@@ -1,4 +1,4 @@
-"""Rows of blends of four pixels each, at places that are known."""
+"""Rows of blends of four pixels each, at known places."""
 
 import numpy as np
 
@@ -10,8 +10,8 @@ from pipeflow.kernels.cpu.simd.sums import bilinear_pixel, bilinear_rgb_pixel
 def blend_pixels(flat, places, us, vs, channels, stride, line):
     """A row of blends of four pixels each, where a place, the first element of the upper left one, is not negative.
 
-    Blends of four channels overhang a pixel of fewer: the line has room, and the next pixel repairs the rest. What is left
-    out has to be filled in after.
+    Blends of four channels overhang a pixel of fewer: the line has room, and the next pixel repairs the rest. The
+    caller fills in the places that are left out.
     """
     if channels == 3:
         for j in range(places.size):

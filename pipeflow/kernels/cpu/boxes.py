@@ -38,7 +38,7 @@ def mapped(points: np.ndarray, matrix: np.ndarray, offset: np.ndarray, out: np.n
 
 @kernel
 def to_ratio(sizes, first, second, low, high):
-    """Where the ratio of two sizes is given, the longer one keeps its share and the other follows; true where it fits."""
+    """If the ratio of two sizes is given, the longer one keeps its share and the other follows; true if it fits."""
     if low == high:
         longest = max(sizes[first], sizes[second])
         sizes[first] = longest if low >= 1 else longest * low
@@ -63,7 +63,7 @@ def overlaps(lows, highs, box, anchor, sizes):
 
 @kernel
 def stays(lows, highs, box, anchor, sizes, prune):
-    """Whether a box belongs to a window: its centre lies inside, or with `prune` so large a share of it."""
+    """True if a box belongs to a window: its centre is inside or, with `prune`, this share of it."""
     if prune >= 0:
         return overlaps(lows, highs, box, anchor, sizes)[0] >= prune
     for axis in range(lows.shape[1]):
@@ -87,7 +87,7 @@ def place_window(key, counter, fixed, extents, scaling, pairs, ratios, anchor, s
     for axis in range(ndim):
         sizes[axis] = scaling[0] + (scaling[1] - scaling[0]) * unit(key, counter + np.uint64(axis))
     fits = True
-    for _ in range(1 if ndim == 2 else 2):  # in space one pair may change what another has settled
+    for _ in range(1 if ndim == 2 else 2):  # in space one pair may change a size that another has set
         fits = True
         for pair in range(pairs.shape[0]):
             if not to_ratio(sizes, pairs[pair, 0], pairs[pair, 1], ratios[pair, 0], ratios[pair, 1]):
@@ -118,7 +118,8 @@ def find_window(
     sizes,
     kept,
 ):
-    """Looks for a window whose boxes overlap it enough; anchor, sizes and which boxes are kept go to the last three.
+    """Searches a window whose boxes overlap it enough; the last three arguments receive the anchor, the sizes and a
+    mask of the boxes.
 
     Boxes and window are relative to the image. A threshold is chosen, or with `no_crop` the whole image, then `attempts`
     windows are tried, and so on. After `total` windows the best one of those that keep a box is taken.
@@ -172,9 +173,8 @@ def find_window(
 
 @kernel
 def match(anchors, boxes, criteria, matched):
-    """The box of each anchor: the one that overlaps it most by more than `criteria`, -1 where none does.
-
-    Each box gets the anchor that overlaps it most in any case. Among equals the last one counts, as with DALI.
+    """The box of each anchor: the one that overlaps it most by more than `criteria`, -1 if none does. Each box always
+    gets the anchor that overlaps it most. Among equal ones the last one is taken, as in DALI.
     """
     taken = np.full(anchors.shape[0], -1, np.int64)
     area = np.empty(anchors.shape[0], np.float32)
@@ -205,7 +205,7 @@ def match(anchors, boxes, criteria, matched):
 
 @kernel
 def encode(anchors, boxes, labels, matched, offset, means, stds, targets, classes):
-    """What each anchor is to learn: its box as centre and extents, or as offsets from the anchor, and its class."""
+    """The target of each anchor: its box as centre and extents, or as offsets from the anchor, and its class."""
     for i in range(anchors.shape[0]):
         b = matched[i]
         ax, ay = (anchors[i, 0] + anchors[i, 2]) * np.float32(0.5), (anchors[i, 1] + anchors[i, 3]) * np.float32(0.5)

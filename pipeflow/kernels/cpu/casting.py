@@ -1,5 +1,4 @@
-"""Number conversion as DALI does it: rounding half away from zero, saturating, and what is not zero is
-true."""
+"""Number conversion as in DALI: rounding half away from zero, saturating, and every number except zero is true."""
 
 from collections.abc import Sequence
 
@@ -103,7 +102,9 @@ def cast(source: np.ndarray, out: np.ndarray) -> np.ndarray:
 
 
 def as_fill(values: float | Sequence[float], dtype: np.dtype) -> np.ndarray:
-    """Fill values in the type of the data: the part behind the point is cut off, and what is too large limited."""
+    """Fill values in the type of the data: the part after the point is cut off, and numbers are limited to the range of
+    the type.
+    """
     if dtype.kind == "c":
         return np.atleast_1d(np.asarray(values, dtype))
     numbers = np.atleast_1d(np.asarray(values, np.float64))
@@ -111,7 +112,7 @@ def as_fill(values: float | Sequence[float], dtype: np.dtype) -> np.ndarray:
 
 
 def as_type(source: np.ndarray, dtype: np.dtype | type) -> np.ndarray:
-    """The array in another element type; the array itself where the type is the same."""
+    """The array in another element type; the array itself if the type is the same."""
     if source.dtype == dtype:
         return source
     return cast(source, np.empty(source.shape, dtype))

@@ -6,7 +6,7 @@ from pipeflow.kernels.cpu.casting import as_type, cast, convert
 from pipeflow.kernels.cpu.jit import kernel, plain
 from pipeflow.kernels.cpu.simd.pixels import mix_row, weigh_bytes_row, weigh_row
 
-BLOCK = 4096  # values that stay in the first cache between two steps
+BLOCK = 4096  # number of values that stay in the first cache between two steps
 FAST = {np.dtype(np.uint8), np.dtype(np.float32)}
 
 

@@ -1,4 +1,4 @@
-"""Filters with a kernel of any numbers over the two or three spatial axes, and any way of going on outside the image.
+"""Filters with a kernel of any numbers over the two or three spatial axes, with any border mode.
 
 Sums are float32, rounded once.
 """
@@ -16,12 +16,12 @@ from .jit import kernel, plain
 
 READ = {np.dtype(t) for t in (np.uint8, np.int8, np.uint16, np.int16, np.float32)}
 WRITTEN = {np.dtype(np.uint8), np.dtype(np.float32)}
-FEW = 16  # taps that are not worth looking for a product of two windows
+FEW = 16  # with at most this many taps, a product of two windows saves nothing
 
 
 @kernel
 def fill_margins(source, before, border, fill, out):
-    """What is outside of the planes (D, H, W, pixel) that are in the middle of the output, `before` elements from its start."""
+    """Fills the border around planes (D, H, W, pixel) in the middle of the output, `before` elements from its start."""
     depth, height, width, pixel = source.shape
     for d in range(out.shape[0]):
         plane = border_index(d - before[0], depth, border)
@@ -75,7 +75,7 @@ def correlate_windows(source, tall_places, tall, wide_places, wide, out):
 
 @lru_cache(maxsize=64)
 def windows_of(values: bytes, height: int, width: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """Two windows whose product the kernel is; None where there are none or where they would save nothing."""
+    """Two windows whose product is the kernel; None if there are none or if they would save nothing."""
     matrix = np.frombuffer(values, np.float32).reshape(height, width)
     if matrix.size <= FEW:
         return None
@@ -98,7 +98,7 @@ def correlate(
 ) -> np.ndarray:
     """An image (H, W, pixel) or volume (D, H, W, pixel), correlated with a kernel of two or three axes.
 
-    Integers are rounded half to even, or half away from zero where asked.
+    Integers are rounded half to even or, with `away`, half away from zero.
     """
     if source.ndim == 3:
         source, out_planes = source[None], out[None]

@@ -1,8 +1,8 @@
-"""Images whose pixels are looked up at other places: perspective, maps, waves, lenses, jitter.
+"""Images whose pixels come from other positions: perspective, maps, waves, lenses, jitter.
 
-Every operation says, a row at a time, which place of the input each pixel of the output comes from; what follows is
-the same for all. Places are in pixels, and the centre of the first pixel is at 0. Results are rounded half to even, as
-OpenCV does.
+Every operation computes, for one row at a time, the source position of each pixel of the output; the rest is the same
+for all. Places are in pixels, and the centre of the first pixel is at 0. Results are rounded half to even, as OpenCV
+does.
 """
 
 import numpy as np
@@ -18,12 +18,12 @@ from .noise import GOLDEN, mixed
 FAST = {np.dtype(np.uint8), np.dtype(np.float32)}
 NEAREST, LINEAR, CUBIC = 0, 1, 2
 CONSTANT, REPLICATE, REFLECT, REFLECT_101, WRAP = range(5)
-FAR = 1e9  # pixels; what is further away, or nowhere, counts as that far
+FAR = 1e9  # pixels; positions that are further away, or not numbers, count as this far
 
 
 @kernel
 def border_index(index, size, border):
-    """The element that stands for one outside; -1 for the fill value."""
+    """The element that replaces one outside; -1 for the fill value."""
     if 0 <= index < size:
         return index
     if border == CONSTANT:
@@ -48,13 +48,13 @@ def value_at(source, y, x, channel, border, fill):
 
 @kernel
 def limited(place):
-    """The place, or one far away where it cannot be counted."""
+    """The position, or one far away if it is not a number or too large."""
     return place if -FAR < place < FAR else -FAR
 
 
 @kernel
 def nearest_row(source, xs, ys, border, fill, out, places, i):
-    """The nearest pixels; elements are copied as they are. The places first, several at a time, then the pixels."""
+    """The nearest pixels; elements are copied. The places first, several at a time, then the pixels."""
     height, width, channels = source.shape
     wide, tall = float(width), float(height)
     for j in range(xs.size):
@@ -149,7 +149,7 @@ def look_up_row(source, xs, ys, border, fill, interpolation, room, line, out, i)
 
 @kernel
 def perspective_places(matrix, origin, even, i, xs, ys):
-    """Where the pixels of row i come from through a projective matrix; the centre of a pixel is `origin` from its corner."""
+    """The source positions of row i by a projective matrix; the centre of a pixel is `origin` from its corner."""
     y = i + origin
     a, b, c = matrix[1] * y + matrix[2], matrix[4] * y + matrix[5], matrix[7] * y + matrix[8]
     for j in range(xs.size):
@@ -164,7 +164,7 @@ def perspective_places(matrix, origin, even, i, xs, ys):
 
 @kernel
 def map_places(map_x, map_y, shift, even, i, xs, ys):
-    """Where the pixels of row i come from by two maps."""
+    """The source positions of row i by two maps."""
     for j in range(xs.size):
         xs[j], ys[j] = np.float64(map_x[i, j]) - shift, np.float64(map_y[i, j]) - shift
     if even:
@@ -248,7 +248,7 @@ WAVES, LENS, SCATTER = range(3)
 
 @kernel
 def effect_places(kind, lines, columns, key, degree, height, width, i, xs, ys):
-    """Where the pixels of row i come from by one of the effects."""
+    """The source positions of row i by one of the effects."""
     if kind == WAVES:
         wave_places(lines, columns, i, xs, ys)
     elif kind == LENS:

@@ -1,4 +1,6 @@
-"""Maps of where pixels come from: smooth random displacements, grids, lenses, splines. All are float32, with pixel centres."""
+"""Maps of the source positions of pixels: smooth random displacements, grids, lenses, splines. All are float32; they
+map the centres of pixels.
+"""
 
 from functools import lru_cache
 
@@ -7,7 +9,7 @@ import numpy as np
 
 from pipeflow.kernels.cpu.jit import kernel
 
-COARSE = 8  # pixels between the places where a spline is computed; it is smooth between them
+COARSE = 8  # pixels between the points where a spline is computed; between these it is smooth
 
 
 def centers(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
@@ -50,7 +52,9 @@ def grid(moves: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.nda
 
 @kernel
 def lens(strength, map_x, map_y):
-    """Places away from the middle by a factor that grows with the square of the distance, which is 1 in the corners."""
+    """Moves positions away from the middle by a factor that grows with the square of the distance, which is 1 in the
+    corners.
+    """
     height, width = map_x.shape
     middle_y, middle_x = np.float32(0.5 * height), np.float32(0.5 * width)
     scale = strength / (middle_y * middle_y + middle_x * middle_x)

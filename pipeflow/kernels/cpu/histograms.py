@@ -5,9 +5,8 @@ import numpy as np
 
 from .jit import kernel, plain
 
-PARTS = (
-    12  # counters for bytes one after another, by turns: one that waits for the one before takes several times as long
-)
+# successive bytes use different counters in turn: waiting for the previous addition would take several times as long
+PARTS = 12
 STEP, VALUES = np.uint64(PARTS), np.uint64(256)
 
 
@@ -77,7 +76,7 @@ def equalize(source: np.ndarray, out: np.ndarray) -> np.ndarray:
 
 
 def written(found: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """The output with what OpenCV has found; OpenCV writes into it where it can, and else makes an array of its own."""
+    """The output with the result of OpenCV, which writes into it if it can, and makes an array of its own if not."""
     if not np.may_share_memory(found, out):
         out[...] = found.reshape(out.shape)
     return out

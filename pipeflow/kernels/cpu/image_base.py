@@ -1,10 +1,10 @@
-"""What is known of an encoded image before it is decoded, and the error of one that is refused."""
+"""The properties of an encoded image before it is decoded, and the error for images that are refused."""
 
 from dataclasses import dataclass, field
 from struct import error as StructError
 from struct import unpack_from
 
-# More chunks, segments or boxes than this are no image: walking them would take longer than decoding one.
+# The largest number of chunks, segments or boxes in an image: reading more would take longer than decoding.
 MOST_PIECES = 100_000
 
 
@@ -26,8 +26,8 @@ class Header:
     bits: int = 8
     orientation: int = 1
     alpha: bool = False
-    height_at: int = field(default=0, compare=False)  # of a plain sequential JPEG file: where its height is stated
-    depth: int = field(default=0, compare=False)  # the bits of a stored number where they fill only a part of `bits`
+    height_at: int = field(default=0, compare=False)  # of a plain sequential JPEG file: the place of its height
+    depth: int = field(default=0, compare=False)  # the bits of a stored number if it has fewer than `bits`
 
     @property
     def oriented_size(self) -> tuple[int, int]:
@@ -47,7 +47,7 @@ def need(kind: str, data: memoryview, needed: int, width: int, height: int) -> N
 
 
 def exif_orientation(exif: memoryview) -> int:
-    """The EXIF orientation of a TIFF structure, 1 where there is none or where it is damaged."""
+    """The EXIF orientation of a TIFF structure, 1 if there is none or if it is damaged."""
     order = {b"II*\0": "<", b"MM\0*": ">"}.get(bytes(exif[:4]))
     if order is None:
         return 1

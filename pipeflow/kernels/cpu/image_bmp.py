@@ -34,7 +34,7 @@ class _Layout:
 
     @property
     def gray(self) -> bool:
-        """Whether the palette has shades of gray only."""
+        """True if the palette has only shades of gray."""
         colors = self.palette
         return colors is not None and bool((colors == colors[:, :1]).all())
 
@@ -101,8 +101,8 @@ def _palette(data: memoryview, begin: int, size: int, bits: int, colors: int) ->
 
 
 def decode(data: np.ndarray) -> np.ndarray:
-    """The pixels, height x width x channels: gray, RGB, or RGB and alpha where a mask names one."""
-    layout = _layout(memoryview(data))  # type: ignore[arg-type]
+    """The pixels, height x width x channels: gray, RGB, or RGB and alpha if there is a mask for it."""
+    layout = _layout(data.data)
     if layout.palette is not None:
         places = _places(data, layout)
         if places.max() >= len(layout.palette):

@@ -1,6 +1,7 @@
-"""GIF images: where the first frame is, and whether its pixels are all there.
+"""GIF images: the place of the first frame, and a check that it has all pixels.
 
-Decoders fill the rest of a frame that is cut with one colour, and take the memory that a header of ten bytes asks for.
+Decoders fill the rest of a truncated frame with one colour, and allocate the memory that a header of ten bytes
+announces.
 """
 
 from struct import unpack_from
@@ -18,7 +19,7 @@ def header(data: memoryview) -> Header:
 
 
 def check(data: memoryview) -> None:
-    """Refuses a file whose first frame is not whole."""
+    """Refuses a file whose first frame is not complete."""
     canvas = header(data)
     place = _after_colors(data, 13, data[10])
     for _ in range(MOST_PIECES):
@@ -61,7 +62,7 @@ def _after_blocks(data: memoryview, place: int) -> int:
 
 @kernel
 def _count(data, place, least, wanted):
-    """How many pixels the LZW codes that begin at `place` give, at most `wanted`; -1 where a code is none."""
+    """The number of pixels of the LZW codes that begin at `place`, at most `wanted`; -1 if a code is not valid."""
     clear, end = 1 << least, (1 << least) + 1
     lengths = np.ones(4097, np.int64)
     width, free, before, done = least + 1, end + 1, 0, 0

@@ -1,6 +1,6 @@
 """The size, type and orientation of an image file, read from its first bytes without a decoding library.
 
-Every size is checked against the length of the data before anybody allocates memory for it. Formats: JPEG,
+Every size is checked against the length of the data before memory is allocated for it. Formats: JPEG,
 PNG, BMP, PNM, TIFF, WebP, JPEG 2000 (files and raw code streams), GIF.
 """
 
@@ -22,7 +22,7 @@ _JPEG_PIXELS_PER_BYTE = 64 * 8
 
 # Progressive scans repeat the whole image; real files have about ten.
 _MAX_JPEG_SCANS = 500
-# What frame headers other than those of baseline, extended and progressive images are for.
+# The kinds of frame headers other than those of baseline, extended and progressive images.
 _REFUSED_FRAMES = {3: "lossless", 5: "hierarchical", 6: "hierarchical", 7: "lossless hierarchical", 11: "lossless",
                    13: "hierarchical", 14: "hierarchical", 15: "lossless hierarchical"}  # fmt: skip
 # Stray bytes and fill before a marker, which every decoder skips, and the marker, unless it stands alone.

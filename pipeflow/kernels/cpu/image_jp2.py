@@ -1,4 +1,4 @@
-"""JPEG 2000: boxes, the size and depth of the components, and whether all parts of all tiles are there."""
+"""JPEG 2000: boxes, the size and depth of the components, and a check that all parts of all tiles exist."""
 
 from struct import Struct, unpack_from
 
@@ -35,7 +35,7 @@ def header(data: memoryview) -> Header:
 
 
 def _stream(data: memoryview) -> int:
-    """Where the code stream begins: at once, or in a box."""
+    """The place where the code stream begins: at once, or in a box."""
     if data[:4] == _START:
         return 0
     place = 0

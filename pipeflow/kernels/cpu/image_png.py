@@ -1,4 +1,4 @@
-"""PNG images: what their chunks state, whether they are whole, and what can be saved of one that is not."""
+"""PNG images: their chunks, a check that they are complete, and the part of a damaged file that can be read."""
 
 import zlib
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _DEFLATE_EXPANSION = 1032
 # Colour type -> samples of a pixel, and the bits that each may have.
 _KINDS = {0: (1, (1, 2, 4, 8, 16)), 2: (3, (8, 16)), 3: (1, (1, 2, 4, 8)), 4: (2, (8, 16)), 6: (4, (8, 16))}
 _ANIMATION = (b"acTL", b"fcTL", b"fdAT")
-# An error of zlib takes with it what came out of the piece that holds it.
+# After an error of zlib the output of the piece with the error is lost.
 _PIECE = 256
 # First row, first column and steps of the passes of an interlaced image.
 _PASSES = [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1)]
@@ -39,7 +39,7 @@ def header(data: memoryview) -> Header:
             colors = length // 3
         elif name == b"IDAT":
             before = False
-        elif name == b"tRNS" and before:  # one that is misplaced or of another length is passed over by decoders
+        elif name == b"tRNS" and before:  # decoders ignore one in a wrong place or of another length
             alpha |= (kind == 2 and length == 6) or (kind == 3 and 0 < length <= colors)
         elif name == b"eXIf":
             orientation = exif_orientation(data[start : start + length])
@@ -48,7 +48,7 @@ def header(data: memoryview) -> Header:
 
 
 def _chunks(data: memoryview) -> Iterator[tuple[bytes, int, int]]:
-    """(name, place, length) of the chunks that lie inside of the file, up to IEND."""
+    """(name, place, length) of the chunks inside the file, up to IEND."""
     place = 8
     for _ in range(MOST_PIECES):
         if place + 12 > len(data):
@@ -64,9 +64,10 @@ def _chunks(data: memoryview) -> Iterator[tuple[bytes, int, int]]:
 
 
 def check(data: memoryview) -> None:
-    """Refuses a file that is cut or changed: every chunk's checksum has to be right, and IEND the last one.
+    """Refuses a file that is truncated or changed: every chunk must have the right checksum, and IEND must be the last
+    one.
 
-    Decoders allocate what a chunk states, or a frame of an animation, and give what they have of damaged pixels.
+    Decoders allocate the size that a chunk or a frame of an animation announces, and return damaged pixels.
     """
     width, height = _BE32.unpack_from(data, 16)[0], _BE32.unpack_from(data, 20)[0]
     name, end = b"", 8
@@ -91,11 +92,10 @@ def check(data: memoryview) -> None:
 
 
 def still(data: np.ndarray) -> np.ndarray:
-    """A whole file without its animation: its image is what everyone sees who knows nothing of animations.
-
-    OpenCV takes the first frame in place of the image, and where there is none, black.
+    """A complete file without its animation: the image that programs without animations show. OpenCV would return the
+    first frame instead of the image, and black if there is no frame.
     """
-    view = memoryview(data)  # type: ignore[arg-type]
+    view = data.data
     chunks = [(name in _ANIMATION, data[start - 8 : start + length + 4]) for name, start, length in _chunks(view)]
     if not any(animated for animated, _ in chunks):
         return data
@@ -107,7 +107,7 @@ def _shown(name: bytes) -> str:
 
 
 def repaired(data: memoryview) -> np.ndarray:
-    """A whole file with the pixels that a damaged one still holds, the others zero."""
+    """A complete file with the readable pixels of a damaged one; the others are zero."""
     stated = header(data)
     settings: dict[bytes, bytes] = {}
     stream = zlib.decompressobj()
@@ -125,7 +125,7 @@ def repaired(data: memoryview) -> np.ndarray:
     place = 0
     for rows, row in _rows(data, stated):
         for _ in range(rows):
-            if pixels[place] > 4:  # a filter that there is not: what follows is noise
+            if pixels[place] > 4:  # a filter that does not exist: the following bytes are noise
                 pixels[place:] = bytes(size - place)
             place += 1 + row
     chunks = [(b"IHDR", bytes(data[16:29])), *settings.items(), (b"IDAT", zlib.compress(pixels, 0)), (b"IEND", b"")]
@@ -136,7 +136,7 @@ def repaired(data: memoryview) -> np.ndarray:
 
 
 def _inflate(stream: Any, part: memoryview, pixels: bytearray, size: int) -> bool:
-    """Adds what a chunk holds to `pixels`, at most up to `size`; False where the stream is damaged."""
+    """Adds the contents of a chunk to `pixels`, at most up to `size`; False if the stream is damaged."""
     for begin in range(0, len(part), _PIECE):
         if stream.eof or len(pixels) >= size:
             break
@@ -159,7 +159,7 @@ def _rows(data: memoryview, stated: Header) -> list[tuple[int, int]]:
 
 
 def _rough_chunks(data: memoryview) -> Iterator[tuple[bytes, memoryview]]:
-    """(name, body) of what look like chunks: a body that is cut goes to the end of the file."""
+    """(name, body) of what looks like chunks; a truncated body ends with the file."""
     place = 8
     for _ in range(MOST_PIECES):
         if place + 8 > len(data):

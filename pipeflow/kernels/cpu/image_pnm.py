@@ -12,7 +12,7 @@ from pipeflow.kernels.cpu.image_base import BadImage, Header, need
 from pipeflow.kernels.cpu.image_bits import filled
 from pipeflow.kernels.cpu.jit import kernel, plain
 
-# Words are parted by white space and by comments up to the end of their line.
+# White space, and comments up to the end of their line, separate words.
 _GAP = rb"(?:\s|#[^\r\n]*[\r\n])+"
 _HEADER = re.compile(rb"P[1-6]" + _GAP + rb"(\d+)" + _GAP + rb"(\d+)")
 _LARGEST = re.compile(_GAP + rb"(\d+)")
@@ -52,7 +52,7 @@ def _read(data: memoryview) -> tuple[Header, int, int]:
 
 def decode(data: np.ndarray) -> np.ndarray:
     """The pixels, height x width x channels, in the whole range of 8 or 16 bits."""
-    stated, largest, place = _read(memoryview(data))  # type: ignore[arg-type]
+    stated, largest, place = _read(data.data)
     shape = stated.height, stated.width, stated.channels
     kind = int(data[1]) - ord("0")
     if kind == 4:
@@ -78,7 +78,9 @@ def decode(data: np.ndarray) -> np.ndarray:
 
 @kernel
 def _text(data, place, out, largest, single):
-    """Reads decimal numbers into `out`, one digit each where `single`; the place of what is none, -1 if all are."""
+    """Reads decimal numbers into `out`, one digit each with `single`; the place of the first text that is not a number,
+    -1 if there is none.
+    """
     for i in range(out.size):
         while place < data.size:
             byte = data[place]

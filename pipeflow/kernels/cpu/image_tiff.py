@@ -28,7 +28,8 @@ _TYPES = {1: "u1", 3: "u2", 4: "u4", 16: "u8"}  # BYTE, SHORT, LONG, LONG8
 _NONE, _LZW, _DEFLATE, _OLD_DEFLATE, _PACKBITS = 1, 5, 8, 32946, 32773
 _FAX = (2, 3, 4)
 _NAMES = {2: "fax", 3: "fax", 4: "fax", 6: "old JPEG", 7: "JPEG", 34925: "LZMA", 50000: "Zstandard", 50001: "WebP"}
-# How many bytes a byte of compressed data can stand for at most. LZW with 12-bit codes: under 4096 for 12 bits.
+# The largest number of bytes that a byte of compressed data can stand for. LZW with 12-bit codes: under 4096 for 12
+# bits.
 _EXPANSION = {_NONE: 1, _LZW: 4096 * 8 // 12, _DEFLATE: 1032, _OLD_DEFLATE: 1032, _PACKBITS: 64, 6: 512 * 3, 7: 512 * 3}
 _WHITE_IS_ZERO, _BLACK_IS_ZERO, _RGB, _INDEXED, _CMYK, _YCBCR = 0, 1, 2, 3, 5, 6
 _COLORS = {_WHITE_IS_ZERO: 1, _BLACK_IS_ZERO: 1, _RGB: 3, _INDEXED: 1, _CMYK: 4, _YCBCR: 3}
@@ -61,17 +62,17 @@ class Layout:
 
     @property
     def ours(self) -> bool:
-        """Whether `decode` reads it; a general library may know the others."""
+        """True if `decode` reads it; a general library may support the others."""
         return self.compression in (_NONE, _LZW, _DEFLATE, _OLD_DEFLATE, _PACKBITS) and self.photometric != _YCBCR
 
     @property
     def cmyk(self) -> bool:
-        """Whether the colours are those of ink."""
+        """True if the colours are those of ink."""
         return self.photometric == _CMYK
 
     @property
     def blocks(self) -> tuple[int, int, int]:
-        """How many strips or tiles there are: planes, down, across."""
+        """The number of strips or tiles: planes, down, across."""
         planes = self.samples if self.planar else 1
         return planes, -(-self.height // self.block[0]), -(-self.width // self.block[1])
 
@@ -132,7 +133,7 @@ def _turn(orientation: int) -> int:
 
 
 def _directory(data: memoryview) -> tuple[dict[int, np.ndarray], bool]:
-    """The values of the tags that matter, as whole numbers, and whether the lowest byte comes first."""
+    """The values of the used tags, as whole numbers, and True if the lowest byte comes first."""
     little = data[0] == ord("I")
     order = "<" if little else ">"
     big = unpack_from(f"{order}H", data, 2)[0] == 43
@@ -175,7 +176,7 @@ def _colors(tags: dict[int, np.ndarray], photometric: int, bits: int, samples: i
     if bits > 16 or kind != _UNSIGNED or samples != 1 or len(values) != 3 << bits:
         raise BadImage(f"damaged TIFF file: a palette of {len(values)} numbers for {samples} samples of {bits} bits")
     table = values.reshape(3, -1).T
-    # Numbers of 16 bits; some writers put those of 8 bits there as they are.
+    # Numbers of 16 bits; some writers store those of 8 bits there without scaling.
     return (table >> 8 if table.max() > 255 else table).astype(np.uint8)
 
 
@@ -208,7 +209,7 @@ def decode(data: np.ndarray) -> np.ndarray:
 
     Whole numbers of less than 8 or 16 bits fill the range of 8 or 16.
     """
-    layout = read(memoryview(data))  # type: ignore[arg-type]
+    layout = read(data.data)
     known = (1, 3) if layout.format == _FLOAT else (1, 2)
     if layout.predictor not in known and layout.compression != _NONE:
         raise BadImage(f"a TIFF file with predictor {layout.predictor} is not decoded")
@@ -267,7 +268,7 @@ def _joined_floats(rows: np.ndarray, samples: int, dtype: np.dtype) -> np.ndarra
 
 
 def _expanded(stored: np.ndarray, size: int, compression: int, number: int) -> np.ndarray:
-    """`size` bytes of a strip or tile; never more is taken, and less is an error."""
+    """`size` bytes of a strip or tile; more bytes are ignored, and fewer are an error."""
     if compression == _NONE:
         if len(stored) < size:
             raise BadImage(f"truncated TIFF file: part {number} has {len(stored)} of {size} bytes")
@@ -298,7 +299,7 @@ def _inflated(stored: np.ndarray, size: int, number: int) -> np.ndarray:
 
 @kernel
 def _unpack_packbits(data, out):
-    """Runs and literal stretches of bytes; how many bytes came out."""
+    """Decodes runs and literal stretches of bytes; returns the number of bytes."""
     place = done = 0
     while done < out.size and place < data.size:
         count = np.int64(np.int8(data[place]))

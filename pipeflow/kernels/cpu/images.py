@@ -2,9 +2,9 @@
 
 JPEG goes to the compiled decoder (`jpeg_switch`) or to libjpeg-turbo through simplejpeg, which is strict, writes into
 the caller's memory and is 5 % faster than OpenCV (611 against 641 us for 500x375 at quality 90; the pixels are equal).
-Everything else, and JPEG files that the strict decoder refuses although they are complete, goes to `other_images`, which
-is loaded when the first such file comes. Sizes are read from the header and checked against the limits, and files that
-carry checksums or say where they end against those, before any decoder sees the data.
+All other files, and complete JPEG files that the strict decoder refuses, go to `other_images`, which is loaded with the
+first such file. Sizes are read from the header and checked against the limits, and checksums and lengths in the file
+are checked, before any decoder reads the data.
 """
 
 import logging
@@ -32,11 +32,11 @@ Allocate = Callable[[tuple[int, ...], np.dtype], np.ndarray]
 
 _UINT8 = np.dtype(np.uint8)
 _scratch = threading.local()
-_SCRATCH_LIMIT = 1 << 26  # what a thread keeps between images; larger ones get memory of their own
+_SCRATCH_LIMIT = 1 << 26  # bytes that a thread keeps between images; larger images get memory of their own
 
 
-# What an image may have unless the call says otherwise: 400 MB as RGB, and not so many pixels in a file of a few bytes.
-# A blank image may be that small, but so is the file that is made to fill the memory.
+# The default limits of an image: 400 MB as RGB, and not so many pixels in a file of a few bytes.
+# Such a file may be a blank image, or made to fill the memory.
 MAX_PIXELS = 1 << 27
 SMALL_IMAGE = 1 << 24
 PIXELS_PER_BYTE = 2048
@@ -45,9 +45,8 @@ MAX_BYTES = 1 << 31
 
 @dataclass(frozen=True)
 class Limits:
-    """What may be decoded: pixels, bytes of the result and of the stored pixels; None is the default above.
-
-    `damaged` says that half an image is better than none.
+    """The limits of decoding: pixels, bytes of the result and of the stored pixels; None is the default above. With
+    `damaged` a part of an image is returned if the rest is damaged.
     """
 
     max_pixels: int | None = None
@@ -57,7 +56,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to make of an image: colours (RGB, BGR, GRAY, YCbCr or ANY_DATA, as stored), element type, orientation."""
+    """The form of the result: colours (RGB, BGR, GRAY, YCbCr or ANY_DATA, as stored), element type, orientation."""
 
     color: str = "RGB"
     dtype: np.dtype = _UINT8
@@ -82,7 +81,7 @@ def _scratch_array(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def _once(allocate: Allocate) -> Allocate:
-    """Gives the same memory to a second decoder, where a first one has failed."""
+    """Gives the same memory to a second decoder after a first one has failed."""
     given: list[np.ndarray] = []
 
     def again(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -97,8 +96,11 @@ _CHECKS = {"PNG": image_png.check, "GIF": image_gif.check, "JPEG 2000": image_jp
 
 
 def peek(data: np.ndarray, limits: Limits) -> Header:
-    """The header of an encoded image, refused if the image is larger than allowed or not whole, as far as that shows."""
-    view = memoryview(data)  # type: ignore[arg-type]
+    """The header of an encoded image.
+
+    Raises if the image is larger than allowed or, as far as this can be seen, not complete.
+    """
+    view = data.data
     header = image_headers.read(view)
     pixels, allowed = header.height * header.width, limits.max_pixels
     if pixels > (MAX_PIXELS if allowed is None else allowed):
@@ -139,7 +141,7 @@ def decode(
     """Decodes an image to height x width x channels, or only the region `region(height, width)` names.
 
     Values of another dtype than the stored one keep their share of the range: 255 becomes 65535 in uint16 and 1.0 in
-    float. `source` names the image, as str(source), where a warning is logged.
+    float. `source` names the image in warnings, as str(source).
     """
     header = peek(data, limits)
     height, width, channels = image_headers.shape_of(header, wanted.color, wanted.adjust_orientation)
@@ -158,8 +160,8 @@ def decode(
 
 
 def _saved_png(data: np.ndarray, header: Header, source: Any) -> np.ndarray:
-    """A PNG file as it is, or what can be saved of a damaged one."""
-    view = memoryview(data)  # type: ignore[arg-type]
+    """A complete PNG file, or the readable part of a damaged one."""
+    view = data.data
     try:
         image_png.check(view)
         kernels.other_images.opencv(data, header, "ANY_DATA")
@@ -230,7 +232,7 @@ def _decode_stored(
 
 
 _MARGIN = 16  # rows below a part: smooth upsampling looks at the next row of chroma
-# Complaints of libjpeg-turbo after which pixels are missing, or are not those of their places.
+# Errors of libjpeg-turbo after which pixels are missing or wrong.
 _MISSING = re.compile(
     r"Corrupt JPEG data: (premature end of data segment|bad Huffman code|found marker .* instead of RST.*)"
 )
@@ -238,10 +240,10 @@ _LEFT_OVER = re.compile(r"Corrupt JPEG data: \d+ extraneous bytes before marker 
 
 
 def _decode_top(data: np.ndarray, header: Header, wanted: Wanted, bottom: int) -> np.ndarray | None:
-    """A JPEG file down to the row `bottom`, and a few more; None where it has to be decoded whole.
+    """A JPEG file down to the row `bottom`, and a few more; None if it must be decoded as a whole.
 
-    The decoder gets the file with a smaller height in its header. Then only the data after its last row may be wrong, and
-    it tells the first thing that is.
+    The decoder gets the file with a smaller height in its header. Then only the data after its last row may be wrong,
+    and its first error is about this data.
     """
     rows = bottom + _MARGIN
     colors = wanted.color in ("RGB", "BGR", "GRAY") and header.channels in (1, 3)
@@ -268,14 +270,14 @@ def _decode_jpeg(
     try:
         simplejpeg.decode_jpeg(data, space, fastdct=fast_idct, buffer=array.reshape(-1))
     except ValueError as error:
-        # What a truncated file lacks cannot be made up: only complete files get a second chance.
+        # The missing part of a truncated file is lost: only complete files go to a second decoder.
         if damaged and _decode_rest(data, space, fast_idct, array):
             _tell_once(data, header, [str(error)], source)
             return array
         if "Premature end" in str(error) or data.tobytes().rfind(b"\xff\xd9") < 0:
             raise BadImage(f"truncated {header}: {error}") from None
         if _MISSING.fullmatch(str(error)):
-            raise BadImage(f'damaged {header}: {error}; on_damage="accept" gives what is left') from None
+            raise BadImage(f'damaged {header}: {error}; on_damage="accept" returns the rest') from None
         if space == "CMYK":
             raise BadImage(f"cannot decode the {header}: {error}") from None
         array[:] = _decode_tolerant(data, header, space, [str(error)], source)
@@ -283,8 +285,8 @@ def _decode_jpeg(
 
 
 def _decode_rest(data: np.ndarray, space: str, fast_idct: bool, array: np.ndarray) -> bool:
-    """Decodes what a damaged file holds into `array`, the rest gray or black; False if that cannot be done."""
-    array[:] = 0  # where the library gives up it leaves the memory as it was
+    """Decodes the readable part of a damaged file into `array`, the rest gray or black; False if nothing can be read."""
+    array[:] = 0  # the library does not write to memory after the damage
     try:
         simplejpeg.decode_jpeg(data, space, fastdct=fast_idct, strict=False, buffer=array.reshape(-1))
     except ValueError:
@@ -293,13 +295,13 @@ def _decode_rest(data: np.ndarray, space: str, fast_idct: bool, array: np.ndarra
 
 
 def _decode_tolerant(data: np.ndarray, header: Header, color: str, reasons: list[str], source: Any) -> np.ndarray:
-    """What the first decoder that takes the image makes of it; `reasons` says why earlier ones refused it."""
+    """The result of the first decoder that accepts the image; `reasons` are the errors of earlier ones."""
     for decoder in kernels.other_images.decoders_of(data, header):
         try:
             image = decoder(data, header, color)
         except BadImage:
             raise
-        except Exception as error:  # the libraries raise nearly anything for a damaged file
+        except Exception as error:  # the libraries raise many types of exceptions for damaged files
             reasons.append(f"{decoder.__name__}: {' '.join(str(error).split()) or type(error).__name__}")
             continue
         if image.shape[:2] != (header.height, header.width):
@@ -349,7 +351,8 @@ def convert_range(image: np.ndarray, out: np.ndarray) -> np.ndarray:
         limit = np.iinfo(out.dtype).max
         share = np.clip(np.nan_to_num(image.astype(np.float64)), 0, largest) if image.dtype.kind == "f" else image
         scaled = np.rint(share * (limit / largest))
-        # The largest 32- and 64-bit integers are no floating-point numbers: what rounds up to them is set after.
+        # The largest 32- and 64-bit integers are not floating-point numbers: values that round up to them are set
+        # later.
         out[:] = np.where(scaled >= limit, 0, np.maximum(scaled, np.iinfo(out.dtype).min))
         out[scaled >= limit] = limit
     return out

@@ -21,7 +21,7 @@ from pipeflow.kernels.cpu.kernel_files import cache_class, folder_for, keep
 
 
 def _look_for_scipy_only(ensure_blas: Callable[[], None]) -> Callable[[], None]:
-    """Numba imports the whole of scipy.linalg only to see whether it is there, a third of the time to the first batch.
+    """Numba imports scipy.linalg only to check that it exists; this takes a third of the time to the first batch.
 
     While Numba's array functions are loaded, it is enough to find it. Functions of the user that do linear
     algebra check again when they are compiled, and then it is imported.
@@ -40,7 +40,7 @@ def _look_for_scipy_only(ensure_blas: Callable[[], None]) -> Callable[[], None]:
 if hasattr(linalg, "ensure_blas"):
     linalg.ensure_blas = _look_for_scipy_only(linalg.ensure_blas)
 
-# Types by which elements are moved without computing: one compiled kernel for each element size.
+# The types of elements that are only moved: one compiled kernel for each element size.
 RAW = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 # Every kernel of this process, in order of definition.
 KERNELS: list[dispatcher.Dispatcher] = []

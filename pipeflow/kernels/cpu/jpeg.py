@@ -1,12 +1,12 @@
 """JPEG files to pixels, all of it compiled: sequential Huffman-coded files of 8 bits, whole or a window of them.
 
-`decode` answers False for every other kind of JPEG, and for everything that libjpeg-turbo would complain of; the caller
-then asks libjpeg-turbo, so that it has the last word on what a damaged file is. What is decoded is equal to
-libjpeg-turbo's result bit by bit (accurate integer transform, smooth upsampling).
+`decode` returns False for every other kind of JPEG, and for all files that libjpeg-turbo would refuse or warn about.
+The caller then uses libjpeg-turbo, which decides whether a file is damaged. The result is equal to libjpeg-turbo's, bit
+by bit (accurate integer transform, smooth upsampling).
 
 A file is read twice at most: `jpeg_headers` reads its segments, `jpeg_entropy` decodes the blocks of one row of units after
-the other into planes that keep two such rows, and `jpeg_pixels` makes pixels of what is complete. In a window, only the
-blocks that it needs are transformed.
+the other into planes that keep two such rows, and `jpeg_pixels` makes pixels of the complete rows. In a window, only
+the blocks that it needs are transformed.
 """
 
 import threading
@@ -51,7 +51,7 @@ BLOCKS = 10  # of a unit at most; the sampling that is known has up to six
 
 @kernel(fastmath=False)
 def prepare_codes(frame, codes, built, dc_lookup, ac_lookup, single, longs):
-    """Makes the look-ups of the scan's codes, unless they are there from the file before."""
+    """Makes the look-ups of the scan's codes, unless the previous file had the same codes."""
     for c in range(frame[COMPONENTS]):
         record = COMPONENT + RECORD * c
         if not frame[record + IN_SCAN]:
@@ -289,7 +289,7 @@ KEPT = 1 << 25  # bytes of a thread's memory that stay for the next image
 
 
 def thread_workspace() -> Workspace:
-    """That of the calling thread."""
+    """The memory of the calling thread."""
     space = getattr(_threads, "space", None)
     if space is None:
         space = _threads.space = Workspace()
@@ -363,7 +363,7 @@ def _types() -> tuple[Any, ...]:
 
 
 def kept() -> bool:
-    """Whether the decoder has been compiled for this machine, by this process or another one."""
+    """True if the decoder has been compiled for this machine, by this process or another one."""
     return jit.kept(decode_image, _types())
 
 

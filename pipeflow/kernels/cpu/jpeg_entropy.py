@@ -1,8 +1,8 @@
 """Huffman-coded JPEG data to blocks of samples.
 
-The coded bytes are first copied without their stuffing, with zeros behind them, so that the inner loop reads 64 bits at
-any place without a test. The next bits of the stream are on top of `window`; at least `bits` of them are right. A look-up
-with the top bits gives up to two coefficients at once, or one and the end of the block; what does not fit goes through
+The coded bytes are first copied without their stuffing, with zeros after them, so that the inner loop reads 64 bits at
+any place without a test. The next bits of the stream are on top of `window`; at least `bits` of them are right. A
+look-up with the top bits gives up to two coefficients at once, or one and the end of the block; other codes go through
 the general step, one code at a time.
 
 What keeps it inside its memory, whatever the data say: a look-up's index has as many bits as the table; a coefficient's
@@ -93,7 +93,7 @@ def unstuffed(data, place, stream):
 
 @kernel(fastmath=False)
 def build_code(codes, built, table, longs):
-    """Checks a Huffman code and prepares its long codes; whether it is a code at all."""
+    """Checks a Huffman code and prepares its long codes; False if it is not valid."""
     at, symbol, code = table * CODE, 0, 0
     for length in range(1, 17):
         count = np.int64(codes[at + length - 1])
@@ -327,7 +327,7 @@ def long_code(window, length, codes, longs, table):
 
 @kernel(fastmath=False, inline="always")
 def left_over(state, length):
-    """Bits of the stream that have not been decoded; negative where more have been."""
+    """The number of bits of the stream that have not been decoded; negative if too many have been."""
     return 8 * length - (8 * np.int64(state[PLACE]) - np.int64(state[BITS]))
 
 

@@ -1,4 +1,5 @@
-"""What JPEG compression does to a picture, without a file: colours, halved chroma, transform, quantisation, and back.
+"""The effect of JPEG compression on a picture, without a file: colours, halved chroma, transform, quantisation, and
+back.
 
 Huffman coding loses nothing, so it is left out. Each step is libjpeg-turbo's, bit by bit: the result is that of encoding with
 4:2:0 chroma and the accurate integer transform, and decoding.
@@ -152,7 +153,7 @@ def _types() -> tuple[Any, ...]:
 
 
 def kept() -> bool:
-    """Whether this has been compiled for this machine, by this process or another one."""
+    """True if this has been compiled for this machine, by this process or another one."""
     return jit.kept(distort_image, _types())
 
 

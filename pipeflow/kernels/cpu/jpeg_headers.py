@@ -1,23 +1,24 @@
 """The segments of a JPEG file before and between its scans, read for the decoder in `jpeg`.
 
-What this reader accepts, libjpeg-turbo decodes without a complaint; everything else, right or wrong, is left to it.
-Nothing is read beyond the data's length, and no number of the file is used before it has been compared with its bounds.
+libjpeg-turbo decodes all files that this reader accepts without a warning; all other files, right or wrong, are passed
+to it. Nothing is read beyond the data's length, and no number of the file is used before it has been compared with its
+bounds.
 """
 
 import numpy as np
 
 from pipeflow.kernels.cpu.jit import kernel
 
-# What a decoding kernel answers.
+# The results of a decoding kernel.
 DONE = 0
-UNKNOWN_FORM = 1  # a kind of JPEG that is not decoded here
-DAMAGED = 2  # or unusual enough to be suspicious
+UNKNOWN_FORM = 1  # a kind of JPEG that is not supported here
+DAMAGED = 2  # damaged, or so unusual that it may be
 NEEDS_WHOLE_PLANES = 3  # several scans: all samples have to be kept until the last one
 
-# Places in `frame`, which holds what the file says of itself.
+# Places in `frame`, which has the properties of the file.
 HEIGHT, WIDTH, COMPONENTS, RESTART_INTERVAL = 0, 1, 2, 3
-FACTORS_KNOWN, CODES_KNOWN = 4, 5  # bit masks of the tables that have come
-ADOBE_TRANSFORM = 6  # -1 where the file states none
+FACTORS_KNOWN, CODES_KNOWN = 4, 5  # bit masks of the tables that have been read
+ADOBE_TRANSFORM = 6  # -1 if the file has none
 PROFILE_PARTS, PROFILE_SEEN = 8, 9
 SCAN_COMPONENTS, AT_END = 10, 11
 COMPONENT = 16  # the first of the components' records
@@ -124,11 +125,11 @@ def read_frame(data, place, end, frame):
 
 @kernel(fastmath=False, inline="always")
 def known_sampling(frame):
-    """Whether the components are sampled in one of the ways that are decoded here."""
+    """True if the components are sampled in one of the supported ways."""
     first = COMPONENT
     across, down = frame[first + ACROSS], frame[first + DOWN]
     if frame[COMPONENTS] == 1:
-        # A single component is stored alike whatever its factors are.
+        # A single component is stored in the same way with all factors.
         if not (1 <= across <= 4 and 1 <= down <= 4):
             return DAMAGED
         frame[first + ACROSS] = frame[first + DOWN] = 1
@@ -145,7 +146,7 @@ def known_sampling(frame):
 
 @kernel(fastmath=False)
 def read_application(data, marker, place, end, frame):
-    """The application segments that decide about colours, or that libjpeg-turbo complains of."""
+    """The application segments that determine colours, or about which libjpeg-turbo warns."""
     if marker == 0xE0 and starts_with(data, place, end, _JFIF):
         if end - place < 14 or data[place + 5] != 1:
             return DAMAGED
@@ -166,7 +167,7 @@ def read_application(data, marker, place, end, frame):
 
 @kernel(fastmath=False)
 def read_scan(data, place, end, frame):
-    """Which components the next scan holds, and by which codes."""
+    """The components of the next scan, and their codes."""
     if not frame[COMPONENTS] or end - place < 1:
         return DAMAGED
     count = np.int64(data[place])
@@ -204,7 +205,7 @@ def read_scan(data, place, end, frame):
 
 @kernel(fastmath=False, inline="always")
 def ycc_colors(frame):
-    """Whether the three components are luma and chroma, by the rules of libjpeg."""
+    """True if the three components are luma and chroma, by the rules of libjpeg."""
     if frame[ADOBE_TRANSFORM] not in (-1, 1):
         return False
     letters = (

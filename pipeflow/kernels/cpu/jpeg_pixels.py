@@ -7,7 +7,7 @@ from pipeflow.kernels.cpu.jpeg_headers import ACROSS, COMPONENT, COMPONENTS, DOW
 from pipeflow.kernels.cpu.simd.jpeg_colors import blend_rows, color_doubled_row, color_row, quarter_sums, repeat_gray
 from pipeflow.kernels.cpu.simd.moves import copy_row
 
-# What to make of the samples.
+# The colours of the result.
 GRAY, RGB, BGR = 0, 1, 2
 
 # A record of `parts` for each component: the samples that are needed (rows and columns, ends exclusive), and where they are
@@ -36,7 +36,7 @@ def find_parts(frame, gray, top, left, height, width, parts):
 
 @kernel(fastmath=False)
 def place_planes(frame, parts, whole):
-    """Says where the planes' samples are kept, in whole blocks; the number of samples.
+    """Sets the places of the planes' samples, in whole blocks; returns the number of samples.
 
     Unless `whole` planes are asked for, each keeps two rows of units, in turn.
     """
@@ -59,7 +59,7 @@ def place_planes(frame, parts, whole):
 
 @kernel(fastmath=False, inline="always")
 def rows_of(planes, parts, c, y, down, last_row):
-    """Where the two rows of chroma samples nearest to the row y of the image begin; the same one where it is not halved."""
+    """The starts of the two rows of chroma samples nearest to the row y of the image; equal if chroma is not halved."""
     at = c * PART
     start, stride, mask = parts[at + START] + parts[at + LEFT], parts[at + STRIDE], parts[at + MASK]
     row = y // down

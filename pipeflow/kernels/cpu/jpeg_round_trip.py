@@ -1,4 +1,4 @@
-"""What JPEG compression does to a picture: encoded and decoded again, in memory."""
+"""The effect of JPEG compression on a picture: it is encoded and decoded again, in memory."""
 
 import cv2
 import numpy as np

@@ -1,7 +1,7 @@
-"""Which coefficients of a JPEG file no scan has.
+"""Finds coefficients of a JPEG file that no scan has.
 
-A progressive file gives a coarse image first and sends the rest in later scans. One that lost the last of them decodes
-without a complaint, to a coarse image.
+A progressive file has a coarse image first and the rest in later scans. A file without its last scans decodes without
+an error, to a coarse image.
 """
 
 from bisect import bisect_left
@@ -24,12 +24,12 @@ def check(data: NDArray[np.uint8], header: Header) -> None:
 
 
 def missing(data: NDArray[np.uint8]) -> str:
-    """What no scan has, as text; empty for a complete file, and for one that is damaged so that a decoder complains."""
-    left: dict[int, bytearray] = {}  # component -> for each coefficient the bits that are still to come
+    """The coefficients that no scan has, as text; empty for a complete file, and for damage that a decoder reports."""
+    left: dict[int, bytearray] = {}  # component -> for each coefficient the bits that are missing
     place, progressive = 2, False
     fills = np.flatnonzero(data[:-1] == 0xFF)  # a search by a regular expression takes a fifth of the time of decoding
     markers = fills[~_NO_SEGMENT[data[fills + 1]]].tolist()
-    file = memoryview(data)  # type: ignore[arg-type]
+    file = data.data
     try:
         for _ in range(MOST_PIECES):
             place = markers[bisect_left(markers, place)] + 4
@@ -62,7 +62,7 @@ def missing(data: NDArray[np.uint8]) -> str:
 
 
 def _words(left: dict[int, bytearray]) -> str:
-    """The first component that lacks something, and what."""
+    """The first incomplete component, and its missing part."""
     for number, bits in enumerate(left.values(), 1):
         unsent = [k for k in range(64) if bits[k] == _UNSENT]
         coarse = [k for k in range(64) if bits[k]]

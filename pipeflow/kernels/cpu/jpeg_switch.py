@@ -2,8 +2,8 @@
 
 Compiling takes many seconds, and no pipeline waits for it. If no process of this user has compiled a kernel before, a
 process of low priority compiles it, and libjpeg-turbo decodes until it is done. The pixels of both are equal, bit by bit,
-so the change has no effect on them; before it, both are compared on a few pictures. Files that the
-compiled decoder does not know, and all suspicious ones, always go to libjpeg-turbo.
+so the change has no effect on them; before it, both are compared on a few pictures. Files that the compiled decoder
+does not support, and all suspicious ones, always go to libjpeg-turbo.
 
 PIPEFLOW_JPEG=library leaves every file to libjpeg-turbo.
 """
@@ -34,7 +34,7 @@ COMPILED, LIBRARY = "JPEG files decoded by the compiled decoder", "JPEG files de
 EVERY = 16  # images between two looks at whether the decoder has been compiled
 
 _COLORS = {"RGB": "RGB", "BGR": "BGR", "GRAY": "GRAY", "YCbCr": "RGB"}
-_MARGIN = 16  # rows below a window in which libjpeg-turbo, too, is made to notice damage
+_MARGIN = 16  # rows below a window in which libjpeg-turbo is also made to report damage
 _UINT8 = np.dtype(np.uint8)
 
 Region = tuple[int, int, int, int]
@@ -101,7 +101,7 @@ class Switch:
         self.on = True
 
 
-# How the compiling process ends when it finds another one at work.
+# The exit code of the compiling process if another process compiles already.
 COMPILED_ELSEWHERE = 3
 
 
@@ -125,7 +125,7 @@ def _end(process: subprocess.Popen[bytes], owner: int) -> None:
 
 
 def compile_here(module: str) -> None:
-    """What the process does: compiles unless another one is at it, and ends when its input does, with its parent."""
+    """The work of the process: it compiles unless another one does, and ends when its input ends, with its parent."""
     threading.Thread(target=_end_with_input, daemon=True).start()
     os.nice(10)
     with compiling_alone(module) as alone:
@@ -136,7 +136,7 @@ def compile_here(module: str) -> None:
 
 @contextmanager
 def compiling_alone(module: str) -> Iterator[bool]:
-    """Holds the lock of a module in the folder of kernels; False where another process holds it."""
+    """Takes the lock of a module in the folder of kernels; False if another process has it."""
     locks = kernel_files.locks_of(kernels.jit.cache_folder())
     alone = locks.take(module)
     try:
@@ -153,7 +153,7 @@ def _end_with_input() -> None:
 
 @cache
 def decoders_agree() -> bool:
-    """Whether both decoders make the same of a few pictures."""
+    """True if both decoders return the same pixels for a few pictures."""
     source = _picture()
     for sampling in ("444", "422", "420", "440", "411", "Gray"):
         if sampling == "Gray":
@@ -169,7 +169,7 @@ def decoders_agree() -> bool:
 
 @cache
 def distortions_agree() -> bool:
-    """Whether a picture is the same after compression by both."""
+    """True if a picture is the same after compression by both."""
     source = _picture()
     for quality in (10, 50, 85, 100):
         results = np.zeros_like(source), np.zeros_like(source)
@@ -192,7 +192,7 @@ distorting = Switch("Pictures are compressed as by JPEG", "jpeg_forward", distor
 
 
 def stored_window(window: Region, height: int, width: int, orientation: int) -> Region:
-    """Where a window of the oriented image is in the stored one, whose size is given."""
+    """The window of the stored image, whose size is given, for a window of the oriented one."""
     top, left, rows, columns = window
     if orientation >= 5:
         height, width = width, height
@@ -206,9 +206,8 @@ def stored_window(window: Region, height: int, width: int, orientation: int) -> 
 def decode(
     data: np.ndarray, header: Header, wanted: Any, window: Region | None, turn: int, out: Callable[..., np.ndarray]
 ) -> np.ndarray | None:
-    """The window of a JPEG file in the stored orientation and the wanted colours; None where libjpeg-turbo has to decode.
-
-    `window` is given in the oriented image. `out` is asked for the memory of the result.
+    """The window of a JPEG file in the stored orientation and the wanted colours; None if libjpeg-turbo must decode.
+    `window` is in the oriented image. `out` allocates the memory of the result.
     """
     if header.format != "JPEG":
         return None

@@ -1,11 +1,11 @@
 """The files of compiled kernels: a process compiles only kernels that no process of this user has compiled before.
 
-Compiled code is run as it is read. A folder is used only if this user owns it and nobody else can change it or any folder
-above it; each file carries a digest of its content, so that a damaged one is compiled again; Numba's own setting
-(NUMBA_CACHE_DIR) is not read. Files are written under another name and moved into place, so that processes which compile at
-the same moment do not disturb each other. Of several processes that need the same kernel one compiles it, and the others
-wait for its file. Where no folder of the user can be written, the processes of one start share a temporary one, which the
-first of them removes when it ends.
+Compiled code is run as it is read. A folder is used only if this user owns it and no other user can change it or any
+folder above it; each file has a digest of its content, so that a damaged one is compiled again; Numba's own setting
+(NUMBA_CACHE_DIR) is not read. Files are written under another name and moved into place, so that processes which
+compile at the same moment do not disturb each other. Of several processes that need the same kernel one compiles it,
+and the others wait for its file. Where no folder of the user can be written, the processes of one start share a
+temporary one, which the first of them removes when it ends.
 """
 
 import atexit
@@ -84,9 +84,8 @@ def chosen_base() -> Path:
 
 @cache
 def folder_for(name: str) -> Path | None:
-    """The folder of that name for compiled code; None where none can be written, not even a temporary one.
-
-    Where several users share the chosen folder, the first has that name and each of the others one with their number.
+    """The folder with this name for compiled code; None if no folder can be written, not even a temporary one. If
+    several users share the chosen folder, the first gets this name, and each other user a name with their number.
     """
     base = chosen_base()
     reasons = []
@@ -149,7 +148,7 @@ class KernelFiles:
         try:
             content = _read_own(path)
             if hashlib.sha256(content[_DIGEST_BYTES:]).digest() != content[:_DIGEST_BYTES]:
-                raise ValueError("its digest does not fit its content")
+                raise ValueError("its digest is wrong")
             return pickle.loads(content[_DIGEST_BYTES:])
         except FileNotFoundError:
             return None
@@ -158,12 +157,12 @@ class KernelFiles:
             return None
 
     def save(self, key: Any, data: Any) -> None:
-        """Stores a specialisation, whole or not at all."""
+        """Stores a specialisation completely or not at all."""
         path = self.path(key)
         content = dumps(data)
         temporary = ""
         try:
-            # A name that cannot be foreseen, created by O_EXCL: nothing that is there already is written to.
+            # A random name, created by O_EXCL: no existing file is written to.
             descriptor, temporary = tempfile.mkstemp(dir=self.folder, prefix=path.name)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(hashlib.sha256(content).digest() + content)
@@ -192,7 +191,7 @@ class Locks:
         self._held: set[str] = set()  # the file stays open for them: closing it would drop the locks
 
     def take(self, name: str) -> bool:
-        """Whether the lock was free and is now held."""
+        """True if the lock was free and is now held."""
         with self._guard:
             if name in self._held:
                 return False
@@ -210,7 +209,7 @@ class Locks:
             return taken
 
     def give(self, name: str) -> None:
-        """Gives a lock back that was taken."""
+        """Releases a lock."""
         with self._guard:
             self._held.discard(name)
             try:
@@ -238,7 +237,7 @@ def locks_of(folder: Path) -> Locks:
 
 
 class Turns:
-    """Sees to it that one process compiles a kernel while the others wait for its file."""
+    """Lets one process compile a kernel while the others wait for its file."""
 
     def __init__(self, folder: Path) -> None:
         self._locks = locks_of(folder)
@@ -259,7 +258,7 @@ class Turns:
 
     @contextmanager
     def given_back(self) -> Iterator[None]:
-        """Gives back the turns that begin inside; those of kernels that are compiled on the way end on their own."""
+        """Ends the turns that begin inside; turns of kernels that are compiled meanwhile end by themselves."""
         before = len(self._taken)
         try:
             yield

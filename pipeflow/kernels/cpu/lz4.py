@@ -14,7 +14,7 @@ PROBLEMS = {
 
 @kernel
 def decompress(source, out):
-    """The number of bytes that a block holds, which go to `out`; below 0 for a block that cannot be."""
+    """The number of bytes that a block holds, which go to `out`; below 0 for a block that is not valid."""
     place, at = 0, 0
     while place < source.size:
         token = source[place]
@@ -62,7 +62,7 @@ def decompress(source, out):
 
 
 def inflate(source: np.ndarray, out: np.ndarray) -> str:
-    """Fills the bytes of `out` from a block; says what is wrong with it, or nothing."""
+    """Fills the bytes of `out` from a block; returns the error in it, or ""."""
     found = decompress(plain(source), out)
     if found < 0:
         return PROBLEMS[found]

@@ -1,4 +1,6 @@
-"""Where places of an image are after a remap: searched for in the maps, which say where pixels come from."""
+"""The positions of points of an image after a remap: they are searched in the maps, which have the source of each
+pixel.
+"""
 
 import numpy as np
 
@@ -14,8 +16,9 @@ def slope(line, place):
 
 @kernel
 def find_points(map_x, map_y, points, out):
-    """The middle of the pixel that comes from nearest to each point, moved on by the slopes of the maps; in the third
-    column whether the point is in the result."""
+    """The middle of the pixel that comes from nearest to each point, moved on by the slopes of the maps; the third
+    column is 1 if the point is in the result.
+    """
     height, width = map_x.shape
     for number in range(points.shape[0]):
         x, y = np.float32(points[number, 0]), np.float32(points[number, 1])

@@ -6,7 +6,7 @@ import numpy as np
 from .casting import as_type
 from .jit import kernel, plain
 
-# What OpenCV computes with, for every type that it has no form for.
+# The type that OpenCV computes with, for each type that it does not support.
 WITHIN = {
     np.dtype(np.bool_): np.uint8, np.dtype(np.int8): np.int16, np.dtype(np.int32): np.float64,
     np.dtype(np.uint32): np.float64, np.dtype(np.float16): np.float32,
@@ -31,11 +31,11 @@ def extremes(
     iterations: int,
     out: np.ndarray,
 ) -> np.ndarray:
-    """An image (H, W, C); size and anchor are width and height. With a constant border what is outside does not count."""
+    """An image (H, W, C); size and anchor are width and height. With a constant border, values outside are ignored."""
     within = np.dtype(WITHIN.get(image.dtype, image.dtype))
     operation = cv2.dilate if largest else cv2.erode
     source = as_type(np.ascontiguousarray(image), within)
-    if border == "wrap":  # OpenCV does not go round here
+    if border == "wrap":  # OpenCV has no wrap mode here
         source = wrapped(source, size, anchor, iterations)
     found = operation(
         source,
@@ -84,7 +84,7 @@ def middle_of(values, count):
 
 @kernel
 def medians_of(source, tall, wide, out):
-    """Any type and any odd window; the border pixel goes on outside."""
+    """Any type and any odd window; outside the image the border pixels are repeated."""
     height, width, channels = source.shape
     values = np.empty(tall * wide, source.dtype)
     for y in range(height):

@@ -1,4 +1,4 @@
-"""How pixels move from frame to frame, by OpenCV's dense inverse search."""
+"""The movement of pixels from frame to frame, by OpenCV's dense inverse search."""
 
 import cv2
 import numpy as np

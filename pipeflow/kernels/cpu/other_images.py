@@ -1,7 +1,7 @@
-"""Every format but plain JPEG, damaged files, and other colours than RGB.
+"""All formats except plain JPEG, damaged files, and other colours than RGB.
 
-TIFF, BMP and PNM are read here, but for the compressions of TIFF that Pillow knows; the rest by OpenCV and Pillow. Two
-decoders stand in a row only where neither gives pixels that a damaged file does not hold.
+TIFF, BMP and PNM are decoded here, except for compressions of TIFF that only Pillow supports; OpenCV and Pillow decode
+the rest. A second decoder is tried only if neither of the two makes up pixels that a damaged file does not have.
 """
 
 import io
@@ -38,7 +38,7 @@ Decoder = Callable[[np.ndarray, Header, str], np.ndarray]
 def decoders_of(data: np.ndarray, header: Header) -> tuple[Decoder, ...]:
     """The decoders for an image, in the order in which they are tried."""
     if header.format == "TIFF":
-        return (tiff,) if image_tiff.read(memoryview(data)).ours else (pillow_tiff,)  # type: ignore[arg-type]
+        return (tiff,) if image_tiff.read(data.data).ours else (pillow_tiff,)
     if header.format == "JPEG 2000" and header.channels == 2 and header.depth == 8:
         return (pillow,)  # OpenCV has no gray with alpha
     return _DECODERS[header.format]
@@ -49,7 +49,7 @@ def tiff(data: np.ndarray, header: Header, color: str) -> np.ndarray:
     image = image_tiff.decode(data)
     if color == "ANY_DATA":
         return image
-    if image_tiff.read(memoryview(data)).cmyk:  # type: ignore[arg-type]
+    if image_tiff.read(data.data).cmyk:
         image = _of_inks(image)
     return recolored(_as_rgb(image), color)
 
@@ -57,7 +57,9 @@ def tiff(data: np.ndarray, header: Header, color: str) -> np.ndarray:
 def _of_inks(image: np.ndarray) -> np.ndarray:
     """RGB of cyan, magenta, yellow and black."""
     if image.dtype.kind != "u":
-        raise BadImage(f"a CMYK image of {image.dtype} is not converted to other colours; ANY_DATA gives it as it is")
+        raise BadImage(
+            f"a CMYK image of {image.dtype} is not converted to other colours; ANY_DATA returns it without conversion"
+        )
     largest = np.iinfo(image.dtype).max
     left = (largest - image[..., :4]).astype(np.uint64)
     return ((left[..., :3] * left[..., 3:] + largest // 2) // largest).astype(image.dtype)
@@ -89,7 +91,7 @@ def opencv(data: np.ndarray, header: Header, color: str) -> np.ndarray:
     """The image in the stored orientation and the asked colours, by OpenCV."""
     if header.format == "PNG":
         data = image_png.still(data)
-    # Asked for colours, OpenCV cuts 16 bits to the upper 8, and takes fewer bits than 8 as they are.
+    # With a colour conversion, OpenCV cuts 16 bits to the upper 8, and does not scale fewer bits than 8.
     as_stored = color == "ANY_DATA" or header.bits != 8 or header.depth not in (0, 8)
     if as_stored:
         image = _opencv_as_stored(data, header)
@@ -169,7 +171,7 @@ def recolored(rgb: np.ndarray, color: str) -> np.ndarray:
 
 def pillow_tiff(data: np.ndarray, header: Header, color: str) -> np.ndarray:
     """Compressions that only libtiff knows; of whole bytes, and of one bit a pixel."""
-    layout = image_tiff.read(memoryview(data))  # type: ignore[arg-type]
+    layout = image_tiff.read(data.data)
     if layout.bits not in (1, 8) or layout.planar or layout.cmyk:
         raise BadImage(f"a TIFF file of {layout.bits} bits with compression {layout.compression} is not decoded")
     return pillow(data, header, color)

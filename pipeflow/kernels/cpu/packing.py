@@ -19,7 +19,7 @@ def lowest(word):
 
 @kernel
 def first_from(words, summary, start):
-    """The first number from `start` on whose bit is set, -1 where there is none; `summary` has a bit for every word."""
+    """The first number from `start` on whose bit is set, -1 if there is none; `summary` has a bit for every word."""
     at = start >> 6
     word = words[at] >> np.uint64(start & 63)
     if word:
@@ -41,7 +41,9 @@ def first_from(words, summary, start):
 
 @kernel
 def best_fit(lengths, capacity):
-    """(documents row after row, where each row begins among them); no length is above `capacity`, and those of 0 are left out."""
+    """(documents row after row, the start of each row among them); no length is above `capacity`, and documents of
+    length 0 are left out.
+    """
     starts = np.zeros(capacity + 2, np.int64)  # from the longest
     for length in lengths:
         starts[capacity - length + 1] += 1
@@ -55,7 +57,7 @@ def best_fit(lengths, capacity):
             order[starts[capacity - length]] = document
             starts[capacity - length] += 1
     rows = np.empty(count, np.int32)
-    head = np.full(capacity + 1, -1, np.int32)  # of the rows with so much room
+    head = np.full(capacity + 1, -1, np.int32)  # of the rows with this much room
     following = np.empty(count, np.int32)
     words = np.zeros((capacity >> 6) + 1, np.uint64)
     summary = np.zeros((words.size >> 6) + 1, np.uint64)

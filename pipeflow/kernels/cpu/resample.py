@@ -1,4 +1,4 @@
-"""Separable resampling: resize, and what is built from it.
+"""Separable resampling: resize, and operators that use it.
 
 The centre of a pixel is at its index plus one half. Each output pixel is a weighted sum of input pixels along
 every axis (`taps`, computed in float64); the rows of the sum are blended first (`blend`), then the columns,
@@ -17,7 +17,7 @@ from pipeflow.kernels.cpu.simd.moves import copy_four_bytes
 from pipeflow.kernels.cpu.simd.sums import band_taps, pixel_taps, weighted_rows
 
 NEAREST, LINEAR, CUBIC, LANCZOS3, TRIANGULAR, GAUSSIAN = range(6)
-EDGE = 1e-6  # the Gaussian is cut off where it is not 0 yet: a pixel just there counts, however its place is rounded
+EDGE = 1e-6  # the Gaussian is not 0 where it is cut off: a pixel exactly there contributes, in spite of rounding
 ROWS = 4  # output rows of one horizontal pass: four accumulators share one broadcast weight
 LANES = 4  # channels side by side in one register
 taps_of_2, taps_of_3, taps_of_4, taps_of_5, taps_of_6 = (pixel_taps(ROWS, LANES, n) for n in range(2, 7))

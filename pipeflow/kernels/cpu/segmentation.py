@@ -1,4 +1,4 @@
-"""Masks: the boxes around what is connected in them."""
+"""Masks: the boxes around connected elements."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from .jit import kernel, plain
 
 @kernel
 def root_of(parents, place):
-    """The first element of a component; the way there is halved."""
+    """The first element of a component; the path to it is halved."""
     while parents[place] != place:
         parents[place] = parents[parents[place]]
         place = parents[place]
@@ -94,7 +94,9 @@ def boxes_of(first, begins, ends, parents, numbers, steps, extents, low, high):
 
 
 def components(mask: np.ndarray, background: int, any_class: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Class, first and last + 1 place of everything connected; with `any_class` all but the background is one class."""
+    """Class, first and last + 1 index of every connected component; with `any_class` all values except the background
+    are one class.
+    """
     flat = plain(mask.view(np.uint8) if mask.dtype == np.bool_ else mask)
     values = flat.reshape(-1, mask.shape[-1])
     outer = mask.shape[:-1]

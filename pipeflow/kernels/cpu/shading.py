@@ -1,4 +1,4 @@
-"""Images made lighter, darker or flatter by a pattern, a number for each pixel; and the patterns that are drawn."""
+"""Makes images lighter, darker or flatter by a pattern, a number for each pixel; and draws random patterns."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from pipeflow.kernels.cpu.casting import convert
 from pipeflow.kernels.cpu.jit import kernel, plain
 from pipeflow.kernels.cpu.noise import GOLDEN, mixed
 
-ROW = np.uint64(20)  # bits of a place along a row, in the number that is drawn from
+ROW = np.uint64(20)  # bits of a position along a row, in the number from which a value is drawn
 LEVEL = np.uint64(40)
 
 

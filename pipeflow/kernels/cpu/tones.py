@@ -9,7 +9,7 @@ LANES = 64  # pixels whose values are compared or computed at once
 
 @kernel
 def solarize_bytes(source, limit, out):
-    """Values from a limit on are inverted."""
+    """Inverts the values from a limit on."""
     for i in range(source.size):
         value = source[i]
         out[i] = np.uint8(255) - value if value >= limit else value
@@ -17,7 +17,7 @@ def solarize_bytes(source, limit, out):
 
 @kernel
 def raise_bytes(source, limit, shift, out):
-    """A number is added to the values below a limit, as far as bytes reach."""
+    """Adds a number to the values below a limit, within the range of bytes."""
     for i in range(source.size):
         value = np.int32(source[i])
         raised = min(max(value + shift, np.int32(0)), np.int32(255))
@@ -119,7 +119,7 @@ def raised(source: np.ndarray, limit: float, shift: int, out: np.ndarray) -> np.
 
 
 def autocontrast(source: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """Each channel from 0 to 255; a channel of one value stays."""
+    """Stretches each channel to 0 to 255; a channel with only one value does not change."""
     channels = source.shape[-1]
     low, high = np.full(channels, 255, np.uint8), np.zeros(channels, np.uint8)
     extremes(plain(source).reshape(-1), channels, low, high)

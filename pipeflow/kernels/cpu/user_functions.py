@@ -27,7 +27,7 @@ class CompileError(TypeError):
 
 
 def dispatcher(function: Callable[..., Any], signature: Any = None) -> Dispatcher:
-    """The function as Numba's dispatcher; one that is a dispatcher already stays as it is."""
+    """The function as Numba's dispatcher; a dispatcher is returned unchanged."""
     if isinstance(function, Dispatcher):
         return function
     compiled = numba.njit(nogil=True)(function)
@@ -79,7 +79,7 @@ def digest(function: Callable[..., Any]) -> str:
 
 
 class Jitted:
-    """A function compiled for the arrays it meets; written as plain Python, called without the interpreter.
+    """A function that is compiled for the types of its arguments: plain Python that runs without the interpreter.
 
     Numba compiles again for every memory order, so arrays are C-contiguous. A read-only array has another type: a
     function that writes to it does not compile.
@@ -149,7 +149,7 @@ _NAME = re.compile(r"name '(\w+)' is not defined")
 
 
 def compile_error(function: Callable[..., Any], error: Exception) -> CompileError:
-    """Numba's error in few words: the reason and the user's line; the whole of it is a note."""
+    """A short form of Numba's error: the reason and the user's line; the whole error is a note."""
     text = re.sub(r"\x1b\[\d+m", "", str(error))
     lines = [line.strip() for line in text.splitlines()]
     told = [line for line in lines if line and not line.startswith(("Failed in nopython", "File ", "During", ">>>"))]
@@ -167,13 +167,14 @@ def compile_error(function: Callable[..., Any], error: Exception) -> CompileErro
 
 
 def _line(code: Any, text: str) -> int:
-    """The user's line that Numba speaks of, at least that of the function."""
+    """The user's line in Numba's error, or else that of the function."""
     file = os.path.basename(code.co_filename)
     named = [int(line) for name, line in _LINE.findall(text) if name == file]
     if named:
         return named[-1]
     unknown = _NAME.search(text)
-    for line in range(code.co_firstlineno, code.co_firstlineno + 200) if unknown else ():
-        if re.search(rf"\b{unknown[1]}\b", linecache.getline(code.co_filename, line)):  # type: ignore[index]
-            return line
-    return code.co_firstlineno
+    if unknown:
+        for line in range(code.co_firstlineno, code.co_firstlineno + 200):
+            if re.search(rf"\b{unknown[1]}\b", linecache.getline(code.co_filename, line)):
+                return line
+    return int(code.co_firstlineno)

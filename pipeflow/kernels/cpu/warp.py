@@ -1,4 +1,4 @@
-"""Affine warps: every output pixel looks up its place in the input.
+"""Affine warps: every output pixel comes from a position of the input.
 
 The centre of a pixel is at index + 0.5. Outside the image is the fill value, which takes part in the
 interpolation, or, with `clamped`, the border pixel.
@@ -80,7 +80,7 @@ def warp_linear(source, matrix, fill, clamped, places, out):
 
 @kernel
 def warp_nearest(source, matrix, fill, clamped, places, out):
-    """Nearest neighbour; elements are copied as they are. The places of a row first, several at a time, then its pixels."""
+    """Nearest neighbour; elements are copied. The positions of a row first, several at a time, then its pixels."""
     height, width, channels = source.shape
     columns = out.shape[1]
     flat, target = source.reshape(source.size), out.reshape(out.size)

@@ -1,4 +1,4 @@
-"""Weather: strokes of rain, and snow on what is dark."""
+"""Weather: strokes of rain, and snow on dark pixels."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ LIGHTNESSES = 511  # sums of two bytes
 
 @kernel
 def rain_drops(key, count, length, width, lean, color, opacity, out):
-    """Strokes from random places downwards, mixed into the image one after another."""
+    """Mixes strokes into the image one after another, from random positions downwards."""
     height, across, channels = out.shape
     for drop in range(count):
         top = unit(key, np.uint64(2 * drop)) * (height + length) - length
@@ -33,7 +33,7 @@ def rain(
     opacity: float,
     out: np.ndarray,
 ) -> np.ndarray:
-    """An image (H, W, C) under strokes: how many, how long, how wide, and how far they lean, in pixels a row."""
+    """An image (H, W, C) with strokes: their number, length, width and slope, in pixels a row."""
     out[...] = source
     count, length, width, lean = strokes
     rain_drops(np.uint64(key), count, length, width, float(lean), color.astype(np.float32), np.float32(opacity), out)

@@ -210,8 +210,8 @@ class Session(autograph.Hooks):
             return first
         if first is True and second is False:
             return tree.predicate
-        sides = [self._constant(side) if isinstance(side, bool) else side for side in (first, second)]
-        return self._merge_nodes(EXPRESSION, *sides, tree.predicate, scope, tree.where)  # type: ignore[call-arg]
+        one, other = (self._constant(side) if isinstance(side, bool) else side for side in (first, second))
+        return self._merge_nodes(EXPRESSION, one, other, tree.predicate, scope, tree.where)
 
     def _folded(self, tree: Any, scope: Scope, chosen: Callable[[Any], bool]) -> tuple[Any, Scope]:
         """The merged state of the chosen exits, which are all samples of ``scope``, and the scope of that state."""
@@ -335,10 +335,10 @@ class Session(autograph.Hooks):
             return None
         if isinstance(known[1], tuple):
             first, second, predicate, scope, where = known[1]
-            sides = [self._adopted(side, dtype) for side in (first, second)]
-            if any(side is None for side in sides):
+            one, other = self._adopted(first, dtype), self._adopted(second, dtype)
+            if one is None or other is None:
                 return None
-            return self._merge_nodes(EXPRESSION, *sides, predicate, scope, where)  # type: ignore[call-arg]
+            return self._merge_nodes(EXPRESSION, one, other, predicate, scope, where)
         if dtype.kind in "iu" and not np.iinfo(dtype).min <= known[1] <= np.iinfo(dtype).max:
             return None
         return self._constant(known[1], dtype)
@@ -421,11 +421,11 @@ def _check_kinds(name: str, first: Any, second: Any) -> None:
     elif a.layout and b.layout and a.layout != b.layout:
         advice = LAYOUT
     if advice:
-        sides = [
+        one, other = (
             f"{spec.dtype or 'data'} {spec.layout or ('?' if spec.ndim is None else f'{spec.ndim}-d')} {place(node, side)}"
             for node, spec, side in ((first, a, "if"), (second, b, "else"))
-        ]
-        text = merge_error(name, *sides, advice)  # type: ignore[call-arg]
+        )
+        text = merge_error(name, one, other, advice)
         where = user_origin()
         place_of = (where.file, where.line) if where else (PACKAGE, 1)
         warnings.warn_explicit(f"{text} Such a batch is an error when it runs.", DivergentBranches, *place_of)

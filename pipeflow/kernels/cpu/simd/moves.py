@@ -1,4 +1,4 @@
-"""Bytes that are moved or read as they are."""
+"""Moves and reads bytes without changes."""
 
 from typing import Any
 

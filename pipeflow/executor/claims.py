@@ -1,0 +1,87 @@
+"""Claims of threads on the batches in flight: the oldest work that no thread has."""
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+
+from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.runners.base import StageRunner
+
+
+@dataclass
+class Task:
+    """The work that a thread has claimed: samples ``begin`` to ``end`` of a batch in its stage, or the whole batch."""
+
+    batch: BatchRun
+    begin: int
+    end: int
+    strand: int = -1  # of a stage whose strands are different tasks
+    over: bool = False  # its samples are done; it now works on the batch as a whole, or on rows that are made again
+
+
+class Claims:
+    """The tasks of the threads. The caller has the executor's lock during every call."""
+
+    def __init__(self, ring: deque[BatchRun], stages: list[StageRunner], threads: int) -> None:
+        self._ring = ring
+        self._stages = stages
+        self._threads = threads
+        self.tasks: dict[int, Task] = {}  # thread -> its task
+        self._parted: BatchRun | None = None  # some strands of a chunk are claimed: a thread may wait for the others
+
+    def claim(self, last: bool = False) -> Task | None:
+        """Takes the oldest work that no thread has; with ``last`` only strands that running ones may wait for."""
+        batch = self._parted if last else self.oldest()
+        if batch is None:
+            return None
+        begin, end, strand = 0, 0, -1
+        runner = self._stages[batch.stage]
+        if not runner.per_sample:
+            batch.claimed = True
+        elif runner.strands > 1:
+            begin, end, strand = self._strand(batch, runner)
+        else:
+            begin = batch.cursor
+            batch.cursor = end = min(begin + runner.chunk(batch.size - begin, self._threads), batch.size)
+        task = self.tasks[threading.get_ident()] = Task(batch, begin, end, strand)
+        return task
+
+    def _strand(self, batch: BatchRun, runner: StageRunner) -> tuple[int, int, int]:
+        """The next strand of a chunk of samples. Until all of them are claimed, no thread takes other work.
+
+        So if there are as many threads as strands, the strands of the oldest chunk all run, and none waits forever.
+        """
+        if not batch.strand:
+            begin = batch.cursor
+            batch.chunk = begin, min(begin + runner.chunk(batch.size - begin, self._threads), batch.size)
+        (begin, end), strand = batch.chunk, batch.strand
+        batch.strand = (strand + 1) % runner.strands
+        self._parted = batch if batch.strand else None
+        if not batch.strand:
+            batch.cursor = end
+        return begin, end, strand
+
+    def oldest(self) -> BatchRun | None:
+        """The batch with the oldest work that no thread has."""
+        if self._parted is not None:
+            return self._parted
+        passed = len(self._stages)  # no earlier batch is before this stage
+        waiting = None  # the oldest batch that must wait for something: a thread waits for it if there is no other work
+        for batch in self._ring:
+            if batch.done:
+                continue
+            runner = self._stages[batch.stage]
+            if runner.per_sample:
+                if batch.cursor < batch.size:
+                    return batch
+            elif not batch.claimed and (not runner.ordered or passed > batch.stage):
+                if not runner.waits or runner.ready(batch):
+                    return batch
+                waiting = waiting or batch
+            passed = min(passed, batch.stage)
+        return waiting
+
+    def end(self, batch: BatchRun) -> None:
+        """Notes that a batch is over: its strands are not waited for any more."""
+        if self._parted is batch:
+            self._parted = None
