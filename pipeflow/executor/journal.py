@@ -144,7 +144,7 @@ def read(path: "str | os.PathLike[str]") -> Contents | None:
         return None
     head, _, rest = content.partition(b"\n")
     fixed = _checked(head)
-    if not isinstance(fixed, dict) or fixed.get("kind") != KIND or not isinstance(fixed.get("place"), int):
+    if not _is_head(fixed):
         raise Damaged(f"{path} is no journal of a pipeline, or is damaged: remove it to begin the run again")
     if fixed["format"] != FORMAT:
         raise Damaged(f"{path} has format {fixed['format']!r}; this version reads format {FORMAT}")
@@ -157,11 +157,31 @@ def read(path: "str | os.PathLike[str]") -> Contents | None:
     return Contents(fixed, changing, handed_out)
 
 
+def _is_head(value: Any) -> bool:
+    """Whether the contents of the first line are those of a journal."""
+    return (
+        isinstance(value, dict)
+        and value.get("kind") == KIND
+        and "format" in value
+        and all(type(value.get(name)) is int and value[name] >= 0 for name in ("place", "generation"))
+        and _is_list_of_states(value.get("pipelines"))
+    )
+
+
+def _is_list_of_states(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(state, dict) for state in value)
+
+
 def _written(place: bytes) -> tuple[int, list[dict[str, Any]], bool] | None:
     """The record in a place with its number and its mark; None if it is not complete."""
     end = max(place.rfind(_OUT), place.rfind(_BACK))
     record = _checked(place[:end]) if end > 0 else None
-    return None if record is None else (*record, place[end : end + 1] == _OUT)
+    if not isinstance(record, list) or len(record) != 2:
+        return None
+    number, changing = record
+    if type(number) is not int or not _is_list_of_states(changing):
+        return None
+    return number, changing, place[end : end + 1] == _OUT
 
 
 def _record(number: int, changing: list[dict[str, Any]]) -> bytes:

@@ -23,7 +23,8 @@ import numpy as np
 
 PATIENCE = 30.0  # seconds that a mutant may take
 # Kinds whose mutator has their name.
-STRUCTURAL = ("jpeg", "png", "bmp", "pnm", "tiff", "gif", "jp2", "flac", "ogg", "aiff", "tar", "lmdb", "fits")
+STRUCTURAL = ("jpeg", "png", "bmp", "pnm", "tiff", "gif", "jp2", "flac", "ogg", "aiff", "tar", "lmdb", "fits",
+              "recordio", "journal")  # fmt: skip
 _STATE = struct.Struct("<qd")  # the mutant that is being tried, and since when
 
 
@@ -41,7 +42,7 @@ def made(seed, number):
         "webp": mutators.riff, "wav": mutators.riff, "npy": mutators.npy, "tfrecord": mutators.tfrecord,
         "manifest": mutators.json_lines,
         **dict.fromkeys(("checkpoint", "graph", "coco"), mutators.json_text),
-        **dict.fromkeys(("tar index", "tfrecord index", "file_list"), mutators.text),
+        **dict.fromkeys(("tar index", "tfrecord index", "recordio index", "file_list"), mutators.text),
     }.get(kind)  # fmt: skip
     if structural is not None and rng.random() < 0.65:
         data = structural(data, rng)
@@ -58,7 +59,12 @@ _CORPUS = {}
 def corpus(files, targets):
     """Whole files of every kind."""
     if not _CORPUS:
-        _CORPUS.update(files.FILES, checkpoint=[targets.state_text()], graph=[targets.graph_text()])
+        _CORPUS.update(
+            files.FILES,
+            checkpoint=[targets.state_text()],
+            graph=[targets.graph_text()],
+            journal=[targets.journal_bytes()],
+        )
     return _CORPUS
 
 

@@ -95,6 +95,18 @@ def _fits(array, first=True):
     return text.ljust(2880) + array.tobytes().ljust(2880, b"\0")
 
 
+def recordio_part(data, kind=0):
+    """A part of a record of RecordIO; kind 0 is a whole one, 1 to 3 the first, the middle and the last part."""
+    return struct.pack("<II", 0xCED7230A, kind << 29 | len(data)) + data + bytes(-len(data) % 4)
+
+
+def _recordio():
+    """Records with one label, with several, and in three parts."""
+    bodies = [struct.pack("<IfQQ", n, 1.5, n, 0) + struct.pack(f"<{n}f", *range(n)) + b"x" * (5 * n) for n in range(4)]
+    parts = [recordio_part(bodies[2][8 * k : 8 * k + 8 if k < 2 else None], k + 1) for k in range(3)]
+    return b"".join([*map(recordio_part, bodies), *parts])
+
+
 def _containers():
     names = ["1.jpg", "1.cls", "a/2.jpg", "a/2.cls"]
     long = ["x" * 120 + "/3.jpg", "é" * 60 + ".cls"]
@@ -118,6 +130,7 @@ def _containers():
             _tar(tarfile.USTAR_FORMAT, names), _tar(tarfile.GNU_FORMAT, names + long), _tar(tarfile.PAX_FORMAT, names + long),
         ],
         "tfrecord": [b"".join(map(records.record, example))],
+        "recordio": [_recordio()],
         "lmdb": [records.lmdb(values) for values in _messages()],
         "fits": [_fits(np.arange(12, dtype=">i2").reshape(3, 4)) + _fits(np.ones((2, 3), ">f4"), False)],
     }  # fmt: skip
@@ -125,6 +138,7 @@ def _containers():
 
 # The files that indexes, lists and manifests are about, by the names these give them.
 TAR = _tar(tarfile.USTAR_FORMAT, ["1.jpg", "1.cls", "a/2.jpg", "a/2.cls"])
+RECORDIO = _recordio()
 RECORDS = b"".join(records.record(records.example({"i": [n], "s": [b"abc"]})) for n in range(5))
 WAV = _sound("WAV", "PCM_16", channels=1)
 
@@ -165,6 +179,7 @@ def _texts():
         "coco": [json.dumps(coco).encode()],
         "tar index": [index.encode() for index in indexes],
         "tfrecord index": ["\n".join(offsets).encode() + b"\n"],
+        "recordio index": [b"0 0\n1 32\n2 76\n3 128\n4 188\n"],
         "file_list": [b"good.wav 0\nsub/good.wav 1\n\ngood.wav -5\n"],
         "manifest": ["".join(json.dumps(entry) + "\n" for entry in entries).encode()],
     }

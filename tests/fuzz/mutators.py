@@ -400,6 +400,35 @@ def tfrecord(data, rng):
     return out
 
 
+def recordio(data, rng):
+    """Records in another order, with other numbers of their parts, other lengths, and other labels than they have."""
+    parts, place = [], 0
+    while place + 8 <= len(data):
+        magic, word = struct.unpack_from("<II", data, place)
+        size = word & 0x1FFFFFFF
+        parts.append([magic, word >> 29, size, data[place + 8 : place + 8 + size]])
+        place += 8 + size + -size % 4
+
+    def change(part):
+        magic, kind, size, body = part
+        where = int(rng.integers(4))
+        if where == 0:
+            kind = int(rng.integers(8))
+        elif where == 1:
+            size = number(rng, 29)
+        elif where == 2:
+            body = struct.pack("<I", number(rng)) + body[4:]  # of the labels
+        else:
+            body = blind(body, rng)
+            size = len(body)
+        return [magic, kind, size, body]
+
+    out = b""
+    for magic, kind, size, body in shuffled(parts, rng, change):
+        out += struct.pack("<II", magic, kind << 29 | size & 0x1FFFFFFF) + body + bytes(-len(body) % 4)
+    return out
+
+
 def lmdb(data, rng):
     """Numbers at the beginning of a page or of its nodes, or of the description of the tree."""
     data = bytearray(data)
@@ -572,6 +601,22 @@ def tree(value, rng, depth=0):
 def json_text(data, rng):
     """The values of one JSON text."""
     return json.dumps(tree(json.loads(data), rng)).encode()
+
+
+def journal(data, rng):
+    """The head or a record of a journal changed behind a right checksum."""
+    head, _, rest = data.partition(b"\n")
+    place = json.loads(head[9:])["place"]
+    lines = [head[9:], *(part.strip(b" \n")[9:-1] for part in (rest[:place], rest[place : 2 * place]))]
+    marks = [part.strip(b" \n")[-1:] for part in (b"", rest[:place], rest[place : 2 * place])]
+    chosen = int(rng.integers(3))
+    if lines[chosen]:
+        lines[chosen] = json_text(lines[chosen], rng)
+    place = max(place, *(len(line) + 16 for line in lines[1:]))
+    if chosen:
+        lines[0] = json.dumps({**json.loads(lines[0]), "place": place}).encode()
+    sealed = [b"%08x %b" % (zlib.crc32(line), line) + mark for line, mark in zip(lines, marks)]
+    return sealed[0] + b"\n" + b"".join(part.ljust(place - 1) + b"\n" for part in sealed[1:])
 
 
 def json_lines(data, rng):

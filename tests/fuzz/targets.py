@@ -20,7 +20,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import soundfile
-from fuzz.files import RECORDS, TAR, WAV
+from fuzz.files import RECORDIO, RECORDS, TAR, WAV
 from PIL import Image
 
 from pipeflow import Pipeline, fn, pipeline_def, tfrecord, types
@@ -30,6 +30,7 @@ from pipeflow.operators.readers.caffe2 import Caffe2Reader
 from pipeflow.operators.readers.coco import CocoReader
 from pipeflow.operators.readers.file import FileReader
 from pipeflow.operators.readers.fits import FitsReader
+from pipeflow.operators.readers.mxnet import MXNetReader, write_index
 from pipeflow.operators.readers.nemo_asr import NemoAsrReader
 from pipeflow.operators.readers.numpy import NumpyReader
 from pipeflow.operators.readers.tfrecord import TFRecordReader
@@ -74,8 +75,11 @@ class Edge:
 EDGE = Edge()
 FOLDER = Path(tempfile.mkdtemp(prefix="fuzz-"))
 (FOLDER / "sub").mkdir()
-for _name, _data in (("good.tar", TAR), ("good.tfrecord", RECORDS), ("good.wav", WAV), ("sub/good.wav", WAV)):
+for _name, _data in (
+    ("good.tar", TAR), ("good.tfrecord", RECORDS), ("good.wav", WAV), ("sub/good.wav", WAV), ("good.rec", RECORDIO),
+):  # fmt: skip
     (FOLDER / _name).write_bytes(_data)
+write_index(str(FOLDER / "good.rec"), str(FOLDER / "good.idx"))
 
 
 def written(data, name):
@@ -225,6 +229,25 @@ def records_index(data, _rng):
     return _read(lambda: TFRecordReader(path=str(FOLDER / "good.tfrecord"), index_path=path, features=FEATURES))
 
 
+def recordio(data, rng):
+    path, index = written(data, "damaged.rec"), str(FOLDER / "good.idx")
+    if rng.random() < 0.5:
+        index = str(FOLDER / "made.idx")
+        write_index(path, index)
+    return _read(lambda: MXNetReader(path=path, index_path=index))
+
+
+def recordio_index(data, _rng):
+    path = written(data, "damaged.idx")
+    return _read(lambda: MXNetReader(path=str(FOLDER / "good.rec"), index_path=path))
+
+
+def journal(data, _rng):
+    path = written(data, "damaged.journal")
+    next(iter(small().epoch(journal=path)), None)
+    return "accepted"
+
+
 def file_list(data, rng):
     path = written(data, "damaged.txt")
     make = FileReader if rng.random() < 0.7 else NumpyReader
@@ -278,6 +301,15 @@ def state_text():
     return pipe.checkpoint()
 
 
+def journal_bytes():
+    """A journal in the middle of an epoch."""
+    path = FOLDER / "good.journal"
+    path.unlink(missing_ok=True)
+    loop = small().epoch(journal=path)
+    next(loop), next(loop)
+    return path.read_bytes()
+
+
 def graph_text():
     return small().serialize()
 
@@ -309,11 +341,13 @@ TARGETS = {
     **dict.fromkeys(("jpeg", "png", "bmp", "pnm", "tiff", "webp", "gif", "jp2"), image),
     **dict.fromkeys(("wav", "flac", "ogg", "aiff", "mp3"), sound),
     "npy": npy, "tar": tar, "tar index": tar_index, "tfrecord": records, "tfrecord index": records_index,
+    "recordio": recordio, "recordio index": recordio_index, "journal": journal,
     "file_list": file_list, "manifest": manifest, "coco": coco, "lmdb": lmdb, "fits": fits,
     "checkpoint": checkpoint, "graph": graph,
 }  # fmt: skip
 # Kinds whose errors have to name the damaged file.
-NAMED = ("npy", "tar", "tar index", "tfrecord", "tfrecord index", "file_list", "manifest", "coco", "lmdb", "fits")
+NAMED = ("npy", "tar", "tar index", "tfrecord", "tfrecord index", "recordio", "recordio index", "journal", "file_list",
+         "manifest", "coco", "lmdb", "fits")  # fmt: skip
 
 
 def run(kind, data, rng):

@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import sys
+import zlib
 from contextlib import suppress
 from pathlib import Path
 
@@ -41,6 +42,12 @@ def written(path, steps):
         file.done(after(step))
         file.handed_out()
     return file
+
+
+def sealed(value):
+    """A line of a journal."""
+    text = json.dumps(value).encode()
+    return b"%08x %b\n" % (zlib.crc32(text), text)
 
 
 def test_a_record_cut_off_at_any_byte_leaves_the_one_before(tmp_path):
@@ -95,6 +102,34 @@ def test_nothing_whole_is_said(tmp_path):
     path.write_text("")
     assert files.read(path) is None
     assert len(list(reading().epoch(journal=path))) == 14
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"generation": None}, {"generation": 1.5}, {"pipelines": 3}, {"pipelines": [3]}, {"place": -1}, {"kind": "list"}],
+)
+def test_a_forged_head_is_refused_by_name(tmp_path, change):
+    """A right checksum does not make a journal of it."""
+    path = tmp_path / "run.journal"
+    written(path, 3).close()
+    head, _, rest = path.read_bytes().partition(b"\n")
+    path.write_bytes(sealed({**json.loads(head[9:]), **change}) + rest)
+    with pytest.raises(files.Damaged, match=f"{path} is no journal of a pipeline"):
+        files.read(path)
+    path.write_bytes(sealed([]) + rest)
+    with pytest.raises(files.Damaged, match=f"{path} is no journal of a pipeline"):
+        files.read(path)
+
+
+@pytest.mark.parametrize("record", [3, [], [1], ["1", after(1)], [1, 2], [1, [2]], [1, after(1), 3]])
+def test_a_forged_record_is_none(tmp_path, record):
+    """It counts as cut off."""
+    path = tmp_path / "run.journal"
+    place = sealed(record)[:-1] + b"."
+    head = {"kind": files.KIND, "format": files.FORMAT, "place": len(place), "generation": 0, "pipelines": []}
+    path.write_bytes(sealed(head) + place + place)
+    with pytest.raises(files.Damaged, match="no record in it is whole"):
+        files.read(path)
 
 
 def test_the_file_stays_small_however_long_the_run(tmp_path):

@@ -46,7 +46,7 @@ class MXNetReader:
             )
         self._index = indexes[0]
         self._ends = np.cumsum([os.stat(file).st_size for file in self._paths])
-        self._offsets = _read_index(self._index, int(self._ends[-1]))
+        self._offsets = _read_index(self._index, self._paths, int(self._ends[-1]))
 
     def __len__(self) -> int:
         return len(self._offsets)
@@ -80,7 +80,7 @@ class MXNetReader:
         return self._paths[file], offset - (int(self._ends[file - 1]) if file else 0)
 
 
-def _read_index(path: str, size: int) -> np.ndarray:
+def _read_index(path: str, files: list[str], size: int) -> np.ndarray:
     """The offsets of all records, in rising order; each must be inside the files."""
     offsets = []
     for number, line in read_lines(path):
@@ -89,7 +89,8 @@ def _read_index(path: str, size: int) -> np.ndarray:
             raise BadData(f'{path}:{number}: expected "key offset", got {line[:80]!r}')
         offset = int(words[1])
         if offset >= size:
-            raise BadData(f"{path}:{number}: a record at {offset} is not inside the files, which have {size} bytes")
+            where = files[0] if len(files) == 1 else f"the {len(files)} files from {files[0]} on"
+            raise BadData(f"{path}:{number}: a record at {offset} is not inside {where}, of {size} bytes")
         offsets.append(offset)
     if not offsets:
         raise BadData(f"the index file {path} names no records")
