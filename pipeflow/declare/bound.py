@@ -205,6 +205,68 @@ class Bound:
             return (result,)
         return self._as_outputs(result)
 
+    def prepared(
+        self, inputs: Sequence[np.ndarray], layouts: Sequence[str], allocate: Allocate
+    ) -> Callable[[Sequence[np.ndarray], int | None], tuple[np.ndarray, ...]]:
+        """``(inputs, key) -> outputs`` for inputs of these shapes and types, without arguments that change.
+
+        It is the call with all that depends on shapes and types found out before. What the body raises comes as it is.
+        """
+        kind = self._kind(inputs, tuple(layouts))
+        specs = None if kind.frames else self._static_out(kind, inputs)
+        if kind.frames or self._wants_source or (self._wants_out and specs is None):
+            return lambda inputs, key: self(inputs, layouts, {}, key, allocate)
+        op, body, count, constants = self.op, self.op.body, self.count, self.constants
+        fixed = self._keywords
+        draw, own = op.draw_hook, self._specs(inputs, kind.layouts)
+        common: dict[str, Any] = {"layouts": kind.layouts} if self._wants_layouts else {}
+        out = specs.first if specs is not None and count == 1 else None
+        shape, dtype = (out.shape, out.dtype) if out is not None else ((), np.dtype(np.uint8))
+        several = specs.specs if specs is not None and count != 1 else None
+        if fixed is not None and not self._wants_key and several is None:
+            # the usual case: nothing but the memory of the result is new
+            keywords = {**fixed, **common}
+            if out is None:
+
+                def plain(inputs: Sequence[np.ndarray], _key: int | None) -> tuple[np.ndarray, ...]:
+                    result = body(*inputs, **keywords)
+                    return (result,) if count == 1 and type(result) is np.ndarray else self._as_outputs(result)
+
+                return plain
+
+            def filling(inputs: Sequence[np.ndarray], _key: int | None) -> tuple[np.ndarray, ...]:
+                result = body(*inputs, **keywords, out=allocate(0, shape, dtype))
+                return (result,) if type(result) is np.ndarray else self._as_outputs(result)
+
+            return filling
+
+        def run(inputs: Sequence[np.ndarray], key: int | None) -> tuple[np.ndarray, ...]:
+            if fixed is not None:
+                keywords = {**fixed, **common}
+            else:
+                arguments = dict(constants)
+                if draw is not None:
+                    arguments.update(draw(seeds.Key(key or 0), own, Args(**arguments)))
+                keywords = op.keywords(arguments)
+                keywords.update(common)
+            if out is not None:
+                keywords["out"] = allocate(0, shape, dtype)
+            elif several is not None:
+                keywords["out"] = tuple([allocate(i, spec.shape, spec.dtype) for i, spec in enumerate(several)])
+            if self._wants_key:
+                keywords["key"] = seeds.Key(key or 0)
+            result = body(*inputs, **keywords)
+            return (result,) if count == 1 and type(result) is np.ndarray else self._as_outputs(result)
+
+        return run
+
+    def _static_out(self, kind: Signature, inputs: Sequence[np.ndarray]) -> "Inferred | None":
+        """The Specs of outputs whose memory the body is given; None where they depend on values."""
+        if not self._wants_out or self._allocates:
+            return None
+        inferred = self._fixed or self._output_specs(kind, inputs, self.constants, {})
+        return inferred if inferred.static and not (self.op.drawn and kind.depends) else None
+
     def _converted(self, name: str, value: Any) -> Any:
         try:
             return check_finite(self.op.arguments[name], from_sample(self.kinds[name], value))

@@ -1,9 +1,9 @@
 """Calls outside a pipeline: run at once, in the caller's thread."""
 
 import enum
+import marshal
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import copysign
 from typing import Any
 
 import numpy as np
@@ -58,49 +58,62 @@ def eager(call: Call) -> Any:
 
 
 PLAIN_CALLS = 64  # forms of calls that are kept for an operator
+PLAIN_SPECS = 256  # shapes and types of inputs that are kept for one of them
 NOTHING: Mapping[str, Any] = {}
 
 
 class PlainCall:
     """A checked call of an operator on plain arrays, kept for the next one with the same arguments."""
 
-    __slots__ = ("bound", "constants", "count", "layouts")
+    __slots__ = ("bound", "constants", "count", "layouts", "packs", "prepared")
 
     def __init__(self, call: Call) -> None:
         self.constants = call.constants
         self.count = call.op.outputs_of(call.constants, len(call.inputs))
         self.bound = Bound(call.op, call.constants, self.count)
         self.layouts = ("",) * len(call.inputs)
+        self.packs = self.count != 1 or call.op.names_hook is not None or call.op.list_hook is not None
+        self.prepared: dict[Any, Any] = {}  # what runs inputs of these shapes and types
+
+    def prepare(self, signature: Any, inputs: Sequence[np.ndarray]) -> Any:
+        if not all(x.dtype in types.NUMBERS for x in inputs):
+            raise TypeError("not a type of numbers")
+        run = self.bound.prepared(inputs, self.layouts, _fresh)
+        if len(self.prepared) >= PLAIN_SPECS:
+            self.prepared.clear()
+        self.prepared[signature] = run
+        return run
 
 
-def negative_zero(value: Any) -> bool:
-    """Whether it is -0.0, which equals 0.0 and is not the same."""
-    return value == 0 and type(value) is float and copysign(1.0, value) < 0
+def form_of(count: int, keywords: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """What makes two calls with so many inputs the same but for the values of their arrays; None for one that is not plain.
 
-
-def form_of(inputs: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """What makes two calls the same but for the values of their arrays; None for a call that is not plain."""
-    for x in inputs:
-        if type(x) is not np.ndarray or x.dtype not in types.NUMBERS:
-            return None
-    form: list[Any] = [len(inputs)]
-    for name, value in keywords.items():
-        kind = type(value)
-        if kind is list or kind is tuple:
-            kinds = tuple([type(item) for item in value])
-            if not SCALARS.issuperset(kinds) or (float in kinds and any(map(negative_zero, value))):
+    ``marshal`` keeps apart what is equal and not the same: 1, 1.0 and True, 0.0 and -0.0. Its second version writes equal
+    bytes for equal values; later ones also write who else refers to them.
+    """
+    values = list(keywords.values())
+    others: list[Any] = []
+    if not SCALARS.issuperset(map(type, values)):
+        for index, value in enumerate(values):
+            kind = type(value)
+            if kind is list or kind is tuple:
+                if not SCALARS.issuperset(map(type, value)):
+                    return None
+            elif kind is np.ndarray:
+                if value.size > SMALL or value.dtype not in types.NUMBERS:
+                    return None
+                others += value.dtype, value.shape, value.tobytes()
+                values[index] = ...
+            elif isinstance(value, (enum.Enum, np.dtype)):
+                others.append(value)
+                values[index] = ...
+            elif kind not in SCALARS:
                 return None
-            form += name, kinds, tuple(value)
-        elif (kind in SCALARS and not (kind is float and negative_zero(value))) or isinstance(
-            value, (enum.Enum, np.dtype)
-        ):
-            form += name, kind, value
-        else:
-            return None
-    return tuple(form)
+    return count, tuple(keywords), marshal.dumps(values, 2), *others
 
 
 SCALARS = {bool, int, float, str}
+SMALL = 64  # elements of an array among the arguments, a matrix
 MISSING, SEEN = object(), object()
 
 
@@ -109,6 +122,9 @@ def again(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
 
     Whatever goes wrong is left to the whole way, which says what it is.
     """
+    for x in inputs:
+        if type(x) is not np.ndarray:
+            return None
     key = None
     if op.random:
         keywords = dict(keywords)
@@ -116,7 +132,7 @@ def again(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         if type(key) is not int:
             return None
         key = seeds.first_key(key)
-    form = form_of(inputs, keywords)
+    form = form_of(len(inputs), keywords)
     if form is None:
         return None
     known = op.plain_calls.get(form, MISSING)
@@ -129,19 +145,24 @@ def again(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         known = op.plain_calls[form] = kept(op, inputs, keywords)
     if known is None:
         return None
+    signature: Any = (
+        (inputs[0].shape, inputs[0].dtype) if len(inputs) == 1 else tuple([(x.shape, x.dtype) for x in inputs])
+    )
     try:
-        outputs = known.bound(inputs, known.layouts, NOTHING, key, _fresh)
+        run = known.prepared.get(signature) or known.prepare(signature, inputs)
+        outputs = run(inputs, key)
     except Exception:
         return None
-    return op.pack(outputs, known.constants)
+    return op.pack(outputs, known.constants) if known.packs else outputs[0]
 
 
 def kept(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> PlainCall | None:
     """The call made ready, where it is one sample by itself, without effects and with its present arguments only."""
     if op.result_hook is not None or op.factory is not None or not op.arguments.keys() >= keywords.keys():
         return None
+    own = {name: value.copy() if type(value) is np.ndarray else value for name, value in keywords.items()}
     try:
-        call = bind(op, inputs, keywords)
+        call = bind(op, inputs, own)
         traits = op.traits_of(call.constants)
     except Exception:
         return None

@@ -37,6 +37,10 @@ CALLS = [
     lambda image: fn.rotate(image, angle=-0.0),
     lambda image: fn.warp_affine(image, matrix=(0.0, 1, 2, 1, -0.0, 3.0)),
     lambda image: fn.pad(image, axes=(0,), shape=[20]),
+    lambda image: fn.warp_affine(image, matrix=np.array([[1, 0.5, 0], [0, -0.0, 2]], np.float32)),
+    lambda image: fn.lookup_table(image, keys=list(range(256)), values=[0.5 * i for i in range(256)]),
+    lambda image: fn.rotate(image, angle=10.0, interp_type=types.INTERP_NN),
+    lambda image: fn.distortions.elastic(image, alpha=2.0, sigma=1.0, key=7),
 ]
 
 
@@ -60,6 +64,32 @@ def test_a_call_is_known_by_types_and_values():
             fn.resize(IMAGE, size=(4, True))
         padded = [fn.pad(np.ones(2, np.float32), shape=[3], fill_value=x)[2] for x in (0.0, -0.0)]
         assert np.signbit(padded).tolist() == [False, True]
+
+
+def test_a_matrix_that_is_written_over_is_another_argument():
+    """A kept call has a copy of an array among its arguments: who writes into it makes another call."""
+    matrix = np.array([[1, 0, 3], [0, 1, 0]], np.float32)
+    first = [fn.warp_affine(IMAGE, matrix=matrix) for _ in range(3)][-1]
+    matrix[0, 2] = -2
+    second = [fn.warp_affine(IMAGE, matrix=matrix) for _ in range(3)][-1]
+    assert not np.array_equal(first, second)
+    again = np.array([[1, 0, 3], [0, 1, 0]], np.float32)
+    np.testing.assert_array_equal(fn.warp_affine(IMAGE, matrix=again), first)
+    whole = fn.warp_affine(IMAGE, matrix=again.astype(np.float64))  # the same numbers of another type
+    np.testing.assert_array_equal(whole, first)
+
+
+@pytest.mark.parametrize("shape", [(9, 11, 3), (4, 4, 3), (2, 5, 5, 3), (7, 7, 1)])
+def test_every_shape_has_its_own_result(shape):
+    """Shapes and types that take turns, among them sequences of frames, give what they give at first."""
+    image = np.random.default_rng(5).integers(0, 256, shape, dtype=np.uint8)
+    for x in (IMAGE, image, IMAGE, image.astype(np.float32), image):
+        got = fn.brightness(x, brightness=2.0)
+        assert got.shape == x.shape
+        assert got.dtype == x.dtype
+        expected = x.astype(np.float64) * 2
+        whole = np.clip(expected, 0, 255) if x.dtype == np.uint8 else expected
+        np.testing.assert_allclose(got, whole, rtol=1e-6)
 
 
 def test_errors_say_as_much_as_the_first_time():
