@@ -42,11 +42,20 @@ def elastic(
     key: Any,
     layouts: Any,
 ) -> tuple[Sample, Sample]:
-    """Moves every pixel by random numbers from -1 to 1, smoothed and multiplied by `alpha`."""
+    """Moves every pixel by random numbers from -1 to 1, smoothed and multiplied by `alpha`.
+
+    From a `sigma` of 3 on the numbers are drawn for points that are two thirds of it apart, weaker by as much as they are
+    fewer, and what is between the points is linear: the moves are as large and as smooth as with a number for every pixel.
+    """
     if sigma < 0:
         raise ValueError(f"sigma must not be negative, got {sigma}")
-    noise = key.generator().random((2, *_extents(image.shape, layouts[0])), np.float32)
-    return kernels.distortions.elastic(noise * np.float32(2) - np.float32(1), alpha, sigma)
+    height, width = _extents(image.shape, layouts[0])
+    numbers = key.generator().random
+
+    def draw(shape: tuple[int, ...]) -> np.ndarray:
+        return numbers(shape, np.float32)
+
+    return kernels.distortions.elastic(draw, height, width, alpha, sigma)
 
 
 @operator("distortions.grid", layouts=LAYOUTS, examples=["fn.distortions.grid(image, cells=(3, 4), limit=0.4)"])

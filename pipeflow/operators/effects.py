@@ -150,7 +150,8 @@ def unsharp_mask(
 @operator("channel_shuffle", compiled=True, infer="like image", layouts="HWC FHWC")
 def channel_shuffle(image: Sample, /, *, key: Any, out: Out) -> Sample:
     """Puts the channels into a random order, one for all frames of a sequence."""
-    return kernels.effects.in_order(image, np.argsort(key.units(image.shape[-1])), out) if image.size else out
+    order = sorted(range(image.shape[-1]), key=key.unit)
+    return kernels.effects.in_order(image, order, out) if image.size else out
 
 
 @operator(
@@ -173,11 +174,8 @@ def channel_dropout(
     channels = image.shape[-1]
     if not 0 <= count <= channels:
         raise ValueError(f"count must be from 0 to {channels}, the number of channels, got {count}")
-    out[...] = image
     value = kernels.casting.as_type(np.array([fill], np.float64), out.dtype)[0]
-    for channel in np.argsort(key.units(channels))[:count].tolist():
-        out[..., channel] = value
-    return out
+    return kernels.effects.filled(image, sorted(range(channels), key=key.unit)[:count], value, out)
 
 
 @operator("jigsaw", infer="like image", layouts="HWC FHWC", examples=["fn.jigsaw(image, grid=(2, 3))"])

@@ -2,6 +2,7 @@
 step that computes copies the data.
 """
 
+import builtins
 import math
 from collections.abc import Sequence
 from functools import lru_cache
@@ -157,7 +158,7 @@ def bounds_of(extents: Sequence[int], anchor: Any, shape: Any, args: Any) -> tup
     def listed(values: Any, name: str) -> list[float] | None:
         if values is None:
             return None
-        values = [float(value) for value in np.ravel(values)]
+        values = [float(value) for value in (values if type(values) is tuple else np.ravel(values))]
         values = values * count if len(values) == 1 else values
         if len(values) != count:
             raise ValueError(f"{name} has {len(values)} values for {count} axes")
@@ -217,9 +218,22 @@ def slice(
     Anchor and shape may be inputs; there, integers are elements and floats relative. Without ``axes`` the values are in
     the order width, height.
     """
-    chosen, anchors, sizes = slice_window(data.shape, layouts[0], anchor, shape_input, args)
+    if anchor is None and shape_input is None:
+        chosen, anchors, sizes = _kept_window(data.shape, layouts[0], _bounds(args))
+    else:
+        chosen, anchors, sizes = slice_window(data.shape, layouts[0], anchor, shape_input, args)
     channel = layouts[0].find("C") if layouts[0] else -1
     return cut(data, chosen, anchors, sizes, args.out_of_bounds_policy, args.fill_values, channel, args.dtype)
+
+
+_bounds = attrgetter(*BOUNDS)
+
+
+@lru_cache(maxsize=256)
+def _kept_window(
+    extents: tuple[int, ...], layout: str, given_values: tuple[Any, ...]
+) -> tuple[list[int], list[int], list[int]]:
+    return slice_window(extents, layout, None, None, Args(**dict(zip(BOUNDS, given_values, strict=True))))
 
 
 def slice_window(
@@ -304,8 +318,8 @@ def flip(
     rows = spatial(layout)[-2]
     if depthwise and "D" in layout:
         image = np.flip(image, layout.index("D"))
-    if not horizontal:  # whole rows move: NumPy copies them
-        out[...] = np.flip(image, rows) if vertical else image
+    if not horizontal:  # whole rows move: NumPy copies them as they are
+        np.copyto(out, image[(np.s_[:],) * rows + (np.s_[::-1],)] if vertical else image)
         return out
     outer = math.prod(image.shape[:rows])
     shape = (outer, image.shape[rows], image.shape[rows + 1] * pixel)
@@ -483,14 +497,17 @@ def erase(data: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
     height and width.
     """
     values, boxes = erased(data.shape, data.dtype, layouts[0], args)
+    np.copyto(out, data)
+    if values.size == 1:
+        for low, high in boxes:
+            out[tuple(map(builtins.slice, low, high))] = values[0]
+        return out
     channel = erased_channel(layouts[0], data.ndim)
-    if values.size > 1:
-        values = values.reshape([-1 if axis == channel else 1 for axis in range(data.ndim)])
-    out[...] = data
+    values = values.reshape([-1 if axis == channel else 1 for axis in range(data.ndim)])
     for low, high in boxes:
-        place = tuple([np.s_[first:last] for first, last in zip(low, high)])
-        own = [place[axis] if axis == channel and values.size > 1 else np.s_[:] for axis in range(data.ndim)]
-        out[place] = values[tuple(own)] if values.size > 1 else values
+        place = tuple(map(builtins.slice, low, high))
+        own = [place[axis] if axis == channel else np.s_[:] for axis in range(data.ndim)]
+        out[place] = values[tuple(own)]
     return out
 
 

@@ -215,9 +215,14 @@ def place_cut(
     return Cut(low, extents, place, target, outside)
 
 
+@lru_cache(maxsize=64)
+def _fill(values: tuple[float, ...], dtype: np.dtype) -> np.ndarray:
+    return kernels.casting.as_fill(values, dtype)
+
+
 def fill_table(values: Sequence[float], dtype: np.dtype, shape: Sequence[int], channel: int) -> np.ndarray:
     """The fill values in the data's type: one, or one a channel."""
-    table = kernels.casting.as_fill(values, dtype)
+    table = _fill(tuple(values), dtype)
     if table.size > 1 and (channel < 0 or table.size != shape[channel]):
         count = shape[channel] if channel >= 0 else "no"
         raise ValueError(f"fill_values has {table.size} values, the data has {count} channels")
@@ -245,9 +250,20 @@ def cut(
         return part
     out = np.empty(window.shape, part.dtype)
     values = fill_table(fill_values, part.dtype, data.shape, channel)
+    inside = tuple([np.s_[begin : begin + size] for begin, size in zip(window.place, window.extents)])
     if values.size > 1:
-        values = values.reshape([-1 if axis == channel else 1 for axis in range(data.ndim)])
-    out[...] = values
+        out[...] = values.reshape([-1 if axis == channel else 1 for axis in range(data.ndim)])
+    else:
+        fill_around(out, inside, values[0])
     if part.size:
-        out[tuple([np.s_[begin : begin + size] for begin, size in zip(window.place, window.extents)])] = part
+        out[inside] = part
     return out
+
+
+def fill_around(out: np.ndarray, inside: tuple[Any, ...], value: Any) -> None:
+    """Fills what is outside of a window."""
+    for axis, window in enumerate(inside):
+        if window.start > 0:
+            out[(*inside[:axis], np.s_[: window.start])] = value
+        if window.stop < out.shape[axis]:
+            out[(*inside[:axis], np.s_[window.stop :])] = value

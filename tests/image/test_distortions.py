@@ -36,9 +36,26 @@ def test_elastic_is_smoothed_noise():
     window = np.outer(line, line) / line.sum() ** 2
     padded = np.pad(noise[0], reach, mode="reflect")
     expected = np.array([[(padded[i : i + 13, j : j + 13] * window).sum() for j in range(31)] for i in range(24)])
-    np.testing.assert_allclose(distortions.elastic(noise, 9.0, 1.5)[0] - X, 9 * expected, atol=2e-2)
+    moved = distortions.elastic(lambda shape: (noise + 1).reshape(shape) / 2, 24, 31, 9.0, 1.5)[0] - X
+    np.testing.assert_allclose(moved, 9 * expected, atol=2e-2)
     once, twice = (fn.distortions.elastic(IMAGE, alpha=alpha, key=4)[1] - Y for alpha in (10.0, 20.0))
     np.testing.assert_allclose(twice, 2 * once, atol=1e-4)
+
+
+@pytest.mark.parametrize("sigma", [2.0, 3.0, 5.0, 8.0])
+def test_elastic_between_points_is_as_strong_and_as_smooth_as_with_every_pixel(sigma):
+    """Deviation and correlation over a distance are those of white noise under a Gaussian window, however far apart the
+    points are: 1 / sqrt(12 pi) / sigma, and exp(-distance ** 2 / (4 sigma ** 2))."""
+    image = np.zeros((500, 700, 1), np.uint8)
+    map_x, map_y = fn.distortions.elastic(image, alpha=30.0, sigma=sigma, key=11)
+    for moves in (map_x - np.arange(700) - 0.5, map_y - np.arange(500)[:, None] - 0.5):
+        inner = moves[30:-30, 30:-30]
+        assert inner.std() == pytest.approx(30 / np.sqrt(12 * np.pi) / sigma, rel=0.1)
+        for distance in (1, int(sigma), int(2 * sigma)):
+            found = (inner[:, distance:] * inner[:, :-distance]).mean() / inner.var()
+            assert found == pytest.approx(np.exp(-(distance**2) / (4 * sigma**2)), abs=0.06)
+            found = (inner[distance:] * inner[:-distance]).mean() / inner.var()
+            assert found == pytest.approx(np.exp(-(distance**2) / (4 * sigma**2)), abs=0.06)
 
 
 def test_a_grid_moves_its_nodes():

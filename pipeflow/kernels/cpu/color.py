@@ -2,8 +2,10 @@
 
 import numpy as np
 
+from pipeflow.kernels.cpu.byte_tables import by_table
 from pipeflow.kernels.cpu.casting import as_type, cast, convert
 from pipeflow.kernels.cpu.jit import kernel, plain
+from pipeflow.kernels.cpu.simd.bytes import repeat_bytes
 from pipeflow.kernels.cpu.simd.pixels import mix_row, weigh_bytes_row, weigh_row
 
 BLOCK = 4096  # number of values that stay in the first cache between two steps
@@ -14,6 +16,17 @@ FAST = {np.dtype(np.uint8), np.dtype(np.float32)}
 def mix(source, matrix, offset, out, pixels):
     """Three channels to three: out = matrix @ pixel + offset."""
     mix_row(source, matrix, offset, out, pixels)
+
+
+@kernel
+def grey(source, weights, offset, out):
+    """Three channels to three that are alike, of bytes: a row of pixels at a time."""
+    pixels = source.size // 3
+    line = np.empty(BLOCK, np.uint8)
+    for begin in range(0, pixels, BLOCK):
+        count = min(BLOCK, pixels - begin)
+        weigh_row(source[3 * begin : 3 * (begin + count)], weights, offset, line, count)
+        repeat_bytes(line, out[3 * begin : 3 * (begin + count)], count)
 
 
 @kernel
@@ -76,8 +89,7 @@ def lines_flat(source, steps, out):
 
 def several_lines(source: np.ndarray, steps: np.ndarray, out: np.ndarray) -> np.ndarray:
     """Rows of (factor, offset, whether to round to a byte) over every value; bytes or float32 in and out."""
-    lines_flat(plain(source).reshape(-1), np.ascontiguousarray(steps), out.reshape(-1))
-    return out
+    return by_table(lambda values, result: lines_flat(values, np.ascontiguousarray(steps), result), source, out)
 
 
 def linear_colors(source: np.ndarray, matrix: np.ndarray, offset: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -88,6 +100,8 @@ def linear_colors(source: np.ndarray, matrix: np.ndarray, offset: np.ndarray, ou
     weights, shift = np.ascontiguousarray(matrix, np.float32), np.ascontiguousarray(offset, np.float32)
     if weights.size == 3:
         weigh(flat, weights.reshape(3), shift.reshape(-1)[0], target.reshape(-1), pixels)
+    elif image.dtype == target.dtype == np.uint8 and (weights == weights[0]).all() and (shift == shift[0]).all():
+        grey(flat, weights[0], shift[0], target.reshape(-1))
     else:
         mix(flat, weights.reshape(9), shift, target.reshape(-1), pixels)
     return out if target is out else cast(target, out)
@@ -99,5 +113,6 @@ def linear_values(source: np.ndarray, factor: float, offset: float, out: np.ndar
         source = as_type(source, np.dtype(np.float32))
     target = np.empty(out.shape, np.float32) if out.dtype == np.float16 else out
     wide = any(a.dtype.itemsize > 2 and a.dtype != np.float32 for a in (source, target))
-    (line_wide if wide else line)(plain(source).reshape(-1), float(factor), float(offset), target.reshape(-1))
+    compute = line_wide if wide else line
+    by_table(lambda values, result: compute(values, float(factor), float(offset), result), source, target)
     return out if target is out else cast(target, out)

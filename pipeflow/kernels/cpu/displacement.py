@@ -70,38 +70,68 @@ def nearest_row(source, xs, ys, border, fill, out, places, i):
 
 
 @kernel
-def linear_row(source, xs, ys, border, fill, places, us, vs, line):
-    """Blends of the four nearest pixels. The places first, several at a time, then the pixels, then those at the border."""
-    height, width, channels = source.shape
-    flat = source.reshape(source.size)
-    stride = width * channels
-    room = width - 1 - (4 * ((channels + 3) // 4) + channels - 1) // channels
-    one = np.float32(1)
+def linear_places(xs, ys, height, width, channels, places, us, vs):
+    """Where the four nearest pixels begin, and the shares of the next one; True where some are not all in the image.
+
+    A loop for each of the three arrays: one for all of them would need more checks for common memory than LLVM makes.
+    """
+    stride = places.dtype.type(width * channels)
+    pixel, outside = places.dtype.type(channels), places.dtype.type(-1)
+    right = xs.dtype.type(width - 1 - (4 * ((channels + 3) // 4) + channels - 1) // channels)
+    low = xs.dtype.type(height - 1)
+    for j in range(xs.size):
+        us[j] = np.float32(xs[j] - np.floor(xs[j]))
+    for j in range(xs.size):
+        vs[j] = np.float32(ys[j] - np.floor(ys[j]))
     for j in range(xs.size):
         left, top = np.floor(xs[j]), np.floor(ys[j])
-        us[j], vs[j] = np.float32(xs[j] - left), np.float32(ys[j] - top)
-        inside = (left >= 0.0) & (top >= 0.0) & (left <= room) & (top < height - 1)
-        places[j] = places.dtype.type(top * stride + left * channels) if inside else places.dtype.type(-1)
-    blend_pixels(flat, places, us, vs, channels, stride, line)
+        inside = (left >= 0) & (top >= 0) & (left <= right) & (top < low)
+        place = np.int32(top) * stride + np.int32(left) * pixel
+        places[j] = place if inside else outside
+    least = places[0] if places.size else outside
+    for j in range(places.size):
+        least = min(least, places[j])
+    return least < 0
+
+
+@kernel
+def linear_borders(source, xs, ys, border, fill, places, line):
+    """The blends of a row that need what is outside of the image."""
+    height, width, channels = source.shape
+    one = np.float32(1)
     for j in range(xs.size):
         if places[j] >= 0:
             continue
-        x, y = limited(xs[j]), limited(ys[j])
+        x, y = limited(np.float64(xs[j])), limited(np.float64(ys[j]))
         left, top = np.floor(x), np.floor(y)
         p, q = np.int64(left), np.int64(top)
-        u, v = np.float32(x - left), np.float32(y - top)
         at = j * channels
         if border == CONSTANT and (p < -1 or q < -1 or p >= width or q >= height):
             for k in range(channels):
                 line[at + k] = fill[k]
-        else:
-            for k in range(channels):
-                upper = (one - u) * value_at(source, q, p, k, border, fill) + u * value_at(
-                    source, q, p + 1, k, border, fill
-                )
-                lower = (one - u) * value_at(source, q + 1, p, k, border, fill)
-                lower += u * value_at(source, q + 1, p + 1, k, border, fill)
-                line[at + k] = (one - v) * upper + v * lower
+            continue
+        u, v = np.float32(x - left), np.float32(y - top)
+        # indices of rows and columns once a pixel: found for each channel again they took half of a whole remap
+        above, below = border_index(q, height, border), border_index(q + 1, height, border)
+        before, after = border_index(p, width, border), border_index(p + 1, width, border)
+        for k in range(channels):
+            empty = np.float32(fill[k])
+            a = empty if above < 0 or before < 0 else np.float32(source[above, before, k])
+            b = empty if above < 0 or after < 0 else np.float32(source[above, after, k])
+            c = empty if below < 0 or before < 0 else np.float32(source[below, before, k])
+            d = empty if below < 0 or after < 0 else np.float32(source[below, after, k])
+            upper, lower = (one - u) * a + u * b, (one - u) * c + u * d
+            line[at + k] = (one - v) * upper + v * lower
+
+
+@kernel
+def linear_row(source, xs, ys, border, fill, places, us, vs, line):
+    """Blends of the four nearest pixels. The places first, several at a time, then the pixels, then those at the border."""
+    height, width, channels = source.shape
+    rest = linear_places(xs, ys, height, width, channels, places, us, vs)
+    blend_pixels(source.reshape(source.size), places, us, vs, channels, width * channels, line)
+    if rest:
+        linear_borders(source, xs, ys, border, fill, places, line)
 
 
 @kernel
@@ -137,12 +167,8 @@ def cubic_row(source, xs, ys, border, fill, line):
 
 
 @kernel
-def look_up_row(source, xs, ys, border, fill, interpolation, room, line, out, i):
-    """Row i of the output, by interpolation; the nearest pixels are looked up in rows of their own."""
-    if interpolation == LINEAR:
-        linear_row(source, xs, ys, border, fill, *room, line)
-    else:
-        cubic_row(source, xs, ys, border, fill, line)
+def put_row(line, out, i):
+    """Row i of the output, rounded."""
     size = out.shape[1] * out.shape[2]
     round_row(line, 0, out.reshape(out.size), i * size, size)
 
@@ -152,11 +178,12 @@ def perspective_places(matrix, origin, even, i, xs, ys):
     """The source positions of row i by a projective matrix; the centre of a pixel is `origin` from its corner."""
     y = i + origin
     a, b, c = matrix[1] * y + matrix[2], matrix[4] * y + matrix[5], matrix[7] * y + matrix[8]
+    d, e, f = matrix[0], matrix[3], matrix[6]
     for j in range(xs.size):
-        x = j + origin
-        depth = 1.0 / (matrix[6] * x + c)
-        xs[j] = (matrix[0] * x + a) * depth - origin
-        ys[j] = (matrix[3] * x + b) * depth - origin
+        x = np.float64(np.int32(j)) + origin
+        depth = 1.0 / (f * x + c)
+        xs[j] = (d * x + a) * depth - origin
+        ys[j] = (e * x + b) * depth - origin
     if even:
         for j in range(xs.size):
             xs[j], ys[j] = np.rint(xs[j]), np.rint(ys[j])
@@ -164,9 +191,12 @@ def perspective_places(matrix, origin, even, i, xs, ys):
 
 @kernel
 def map_places(map_x, map_y, shift, even, i, xs, ys):
-    """The source positions of row i by two maps."""
+    """The source positions of row i by two maps; float32 is exact enough for shares of 255."""
+    row_x, row_y, less = map_x[i], map_y[i], xs.dtype.type(shift)
     for j in range(xs.size):
-        xs[j], ys[j] = np.float64(map_x[i, j]) - shift, np.float64(map_y[i, j]) - shift
+        xs[j] = row_x[j] - less
+    for j in range(xs.size):
+        ys[j] = row_y[j] - less
     if even:
         for j in range(xs.size):
             xs[j], ys[j] = np.rint(xs[j]), np.rint(ys[j])
@@ -207,13 +237,26 @@ def scattered_places(key, degree, width, i, xs, ys):
         ys[j] = i + np.float64(word & np.uint64(0xFFFFFFFF)) * step - 0.5 * degree
 
 
+# Each interpolation has kernels of its own: with both in one, the linear one takes 1.6 times as long.
 @kernel
-def through_matrix(source, room, matrix, origin, border, interpolation, fill, line, out):
-    """perspective, interpolated."""
+def through_matrix_linear(source, room, matrix, origin, border, fill, line, out):
+    """perspective, blended from four pixels."""
+    xs, ys = np.empty(out.shape[1]), np.empty(out.shape[1])
+    places, us, vs = room
+    for i in range(out.shape[0]):
+        perspective_places(matrix, origin, False, i, xs, ys)
+        linear_row(source, xs, ys, border, fill, places, us, vs, line)
+        put_row(line, out, i)
+
+
+@kernel
+def through_matrix_cubic(source, _room, matrix, origin, border, fill, line, out):
+    """perspective, blended from sixteen pixels."""
     xs, ys = np.empty(out.shape[1]), np.empty(out.shape[1])
     for i in range(out.shape[0]):
         perspective_places(matrix, origin, False, i, xs, ys)
-        look_up_row(source, xs, ys, border, fill, interpolation, room, line, out, i)
+        cubic_row(source, xs, ys, border, fill, line)
+        put_row(line, out, i)
 
 
 @kernel
@@ -226,12 +269,24 @@ def through_matrix_nearest(source, places, matrix, origin, border, fill, out):
 
 
 @kernel
-def through_maps(source, room, map_x, map_y, shift, border, interpolation, fill, line, out):
-    """remap, interpolated."""
-    xs, ys = np.empty(out.shape[1]), np.empty(out.shape[1])
+def through_maps_linear(source, room, map_x, map_y, shift, border, fill, line, out):
+    """remap, blended from four pixels."""
+    xs, ys = np.empty(out.shape[1], np.float32), np.empty(out.shape[1], np.float32)
+    places, us, vs = room
     for i in range(out.shape[0]):
         map_places(map_x, map_y, shift, False, i, xs, ys)
-        look_up_row(source, xs, ys, border, fill, interpolation, room, line, out, i)
+        linear_row(source, xs, ys, border, fill, places, us, vs, line)
+        put_row(line, out, i)
+
+
+@kernel
+def through_maps_cubic(source, _room, map_x, map_y, shift, border, fill, line, out):
+    """remap, blended from sixteen pixels."""
+    xs, ys = np.empty(out.shape[1], np.float32), np.empty(out.shape[1], np.float32)
+    for i in range(out.shape[0]):
+        map_places(map_x, map_y, shift, False, i, xs, ys)
+        cubic_row(source, xs, ys, border, fill, line)
+        put_row(line, out, i)
 
 
 @kernel
@@ -261,9 +316,11 @@ def effect_places(kind, lines, columns, key, degree, height, width, i, xs, ys):
 def through_effect(source, room, kind, lines, columns, key, degree, fill, line, out):
     """An effect, interpolated."""
     xs, ys = np.empty(out.shape[1]), np.empty(out.shape[1])
+    places, us, vs = room
     for i in range(out.shape[0]):
         effect_places(kind, lines, columns, key, degree, source.shape[0], source.shape[1], i, xs, ys)
-        look_up_row(source, xs, ys, CONSTANT, fill, LINEAR, room, line, out, i)
+        linear_row(source, xs, ys, CONSTANT, fill, places, us, vs, line)
+        put_row(line, out, i)
 
 
 @kernel
@@ -315,7 +372,8 @@ def perspective(
     numbers = np.ascontiguousarray(matrix, np.float64).reshape(9)
     if interpolation == NEAREST:
         return copied(through_matrix_nearest, source, fill, out, numbers, origin, border)
-    return blended(through_matrix, source, fill, out, numbers, origin, border, interpolation)
+    through = through_matrix_linear if interpolation == LINEAR else through_matrix_cubic
+    return blended(through, source, fill, out, numbers, origin, border)
 
 
 def remap(
@@ -332,7 +390,8 @@ def remap(
     maps = plain(as_type(map_x, np.dtype(np.float32))), plain(as_type(map_y, np.dtype(np.float32)))
     if interpolation == NEAREST:
         return copied(through_maps_nearest, source, fill, out, *maps, shift, border)
-    return blended(through_maps, source, fill, out, *maps, shift, border, interpolation)
+    through = through_maps_linear if interpolation == LINEAR else through_maps_cubic
+    return blended(through, source, fill, out, *maps, shift, border)
 
 
 def effect(

@@ -2,6 +2,8 @@
 map the centres of pixels.
 """
 
+import math
+from collections.abc import Callable
 from functools import lru_cache
 
 import cv2
@@ -18,12 +20,58 @@ def centers(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
     return np.broadcast_to(x, (height, width)), np.broadcast_to(y[:, None], (height, width))
 
 
-def elastic(noise: np.ndarray, alpha: float, sigma: float) -> tuple[np.ndarray, np.ndarray]:
-    """Random numbers (2, height, width) from -1 to 1, smoothed and multiplied, added to the places."""
-    x, y = centers(*noise.shape[1:])
+def spacing(sigma: float) -> int:
+    """Pixels between the points that are moved at random: few enough that lines between them look smooth."""
+    return max(int(sigma / 1.5), 1)
+
+
+def elastic(
+    draw: Callable[[tuple[int, ...]], np.ndarray], height: int, width: int, alpha: float, sigma: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Random numbers from 0 to 1, ``draw(shape)``, as displacements from -1 to 1, smoothed, multiplied and added to places.
+
+    Numbers are drawn for points that are some pixels apart, and smoothed there. What is between the points is linear, which
+    smooths a little too: the rest of the variance is that of the window. One number stands for the mean of as many as there
+    are pixels around its point, so it is divided by their root.
+    """
+    step = spacing(sigma)
+    rows, columns = (max(-(-(extent - 1) // step) + 1, 2) for extent in (height, width))
+    noise = draw((2, rows, columns)).astype(np.float32)
+    noise *= np.float32(2 * alpha / step)
+    noise -= np.float32(alpha / step)
+    own = math.sqrt(max(sigma * sigma - (step * step / 6 if step > 1 else 0), 1e-6)) / step
     size = (0, 0) if sigma > 0 else (1, 1)
-    moved = [cv2.GaussianBlur(plane, size, max(sigma, 1e-3), borderType=cv2.BORDER_REFLECT_101) for plane in noise]
-    return moved[0] * np.float32(alpha) + x, moved[1] * np.float32(alpha) + y
+    maps = np.empty((2, height, width), np.float32)
+    for axis, plane in enumerate(noise):
+        smooth = cv2.GaussianBlur(plane, size, own, borderType=cv2.BORDER_REFLECT_101)
+        add_between(smooth, np.float32(1 / step), axis, maps[axis])
+    return maps[0], maps[1]
+
+
+@kernel
+def add_between(nodes, share, axis, out):
+    """The place of every pixel's centre along an axis (0 is x), plus the value of a grid of nodes, linear between them.
+
+    ``share`` is one pixel as a part of the distance of two nodes.
+    """
+    height, width = out.shape
+    line, one = np.empty(nodes.shape[1], np.float32), np.float32(1)
+    for i in range(height):
+        place = np.float32(i) * share
+        top = min(int(place), nodes.shape[0] - 2)
+        down = place - np.float32(top)
+        upper, lower, target = nodes[top], nodes[top + 1], out[i]
+        for j in range(line.size):
+            line[j] = upper[j] * (one - down) + lower[j] * down
+        add_x = one if axis == 0 else np.float32(0)
+        begin = np.float32(0.5) + (np.float32(0) if axis == 0 else np.float32(i))
+        last = np.int32(line.size - 2)
+        for j in range(width):
+            x = np.float32(np.int32(j))
+            across = x * share
+            left = min(np.int32(across), last)
+            part = across - np.float32(left)
+            target[j] = line[left] * (one - part) + line[left + 1] * part + x * add_x + begin
 
 
 @lru_cache(maxsize=64)
@@ -60,11 +108,12 @@ def lens(strength, map_x, map_y):
     scale = strength / (middle_y * middle_y + middle_x * middle_x)
     for i in range(height):
         y = np.float32(i) + np.float32(0.5) - middle_y
+        row_x, row_y = map_x[i], map_y[i]
         for j in range(width):
-            x = np.float32(j) + np.float32(0.5) - middle_x
+            x = np.float32(np.int32(j)) + np.float32(0.5) - middle_x
             factor = np.float32(1) + scale * (x * x + y * y)
-            map_x[i, j] = middle_x + x * factor
-            map_y[i, j] = middle_y + y * factor
+            row_x[j] = middle_x + x * factor
+            row_y[j] = middle_y + y * factor
 
 
 def optical(strength: float, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,33 +1,61 @@
 """Effects on pixels: channels in another order, sharpening by a blurred image."""
 
+from collections.abc import Sequence
+from functools import lru_cache
+
 import numpy as np
 
 from pipeflow.kernels.cpu.jit import kernel, plain
+from pipeflow.kernels.cpu.simd.bytes import reorder_pixels
 
 
 @kernel
 def order_channels(source, order, out):
     """The channels of interleaved values in another order."""
     channels = order.size
-    if channels == 3:
-        first, second, third = np.uint64(order[0]), np.uint64(order[1]), np.uint64(order[2])
-        one, two, step = np.uint64(1), np.uint64(2), np.uint64(3)
-        place, end = np.uint64(0), np.uint64(source.size)
-        while place < end:
-            out[place] = source[place + first]
-            out[place + one] = source[place + second]
-            out[place + two] = source[place + third]
-            place += step
-        return
     for i in range(0, source.size, channels):
         for k in range(channels):
             out[i + k] = source[i + order[k]]
 
 
-def in_order(source: np.ndarray, order: np.ndarray, out: np.ndarray) -> np.ndarray:
+@kernel
+def order_pixels(source, order, fill, out):
+    reorder_pixels(source, order, fill, out, source.size // 3)
+
+
+GROUP = 5  # pixels of three bytes that are moved at once, with one byte more
+
+
+def pixels_of_bytes(source: np.ndarray, order: Sequence[int], fill: int, out: np.ndarray) -> np.ndarray:
+    """Pixels of three bytes with their channels in another order; a negative number takes the fill value."""
+    order_pixels(plain(source).reshape(-1), *group_of(tuple(order), fill), out.reshape(-1))
+    return out
+
+
+@lru_cache(maxsize=64)
+def group_of(order: tuple[int, ...], fill: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where each byte of a group comes from, and what is filled in."""
+    places = [3 * pixel + place if place >= 0 else -1 for pixel in range(GROUP) for place in order]
+    values = [0 if place >= 0 else fill for _ in range(GROUP) for place in order]
+    return np.array([*places, -1], np.int8), np.array([*values, 0], np.uint8)
+
+
+def in_order(source: np.ndarray, order: Sequence[int], out: np.ndarray) -> np.ndarray:
     """Channels last; of any type."""
+    if source.dtype == np.uint8 and len(order) == 3:
+        return pixels_of_bytes(source, order, 0, out)
     raw = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[source.dtype.itemsize]
-    order_channels(plain(source).reshape(-1).view(raw), np.asarray(order, np.int64), out.reshape(-1).view(raw))
+    order_channels(plain(source).reshape(-1).view(raw), np.array(order, np.int64), out.reshape(-1).view(raw))
+    return out
+
+
+def filled(source: np.ndarray, channels: Sequence[int], value: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """The image with some channels, which are last, filled with a value of its type."""
+    if source.dtype == np.uint8 and source.shape[-1] == 3:
+        return pixels_of_bytes(source, [-1 if k in channels else k for k in range(3)], int(value), out)
+    out[...] = source
+    for channel in channels:
+        out[..., channel] = value
     return out
 
 

@@ -7,8 +7,9 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
+from pipeflow.kernels.cpu.byte_tables import translated
 from pipeflow.kernels.cpu.jit import RAW, kernel, plain
-from pipeflow.kernels.cpu.simd.moves import copy_four_bytes
+from pipeflow.kernels.cpu.simd.moves import copy_four_bytes, transpose_block
 
 
 def row_of_places(image: np.ndarray, columns: int) -> np.ndarray:
@@ -94,30 +95,45 @@ def scatter_rows(source, out):
             out[i, c] = source[c, i]
 
 
-TILE = 32  # pixels along both axes whose rows stay in the first cache
+TILE = 256  # pixels along the rows of the output whose sources stay in the first cache
+SIDE, BEYOND = 4, 2  # pixels of a block along both axes, and of a row that a block overwrites beyond
+
+
+@kernel
+def turn_pixels(flat, target, place, down, begin, count):
+    """A few pixels of a row of the output, one after another."""
+    for j in range(count):
+        at, by = np.uint64((begin + j) * 3), np.uint64((place + j * down) * 3)
+        for k in range(np.uint64(3)):
+            target[at + k] = flat[by + k]
 
 
 @kernel
 def turn_rgb_bytes(source, first, down, across, out):
     """Pixels of three bytes into other rows: pixel (i, j) comes from `first + i * across + j * down`, counted in pixels.
 
-    Four bytes are copied; the next pixel overwrites the fourth.
+    `across` is 1 or -1. Blocks of four by four; what they overwrite beyond is repaired by the next one to the right.
     """
     rows, columns = out.shape[0], out.shape[1]
     flat, target = source.reshape(source.size), out.reshape(out.size)
-    last = source.size // 3 - 1
+    last = source.size - 16
     for left in range(0, columns, TILE):
         right = min(left + TILE, columns)
-        for i in range(rows):
-            place, begin = first + i * across, i * columns
-            for j in range(left, right):
-                p = place + j * down
-                if j < right - 1 and p < last:
-                    copy_four_bytes(flat, p * 3, target, (begin + j) * 3)
-                else:
-                    at, by = np.uint64((begin + j) * 3), np.uint64(p * 3)
-                    for k in range(np.uint64(3)):
-                        target[at + k] = flat[by + k]
+        for top in range(0, rows, SIDE):
+            j = left
+            if top + SIDE <= rows:
+                # the lowest source column of the block; of those that turn, it is that of the last row
+                near = first + (top if across > 0 else -(top + SIDE - 1))
+                line, step = (top, columns) if across > 0 else (top + SIDE - 1, -columns)
+                while j + SIDE + BEYOND <= right:
+                    begin = 3 * (near + j * down)
+                    end = begin + 3 * (SIDE - 1) * down
+                    if begin > last or end > last:
+                        break
+                    transpose_block(flat, begin, 3 * down, target, 3 * (line * columns + j), 3 * step)
+                    j += SIDE
+            for i in range(top, min(top + SIDE, rows)):
+                turn_pixels(flat, target, first + i * across + j * down, down, i * columns + j, right - j)
 
 
 def turn(image: np.ndarray, times: int, out: np.ndarray) -> np.ndarray:
@@ -178,6 +194,8 @@ def look_up(data: np.ndarray, table: np.ndarray, out: np.ndarray) -> np.ndarray:
     """The table's entry of each number; its last one for numbers beyond it."""
     raw = RAW[out.dtype.itemsize]
     within = data.dtype == np.uint8 and table.size > 256
+    if within and table.dtype == np.uint8:
+        return translated(data, table[:256], out)
     (look_up_bytes if within else look_up_flat)(plain(data).reshape(-1), table.view(raw), out.view(raw).reshape(-1))
     return out
 

@@ -1,6 +1,7 @@
 """Noise by element: a counter-based generator, so that any element's number can be computed alone."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -18,20 +19,87 @@ def mixed(x):
     return x ^ (x >> np.uint64(31))
 
 
+BLOCK = 1024  # pairs of numbers whose steps stay in the first cache
+
+
+def fitted(
+    function: Callable[[np.ndarray], np.ndarray], low: float, high: float, degree: int
+) -> tuple[np.float32, ...]:
+    """The coefficients of a polynomial that is close to a function everywhere between two numbers, the lowest first."""
+    nodes = np.cos(np.pi * (np.arange(4 * degree) + 0.5) / (4 * degree))
+    places = low + (high - low) * (nodes + 1) / 2
+    found = np.polynomial.Chebyshev.fit(places, function(places), degree, domain=[low, high])
+    return tuple(np.float32(x) for x in found.convert(kind=np.polynomial.Polynomial).coef)
+
+
+# In float32 these are as exact as a library's functions, and vectors of any processor compute them.
+ROOT_HALF = np.int32(np.array(math.sqrt(0.5), np.float32).view(np.int32))
+L = fitted(lambda x: np.log1p(x) / x, math.sqrt(0.5) - 1, math.sqrt(2) - 1, 9)  # log(1 + x) / x
+S = fitted(lambda z: np.sin(2 * np.pi * np.sqrt(z)) / np.sqrt(z), 1e-12, 1 / 64, 4)  # sin(2 pi r) / r by r * r
+C = fitted(lambda z: np.cos(2 * np.pi * np.sqrt(z)), 1e-12, 1 / 64, 4)
+LOG_2 = np.float32(math.log(2))
+
+
+@kernel
+def uniform_pairs(key, start, first, second):
+    """Two numbers of 24 bits from each word, exact in float32: above 0 and below 1, and from 0 to below 1."""
+    step = np.float32(2.0**-24)
+    for i in range(first.size):
+        word = mixed(key ^ mixed(np.uint64(start + i + 1) * GOLDEN))
+        first[i] = (np.float32(np.int32(word >> np.uint64(40))) + np.float32(0.5)) * step
+        second[i] = np.float32(np.int32((word >> np.uint64(8)) & np.uint64(0xFFFFFF))) * step
+
+
+@kernel
+def radii(uniform, exponents, deviation):
+    """deviation * sqrt(-2 * log(uniform)), in place."""
+    bits = uniform.view(np.int32)
+    for i in range(bits.size):
+        power = (bits[i] - ROOT_HALF) >> np.int32(23)
+        exponents[i] = np.float32(power)
+        bits[i] = bits[i] - (power << np.int32(23))
+    two = np.float32(-2)
+    for i in range(bits.size):
+        x = uniform[i] - np.float32(1)
+        high = L[5] + x * (L[6] + x * (L[7] + x * (L[8] + x * L[9])))
+        log = x * (L[0] + x * (L[1] + x * (L[2] + x * (L[3] + x * (L[4] + x * high))))) + exponents[i] * LOG_2
+        uniform[i] = deviation * np.sqrt(max(two * log, np.float32(0)))
+
+
+@kernel
+def on_circles(radius, turn, out):
+    """Points on circles, x and y in turn: a share of a whole turn is brought to an eighth around a quarter."""
+    half, quarter = np.float32(0.5), np.float32(0.25)
+    for i in range(turn.size):
+        number = np.floor(turn[i] * np.float32(4) + half)
+        r = turn[i] - number * quarter
+        z = r * r
+        sine = r * (S[0] + z * (S[1] + z * (S[2] + z * (S[3] + z * S[4]))))
+        cosine = C[0] + z * (C[1] + z * (C[2] + z * (C[3] + z * C[4])))
+        k = np.int32(number) & np.int32(3)
+        odd = (k & np.int32(1)) != 0
+        x, y = (sine, cosine) if odd else (cosine, sine)
+        out[2 * i] = radius[i] * (x if (k == 0) | (k == 3) else -x)
+        out[2 * i + 1] = radius[i] * (y if k < 2 else -y)
+
+
+@kernel
+def add_values(source, values, mean, out):
+    for i in range(source.size):
+        out[i] = convert(np.float32(source[i]) + (mean + values[i]), out)
+
+
 @kernel
 def gaussian_flat(source, key, mean, deviation, out):
     """Elements 2 i and 2 i + 1 share one pair of uniform numbers (Box and Muller)."""
-    step = np.float32(2.0**-24)
-    for i in range((source.size + 1) // 2):
-        word = mixed(key ^ mixed(np.uint64(i + 1) * GOLDEN))
-        # 24 bits each: exact in float32, and never 0 under the logarithm
-        first = (np.float32(word >> np.uint64(40)) + np.float32(0.5)) * step
-        second = np.float32((word >> np.uint64(8)) & np.uint64(0xFFFFFF)) * step
-        radius = deviation * math.sqrt(np.float32(-2) * math.log(first))
-        angle = np.float32(2 * math.pi) * second
-        out[2 * i] = convert(np.float32(source[2 * i]) + (mean + radius * math.cos(angle)), out)
-        if 2 * i + 1 < source.size:
-            out[2 * i + 1] = convert(np.float32(source[2 * i + 1]) + (mean + radius * math.sin(angle)), out)
+    first, second = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
+    exponents, noise = np.empty(BLOCK, np.float32), np.empty(2 * BLOCK, np.float32)
+    for begin in range(0, source.size, 2 * BLOCK):
+        part = source[begin : begin + 2 * BLOCK]
+        uniform_pairs(key, begin // 2, first, second)
+        radii(first, exponents, deviation)
+        on_circles(first, second, noise)
+        add_values(part, noise, mean, out[begin : begin + 2 * BLOCK])
 
 
 FAST = {np.dtype(np.uint8), np.dtype(np.float32)}
@@ -53,19 +121,31 @@ MOST = 1e15  # counts that a float64 still tells apart
 
 
 @kernel
+def noisy_places(key, start, hit, white, codes):
+    """For each place 0, or 1 where it becomes salt, 2 where pepper."""
+    low = np.uint64(0xFFFFFFFF)
+    for i in range(codes.size):
+        word = mixed(key ^ mixed(np.uint64(start + i + 1) * GOLDEN))
+        kind = np.uint8(1) if (word & low) < white else np.uint8(2)
+        codes[i] = kind if (word >> np.uint64(32)) < hit else np.uint8(0)
+
+
+@kernel
 def salt_and_pepper_flat(source, key, prob, share, salt, pepper, outer, channels, inner, out):
     """Sets places to salt or pepper; `outer`, `channels` and `inner` are the extents, all channels of a place alike."""
     scale = 4294967296.0
     hit, white = np.uint64(prob * scale), np.uint64(share * scale)
-    for o in range(outer):
-        for j in range(inner):
-            place = o * inner + j
-            word = mixed(key ^ mixed(np.uint64(place + 1) * GOLDEN))
-            noisy = word >> np.uint64(32) < hit
-            value = salt[0] if word & np.uint64(0xFFFFFFFF) < white else pepper[0]
-            for c in range(channels):
-                at = (o * channels + c) * inner + j
-                out[at] = value if noisy else source[at]
+    codes = np.empty(BLOCK, np.uint8)
+    out[:] = source
+    places = outer * inner
+    for begin in range(0, places, BLOCK):
+        noisy_places(key, begin, hit, white, codes)
+        for i in range(min(BLOCK, places - begin)):
+            if codes[i]:
+                o, j = divmod(begin + i, inner)
+                value = salt[0] if codes[i] == 1 else pepper[0]
+                for c in range(channels):
+                    out[(o * channels + c) * inner + j] = value
 
 
 def salt_and_pepper(

@@ -9,6 +9,7 @@ import numpy as np
 
 from pipeflow.kernels.cpu.casting import as_type, cast
 from pipeflow.kernels.cpu.jit import RAW, kernel, plain
+from pipeflow.kernels.cpu.simd.bytes import mirror_pixels
 from pipeflow.kernels.cpu.simd.pixels import normalize_row, split_row
 
 FAST_OUT = {np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.uint8), np.dtype(np.int8)}
@@ -68,8 +69,25 @@ def to_rows(source, offset, stride, pixel, mean, scale, shift, mirror, out, heig
             normalize_row(source, begin, mean, scale, np.float32(shift), False, out, i * size, size)
 
 
+@kernel
+def mirror_rgb_rows(source, upside_down, order, out):
+    """The rows of pixels of three bytes from right to left, and where asked the last row first."""
+    height, size = source.shape
+    flat, target = source.reshape(source.size), out.reshape(out.size)
+    for i in range(height):
+        begin = (height - 1 - i if upside_down else i) * size
+        mirror_pixels(flat, begin, target, i * size, order, size // 3)
+
+
+# Five pixels from the last to the first, of 16 bytes of which the first belongs to the pixel before.
+MIRRORED = np.array([1 + 3 * pixel + k for pixel in range(4, -1, -1) for k in range(3)] + [0], np.int8)
+
+
 def mirror_image(source: np.ndarray, pixel: int, upside_down: bool, sideways: bool, out: np.ndarray) -> None:
     """Rows (H, W * pixel) of any element type, mirrored."""
+    if source.dtype == np.uint8 and pixel == 3 and sideways:
+        mirror_rgb_rows(plain(source), upside_down, MIRRORED, out)
+        return
     raw = RAW[source.dtype.itemsize]
     mirror_rows(plain(source).view(raw), pixel, upside_down, sideways, out.view(raw))
 

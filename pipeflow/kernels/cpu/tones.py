@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from pipeflow.kernels.cpu.byte_tables import by_table
 from pipeflow.kernels.cpu.jit import kernel, plain
 
 LANES = 64  # pixels whose values are compared or computed at once
@@ -107,15 +108,16 @@ def solarize(source: np.ndarray, limit: float, out: np.ndarray) -> np.ndarray:
     if not limit <= 255:
         out[...] = source
     else:
-        solarize_bytes(plain(source).reshape(-1), np.uint8(max(np.ceil(limit), 0)), out.reshape(-1))
+        first = np.uint8(max(np.ceil(limit), 0))
+        by_table(lambda values, result: solarize_bytes(values, first, result), source, out)
     return out
 
 
 def raised(source: np.ndarray, limit: float, shift: int, out: np.ndarray) -> np.ndarray:
     """Adds to the values below a limit."""
     first = np.int32(np.ceil(min(max(limit, 0), 256)))
-    raise_bytes(plain(source).reshape(-1), first, np.int32(min(max(shift, -255), 255)), out.reshape(-1))
-    return out
+    added = np.int32(min(max(shift, -255), 255))
+    return by_table(lambda values, result: raise_bytes(values, first, added, result), source, out)
 
 
 def autocontrast(source: np.ndarray, out: np.ndarray) -> np.ndarray:

@@ -125,11 +125,11 @@ def multiply_add(builder: Any, a: Any, b: Any, c: Any) -> Any:
 
 
 def extensions() -> frozenset[str]:
-    """The vector extensions of this processor that the code may name: sse2 and avx2, if it has them."""
+    """The vector extensions of this processor that the code may name: sse2, and of the others those it has."""
     if not binding.get_process_triple().startswith("x86_64"):
         return frozenset()
     named = cpu_target.target_context.codegen()._tm_features.split(",")
-    return frozenset({"sse2"} | ({"avx2"} if "+avx2" in named else set()))
+    return frozenset({"sse2"} | {name for name in ("ssse3", "avx2", "avx512vbmi") if f"+{name}" in named})
 
 
 def over(builder: Any, total: Any, body: Callable[[Any, int], None], wide: int = 1, width: int = LANES) -> None:

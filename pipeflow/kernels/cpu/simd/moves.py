@@ -16,6 +16,31 @@ def copy_four_bytes(builder, source, offset, out, out_offset):
     store(builder, builder.load(builder.bitcast(source, INT32.as_pointer()), align=1), out, 1)
 
 
+@vector_function(DATA, INDEX, INDEX, DATA, INDEX, INDEX)
+def transpose_block(builder, source, offset, stride, out, out_offset, out_stride):
+    """Four by four pixels of three bytes, transposed; four bytes are read, and overwritten, beyond each row."""
+    bytes_of, whole = ir.VectorType(INT8, 16), ir.VectorType(INT32, 4)
+    order = ir.VectorType(INT32, 16)
+    spread = ir.Constant(order, [3 * (i // 4) + min(i % 4, 2) for i in range(16)])
+    packed = ir.Constant(order, [4 * (i // 3) + i % 3 for i in range(12)] + [0] * 4)
+    source, out = builder.gep(source.pointer, [offset]), builder.gep(out.pointer, [out_offset])
+    lines = []
+    for row in range(4):
+        line = load(builder, builder.gep(source, [builder.mul(stride, INT64(row))]), bytes_of, 1)
+        lines.append(builder.bitcast(builder.shuffle_vector(line, line, spread), whole))
+
+    def of_two(first: Any, second: Any, places: list[int]) -> Any:
+        return builder.shuffle_vector(first, second, ir.Constant(whole, places))
+
+    upper = [of_two(lines[0], lines[1], places) for places in ([0, 4, 1, 5], [2, 6, 3, 7])]
+    lower = [of_two(lines[2], lines[3], places) for places in ([0, 4, 1, 5], [2, 6, 3, 7])]
+    columns = [of_two(upper[i], lower[i], places) for i in (0, 1) for places in ([0, 1, 4, 5], [2, 3, 6, 7])]
+    for row, column in enumerate(columns):
+        pixels = builder.bitcast(column, bytes_of)
+        target = builder.gep(out, [builder.mul(out_stride, INT64(row))])
+        store(builder, builder.shuffle_vector(pixels, pixels, packed), target, 1)
+
+
 @vector_function(DATA, DATA, INDEX)
 def stream_bytes(builder, source, out, total):
     """out[:total] = source[:total], written past the caches; other threads see it when the function has returned."""

@@ -1,0 +1,40 @@
+"""Bytes that become other bytes by a table: 64 at a time where the processor can, and then faster than any arithmetic."""
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from pipeflow.kernels.cpu.jit import kernel, plain
+from pipeflow.kernels.cpu.simd import bytes as simd
+
+ENOUGH = 2048  # fewer bytes are computed before a table is made
+VALUES = np.arange(256, dtype=np.uint8)
+BYTE = np.dtype(np.uint8)
+
+
+@kernel
+def translate_flat(source, table, out):
+    simd.translate_row(source, table, out, source.size)
+
+
+@cache
+def fast() -> bool:
+    """True where a look-up is faster than a line computed for each value."""
+    return simd.has_tables()
+
+
+def translated(source: np.ndarray, table: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """The entry of each byte in a table of 256 bytes."""
+    translate_flat(plain(source).reshape(-1), table, out.reshape(-1))
+    return out
+
+
+def by_table(compute: Callable[[np.ndarray, np.ndarray], object], source: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """``compute(values, result)``, which has to work on each byte alone, for many bytes by way of a table."""
+    if source.size < ENOUGH or not fast() or source.dtype != BYTE or out.dtype != BYTE:
+        compute(plain(source).reshape(-1), out.reshape(-1))
+        return out
+    table = np.empty(256, np.uint8)
+    compute(VALUES, table)
+    return translated(source, table, out)

@@ -1,0 +1,173 @@
+"""Bytes by tables and orders: each looked up, or each pixel's bytes taken in another order."""
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils
+
+from pipeflow.kernels.cpu.simd.instructions import (
+    DATA,
+    INDEX,
+    INT8,
+    INT32,
+    INT64,
+    at,
+    extensions,
+    load,
+    many,
+    number,
+    over,
+    store,
+    vector_function,
+)
+
+WIDE = ir.VectorType(INT8, 64)
+SIXTEEN = ir.VectorType(INT8, 16)
+AHEAD = 8  # groups of pixels that are read before the first is written
+
+
+def has_tables() -> bool:
+    """Whether this processor looks up 64 bytes at a time; others compute a line faster than they look it up."""
+    return "avx512vbmi" in extensions()
+
+
+def looked_up(builder: Any, parts: list[Any], values: Any) -> Any:
+    """64 bytes in a table of 256, whose quarters are ``parts``."""
+    kind = ir.FunctionType(WIDE, [WIDE, WIDE, WIDE])
+    find = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.vpermi2var.qi.512")
+    low, high = (builder.call(find, [parts[half], values, parts[half + 1]]) for half in (0, 2))
+    return builder.select(builder.icmp_signed("<", values, number(0, WIDE)), high, low)
+
+
+@vector_function(DATA, DATA, DATA, INDEX)
+def translate_row(builder, source, table, out, total):
+    """out[:total] = table[source[:total]], all of bytes; the table has 256."""
+    source, table, out = source.pointer, table.pointer, out.pointer
+    wide = has_tables()
+    parts = [load(builder, at(builder, table, INT64(64 * i)), WIDE, 1) for i in range(4)] if wide else []
+
+    def single(place: Any) -> None:
+        value = builder.load(at(builder, source, place))
+        builder.store(builder.load(at(builder, table, builder.zext(value, INT64))), at(builder, out, place))
+
+    def body(first: Any, lanes: int) -> None:
+        if lanes == 1 or not wide:
+            for place in range(lanes):
+                single(builder.add(first, INT64(place)))
+            return
+        places = [builder.add(first, INT64(64 * part)) for part in range(lanes // 64)]
+        values = [load(builder, at(builder, source, place), WIDE, 1) for place in places]
+        for place, value in zip(places, values, strict=True):
+            store(builder, looked_up(builder, parts, value), at(builder, out, place), 1)
+
+    over(builder, total, body, wide=4 if wide else 1, width=64 if wide else 8)
+
+
+def _by_fives(
+    builder: Any, source: Any, out: Any, total: Any, place_of: Callable[[Any], Any], moved: Callable[[Any], Any]
+) -> Any:
+    """Five pixels of three bytes at a time, ``moved`` from ``place_of(where they go)``; returns how many pixels are done.
+
+    Several groups are read before the first is written: in memory that begins at the same place of a page, processors
+    take each read for one of what was written just before, and wait.
+    """
+    steps = builder.sdiv(builder.sub(total, INT64(1)), INT64(15))
+    blocks = builder.sdiv(steps, INT64(AHEAD))
+
+    def move(first: Any, count: int) -> None:
+        places = [builder.add(first, INT64(15 * group)) for group in range(count)]
+        values = [load(builder, at(builder, source, place_of(place)), SIXTEEN, 1) for place in places]
+        for place, value in zip(places, values, strict=True):
+            store(builder, moved(value), at(builder, out, place), 1)
+
+    with cgutils.for_range(builder, blocks, intp=INT64) as loop:
+        move(builder.mul(loop.index, INT64(15 * AHEAD)), AHEAD)
+    ahead = builder.mul(blocks, INT64(AHEAD))
+    with cgutils.for_range(builder, builder.sub(steps, ahead), intp=INT64) as loop:
+        move(builder.mul(builder.add(ahead, loop.index), INT64(15)), 1)
+    return builder.mul(steps, INT64(5))
+
+
+@vector_function(DATA, DATA, DATA, DATA, INDEX)
+def reorder_pixels(builder, source, order, fill, out, pixels):
+    """Pixels of three bytes: byte k of each is the input's byte order[k], or fill[k] where that is negative.
+
+    ``order`` and ``fill`` are of 16 bytes, of five pixels and one byte more: five are moved at a time, and the next five
+    overwrite the sixteenth byte.
+    """
+    source, order, fill, out = source.pointer, order.pointer, fill.pointer, out.pointer
+    total = builder.mul(pixels, INT64(3))
+    done = INT64(0)
+    if "ssse3" in extensions():
+        places, values = load(builder, order, SIXTEEN, 1), load(builder, fill, SIXTEEN, 1)
+        kind = ir.FunctionType(SIXTEEN, [SIXTEEN, SIXTEEN])
+        shuffle = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.ssse3.pshuf.b.128")
+
+        def place_of(begin: Any) -> Any:
+            return begin
+
+        def moved(value: Any) -> Any:
+            return builder.or_(builder.call(shuffle, [value, places]), values)
+
+        done = _by_fives(builder, source, out, total, place_of, moved)
+    with cgutils.for_range(builder, builder.sub(pixels, done), intp=INT64) as loop:
+        begin = builder.mul(builder.add(done, loop.index), INT64(3))
+        # all three are read before the first is written
+        found = []
+        for k in range(3):
+            place = builder.load(at(builder, order, INT64(k)))
+            kept = builder.icmp_signed(">=", place, INT8(0))
+            index = builder.select(kept, builder.sext(place, INT64), INT64(0))
+            value = builder.load(at(builder, source, builder.add(begin, index)))
+            found.append(builder.select(kept, value, builder.load(at(builder, fill, INT64(k)))))
+        for k, value in enumerate(found):
+            builder.store(value, at(builder, out, builder.add(begin, INT64(k))))
+
+
+@vector_function(DATA, DATA, INDEX)
+def repeat_bytes(builder, source, out, total):
+    """out[3 * i : 3 * i + 3] = source[i], sixteen at a time."""
+    source, out = source.pointer, out.pointer
+
+    def body(first: Any, lanes: int) -> None:
+        value = load(builder, at(builder, source, first), many(INT8, lanes), 1)
+        target = builder.mul(first, INT64(3))
+        if lanes == 1:
+            for k in range(3):
+                builder.store(value, at(builder, out, builder.add(target, INT64(k))))
+            return
+        order = ir.Constant(ir.VectorType(INT32, 3 * lanes), [i for i in range(lanes) for _ in range(3)])
+        store(builder, builder.shuffle_vector(value, value, order), at(builder, out, target), 1)
+
+    over(builder, total, body)
+
+
+@vector_function(DATA, INDEX, DATA, INDEX, DATA, INDEX)
+def mirror_pixels(builder, source, offset, out, out_offset, order, pixels):
+    """A row of pixels of three bytes in the opposite order; ``order`` is that of five pixels and one byte more."""
+    source, out = at(builder, source.pointer, offset), at(builder, out.pointer, out_offset)
+    total = builder.mul(pixels, INT64(3))
+    done = INT64(0)
+    if "ssse3" in extensions():
+        places = load(builder, order.pointer, SIXTEEN, 1)
+        kind = ir.FunctionType(SIXTEEN, [SIXTEEN, SIXTEEN])
+        shuffle = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.ssse3.pshuf.b.128")
+
+        def place_of(begin: Any) -> Any:
+            # of the 16 bytes the first belongs to the pixel before, so that five whole pixels end at the last
+            return builder.sub(builder.sub(total, begin), INT64(16))
+
+        def moved(value: Any) -> Any:
+            return builder.call(shuffle, [value, places])
+
+        done = _by_fives(builder, source, out, total, place_of, moved)
+    with cgutils.for_range(builder, builder.sub(pixels, done), intp=INT64) as loop:
+        pixel = builder.add(done, loop.index)
+        begin = builder.mul(pixel, INT64(3))
+        end = builder.sub(builder.sub(total, INT64(3)), begin)
+        for k in range(3):
+            builder.store(
+                builder.load(at(builder, source, builder.add(end, INT64(k)))),
+                at(builder, out, builder.add(begin, INT64(k))),
+            )

@@ -1,0 +1,77 @@
+"""Kernels over bytes against what NumPy moves and computes, at sizes that vectors divide and that they do not."""
+
+import numpy as np
+import pytest
+
+from pipeflow import fn, seeds
+from pipeflow.kernels import cpu as kernels
+
+SIZES = [(1, 1), (1, 2), (2, 6), (3, 5), (4, 4), (6, 6), (9, 7), (5, 23), (40, 57), (3, 600), (600, 3)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_pixels_of_bytes_are_moved_whole(size):
+    """Mirrored, turned and with channels in another order, for widths that vectors divide and that they do not."""
+    image = np.random.default_rng(sum(size)).integers(0, 256, (*size, 3), dtype=np.uint8)
+    np.testing.assert_array_equal(fn.flip(image), image[:, ::-1])
+    np.testing.assert_array_equal(fn.flip(image, vertical=True), image[::-1, ::-1])
+    np.testing.assert_array_equal(fn.transpose(image, perm=[1, 0, 2]), image.transpose(1, 0, 2))
+    for times in range(4):
+        np.testing.assert_array_equal(fn.rotate90(image, times=times), np.rot90(image, times))
+    for order in ([0, 1, 2], [2, 1, 0], [1, 2, 0]):
+        out = np.empty_like(image)
+        np.testing.assert_array_equal(kernels.effects.in_order(image, order, out), image[..., order])
+    expected = image.copy()
+    expected[..., [0, 2]] = 9
+    np.testing.assert_array_equal(kernels.effects.filled(image, [2, 0], np.uint8(9), np.empty_like(image)), expected)
+
+
+@pytest.mark.parametrize("size", [1, 63, 64, 65, 255, 2047, 2048, 5003])
+def test_a_table_says_what_the_arithmetic_says(size):
+    """Bytes looked up, however many, are those that are computed one by one."""
+    rng = np.random.default_rng(size)
+    data, table = rng.integers(0, 256, size, dtype=np.uint8), rng.integers(0, 256, 256, dtype=np.uint8)
+    np.testing.assert_array_equal(kernels.byte_tables.translated(data, table, np.empty_like(data)), table[data])
+    for factor, offset in ((1.2, 0.0), (-0.7, 200.25), (3.0, -77.5)):
+        exact = np.float32(factor) * data.astype(np.float64) + offset
+        got = kernels.color.linear_values(data, factor, offset, np.empty_like(data))
+        assert np.abs(got - np.clip(exact, 0, 255)).max() <= 0.5 + 1e-4
+
+
+def test_grey_of_three_equal_rows():
+    """A matrix whose rows are equal makes the three channels alike, as the whole matrix would."""
+    image = np.random.default_rng(4).integers(0, 256, (41, 113, 3), dtype=np.uint8)
+    row = np.array([0.3, 0.5, 0.25], np.float32)
+    out = kernels.color.linear_colors(image, np.tile(row, (3, 1)), np.full(3, 4.0), np.empty_like(image))
+    assert (out == out[..., :1]).all()
+    assert np.abs(out[..., 0] - np.clip(image @ row.astype(np.float64) + 4, 0, 255)).max() <= 0.5 + 1e-4
+
+
+@pytest.mark.parametrize("size", [1, 2, 2047, 2048, 2049, 6001])
+def test_normal_numbers_are_those_of_the_formula(size):
+    """Box and Muller in float64 from the same words; pairs, blocks and what remains of them."""
+    key = 0x123456789ABCDEF
+    got = kernels.noise.add_gaussian(np.zeros(size, np.float32), key, 0.0, 3.0, np.empty(size, np.float32))
+    numbers = np.arange(1, (size + 1) // 2 + 1, dtype=np.uint64)
+    words = seeds.mix_array(np.uint64(key) ^ seeds.mix_array(numbers * np.uint64(seeds.GOLDEN)))
+    first = ((words >> np.uint64(40)).astype(np.float64) + 0.5) * 2.0**-24
+    turn = 2 * np.pi * ((words >> np.uint64(8)) & np.uint64(0xFFFFFF)).astype(np.float64) * 2.0**-24
+    radius = 3 * np.sqrt(-2 * np.log(first))
+    expected = np.stack([radius * np.cos(turn), radius * np.sin(turn)], axis=1).reshape(-1)[:size]
+    np.testing.assert_allclose(got, expected, atol=2e-5)
+
+
+@pytest.mark.parametrize(("low", "high"), [(2, 3), (0, 4), (5, 0), (-1, 2), (-2, -3)])
+@pytest.mark.parametrize("fill", [(0.0,), (7.0,)])
+def test_a_slice_outside_fills_only_what_is_outside(low, high, fill):
+    """Margins on any side of a window that is padded, also where nothing of the data is in it."""
+    image = np.random.default_rng(8).integers(10, 256, (6, 9, 3), dtype=np.uint8)
+    shape = (6 + low + high, 9 + low + high)
+    got = fn.slice(image, start=(-low, -low), shape=shape, axes=(0, 1), out_of_bounds_policy="pad", fill_values=fill)
+    expected = np.empty((*shape, 3), np.uint8)
+    expected[:] = fill
+    for i in range(shape[0]):
+        for j in range(shape[1]):
+            if 0 <= i - low < 6 and 0 <= j - low < 9:
+                expected[i, j] = image[i - low, j - low]
+    np.testing.assert_array_equal(got, expected)
