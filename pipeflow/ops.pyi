@@ -990,7 +990,7 @@ class DLTensorPythonFunction(Operator):
 
     Arguments:
         function: function to call with a list of DLPack capsules for each input
-        num_outputs: number of arrays that the function returns; 0: it returns nothing
+        num_outputs: number of arrays that the function returns; 0: none
         output_layouts: layout of every output, or a list of layouts
         batch_processing: call the function once for the batch, with a list of capsules for each input
         synchronize_stream: let the work on a GPU finish before the call
@@ -1623,11 +1623,11 @@ class MFCC(Operator):
     def __call__(self, spectrum: Data, /, **arguments: Any) -> Data: ...
 
 class Mix(Operator):
-    """Mixes the samples of several readers, in proportions that hold from the first samples on.
+    """Mixes the samples of several readers, in proportions that hold from the first samples on. `sources` has the output of each reader, or a tuple of its outputs; operators follow after the mixture. Only the seed determines which sample is at which position, with any number of threads and shards and after a restart. The readers keep their own order; a shuffled reader is shuffled again each time that it begins again. All readers must have the same arguments for shards.
 
     Arguments:
-        sources: for each reader its output, or a tuple of its outputs
-        weights: how much of each source there is, in any unit, or a function of the number of the epoch that gives this; default: the sizes of the sources, so that each sample comes once an epoch
+        sources: the output of each reader, or a tuple of its outputs
+        weights: proportions of the sources, in any unit, or a function from the number of the epoch to them; default: the sizes of the sources, so that each sample comes once in an epoch
         epoch_size: number of samples in an epoch of all shards together; default: that of all samples of the sources
     """
 
@@ -2250,7 +2250,7 @@ class PythonFunction(Operator):
 
     Arguments:
         function: function to call with an array for each input
-        num_outputs: number of arrays that the function returns; 0: it returns nothing
+        num_outputs: number of arrays that the function returns; 0: none
         output_layouts: layout of every output, or a list of layouts
         batch_processing: call the function once for the batch, with a list of arrays for each input
         parallel: where the calls run: `serial` one after another in the order of the samples, `threads` side by side, `processes` in worker processes
@@ -3777,20 +3777,20 @@ class experimental:
             """Reads images from the units of FITS files, one output for each of `hdu_indices`, the first unit being 1.
 
             Arguments:
-                file_root: folder of the files, or that relative paths start at
+                file_root: folder of the files, or of relative paths
                 files: paths of the files
                 file_list: path of a text file with a path in each line
                 file_filter: pattern that the names of files match
                 hdu_indices: numbers of the units that are read, from 1
                 dtypes: types that the units must have, one or a list; default: any
-                shard_id: number of the shard that this reader gives, from 0
-                num_shards: into how many shards the data is divided, one for each of as many readers
-                random_shuffle: give the samples of each epoch in a random order
-                shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
+                shard_id: number of the shard that this reader reads, from 0
+                num_shards: number of shards into which the data is divided, one for each reader
+                random_shuffle: read the samples of each epoch in a random order
+                shuffle_after_epoch: shuffle the whole data again for every epoch; a shard then has other samples in each epoch
                 shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
-                stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+                stick_to_shard: read the same shard in every epoch; False: the next one
                 pad_last_batch: fill the last batch of an epoch with copies of its last sample
-                lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+                lazy_init: open the data with the first batch; False: when the pipeline is built
             """
 
             def __init__(
@@ -4172,14 +4172,14 @@ class readers:
             path: folders of the databases, or their files; several are read one after the other
             image_available: give the image
             label_available: give the label
-            shard_id: number of the shard that this reader gives, from 0
-            num_shards: into how many shards the data is divided, one for each of as many readers
-            random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
+            shard_id: number of the shard that this reader reads, from 0
+            num_shards: number of shards into which the data is divided, one for each reader
+            random_shuffle: read the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data again for every epoch; a shard then has other samples in each epoch
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
-            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
-            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+            lazy_init: open the data with the first batch; False: when the pipeline is built
         """
 
         def __init__(
@@ -4206,23 +4206,23 @@ class readers:
         def __call__(self, **arguments: Any) -> Any: ...
 
     class Caffe2(Operator):
-        """Reads the encoded image and the label of each record of Caffe2's LMDB databases, and what else there is.
+        """Reads the encoded image, the label and other data of each record of Caffe2's LMDB databases.
 
         Arguments:
             path: folders of the databases, or their files; several are read one after the other
-            image_available: give the image, the first tensor of a record
+            image_available: return the image, the first tensor of a record
             label_type: 0 one label, 1 several, 2 a vector, 3 several with weights, 4 none
             num_labels: number of the classes, for `label_type` 1 and 3
-            additional_inputs: number of the tensors after the labels that are given too
-            bbox: give the box, the last tensor
-            shard_id: number of the shard that this reader gives, from 0
-            num_shards: into how many shards the data is divided, one for each of as many readers
-            random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
+            additional_inputs: number of tensors after the labels that are returned too
+            bbox: return the box, the last tensor
+            shard_id: number of the shard that this reader reads, from 0
+            num_shards: number of shards into which the data is divided, one for each reader
+            random_shuffle: read the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data again for every epoch; a shard then has other samples in each epoch
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
-            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
-            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+            lazy_init: open the data with the first batch; False: when the pipeline is built
         """
 
         def __init__(
@@ -4255,10 +4255,10 @@ class readers:
         """Reads encoded images with the boxes and the labels of their objects.
 
         Arguments:
-            file_root: folder that the names of the images start from
+            file_root: folder of the names of the images
             annotations_file: path of the annotations, a JSON file
-            ltrb: give boxes as left, top, right, bottom in place of x, y, width, height
-            ratio: give coordinates as parts of the image's width and height
+            ltrb: return boxes as left, top, right, bottom; False: x, y, width, height
+            ratio: return coordinates as fractions of the image's width and height
             polygon_masks: add the polygons of the masks: rows of (object, start, end), and vertices
             masks: add the polygons with starts and ends that count numbers, two for each vertex
             pixelwise_masks: add an image with the label of the object at each pixel
@@ -4266,17 +4266,17 @@ class readers:
             skip_empty: leave out images without a box
             size_threshold: boxes with a side of fewer pixels are left out
             include_iscrowd: read annotations of crowds too
-            avoid_class_remapping: labels are the categories' ids, not their places counted from 1
+            avoid_class_remapping: labels are the categories' ids; False: their numbers in the file, from 1
             images: names of the images to read, in this order; default: all of the file
-            max_pixels: limit of the pixels of an image for `pixelwise_masks`
-            shard_id: number of the shard that this reader gives, from 0
-            num_shards: into how many shards the data is divided, one for each of as many readers
-            random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
+            max_pixels: maximum number of pixels of an image for `pixelwise_masks`
+            shard_id: number of the shard that this reader reads, from 0
+            num_shards: number of shards into which the data is divided, one for each reader
+            random_shuffle: read the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data again for every epoch; a shard then has other samples in each epoch
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
-            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
-            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+            lazy_init: open the data with the first batch; False: when the pipeline is built
         """
 
         def __init__(
@@ -4320,14 +4320,14 @@ class readers:
             dataset: object with a length and an index
             num_outputs: number of values in an item that is a tuple
             keys: names of the values that are taken from an item that is a dictionary, in this order
-            shard_id: number of the shard that this reader gives, from 0
-            num_shards: into how many shards the data is divided, one for each of as many readers
-            random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
+            shard_id: number of the shard that this reader reads, from 0
+            num_shards: number of shards into which the data is divided, one for each reader
+            random_shuffle: read the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data again for every epoch; a shard then has other samples in each epoch
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
-            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
-            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+            lazy_init: open the data with the first batch; False: when the pipeline is built
         """
 
         def __init__(
@@ -4357,21 +4357,21 @@ class readers:
         """Reads files and their labels: the bytes of each file, and an integer.
 
         Arguments:
-            file_root: folder of the files, or that relative paths start at
+            file_root: folder of the files, or of relative paths
             files: paths of the files
             labels: label of each of the files; default: numbered from 0
             file_list: path of a text file with a path and a label in each line
             file_filters: patterns that the names of files match
             dir_filters: patterns that the names of the sub-folders match; default: all sub-folders
             case_sensitive_filter: patterns distinguish small and capital letters
-            shard_id: number of the shard that this reader gives, from 0
-            num_shards: into how many shards the data is divided, one for each of as many readers
-            random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
+            shard_id: number of the shard that this reader reads, from 0
+            num_shards: number of shards into which the data is divided, one for each reader
+            random_shuffle: read the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data again for every epoch; a shard then has other samples in each epoch
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
-            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
-            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+            lazy_init: open the data with the first batch; False: when the pipeline is built
         """
 
         def __init__(
@@ -4405,20 +4405,20 @@ class readers:
         """Reads images from the units of FITS files, one output for each of `hdu_indices`, the first unit being 1.
 
         Arguments:
-            file_root: folder of the files, or that relative paths start at
+            file_root: folder of the files, or of relative paths
             files: paths of the files
             file_list: path of a text file with a path in each line
             file_filter: pattern that the names of files match
             hdu_indices: numbers of the units that are read, from 1
             dtypes: types that the units must have, one or a list; default: any
-            shard_id: number of the shard that this reader gives, from 0
-            num_shards: into how many shards the data is divided, one for each of as many readers
-            random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
+            shard_id: number of the shard that this reader reads, from 0
+            num_shards: number of shards into which the data is divided, one for each reader
+            random_shuffle: read the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data again for every epoch; a shard then has other samples in each epoch
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
-            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
-            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+            lazy_init: open the data with the first batch; False: when the pipeline is built
         """
 
         def __init__(
@@ -4451,16 +4451,16 @@ class readers:
         """Reads the encoded image and the labels of each record: bytes and float32, one label or as many as there are.
 
         Arguments:
-            path: paths of the RecordIO files; several are read as if they were one
-            index_path: path of the index, or a list of that one path
-            shard_id: number of the shard that this reader gives, from 0
-            num_shards: into how many shards the data is divided, one for each of as many readers
-            random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
+            path: paths of the RecordIO files; several files are read one after another
+            index_path: path of the index, or a list with this path
+            shard_id: number of the shard that this reader reads, from 0
+            num_shards: number of shards into which the data is divided, one for each reader
+            random_shuffle: read the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data again for every epoch; a shard then has other samples in each epoch
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
-            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
-            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+            lazy_init: open the data with the first batch; False: when the pipeline is built
         """
 
         def __init__(
@@ -4486,28 +4486,28 @@ class readers:
         def __call__(self, **arguments: Any) -> list[DataNode]: ...
 
     class NemoAsr(Operator):
-        """Reads recordings: samples; and as asked the sampling rate, the transcript (bytes of UTF-8) and the entry's number.
+        """Reads the samples of recordings and, if requested, the sampling rate, the transcript (bytes of UTF-8) and the entry's number.
 
         Arguments:
             manifest_filepaths: paths of the manifests
-            read_sample_rate: give the sampling rate as an output
-            read_text: give the transcript as an output
-            read_idxs: give the number of the entry as an output
+            read_sample_rate: return the sampling rate as an output
+            read_text: return the transcript as an output
+            read_idxs: return the number of the entry as an output
             sample_rate: rate to resample to, in samples a second; 0 or less keeps that of the file
             quality: quality of the resampling, from 0 to 100
             downmix: mix the channels into one
             dtype: type of the samples: FLOAT, INT16 or INT32
-            min_duration: leave out what is shorter, in seconds; 0: nothing
-            max_duration: leave out what is longer, in seconds; 0: nothing
-            max_bytes: limit of the samples of a recording, in bytes; default: 2 GiB, and less for a small file
-            shard_id: number of the shard that this reader gives, from 0
-            num_shards: into how many shards the data is divided, one for each of as many readers
-            random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
+            min_duration: leave out shorter recordings, in seconds; 0: none
+            max_duration: leave out longer recordings, in seconds; 0: none
+            max_bytes: maximum size of the samples of a recording in bytes; default: 2 GiB, and less for a small file
+            shard_id: number of the shard that this reader reads, from 0
+            num_shards: number of shards into which the data is divided, one for each reader
+            random_shuffle: read the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data again for every epoch; a shard then has other samples in each epoch
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
-            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
-            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+            lazy_init: open the data with the first batch; False: when the pipeline is built
         """
 
         def __init__(
@@ -4542,31 +4542,31 @@ class readers:
         def __call__(self, **arguments: Any) -> list[DataNode]: ...
 
     class Numpy(Operator):
-        """Reads arrays from .npy files: all of each file, or the region that the roi arguments cut out.
+        """Reads arrays from .npy files: whole files, or the region of the roi arguments.
 
         Arguments:
-            file_root: folder of the files, or that relative paths start at
+            file_root: folder of the files, or of relative paths
             files: paths of the files
             file_list: path of a text file with a path in each line
             file_filter: pattern that the names of files match
             roi_start: first element of the region, along each of the axes
             roi_end: first element after the region, along each of the axes
-            roi_shape: extents of the region, in place of its end
-            rel_roi_start: where the region begins, as a share of the extents
-            rel_roi_end: where the region ends, as a share of the extents
+            roi_shape: extents of the region, instead of its end
+            rel_roi_start: start of the region, as a share of the extents
+            rel_roi_end: end of the region, as a share of the extents
             rel_roi_shape: extents of the region, as a share of those of the array
-            roi_axes: axes that the values are for; default: all
-            out_of_bounds_policy: what is done with a region that leaves the array: `error`, `pad` it, or `trim_to_shape` of the array
-            fill_value: what `pad` fills with
-            dont_use_mmap: read by reading, not by memory mapping
-            shard_id: number of the shard that this reader gives, from 0
-            num_shards: into how many shards the data is divided, one for each of as many readers
-            random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
+            roi_axes: axes of the values; default: all
+            out_of_bounds_policy: for a region that leaves the array: `error`, `pad` it, or `trim_to_shape` of the array
+            fill_value: value for `pad`
+            dont_use_mmap: read the file, without memory mapping
+            shard_id: number of the shard that this reader reads, from 0
+            num_shards: number of shards into which the data is divided, one for each reader
+            random_shuffle: read the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data again for every epoch; a shard then has other samples in each epoch
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
-            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
-            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+            lazy_init: open the data with the first batch; False: when the pipeline is built
         """
 
         def __init__(
@@ -4604,20 +4604,20 @@ class readers:
         def __call__(self, **arguments: Any) -> DataNode: ...
 
     class Parquet(Operator):
-        """Reads `columns` of the rows of Parquet files: numbers, lists of numbers, text, and bytes as decoders take them.
+        """Reads `columns` of the rows of Parquet files: numbers, lists of numbers, text, and bytes as the input of decoders. Shuffled, the rows are in one permutation of all files. A file can only be decoded in groups of rows: groups that do not fit into `cache_bytes` are decoded many times.
 
         Arguments:
             paths: files, folders of `.parquet` files, or patterns with `*`; one, or a list
             columns: names of the columns, one output each; `image.bytes` is a field of a structure
             cache_bytes: size of decoded groups of rows that are kept in memory
-            shard_id: number of the shard that this reader gives, from 0
-            num_shards: into how many shards the data is divided, one for each of as many readers
-            random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
+            shard_id: number of the shard that this reader reads, from 0
+            num_shards: number of shards into which the data is divided, one for each reader
+            random_shuffle: read the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data again for every epoch; a shard then has other samples in each epoch
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
-            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
-            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+            lazy_init: open the data with the first batch; False: when the pipeline is built
         """
 
         def __init__(
@@ -4652,14 +4652,14 @@ class readers:
             step: frames between the beginnings of two sequences
             stride: frames from one frame of a sequence to the next
             image_type: colour space of the frames: RGB, BGR, GRAY, or ANY_DATA as stored
-            shard_id: number of the shard that this reader gives, from 0
-            num_shards: into how many shards the data is divided, one for each of as many readers
-            random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
+            shard_id: number of the shard that this reader reads, from 0
+            num_shards: number of shards into which the data is divided, one for each reader
+            random_shuffle: read the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data again for every epoch; a shard then has other samples in each epoch
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
-            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
-            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+            lazy_init: open the data with the first batch; False: when the pipeline is built
         """
 
         def __init__(
@@ -4694,14 +4694,14 @@ class readers:
             path: paths of the files
             features: features to read, a dictionary from their names to FixedLenFeature or VarLenFeature
             index_path: path of the index of each file; default: the files are scanned at the start
-            shard_id: number of the shard that this reader gives, from 0
-            num_shards: into how many shards the data is divided, one for each of as many readers
-            random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
+            shard_id: number of the shard that this reader reads, from 0
+            num_shards: number of shards into which the data is divided, one for each reader
+            random_shuffle: read the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data again for every epoch; a shard then has other samples in each epoch
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
-            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
-            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+            lazy_init: open the data with the first batch; False: when the pipeline is built
         """
 
         def __init__(
@@ -4734,17 +4734,17 @@ class readers:
             paths: paths of the tar files
             ext: extensions of the components, one for each output; `jpg;png` takes the first of several
             index_paths: path of the index of each file; default: the files are scanned at the start
-            missing_component_behavior: what is done with a sample that lacks a component: `empty` gives an empty array (the default), `skip` leaves it out, `error` raises
+            missing_component_behavior: for a sample that lacks a component: `empty` returns an empty array (the default), `skip` leaves the sample out, `error` raises
             dtypes: type that the bytes of each component are read as; default: UINT8
             case_sensitive_extensions: extensions distinguish small and capital letters
-            shard_id: number of the shard that this reader gives, from 0
-            num_shards: into how many shards the data is divided, one for each of as many readers
-            random_shuffle: give the samples of each epoch in a random order
-            shuffle_after_epoch: shuffle the whole data again for every epoch; each shard is then other data
+            shard_id: number of the shard that this reader reads, from 0
+            num_shards: number of shards into which the data is divided, one for each reader
+            random_shuffle: read the samples of each epoch in a random order
+            shuffle_after_epoch: shuffle the whole data again for every epoch; a shard then has other samples in each epoch
             shuffle_after_epoch_seed: seed of that shuffling; default: a fixed one, the same on every shard
-            stick_to_shard: stay with the same shard in every epoch, in place of moving on to the next one
+            stick_to_shard: read the same shard in every epoch; False: the next one
             pad_last_batch: fill the last batch of an epoch with copies of its last sample
-            lazy_init: look at the data when the first batch is wanted, in place of when the pipeline is built
+            lazy_init: open the data with the first batch; False: when the pipeline is built
         """
 
         def __init__(

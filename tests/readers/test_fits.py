@@ -122,7 +122,7 @@ def test_damaged_files(tmp_path, data, message):
 def test_tables_are_refused(tmp_path):
     """What is no image."""
     table = unit(image("u1")).replace(b"'IMAGE   '", b"'BINTABLE'")
-    with pytest.raises(BadData, match="unit 2 is no image but BINTABLE"):
+    with pytest.raises(BadData, match="unit 2 is not an image but BINTABLE"):
         FitsReader(files=[write(tmp_path, unit(None, first=True), table)]).fetch(0)
 
 

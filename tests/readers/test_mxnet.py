@@ -85,7 +85,7 @@ def test_records_in_parts_are_joined(tmp_path):
         (b"\1" * 40, "no RecordIO record at 0"),
         (part(b"short"), "does not hold its header of 24"),
         (part(struct.pack("<IfQQ", 1000, 0, 0, 0)), "1000 labels do not fit into a record of 24 bytes"),
-        (part(body(b"abc"))[:-20], "are asked for, but the file has"),
+        (part(body(b"abc"))[:-20], "are needed, but the file has"),
         (part(body(b"abc"), 2), "part 2 of a record at 0 is out of order"),
         (part(body(b"abc"), 1) + part(body(b"abc")), "part 0 of a record at 36 is out of order"),
     ],

@@ -118,7 +118,7 @@ def test_in_a_pipeline(files):
     [
         (["labels"], KeyError, "has no column 'labels'; it has"),
         (["pair"], TypeError, r"'pair' .* is a structure of \['x', 'y'\]: say which field as 'pair.x'"),
-        (["price"], TypeError, r"'price' .* is of type decimal128\(5, 2\), which is no array"),
+        (["price"], TypeError, r"'price' .* is of type decimal128\(5, 2\), which cannot be an array"),
         ([], ValueError, "columns"),
     ],
 )

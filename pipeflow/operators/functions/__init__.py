@@ -1,1 +1,1 @@
-"""What all operators share that call the user's functions; python_function.py has a map of the family."""
+"""The common parts of the operators that call functions of the user; python_function.py has a map of the family."""

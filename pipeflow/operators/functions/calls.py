@@ -67,7 +67,7 @@ _rng_of: "weakref.WeakKeyDictionary[Callable[..., Any], bool]" = weakref.WeakKey
 
 
 def wants_rng(function: Callable[..., Any]) -> bool:
-    """Whether the function has a parameter ``rng``, to be filled with the sample's own random generator."""
+    """True if the function has a parameter ``rng``, which receives the random generator of the sample."""
     function = getattr(function, "py_func", function)  # of a function that Numba has compiled
     try:
         known = _rng_of.get(function)
@@ -96,7 +96,7 @@ def call_sample(
 
 
 class SampleCalls:
-    """Calls a function for each sample of a batch, in order, and gathers what it returns."""
+    """Calls a function for each sample of a batch, in order, and collects the results."""
 
     def __init__(self, function: Callable[..., Any], results: Results, rng: bool) -> None:
         self.function = function
@@ -148,7 +148,7 @@ class SampleCalls:
                     if result.shape != shape:
                         if collector.dense is not None:
                             collector.spill(index)
-                            shape = ()  # no sample with axes has it: from here on every one takes this branch
+                            shape = ()  # no sample with axes has this type: from here on every sample takes this branch
                         collector.put(result)
                         index += 1
                         continue
@@ -235,7 +235,7 @@ def call_batch(
 
 
 def _is_batch(value: Any, size: int) -> bool:
-    """Whether a value can be the samples of a whole batch."""
+    """True if a value can be the samples of a whole batch."""
     if isinstance(value, np.ndarray) and not value.ndim:
         return False
     return isinstance(value, (list, tuple, np.ndarray, TensorListCPU)) and len(value) == size

@@ -1,4 +1,4 @@
-"""What the arguments of a function's operator say of its outputs: how many, their layouts, and what is promised of them."""
+"""The arguments about the outputs of a function: their number, layouts and declarations."""
 
 import functools
 import inspect
@@ -10,13 +10,13 @@ from pipeflow.declare import OpDef, Outputs, Spec, parameters
 from pipeflow.errors import count_of, function_name
 
 OUTPUTS = parameters(
-    num_outputs=(int, 1, "number of arrays that the function returns; 0: it returns nothing"),
+    num_outputs=(int, 1, "number of arrays that the function returns; 0: none"),
     output_layouts=(Any, None, "layout of every output, or a list of layouts"),
 )
 
 
 def declare_outputs(op: OpDef) -> None:
-    """What ``num_outputs``, ``output_layouts`` and, where the operator has it, ``outputs`` say about the results."""
+    """Adds ``num_outputs``, ``output_layouts`` and, if the operator has it, ``outputs`` to an operator."""
     op.outputs(count_outputs)
     op.returns_names(lambda args: promised(args).names if promised(args) else ())  # type: ignore[union-attr]
     op.infer(infer_outputs)
@@ -24,7 +24,7 @@ def declare_outputs(op: OpDef) -> None:
 
 
 def promised(args: Any) -> Outputs | None:
-    """The promise of ``outputs``, if any."""
+    """The declaration in ``outputs``, if any."""
     return getattr(args, "outputs", None)
 
 
@@ -55,13 +55,13 @@ def check_outputs(args: Any) -> None:
 
 
 def check_timeout(timeout: float | None) -> None:
-    """Refuses a limit that no call can keep."""
+    """Raises for a limit that is not positive."""
     if timeout is not None and not timeout > 0:
         raise ValueError(f"timeout must be a positive number of seconds, got {timeout}")
 
 
 def check_compilable(function: Callable[..., Any]) -> None:
-    """Refuses what is no plain function: Numba cannot look into objects."""
+    """Raises unless it is a plain function: Numba cannot compile objects."""
     inner = function
     while isinstance(inner, functools.partial):
         inner = inner.func

@@ -1,4 +1,4 @@
-"""What a user's function returned, as arrays: split into outputs, checked against what was promised, or refused in words."""
+"""The results of a user's function as arrays: split into outputs, and checked against the declaration."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ from pipeflow.tensors import as_sample, has_mask
 
 
 class Results:
-    """What a function may return: how many outputs and, where it promised them, their names, types, shapes and layouts."""
+    """The declaration of the results: the number of outputs and, if given, their names, types, shapes and layouts."""
 
     def __init__(
         self, function: Callable[..., Any], num_outputs: int, promised: Outputs | None = None, argument: str = "outputs"
@@ -36,7 +36,7 @@ class Results:
         return split_outputs(result, self.function, self.count, self.declared)
 
     def array(self, value: Any, output: int) -> np.ndarray:
-        """One output as an array that is as promised."""
+        """One output as an array, checked against its declaration."""
         if not self.specs:
             return result_array(value, self.function, output)
         spec = self.specs[output]
@@ -47,7 +47,7 @@ class Results:
         return array
 
     def check(self, shape: tuple[int, ...], dtype: np.dtype, output: int) -> None:
-        """Compares one output with its promise; the message shows both."""
+        """Compares one output with its declaration; the message shows both."""
         spec = self.specs[output]
         fits = spec.dtype is None or dtype == spec.dtype
         if fits and spec.shape is not None:
@@ -64,7 +64,7 @@ class Results:
             )
 
     def check_batch(self, values: Any, output: int) -> Any:
-        """Compares an output of a function that gets whole batches with its promise."""
+        """Compares an output of a function for whole batches with its declaration."""
         if self.specs and len(values):
             if isinstance(values, np.ndarray):
                 self.check(values.shape[1:], values.dtype, output)
@@ -116,7 +116,7 @@ def split_outputs(result: Any, function: Callable[..., Any], num_outputs: int, d
 
 
 def result_array(value: Any, function: Callable[..., Any], output: int) -> np.ndarray:
-    """One result as an array, or an error that says what came back."""
+    """One result as an array, or an error that names the result."""
     if isinstance(value, np.ndarray) and value.dtype in types.NUMBERS and not has_mask(value):
         return value
     if value is None:
@@ -141,7 +141,7 @@ def result_array(value: Any, function: Callable[..., Any], output: int) -> np.nd
 def check_like_first(
     array: np.ndarray, first: np.ndarray, function: Callable[..., Any], output: int, sample: int
 ) -> None:
-    """One batch has one type and one number of axes."""
+    """Raises unless all samples of a batch have one type and one number of axes."""
     if array.dtype != first.dtype:
         raise WrongResult(
             f"{output_of(function, output)} has different types in one batch: {first.dtype} for the first sample and "
@@ -166,7 +166,7 @@ def by_name(result: Any) -> Mapping[str, Any] | None:
 
 
 def _as_promised(value: Any, dtype: np.dtype) -> Any:
-    """Python numbers take the promised type where it can hold their kind: an int is a float, a float no int."""
+    """Converts Python numbers to the declared type if it can hold them: an int becomes a float, but not a float an int."""
     if isinstance(value, (bool, int, float, complex, list, tuple)) and dtype.kind != "O":
         array = np.asarray(value)
         if array.dtype.kind in "biufc" and np.can_cast(array.dtype, dtype, "same_kind"):

@@ -1,4 +1,4 @@
-"""The calls of a user's function as they run in worker processes."""
+"""The calls of a user's function in worker processes."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from pipeflow.operators.functions.results import Results
 
 
 def call_in_worker(function: Callable[..., Any], results: Results, batch_processing: bool = False) -> WorkerCall:
-    """What a worker process calls for a function."""
+    """The object that a worker process calls."""
     name = function_name(function)
     if batch_processing:
         return WorkerCall(BatchInWorker(function, results), name, whole=True)
@@ -21,7 +21,7 @@ def call_in_worker(function: Callable[..., Any], results: Results, batch_process
 
 
 class SampleInWorker:
-    """The call of a function for one sample, as it runs in a worker process."""
+    """Calls a function for one sample in a worker process."""
 
     def __init__(self, function: Callable[..., Any], results: Results, rng: bool) -> None:
         self.function = function
@@ -35,7 +35,7 @@ class SampleInWorker:
 
 
 class BatchInWorker:
-    """The call of a function for a whole batch, as it runs in a worker process."""
+    """Calls a function for a whole batch in a worker process."""
 
     def __init__(self, function: Callable[..., Any], results: Results) -> None:
         self.function = function

@@ -1,4 +1,5 @@
 """The GPU forms of the operators, file by file: those of ``operators/color.py`` are in ``on_gpu/color.py``.
 
-A file is imported with the first step that runs on a device. Files without an operator have what several of them share.
+A file is imported with the first step that runs on a device. Files without an operator have the common parts of several
+others.
 """

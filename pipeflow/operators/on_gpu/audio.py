@@ -75,7 +75,7 @@ SILENCE_ROW = row_type(
 
 
 def in_float(call: DeviceCall, views: Sequence[View]) -> list[View]:
-    """The arrays in FLOAT; themselves where they are."""
+    """The arrays in FLOAT; arrays of this type are not copied."""
     if views[0].dtype == FLOAT:
         return list(views)
     typed = [call.scratch_view(view.shape, FLOAT) for view in views]

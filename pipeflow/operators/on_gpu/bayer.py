@@ -20,7 +20,7 @@ ROW = np.dtype(
 @bayer.debayer.gpu_check
 def _(args: Any) -> None:
     if args.algorithm not in ("bilinear_ocv", "default_npp"):
-        raise ValueError(f"the GPU form knows the bilinear algorithm, got {args.algorithm!r}: leave device='cpu'")
+        raise ValueError(f"the GPU form has only the bilinear algorithm, got {args.algorithm!r}: leave device='cpu'")
 
 
 @bayer.debayer.gpu_plan

@@ -27,7 +27,7 @@ COLOR_ROW = np.dtype(
 
 
 def exact_in_float(dtype: np.dtype) -> bool:
-    """Whether a line over values of this type is computed in float32, as on the CPU."""
+    """True if a line over values of this type is computed in float32, as on the CPU."""
     return dtype.itemsize <= 2 or dtype == np.float32
 
 

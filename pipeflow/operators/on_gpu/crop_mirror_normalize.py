@@ -1,4 +1,4 @@
-"""crop_mirror_normalize on the GPU: one launch over the pixels, and one over the borders where there are any."""
+"""crop_mirror_normalize on the GPU: one launch over the pixels, and one over the borders if there are any."""
 
 from typing import Any, NamedTuple
 
@@ -50,7 +50,7 @@ TUNED = {(np.dtype(source), np.dtype(target)) for source, target, _ in NORMALIZE
 
 
 class Plan(NamedTuple):
-    """Where the window is, and the numbers of each channel."""
+    """The position of the window, and the numbers of each channel."""
 
     cut: Cut
     means: np.ndarray
@@ -100,7 +100,7 @@ def _(call: DeviceCall) -> None:
 
 
 def window_in_output(item: Item, first: bool) -> tuple[list[int], list[int]]:
-    """Place and extents, along the axes of the output, of what comes from the image."""
+    """Place and extents, along the axes of the output, of the part that comes from the image."""
     layout, cut = item.layouts[0], item.plan.cut
     channel = layout.index("C")
     place = [begin for axis, begin in enumerate(cut.place) if axis != channel]

@@ -1,4 +1,4 @@
-"""Decoding on the GPU by nvImageCodec: image by image what it cannot decode is decoded on the CPU, and the reason is kept."""
+"""Decoding on the GPU by nvImageCodec. Images that it cannot decode are decoded on the CPU, and the reason is kept."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ OUTSIDE = "the part is not inside of the image"
 def decode(call: FunctionCall, region_of: Callable[[FunctionCall, int, Any], Any] | None = None) -> None:
     """Decodes a batch; ``region_of(call, index, args)`` gives the function of extents that names the part of a sample."""
     color = DALIImageType(call.args.output_type).name
-    chosen: dict[int, Any] = {}  # sample -> what is decoded on the GPU, and the part of it
+    chosen: dict[int, Any] = {}  # sample -> the image to decode on the GPU, and the part of it
     on_cpu: dict[int, str] = {}
     regions: dict[int, Any] = {}
     for index in range(call.size):
@@ -59,7 +59,7 @@ def decode(call: FunctionCall, region_of: Callable[[FunctionCall, int, Any], Any
 
 
 def _part(data: Any, color: str, adjust_orientation: bool, region: Any) -> tuple[str, Any]:
-    """The part of an image that is wanted, or why the GPU cannot decode it alone."""
+    """The wanted part of an image, or the reason why the GPU cannot decode it alone."""
     header = kernels.image_headers.read(memoryview(data.data))
     height, width, _ = kernels.image_headers.shape_of(header, color, adjust_orientation)
     if adjust_orientation and header.orientation > 1:

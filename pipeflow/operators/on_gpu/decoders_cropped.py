@@ -1,4 +1,4 @@
-"""Decoding parts of images on the GPU: nvImageCodec decodes only what is in the window."""
+"""Decoding parts of images on the GPU: nvImageCodec decodes only the window."""
 
 from typing import Any
 

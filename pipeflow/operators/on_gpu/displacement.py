@@ -1,4 +1,4 @@
-"""Images looked up at other places on the GPU."""
+"""Images whose pixels come from other positions, on the GPU."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ DIRECT = {np.dtype(np.uint8), FLOAT}
 
 
 class Places(NamedTuple):
-    """How the pixels of an item are looked up."""
+    """The look-up of the pixels of an item."""
 
     kind: int
     fill: np.ndarray
@@ -46,7 +46,7 @@ class Places(NamedTuple):
 
 
 def check_size(item: Item) -> None:
-    """There must be something to look up, and not too much to count."""
+    """Raises if there are no pixels, or too many for the kernels."""
     some_pixels(item.input.shape)
     if item.outputs[0].size >= 1 << 31:
         raise ValueError(f"the result has {item.outputs[0].size} values; the GPU form makes fewer than 2**31")
@@ -194,7 +194,7 @@ def _(item: Item) -> None:
 
 
 def launch_effect(call: DeviceCall, kind: int, options: Any) -> None:
-    """An effect over the items that it is meant for; the others are copied."""
+    """An effect over the items whose mask is not 0; the others are copied."""
     active = [item for item in call.items if item.args.mask]
     copied = [whole(item.input, item.output) for item in call.items if not item.args.mask]
     if copied:

@@ -1,4 +1,4 @@
-"""What elementwise GPU forms share: casts, the type to compute in, and the blocks of a launch."""
+"""The common parts of elementwise GPU forms: casts, the type to compute in, and the blocks of a launch."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ def computed_in(dtype: np.dtype) -> str:
 
 
 def blocks_of(items: Sequence[Item]) -> list[int]:
-    """How many blocks each item's first output needs."""
+    """The number of blocks for each item's first output."""
     return [ceil_div(item.output.size, BLOCK) for item in items]
 
 

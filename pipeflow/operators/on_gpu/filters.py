@@ -25,7 +25,7 @@ TUNED = {(np.dtype(t), np.dtype(t)) for t in (np.uint8, np.float32)}
 
 
 class Taps(NamedTuple):
-    """The kernel of an item: where it is, its type and extents, and how much of it is before the result."""
+    """The kernel of an item: its address, type and extents, and how much of it is before the result."""
 
     address: int
     dtype: np.dtype
@@ -37,7 +37,7 @@ class Taps(NamedTuple):
 
 
 def check_size(item: Item) -> None:
-    """There must be something to filter, and not too much to count."""
+    """Raises if there are no pixels, or too many for the kernels."""
     if not item.input.size:
         raise ValueError(f"the data has no pixels: shape {item.input.shape}")
     if item.outputs[0].size >= 1 << 31:

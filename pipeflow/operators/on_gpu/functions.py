@@ -1,8 +1,8 @@
-"""What functions of the user share on the GPU: the same calls and checks as on the CPU, with arrays on the device.
+"""Functions of the user on the GPU: the same calls and checks as on the CPU, with arrays on the device.
 
-The function runs while CuPy works on the pipeline's compute stream, so what it queues comes after its inputs and before
-whatever reads its results; nothing waits. Results are copied once, on that stream, into memory of the batch: it makes
-contiguous what is not, and a function may use its own buffers again.
+The function runs while CuPy works on the pipeline's compute stream, so its work runs after its inputs are ready and
+before a step reads its results; the CPU does not wait. Results are copied once, on that stream, into memory of the
+batch: a result may be non-contiguous, and a function may use its own buffers again.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from pipeflow.operators.functions.results import Results, check_like_first
 
 
 class DeviceResults(Results):
-    """What a function may return: arrays that are on the GPU."""
+    """The declaration of results that are arrays on the GPU."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class DeviceResults(Results):
         self.call = call
 
     def array(self, value: Any, output: int) -> Any:
-        """One output as an array on the GPU that is as promised."""
+        """One output as an array on the GPU, checked against its declaration."""
         where = f"output {output} of {function_name(self.function)}"
         if value is None:
             raise WrongResult(f"{where} returned None instead of an array")
@@ -58,7 +58,7 @@ class DeviceResults(Results):
 
 
 def wait_for_current(runtime: Runtime) -> None:
-    """Where a function has left CuPy working on another stream, what is queued there comes first."""
+    """If a function has changed CuPy's current stream, the pipeline waits for the work on that stream."""
     current = runtime.current()
     if current != runtime.computing.ptr:
         wait_for(runtime, [current])

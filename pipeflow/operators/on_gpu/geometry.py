@@ -19,7 +19,7 @@ from pipeflow.operators.windows import Cut, fill_table, place_cut
 
 
 class Window(NamedTuple):
-    """A cut, and the values of what of it is outside the data."""
+    """A cut, and the values of its part outside the data."""
 
     cut: Cut
     values: np.ndarray
@@ -45,7 +45,7 @@ def _(item: Item) -> Window:
 def _(item: Item) -> Window:
     if len(item.inputs) > 1:
         raise ValueError(
-            "anchor and shape as inputs are on the GPU, where they cannot be read in time: "
+            "anchor and shape as inputs are on the GPU, and they are needed on the CPU before the launch: "
             "give start and shape (or rel_start, rel_shape) as named arguments, which are on the CPU"
         )
     return window_of(item, *geometry.slice_window(item.input.shape, item.layouts[0], None, None, item.args))
@@ -63,7 +63,7 @@ def _(call: DeviceCall) -> None:
 
 
 def cut_windows(call: DeviceCall) -> None:
-    """Moves the windows of all items, through scratch memory where the type changes; what lies outside is filled last."""
+    """Moves the windows of all items, through scratch memory where the type changes; the part outside is filled last."""
     tables = Tables(call)
     boxes: list[Box] = []
     fills: list[Box] = []

@@ -1,4 +1,4 @@
-"""Arithmetic and mathematical functions on the GPU: eight elements a thread, whatever the types of the operands."""
+"""Arithmetic and mathematical functions on the GPU: eight elements a thread, for all types of operands."""
 
 import functools
 from collections.abc import Sequence

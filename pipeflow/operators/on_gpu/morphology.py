@@ -23,7 +23,7 @@ ROW = np.dtype(
 
 
 def check_size(item: Item) -> None:
-    """There must be something to look at, and not too much to count."""
+    """Raises if there are no pixels, or too many for the kernels."""
     some_pixels(item.input.shape)
     if item.input.size >= 1 << 31:
         raise ValueError(f"the image has {item.input.size} values; the GPU form takes fewer than 2**31")

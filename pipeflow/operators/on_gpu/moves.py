@@ -1,4 +1,4 @@
-"""Boxes of elements that are moved: what crops, slices, flips, transposes and joins are to the GPU.
+"""Boxes of elements that are moved: the GPU form of crops, slices, flips, transposes and joins.
 
 A box has an address, strides on either side and extents. Axes that follow one another on both sides are joined; where enough
 bytes are next to one another on both, they are moved as runs, sixteen bytes a thread, else element by element.
@@ -44,7 +44,7 @@ class Box(NamedTuple):
     extents: tuple[int, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    input_end: int  # where the memory of the input ends
+    input_end: int  # the end of the memory of the input
 
 
 @lru_cache(maxsize=4096)
@@ -69,7 +69,7 @@ def box_of(
 
 
 def whole(source: View, target: View) -> Box:
-    """All of an array as it is."""
+    """A whole array."""
     step = (source.dtype.itemsize,)
     return Box(source.address, target.address, (source.size,), step, step, source.address + source.nbytes)
 
@@ -88,7 +88,7 @@ def filling(table: int, values: int, target: View, extents: Sequence[int], to: S
 
 
 def around(shape: Sequence[int], low: Sequence[int], extents: Sequence[int]) -> Iterable[tuple[list[int], list[int]]]:
-    """What of an array is outside a box in it, as boxes that do not overlap: places and extents."""
+    """The part of an array outside a box in it, as boxes that do not overlap: places and extents."""
     place, extent = [0] * len(shape), list(shape)
     if not all(extents):
         yield place, extent
@@ -167,7 +167,7 @@ def row_of(box: Box, itemsize: int) -> tuple[str, tuple[Any, ...], int]:
 
 
 def _whole_pixels(axes: Sequence[tuple[int, int, int]]) -> bool:
-    """Whether axes step over pixels of three bytes."""
+    """True if axes step over pixels of three bytes."""
     return bool(axes) and all(source % PIXEL == target % PIXEL == 0 for _, source, target in axes)
 
 
@@ -221,7 +221,7 @@ class Tables:
         self._known: dict[Any, int] = {}
 
     def address(self, array: np.ndarray) -> int:
-        """Where the array is on the device."""
+        """The address of the array on the device."""
         key = (array.tobytes(), array.dtype)
         if key not in self._known:
             self._known[key] = self._call.upload(array)

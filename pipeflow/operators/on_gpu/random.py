@@ -80,7 +80,7 @@ def _(item: Item) -> None:
 
 @random.beta.gpu
 def _(call: DeviceCall) -> None:
-    """The numbers are drawn on the CPU, where NumPy has this distribution."""
+    """Draws the numbers on the CPU, because NumPy has this distribution."""
     boxes = []
     for item in call.items:
         args, output = item.args, item.output

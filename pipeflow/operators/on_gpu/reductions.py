@@ -97,24 +97,24 @@ class Reduction:
 
     @property
     def kernel(self) -> str:
-        """Which kernel is made for it."""
+        """The kernel for it."""
         if not self.one_by_one and len(self.reduced) == 1 and self.inner in (1, 3):
             return f"reduce_span<{{}}, {self.inner}>"
         return "reduce<{}>"
 
     @property
     def one_by_one(self) -> bool:
-        """Whether every thread makes a result alone."""
+        """True if every thread makes a result alone."""
         return self.count <= FEW or (self.count <= 4 * FEW and self.results >= 8192)
 
     @property
     def chunks(self) -> int:
-        """Into how many parts the elements of one result are cut."""
+        """The number of parts into which the elements of one result are cut."""
         return 1 if self.one_by_one else ceil_div(self.count, CHUNK)
 
     @property
     def blocks(self) -> int:
-        """How many blocks work on it."""
+        """The number of blocks that work on it."""
         if self.one_by_one:
             return ceil_div(self.results, THREADS)
         outer = self.results // self.inner if self.inner else 0
@@ -128,7 +128,7 @@ class Reduction:
 
 
 def accumulated(dtype: np.dtype) -> str:
-    """What values of a type are added up in."""
+    """The type in which values of a type are added up."""
     return {"f": "double", "i": "long long"}.get(dtype.kind, "unsigned long long")
 
 
@@ -141,7 +141,7 @@ def tables(call: DeviceCall, lists: Sequence[Extents]) -> list[int]:
 
 
 def place_partials(call: DeviceCall, plans: Sequence[Reduction]) -> None:
-    """Gives the reductions memory for what is between the two steps, one after another."""
+    """Gives the reductions memory for the partial results, one after another."""
     address = call.scratch(sum(plan.nbytes for plan in plans))
     for plan in plans:
         plan.partials = address

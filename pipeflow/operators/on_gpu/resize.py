@@ -72,7 +72,7 @@ PICK_ROW = np.dtype(
 
 
 class Plan(NamedTuple):
-    """Extents of the axes before, those that are resized (before and after), and what comes after them; and their taps."""
+    """Extents of the axes before, of the resized axes (old and new), and of the axes after them; and their taps."""
 
     outer: int
     given: tuple[int, ...]
@@ -136,7 +136,7 @@ class Work:
         self._tables: dict[int, tuple[Any, int, int]] = {}
 
     def taps(self, table: tuple[np.ndarray, np.ndarray]) -> tuple[int, int]:
-        """Where starts and weights are on the device; one table of many samples is uploaded once."""
+        """The addresses of starts and weights on the device; a table of many samples is uploaded once."""
         if id(table) not in self._tables:
             starts, weights = self.call.upload(table[0].astype(np.int32)), self.call.upload(table[1])
             self._tables[id(table)] = (table, starts, weights)  # the table is kept so that its id stays its own
@@ -149,7 +149,7 @@ class Work:
         counts.append(blocks)
 
     def launch(self) -> None:
-        """Queues what was added since the last time."""
+        """Queues the rows that were added since the last call."""
         for kernel, (layout, rows, counts) in self._rows.items():
             self.call.launch(kernel, np.array(rows, layout), counts)
         self._rows = {}
@@ -188,7 +188,7 @@ def resized(call: DeviceCall, several: Sequence[tuple[View, View, Plan]]) -> Non
 
 
 def tile_width(taps: tuple[np.ndarray, np.ndarray], pixel: int) -> int:
-    """The widest tile whose blended rows fit into shared memory; 0 where not even one column's do."""
+    """The widest tile whose blended rows fit into shared memory; 0 if not even those of one column do."""
     starts, weights = taps
     most = TILE_FLOATS // TILE_ROWS
     for width in TILE_WIDTHS:

@@ -1,4 +1,4 @@
-"""Shape and order on the GPU: views where nothing moves, boxes where something does."""
+"""Shape and order on the GPU: views if no element moves, boxes if some do."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from pipeflow.operators.on_gpu.moves import Box, box_of, move, strides_of, whole
 
 
 def no_inputs_for_shape(item: Item) -> None:
-    """A shape that is data on the GPU comes too late."""
+    """Raises because a shape on the GPU is not known in time."""
     if len(item.inputs) > 1:
         raise ValueError(
             "the shape is data on the GPU, and output shapes must be known on the CPU before the launch: "
@@ -136,7 +136,7 @@ def _(call: DeviceCall) -> None:
 
 
 def permuted(items: Sequence[Item]) -> list[int]:
-    """Which sample each output is."""
+    """The sample for each output."""
     indices = items[0].args.indices
     if len(indices) != len(items) or len(items) == 1:
         indices = [index for item in items for index in item.args.indices]

@@ -23,7 +23,7 @@ def _(items: Sequence[Item]) -> list[tuple[Spec, ...]]:
 
 
 def spec_of(item: Item) -> Spec:
-    """What is known of the first input."""
+    """The Spec of the first input, as far as it is known."""
     return Spec(item.input.shape, item.input.dtype, item.layouts[0])
 
 

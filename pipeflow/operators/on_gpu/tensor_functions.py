@@ -39,7 +39,7 @@ def with_tensors(
     """Calls a function of a library's tensors on the pipeline's stream."""
     runtime, library = call.runtime, framework(name)
     if library.from_device is None or library.on_stream is None:
-        raise RuntimeError(f"{name} does not say how its tensors are placed on a GPU")
+        raise RuntimeError(f"{name} does not support tensors on a GPU")
     from_device = library.from_device
     stacked = name == "jax" and whole
 
@@ -57,7 +57,7 @@ def with_tensors(
 
 
 def aligned_for_xla(array: Any) -> Any:
-    """The array, or a copy where it does not begin where XLA takes its parameters to begin: on a GPU it does not look."""
+    """The array, or a copy if its address is not aligned as XLA expects: on a GPU it does not check this."""
     return array if not array_address(array) % XLA_ALIGNMENT else array.copy()
 
 

@@ -1,4 +1,4 @@
-"""Tones on the GPU: values replaced by those of a table, or stretched by what is counted in the image."""
+"""Tones on the GPU: values are replaced by those of a table, or stretched by counts of the image."""
 
 from collections.abc import Callable
 

@@ -59,7 +59,7 @@ def _(item: Item) -> np.ndarray | None:
 
 
 def check_pixels(item: Item) -> None:
-    """There must be something to look up, and not too much to count."""
+    """Raises if there are no pixels, or too many for the kernels."""
     if not item.input.size:
         raise ValueError(f"the image has no pixels: shape {item.input.shape}")
     pixels = int(np.prod(item.outputs[0].shape[:-1]))

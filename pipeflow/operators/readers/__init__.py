@@ -6,8 +6,8 @@ Importing this package imports every file of it, as with the operators.
 from importlib import import_module
 from pkgutil import iter_modules
 
-PAGE = """Readers give the samples of a data set in order or shuffled, whole or in shards. [Readers](../readers.md)
-explains the arguments that they share.
+PAGE = """Readers return the samples of a data set in order or shuffled, all of them or in shards.
+[Readers](../readers.md) explains the arguments that they share.
 """
 
 for _found in iter_modules(__path__):

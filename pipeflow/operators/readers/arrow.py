@@ -1,7 +1,8 @@
 """Columns of Arrow as arrays, row by row.
 
-Numbers and booleans are arrays without axes, lists of numbers arrays with one axis for each level, bytes an array of uint8,
-as decoders take them, and text is text. A structure with a field "bytes", as Hugging Face keeps images and sound, is that field.
+Numbers and booleans become arrays without axes, lists of numbers become arrays with one axis for each level, bytes
+become an array of uint8, the input of decoders, and text stays text. A structure with a field "bytes", as Hugging Face
+keeps images and sound, is that field.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,7 @@ Rows = Callable[[int], np.ndarray]  # the value of a row
 
 
 def column_rows(column: Any, name: str, where: str) -> Rows:
-    """The rows of a chunked array as arrays; `where` says in errors what it is a column of."""
+    """The rows of a chunked array as arrays; `where` names the table in errors."""
     chunks = column.chunks if hasattr(column, "chunks") else [column]
     if len(chunks) != 1:
         column = column.combine_chunks()
@@ -93,7 +94,8 @@ def _numbers(array: Any, name: str, where: str) -> np.ndarray:
         kind = array.type
     if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
         raise TypeError(
-            f"column {name!r} of {where} is of type {kind}, which is no array: numbers, text, bytes and lists of numbers are"
+            f"column {name!r} of {where} is of type {kind}, which cannot be an array: columns may have numbers, "
+            "text, bytes and lists of numbers"
         )
     if array.null_count:
         array = array.fill_null(

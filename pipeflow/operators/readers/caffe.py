@@ -1,7 +1,7 @@
 """`fn.readers.caffe`: images with labels from LMDB databases of Caffe's Datum records.
 
 A Datum has the extents of an image (channels 1, height 2, width 3), its data (4), a label (5) and whether the data is an
-encoded image (7). Data that is stated not to be encoded has the extents as its shape, channels last.
+encoded image (7). Data that is not encoded has the extents as its shape, channels last.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ class Records:
         return len(self._table)
 
     def read(self, index: int) -> np.ndarray:
-        """The bytes of one."""
+        """The bytes of one record."""
         offset, length = self._table[index].tolist()
         return read_range(self._files[self._file(index)], offset, length)
 
@@ -69,8 +69,8 @@ def image_of(data: memoryview, extents: Sequence[int], where: str) -> np.ndarray
 class CaffeReader:
     """Reads the encoded image and the label of each record of Caffe's LMDB databases: bytes, and int32 of shape (1,).
 
-    Images that are stored as values come in their shape, HWC. A record without a label gives an empty one. The databases are
-    only read; no library for LMDB is needed.
+    Images that are stored as values have their shape, HWC. The label of a record without label is empty. The databases
+    are only read; no library for LMDB is needed.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class CaffeReader:
         return len(self._records)
 
     def fetch(self, index: int) -> tuple[np.ndarray, ...]:
-        """What the record holds."""
+        """The contents of the record."""
         where = self.source_info(index)
         try:
             parts = fields(self._records.read(index).data)

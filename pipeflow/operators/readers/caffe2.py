@@ -1,7 +1,7 @@
 """`fn.readers.caffe2`: images, labels and more from LMDB databases of Caffe2's TensorProtos records.
 
 A record is a list (1) of tensors: extents (1), type (2), and values as floats (3), whole numbers (4), bytes (5) or strings (6).
-The image is the first one, then come the labels, their weights, what is additional, and a box.
+The image is the first one, then come the labels, their weights, additional tensors, and a box.
 """
 
 from collections.abc import Iterator
@@ -60,22 +60,22 @@ def _outputs(args: Any) -> int:
     "readers.caffe2", outputs=_outputs, examples=['fn.readers.caffe2(path="train_lmdb", label_type=1, num_labels=80)']
 )
 class Caffe2Reader:
-    """Reads the encoded image and the label of each record of Caffe2's LMDB databases, and what else there is.
+    """Reads the encoded image, the label and other data of each record of Caffe2's LMDB databases.
 
-    Labels are int32: of `label_type` 0 one number; 1, for each of `num_labels` classes whether it is among the record's
-    (1 or 0); 2, the numbers of the record as they are. Of type 3 they are float32, the weight of each class; of type 4 there
-    are none. Additional tensors are float32 or int32 as they are stored, without their shape; a box is int32.
+    Labels are int32: with `label_type` 0 one number; with 1, for each of `num_labels` classes 1 if the record has it,
+    else 0; with 2, the numbers of the record. With 3 they are float32, the weight of each class; with 4 there are none.
+    Additional tensors are float32 or int32 as they are stored, without their shape; a box is int32.
     """
 
     def __init__(
         self,
         *,
         path: Any = required("folders of the databases, or their files; several are read one after the other"),
-        image_available: bool = default(True, "give the image, the first tensor of a record"),
+        image_available: bool = default(True, "return the image, the first tensor of a record"),
         label_type: int = default(0, "0 one label, 1 several, 2 a vector, 3 several with weights, 4 none"),
         num_labels: int = default(1, "number of the classes, for `label_type` 1 and 3"),
-        additional_inputs: int = default(0, "number of the tensors after the labels that are given too"),
-        bbox: bool = default(False, "give the box, the last tensor"),
+        additional_inputs: int = default(0, "number of tensors after the labels that are returned too"),
+        bbox: bool = default(False, "return the box, the last tensor"),
     ) -> None:
         if label_type not in range(5):
             raise ValueError(f"label_type must be from 0 to 4, got {label_type}")
@@ -91,7 +91,7 @@ class Caffe2Reader:
         return len(self._records)
 
     def fetch(self, index: int) -> tuple[np.ndarray, ...]:
-        """What the record holds."""
+        """The contents of the record."""
         where = self.source_info(index)
         try:
             tensors = list(_tensors(self._records.read(index).data))

@@ -1,4 +1,4 @@
-"""`fn.readers.coco`: images with the boxes, labels and masks that an annotation file in COCO's format has for them."""
+"""`fn.readers.coco`: images with their boxes, labels and masks from an annotation file in COCO's format."""
 
 import json
 import math
@@ -37,10 +37,10 @@ class CocoReader:
     def __init__(
         self,
         *,
-        file_root: Any = default(None, "folder that the names of the images start from"),
+        file_root: Any = default(None, "folder of the names of the images"),
         annotations_file: str = required("path of the annotations, a JSON file"),
-        ltrb: bool = default(False, "give boxes as left, top, right, bottom in place of x, y, width, height"),
-        ratio: bool = default(False, "give coordinates as parts of the image's width and height"),
+        ltrb: bool = default(False, "return boxes as left, top, right, bottom; False: x, y, width, height"),
+        ratio: bool = default(False, "return coordinates as fractions of the image's width and height"),
         polygon_masks: bool = default(
             False, "add the polygons of the masks: rows of (object, start, end), and vertices"
         ),
@@ -50,9 +50,11 @@ class CocoReader:
         skip_empty: bool = default(False, "leave out images without a box"),
         size_threshold: float = default(0.1, "boxes with a side of fewer pixels are left out"),
         include_iscrowd: bool = default(True, "read annotations of crowds too"),
-        avoid_class_remapping: bool = default(False, "labels are the categories' ids, not their places counted from 1"),
+        avoid_class_remapping: bool = default(
+            False, "labels are the categories' ids; False: their numbers in the file, from 1"
+        ),
         images: Any = default(None, "names of the images to read, in this order; default: all of the file"),
-        max_pixels: int = default(1 << 27, "limit of the pixels of an image for `pixelwise_masks`"),
+        max_pixels: int = default(1 << 27, "maximum number of pixels of an image for `pixelwise_masks`"),
     ) -> None:
         if polygon_masks + masks + pixelwise_masks > 1:
             raise ValueError("only one of 'polygon_masks', 'masks' and 'pixelwise_masks' can be given")
@@ -131,7 +133,7 @@ class CocoReader:
         return len(self._paths)
 
     def fetch(self, index: int) -> tuple[np.ndarray, ...]:
-        """The file's bytes, the boxes, the labels and what else is wanted."""
+        """The file's bytes, the boxes, the labels and the other wanted outputs."""
         begin, end = int(self._ends[index]), int(self._ends[index + 1])
         number, height, width = self._image[index].tolist()
         boxes = self._boxes[begin:end].copy()
@@ -213,7 +215,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _all_within(numbers: Any) -> bool:
-    """Whether this is a list of whole numbers that extents and run lengths can be."""
+    """True for a list of whole numbers that can be extents or run lengths."""
     return isinstance(numbers, list) and all(isinstance(number, int) and 0 <= number < 2**31 for number in numbers)
 
 

@@ -6,7 +6,7 @@ _FINER = 5  # outlines are walked on a grid of fifths of a pixel
 
 
 def decoded_counts(text: str) -> list[int] | None:
-    """The run lengths that a text holds; None where it is damaged.
+    """The run lengths in a text; None if it is damaged.
 
     A number is written five bits in a character, from the low ones, the sixth bit saying that more follow; from the
     fourth number on it is the difference to the number two before.

@@ -1,4 +1,4 @@
-"""`fn.readers.dataset`: samples of any object with a length and an index, as torch and Hugging Face data sets are."""
+"""`fn.readers.dataset`: samples of any object with a length and an index, such as data sets of torch and Hugging Face."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -35,7 +35,7 @@ class DatasetReader:
             if not hasattr(dataset, method):
                 raise TypeError(
                     f"the data set {type(dataset).__name__} has no {method}: readers.dataset needs a length and an index; "
-                    "fn.external_source(dataset, batch=False) takes what can only be iterated over"
+                    "fn.external_source(dataset, batch=False) takes objects that can only be iterated over"
                 )
         self._dataset = dataset
         self._num_outputs = num_outputs

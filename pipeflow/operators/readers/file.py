@@ -40,7 +40,7 @@ class FileReader:
     def __init__(
         self,
         *,
-        file_root: str | None = default(None, "folder of the files, or that relative paths start at"),
+        file_root: str | None = default(None, "folder of the files, or of relative paths"),
         files: Any = default(None, "paths of the files"),
         labels: Any = default(None, "label of each of the files; default: numbered from 0"),
         file_list: str | None = default(None, "path of a text file with a path and a label in each line"),
@@ -93,7 +93,7 @@ class FileReader:
 
 
 def _labels(labels: Any) -> list[int]:
-    """The labels of a call, checked: whole numbers that int32 holds."""
+    """The labels of a call, checked: whole numbers of int32."""
     numbers = np.ravel(labels).tolist()
     for place, number in enumerate(numbers):
         if not isinstance(number, int):

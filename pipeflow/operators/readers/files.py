@@ -1,4 +1,4 @@
-"""What the readers share: lists of paths that cost little memory, and reading bytes without surprises."""
+"""The common parts of readers: lists of paths that need little memory, and safe reading of bytes."""
 
 import fnmatch
 import io
@@ -40,13 +40,13 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0
 
 
 def open_regular(path: str) -> Any:
-    """Opens a file for unbuffered reading; only a regular one: a pipe would block for ever, a device never end."""
+    """Opens a file for unbuffered reading; only a regular one: a pipe would block, and a device would not end."""
     descriptor, _ = _open(path)
     return os.fdopen(descriptor, "rb", buffering=0)
 
 
 def _open(path: str) -> tuple[int, os.stat_result]:
-    """A descriptor of a regular file and what is known of it. The caller closes it."""
+    """A descriptor of a regular file and its status. The caller closes it."""
     if "\0" in path:
         raise BadData(f"the path {path!r} has a zero in it")
     descriptor = os.open(path, _FLAGS)
@@ -82,7 +82,7 @@ def read_range(path: str, offset: int, length: int) -> np.ndarray:
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if offset < 0 or length < 0 or offset + length > size:
-            raise BadData(f"{path}: bytes {offset} to {offset + length} are asked for, but the file has {size}")
+            raise BadData(f"{path}: bytes {offset} to {offset + length} are needed, but the file has {size}")
         return read_into(file, path, offset, length)
 
 
@@ -137,7 +137,7 @@ def read_lines(path: str) -> list[tuple[int, str]]:
 
 
 class Listing:
-    """Which line of which file names each sample of a reader, for the messages of what is wrong with it."""
+    """The line and file that name each sample of a reader, for error messages."""
 
     def __init__(self, file: str, lines: Iterable[int]) -> None:
         self._file = file
@@ -154,7 +154,7 @@ class Listing:
 
 
 class Listed(Sequence[str]):
-    """Paths of files that are given, listed in a text file, or found in a folder by a pattern."""
+    """Paths of files: given, listed in a text file, or found in a folder by a pattern."""
 
     def __init__(self, file_root: str | None, files: Any, file_list: str | None, file_filter: str) -> None:
         one_source_of_files(file_list, files, file_root)
@@ -183,7 +183,7 @@ class Listed(Sequence[str]):
 
     @contextmanager
     def naming(self, index: int) -> Iterator[None]:
-        """Adds the line of the list, where there is one, to errors of the file."""
+        """Adds the line of the list, if there is one, to errors of the file."""
         if self._listing is None:
             yield
             return
@@ -204,7 +204,7 @@ def _discovered(root: str, pattern: str) -> list[str]:
 
 
 def one_source_of_files(file_list: Any, files: Any, file_root: Any) -> None:
-    """Raises unless one of `file_list`, `files` and (alone) `file_root` says what to read."""
+    """Raises unless one of `file_list`, `files` and (alone) `file_root` is given."""
     if file_list is not None and files is not None:
         raise ValueError("file paths can be given by 'files' or by 'file_list', but not by both")
     if file_list is None and files is None and file_root is None:
@@ -212,5 +212,5 @@ def one_source_of_files(file_list: Any, files: Any, file_root: Any) -> None:
 
 
 def joined(root: str | None, path: str) -> str:
-    """A path relative to the root, where there is one."""
+    """A path relative to the root, if there is one."""
     return os.path.join(root, path) if root else path

@@ -18,7 +18,7 @@ from pipeflow.types import as_dtype, shown
 
 _BLOCK, _LINE = 2880, 80
 _STORED = {8: ">u1", 16: ">i2", 32: ">i4", 64: ">i8", -32: ">f4", -64: ">f8"}
-# Types that FITS has no code for are stored moved by half of their range.
+# Types without a code in FITS are stored shifted by half of their range.
 _MOVED = {(8, -(2**7)): np.int8, (16, 2**15): np.uint16, (32, 2**31): np.uint32, (64, 2**63): np.uint64}
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([EeDd][+-]?\d+)?")
 _MOST_AXES = 999
@@ -40,7 +40,7 @@ class FitsReader:
     def __init__(
         self,
         *,
-        file_root: str | None = default(None, "folder of the files, or that relative paths start at"),
+        file_root: str | None = default(None, "folder of the files, or of relative paths"),
         files: Any = default(None, "paths of the files"),
         file_list: str | None = default(None, "path of a text file with a path in each line"),
         file_filter: str = default("*.fits", "pattern that the names of files match"),
@@ -161,9 +161,9 @@ def _image(header: dict[str, str], data: np.ndarray, path: str, number: int) -> 
     where = f"{path}: unit {number}"
     kind = header.get("XTENSION", "IMAGE")
     if header.get("ZIMAGE") == "T":
-        raise BadData(f"{where} is a compressed image, which is not read; funpack makes a plain one of it")
+        raise BadData(f"{where} is a compressed image, which is not read; convert it with funpack")
     if kind != "IMAGE" or header.get("GROUPS") == "T":
-        raise BadData(f"{where} is no image but {'groups' if kind == 'IMAGE' else kind}")
+        raise BadData(f"{where} is not an image but {'groups' if kind == 'IMAGE' else kind}")
     extents = _extents(header, where)
     if not extents:
         raise BadData(f"{where} has no data (NAXIS is 0); images are often in unit 2, the first extension")

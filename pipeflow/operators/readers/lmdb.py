@@ -1,4 +1,5 @@
-"""Where the records of an LMDB database are, read from its file: a tree of pages, whose leaves hold keys and values.
+"""The places of the records of an LMDB database, read from its file: a tree of pages, whose leaves have keys and
+values.
 
 The file is only read: no lock file is made, and a damaged database is an error like any other. A page begins with 16 bytes:
 its number (8), two unused, its kind (2), the ends of the places of its nodes (2) and of free space (2); the first two pages
@@ -27,7 +28,7 @@ _DEEPEST = 32
 
 
 def file_of(path: str) -> str:
-    """The file of a database, which is a folder or the file itself."""
+    """The file of a database; the path is a folder or the file itself."""
     return os.path.join(path, "data.mdb") if os.path.isdir(path) else path
 
 
@@ -89,7 +90,7 @@ class _Tree:
         return table
 
     def _page(self, number: int) -> tuple[np.ndarray, int, np.ndarray]:
-        """A page, its kind and where its nodes begin."""
+        """A page, its kind and the starts of its nodes."""
         if number in self.seen:
             raise BadData(f"{self.path}: page {number} is in the tree twice")
         self.seen.add(number)

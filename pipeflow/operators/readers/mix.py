@@ -1,4 +1,4 @@
-"""`fn.mix`: samples of several readers in one stream, in proportions that are given."""
+"""`fn.mix`: samples of several readers in one stream, in given proportions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ class MixedReader(Reader):
 
     @property
     def order(self) -> Order:
-        """The order of the mixture, by its own seed where it has one."""
+        """The order of the mixture, by its own seed if it has one."""
         order: MixedOrder = self.samples.order
         return replace(order, **self._order)
 
@@ -33,21 +33,21 @@ def _build(cls: type, *, seed: int | None = None, **arguments: Any) -> MixedRead
     examples=["fn.mix([fn.readers.file(file_root='a'), fn.readers.file(file_root='b')])"],
 )
 class Mix:
-    """Mixes the samples of several readers, in proportions that hold from the first samples on.
-
-    `sources` has for each reader its output, or a tuple of its outputs; operators come after the mixture. Seed and position
-    alone decide which sample comes where, in any number of threads and shards and after a restart. The readers keep their
-    own order: one that is shuffled is shuffled again whenever it begins again. All of them say the same of shards.
+    """Mixes the samples of several readers, in proportions that hold from the first samples on. `sources` has the
+    output of each reader, or a tuple of its outputs; operators follow after the mixture. Only the seed determines which
+    sample is at which position, with any number of threads and shards and after a restart. The readers keep their own
+    order; a shuffled reader is shuffled again each time that it begins again. All readers must have the same arguments
+    for shards.
     """
 
     def __init__(
         self,
-        sources: Any = required("for each reader its output, or a tuple of its outputs"),
+        sources: Any = required("the output of each reader, or a tuple of its outputs"),
         *,
         weights: Any = default(
             None,
-            "how much of each source there is, in any unit, or a function of the number of the epoch that gives this; "
-            "default: the sizes of the sources, so that each sample comes once an epoch",
+            "proportions of the sources, in any unit, or a function from the number of the epoch to them; default: "
+            "the sizes of the sources, so that each sample comes once in an epoch",
         ),
         epoch_size: int | None = default(
             None, "number of samples in an epoch of all shards together; default: that of all samples of the sources"
@@ -79,7 +79,7 @@ class Mix:
         return tuple([values[output] for output in self._outputs[number]])
 
     def source_info(self, index: int) -> str:
-        """What the reader says of the sample."""
+        """The source_info of the sample."""
         number, within = self._place(index)
         samples = self._readers[number].samples
         return samples.source_info(within) if hasattr(samples, "source_info") else f"sample {within} of source {number}"
@@ -90,7 +90,7 @@ mix = find("mix")
 
 @mix.instead(["sources"])
 def _(keywords: dict[str, Any]) -> Any:
-    """The call with readers as plain data in place of their nodes."""
+    """The call with readers as plain data instead of their nodes."""
     sources = keywords["sources"]
     if isinstance(sources, (Node, Mapping)):
         raise TypeError("fn.mix: sources is a list with one entry for each reader: fn.mix([a, b])")
@@ -135,7 +135,7 @@ def _part(group: Sequence[Any], number: int) -> tuple[str, tuple[tuple[str, Any]
 
 @mix.check
 def _(args: Args) -> None:
-    """Refuses what is no list of readers."""
+    """Raises unless it is a list of readers."""
     if not args.sources or not all(isinstance(part, (list, tuple)) and len(part) == 3 for part in args.sources):
         raise ValueError(f"sources has one entry for each reader, fn.mix([a, b]), got {args.sources!r:.80}")
 
@@ -147,7 +147,7 @@ def _(args: Args) -> int:
 
 @mix.infer
 def _(_: Sequence[Spec], args: Args) -> tuple[Spec, ...]:
-    """What all readers promise alike."""
+    """The Spec that all readers have in common."""
     found = []
     for name, constants, outputs in args.sources:
         op = find(name)

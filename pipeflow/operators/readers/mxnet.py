@@ -29,14 +29,14 @@ _OFFSET = re.compile(r"[0-9]{1,18}")
 class MXNetReader:
     """Reads the encoded image and the labels of each record: bytes and float32, one label or as many as there are.
 
-    The samples come in the order of their places in the files, whatever the order of the index.
+    The samples come in the order of their places in the files; the order of the index has no effect.
     """
 
     def __init__(
         self,
         *,
-        path: Any = required("paths of the RecordIO files; several are read as if they were one"),
-        index_path: Any = required("path of the index, or a list of that one path"),
+        path: Any = required("paths of the RecordIO files; several files are read one after another"),
+        index_path: Any = required("path of the index, or a list with this path"),
     ) -> None:
         self._paths = strings(path, "path")
         indexes = strings(index_path, "index_path")

@@ -28,32 +28,33 @@ def _outputs(args: Args) -> int:
     examples=['fn.readers.nemo_asr(manifest_filepaths=["train.json"], sample_rate=16000)'],
 )
 class NemoAsrReader:
-    """Reads recordings: samples; and as asked the sampling rate, the transcript (bytes of UTF-8) and the entry's number.
+    """Reads the samples of recordings and, if requested, the sampling rate, the transcript (bytes of UTF-8) and the
+    entry's number.
 
-    Each line of a manifest is a JSON object with `audio_filepath` (relative to the manifest's folder), and as
-    wanted `duration` and `offset` in seconds, which choose a part of the recording, and `text`. Entries longer than
+    Each line of a manifest is a JSON object with `audio_filepath` (relative to the manifest's folder), and optionally
+    `duration` and `offset` in seconds, which choose a part of the recording, and `text`. Entries longer than
     `max_duration` or shorter than `min_duration` are left out; 0 is no limit. Samples are decoded as by
-    `fn.decoders.audio`, with its `max_bytes`; a `sample_rate` above 0 resamples them, and the rate that is read is then
-    that one.
+    `fn.decoders.audio`, with its `max_bytes`; a `sample_rate` above 0 resamples them, and is then the rate that is
+    returned.
     """
 
     def __init__(
         self,
         *,
         manifest_filepaths: Any = required("paths of the manifests"),
-        read_sample_rate: bool = default(True, "give the sampling rate as an output"),
-        read_text: bool = default(True, "give the transcript as an output"),
-        read_idxs: bool = default(False, "give the number of the entry as an output"),
+        read_sample_rate: bool = default(True, "return the sampling rate as an output"),
+        read_text: bool = default(True, "return the transcript as an output"),
+        read_idxs: bool = default(False, "return the number of the entry as an output"),
         sample_rate: float = default(
             -1.0, "rate to resample to, in samples a second; 0 or less keeps that of the file"
         ),
         quality: float = default(50.0, "quality of the resampling, from 0 to 100"),
         downmix: bool = default(True, "mix the channels into one"),
         dtype: DType = default(FLOAT, "type of the samples: FLOAT, INT16 or INT32"),
-        min_duration: float = default(0.0, "leave out what is shorter, in seconds; 0: nothing"),
-        max_duration: float = default(0.0, "leave out what is longer, in seconds; 0: nothing"),
+        min_duration: float = default(0.0, "leave out shorter recordings, in seconds; 0: none"),
+        max_duration: float = default(0.0, "leave out longer recordings, in seconds; 0: none"),
         max_bytes: int | None = default(
-            None, "limit of the samples of a recording, in bytes; default: 2 GiB, and less for a small file"
+            None, "maximum size of the samples of a recording in bytes; default: 2 GiB, and less for a small file"
         ),
     ) -> None:
         if dtype not in DECODED_TYPES:
@@ -88,7 +89,7 @@ class NemoAsrReader:
         return len(self._paths)
 
     def fetch(self, index: int) -> tuple[np.ndarray, ...]:
-        """The samples of an entry and what else is read of it."""
+        """The samples of an entry, and the other outputs."""
         with self._listings[self._manifests[index]].naming(index):
             return self._read(index)
 
@@ -118,7 +119,7 @@ class NemoAsrReader:
 
 
 def _in_range(duration: float, shortest: float, longest: float) -> bool:
-    # An entry without a duration is a whole file of unknown length: no limit speaks against it.
+    # An entry without a duration is a whole file of unknown length: the limits do not exclude it.
     return math.isinf(duration) or (duration >= shortest and (longest <= 0 or duration <= longest))
 
 
@@ -133,7 +134,7 @@ class _Entry:
 
 
 def _entries(manifest: str) -> Iterator[_Entry]:
-    """What each line of a manifest says."""
+    """The entries of a manifest, one for each line."""
     folder = os.path.dirname(manifest)
     for number, line in read_lines(manifest):
         place = f"{manifest}, line {number}"
@@ -148,7 +149,7 @@ def _entries(manifest: str) -> Iterator[_Entry]:
             try:
                 encoded = os.fsencode(value)
             except UnicodeEncodeError as error:
-                raise BadData(f"{place}: {name} is no text: {error}") from None
+                raise BadData(f"{place}: {name} is not text: {error}") from None
             if name == "audio_filepath" and b"\0" in encoded:
                 raise BadData(f"{place}: audio_filepath has a zero in it, got {path!r}")
         offset, duration = _seconds(entry, "offset", 0.0, place), _seconds(entry, "duration", math.inf, place)

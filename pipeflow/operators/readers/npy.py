@@ -18,7 +18,7 @@ _LONGEST_HEADER = 65536
 _MOST_AXES = 32
 _LARGEST_ARRAY = 2**63 - 1
 _EXTENT = r"(?:0|[1-9]\d{0,17})"
-# The header as NumPy writes it; any other literal goes the long way.
+# The header as NumPy writes it; a parser reads any other form.
 _PLAIN = re.compile(
     r"\{'descr': '([^'\\]*)', 'fortran_order': (True|False), "
     rf"'shape': \((|{_EXTENT},|{_EXTENT}(?:, {_EXTENT})+,?)\),? ?\}}\s*"
@@ -28,7 +28,7 @@ _DESCRIPTION = re.compile(r"[<>|=][biuf]\d{1,2}")
 
 @dataclass(frozen=True)
 class NpyHeader:
-    """What a .npy file says of its array, checked against the number of its bytes."""
+    """The header of a .npy file, checked against the number of its bytes."""
 
     dtype: np.dtype
     shape: tuple[int, ...]
@@ -96,7 +96,7 @@ _SUPPORTED = frozenset(np.dtype(code) for code in "?bhiqBHIQefd")
 
 
 def header_bytes(start: bytes) -> int:
-    """How many bytes of a file hold its header, from its first 12 bytes."""
+    """The number of bytes of the header of a file, from its first 12 bytes."""
     if start[6:7] >= b"\x02":
         return 12 + min(int.from_bytes(start[8:12], "little"), _LONGEST_HEADER)
     return 10 + int.from_bytes(start[8:10], "little")

@@ -13,7 +13,7 @@ from pipeflow.operators.readers.npy import NpyHeader, elements, header_bytes, re
 from pipeflow.operators.readers.reader import reader
 from pipeflow.operators.readers.slicing import Slice, inside
 
-_FIRST_READ = 512  # holds the header of practically every file
+_FIRST_READ = 512  # enough for the header of nearly every file
 
 
 @reader(
@@ -25,33 +25,32 @@ _FIRST_READ = 512  # holds the header of practically every file
     examples=['fn.readers.numpy(file_root="scans", roi_start=(10, 10), roi_shape=(64, 64))'],
 )
 class NumpyReader:
-    """Reads arrays from .npy files: all of each file, or the region that the roi arguments cut out.
+    """Reads arrays from .npy files: whole files, or the region of the roi arguments.
 
-    `file_root` with `file_filter` (sub-folders included, in alphabetical order), `files`, or a `file_list`
-    with one path a line say which files. Only the region is read from the disk (by memory mapping unless
-    `dont_use_mmap`). The numbers of the region may be nodes, which give each file a region of its own.
+    `file_root` with `file_filter` (sub-folders included, in alphabetical order), `files`, or a `file_list` with one
+    path in each line select the files. Only the region is read from the disk (by memory mapping unless
+    `dont_use_mmap`). The numbers of the region may be nodes, with a different region for each file.
     """
 
     def __init__(
         self,
         *,
-        file_root: str | None = default(None, "folder of the files, or that relative paths start at"),
+        file_root: str | None = default(None, "folder of the files, or of relative paths"),
         files: Any = default(None, "paths of the files"),
         file_list: str | None = default(None, "path of a text file with a path in each line"),
         file_filter: str = default("*.npy", "pattern that the names of files match"),
         roi_start: Ints | None = default(None, "first element of the region, along each of the axes"),
         roi_end: Ints | None = default(None, "first element after the region, along each of the axes"),
-        roi_shape: Ints | None = default(None, "extents of the region, in place of its end"),
-        rel_roi_start: Floats | None = default(None, "where the region begins, as a share of the extents"),
-        rel_roi_end: Floats | None = default(None, "where the region ends, as a share of the extents"),
+        roi_shape: Ints | None = default(None, "extents of the region, instead of its end"),
+        rel_roi_start: Floats | None = default(None, "start of the region, as a share of the extents"),
+        rel_roi_end: Floats | None = default(None, "end of the region, as a share of the extents"),
         rel_roi_shape: Floats | None = default(None, "extents of the region, as a share of those of the array"),
-        roi_axes: Ints = default((), "axes that the values are for; default: all"),
+        roi_axes: Ints = default((), "axes of the values; default: all"),
         out_of_bounds_policy: Literal["error", "pad", "trim_to_shape"] = default(
-            "error",
-            "what is done with a region that leaves the array: `error`, `pad` it, or `trim_to_shape` of the array",
+            "error", "for a region that leaves the array: `error`, `pad` it, or `trim_to_shape` of the array"
         ),
-        fill_value: float = default(0.0, "what `pad` fills with"),
-        dont_use_mmap: bool = default(False, "read by reading, not by memory mapping"),
+        fill_value: float = default(0.0, "value for `pad`"),
+        dont_use_mmap: bool = default(False, "read the file, without memory mapping"),
     ) -> None:
         self._files = Listed(file_root, files, file_list, file_filter)
         self._region = Region(
@@ -77,7 +76,7 @@ class NumpyReader:
 
 @dataclass(frozen=True)
 class Region:
-    """What is read of a file: all, or what a slice cuts out."""
+    """The part of a file that is read: all of it, or a slice."""
 
     slice: Slice
     policy: str

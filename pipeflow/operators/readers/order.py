@@ -1,8 +1,8 @@
 """The order in which a reader hands out its samples: pure numbers, no files.
 
 The words: an **epoch** is one pass over all `size` samples of the source. A **position** is a sample's place
-in the epoch's global order, before the epoch is divided over shards; every random number of a sample hangs on
-it. An **index** is what the reader's `fetch` takes. A **pick** is one sample that a shard hands out.
+in the epoch's global order, before the epoch is divided over shards; every random number of a sample depends on it. An
+**index** is what the reader's `fetch` takes. A **pick** is one sample that a shard hands out.
 
 Two orders:
 
@@ -17,7 +17,8 @@ Two orders:
 Three ways to end an epoch, the same for every shard whatever its size, so that all give equally many batches:
 
 - **fill**: batches are full. With `pad_last_batch` the last one repeats its last sample, marked as padding;
-  without, it runs on into the next epoch, and the epoch ends with the batch in which the last shard finishes.
+  without it, the batch continues with the next epoch, and the epoch ends with the batch in which the last shard
+  finishes.
 - **partial**: the last batch is as short as the shard's rest. A shard that has nothing left where another has
   a last sample gives one sample of padding.
 - **drop**: the epoch ends with the last batch that is full on every shard.
@@ -154,12 +155,12 @@ class Order:
 
     @property
     def shuffled(self) -> bool:
-        """Whether positions differ from indices."""
+        """True if positions differ from indices."""
         return self.random_shuffle or self.shuffle_after_epoch
 
     @property
     def strided(self) -> bool:
-        """Whether position p belongs to shard p mod num_shards (else shards are runs of positions)."""
+        """True if position p belongs to shard p mod num_shards (else shards are runs of positions)."""
         return self.shuffled and not self.stick_to_shard
 
     @property
@@ -187,12 +188,12 @@ class Order:
         return permute(position, self.size, self.permutation_seed, epoch) if self.shuffled else position
 
     def kept(self, epoch: int) -> dict[str, Any]:
-        """What a saved state keeps of the order itself."""
+        """The part of a saved state that belongs to the order."""
         del epoch
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Takes what a saved state has kept of the order."""
+        """Restores the part of a saved state that belongs to the order."""
 
     def _bounds(self, epoch: int) -> tuple[int, int]:
         shard = self.shard_id if self.stick_to_shard else (self.shard_id + epoch) % self.num_shards
@@ -252,7 +253,7 @@ class Order:
         return shard - self.shard_id, place - self.size * shard // self.num_shards
 
     def taken(self, epoch: int) -> int:
-        """How many picks of a contiguous, unpadded shard come before `epoch`."""
+        """The number of picks of a contiguous, unpadded shard before `epoch`."""
         return int(self._before(epoch, np.array([self.shard_id]))[0])
 
     def _before(self, epoch: int, shards: np.ndarray) -> np.ndarray:
@@ -403,7 +404,7 @@ class Sampler:
         return -(-(order.next_end(taken) - taken) // size)
 
     def next_epoch(self) -> None:
-        """Goes to the start of the next epoch; where an epoch has just begun, stays."""
+        """Goes to the start of the next epoch, unless an epoch has just begun."""
         self._settle("partial", self.batch_size)
         if self.offset or self.base:
             self._go(self.epoch + 1)
@@ -427,7 +428,7 @@ class Sampler:
         return state | {"offset": self.offset, "num_shards": order.num_shards, "shard_id": order.shard_id}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Takes up a saved state: in the strided order any shard may, else only the same shard."""
+        """Restores a saved state: in the strided order that of any shard, else only that of the same shard."""
         own = self.state()
         for key in ("size", "shuffled", "strided", "num_shards", "shard_id"):
             if state.get(key) != own.get(key):

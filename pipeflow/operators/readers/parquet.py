@@ -26,10 +26,9 @@ from pipeflow.operators.readers.reader import reader
     examples=['fn.readers.parquet(paths="data", columns=["image.bytes", "label"])'],
 )
 class ParquetReader:
-    """Reads `columns` of the rows of Parquet files: numbers, lists of numbers, text, and bytes as decoders take them.
-
-    Shuffled, the rows come in one permutation of all files. That asks for one row here and one there, and a file can only be
-    decoded in groups of rows: what `cache_bytes` cannot hold is decoded again and again.
+    """Reads `columns` of the rows of Parquet files: numbers, lists of numbers, text, and bytes as the input of
+    decoders. Shuffled, the rows are in one permutation of all files. A file can only be decoded in groups of rows:
+    groups that do not fit into `cache_bytes` are decoded many times.
     """
 
     def __init__(
@@ -137,7 +136,7 @@ class _Groups:
         with self._lock:
             done = [x for x in self._kept if self._kept[x].done()]
             size = sum(self._kept[x].result()[1] for x in done)
-            for old in done[:-2]:  # the present one and the one ahead always stay
+            for old in done[:-2]:  # the present group and the next one are always kept
                 if size <= self._most:
                     return
                 size -= self._kept.pop(old).result()[1]

@@ -1,4 +1,4 @@
-"""What makes an operator of a class with `__len__`, `fetch(i)` and optionally `source_info(i)`.
+"""Makes an operator from a class with `__len__`, `fetch(i)` and optionally `source_info(i)`.
 
     @reader("readers.mine", outputs=2)  # becomes fn.readers.mine
     class MyReader:
@@ -22,14 +22,18 @@ from pipeflow.declare import Ending, Feed, Request, Source, Spec, parameters, so
 from pipeflow.operators.readers.order import Order, Sampler
 
 ORDER = parameters(
-    shard_id=(int, 0, "number of the shard that this reader gives, from 0"),
-    num_shards=(int, 1, "into how many shards the data is divided, one for each of as many readers"),
-    random_shuffle=(bool, False, "give the samples of each epoch in a random order"),
-    shuffle_after_epoch=(bool, False, "shuffle the whole data again for every epoch; each shard is then other data"),
+    shard_id=(int, 0, "number of the shard that this reader reads, from 0"),
+    num_shards=(int, 1, "number of shards into which the data is divided, one for each reader"),
+    random_shuffle=(bool, False, "read the samples of each epoch in a random order"),
+    shuffle_after_epoch=(
+        bool,
+        False,
+        "shuffle the whole data again for every epoch; a shard then has other samples in each epoch",
+    ),
     shuffle_after_epoch_seed=(int, None, "seed of that shuffling; default: a fixed one, the same on every shard"),
-    stick_to_shard=(bool, False, "stay with the same shard in every epoch, in place of moving on to the next one"),
+    stick_to_shard=(bool, False, "read the same shard in every epoch; False: the next one"),
     pad_last_batch=(bool, False, "fill the last batch of an epoch with copies of its last sample"),
-    lazy_init=(bool, False, "look at the data when the first batch is wanted, in place of when the pipeline is built"),
+    lazy_init=(bool, False, "open the data with the first batch; False: when the pipeline is built"),
 )
 _NO_EFFECT = {
     "initial_fill": "shuffling is a permutation of the whole epoch, there is no buffer to fill",
@@ -114,12 +118,12 @@ class Reader(Source):
         return order if "seed" in self._order else replace(order, seed=key)
 
     def shared_permutation(self, key: int) -> int | None:
-        """What all shards must agree on, where together they visit one permutation; None where each has its own samples."""
+        """The seed that all shards must share if they visit one permutation; None if each has its own samples."""
         order = self._keyed(key)
         return order.permutation_seed if order.strided and order.num_shards > 1 else None
 
     def sources(self, indices: list[int]) -> Sequence[str] | None:
-        """What the reader says of where its samples come from."""
+        """The source_info of a sample from the reader."""
         return _Sources(self.samples, indices) if hasattr(self.samples, "source_info") else None
 
     def fetch(self, index: int) -> tuple[np.ndarray, ...]:
@@ -147,7 +151,7 @@ class Reader(Source):
         return begun
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Goes to a saved place."""
+        """Restores a saved position."""
         self._saved = dict(state)
         if self._sampler is not None:
             self._sampler.restore(state)

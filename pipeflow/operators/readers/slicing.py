@@ -13,7 +13,7 @@ POLICIES = ("error", "pad", "trim_to_shape")
 
 @dataclass(frozen=True)
 class Slice:
-    """What a call asked for; `check` refuses contradictions when the graph is built."""
+    """The slice of a call; `check` refuses contradictions when the graph is built."""
 
     start: Sequence[int] | None = None
     end: Sequence[int] | None = None
@@ -26,14 +26,14 @@ class Slice:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is to be cut."""
+        """True if nothing is cut."""
         return all(part is None for part in self._parts())
 
     def _parts(self) -> tuple[Sequence[float] | None, ...]:
         return self.start, self.rel_start, self.end, self.rel_end, self.shape, self.rel_shape
 
     def check(self) -> None:
-        """ValueError where two arguments say the same thing."""
+        """Raises ValueError if two arguments give the same bound."""
         names = [
             name.format(self.prefix)
             for name in ("{}start", "rel_{}start", "{}end", "rel_{}end", "{}shape", "rel_{}shape")

@@ -40,7 +40,7 @@ _INDEX_FIELDS = {"v1.1": 3, "v1.2": 4}
 
 @dataclass(frozen=True)
 class Component:
-    """One file of a sample in a tar archive; the name is empty where the index does not say it."""
+    """One file of a sample in a tar archive; the name is empty if the index does not have it."""
 
     extension: str
     offset: int
@@ -56,11 +56,11 @@ class Component:
 class WebdatasetReader:
     """Reads samples from tar files: for each element of `ext`, the bytes of the file with that extension.
 
-    An element such as "jpg;png" takes the first file with any of these extensions. A sample that lacks a
-    component gives an empty array for it (`missing_component_behavior` "empty", the default), is left out
-    ("skip") or is an error ("error"). `dtypes` reinterprets the bytes. `index_paths` names index files made
-    by `write_index` or by DALI's wds2idx; without them the tar files are scanned at the start. Files whose
-    name starts with a dot or has no extension belong to no sample.
+    An element such as "jpg;png" takes the first file with any of these extensions. If a sample lacks a component, the
+    output is an empty array (`missing_component_behavior` "empty", the default), the sample is left out ("skip"), or it
+    is an error ("error"). `dtypes` reinterprets the bytes. `index_paths` names index files made by `write_index` or by
+    DALI's wds2idx; without them the tar files are scanned at the start. Files whose name starts with a dot or has no
+    extension belong to no sample.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class WebdatasetReader:
         index_paths: Any = default(None, "path of the index of each file; default: the files are scanned at the start"),
         missing_component_behavior: str = default(
             "",
-            "what is done with a sample that lacks a component: `empty` gives an empty array (the default), `skip` leaves it "
+            "for a sample that lacks a component: `empty` returns an empty array (the default), `skip` leaves the sample "
             "out, `error` raises",
         ),
         dtypes: Any = default(None, "type that the bytes of each component are read as; default: UINT8"),

@@ -1,1 +1,1 @@
-"""What fn.external_source is made of: the kinds of sources, and the worker processes that ask them ahead of time."""
+"""The parts of fn.external_source: the kinds of sources, and the worker processes that call them ahead of time."""

@@ -20,7 +20,9 @@ Chunks = Sequence[tuple[int, Any]]  # first sample and ticket of each
 
 
 class Ahead:
-    """A callback whose batches are made in worker processes, `depth` of them ahead; before `attach` it asks directly."""
+    """A callback whose batches are made in worker processes, `depth` of them ahead; before `attach` it is called
+    directly.
+    """
 
     def __init__(self, make: Callable[[], Any], per_sample: bool, depth: int) -> None:
         self._make = make
@@ -47,11 +49,11 @@ class Ahead:
 
     @property
     def attached(self) -> bool:
-        """Whether worker processes do the work."""
+        """True if worker processes do the work."""
         return self._pool is not None
 
     def attach(self, pool: Any) -> None:
-        """Makes the workers of a pool know the source."""
+        """Registers the source with the workers of a pool."""
         call: Any = IteratorInWorker(self._make, self._per_sample)
         if not self._direct.iterates:
             kind = "sample" if self._per_sample else "batch" if self._direct.batch_info else "iteration"
@@ -143,7 +145,7 @@ class Ahead:
         return {"taken": self._delivered, "exhausted": self._exhausted}
 
     def restore(self, state: Any) -> None:
-        """Goes to a saved state."""
+        """Restores a saved state."""
         if not self.attached:
             self._direct.restore(state)
             return
@@ -205,7 +207,7 @@ class CallInWorker:
 
 
 class IteratorInWorker:
-    """Advances an iterator that lives in the worker; one that is new there is wound to where the old one was."""
+    """Advances an iterator in the worker; a new one is first advanced to the position of the old one."""
 
     def __init__(self, make: Callable[[], Any], per_sample: bool) -> None:
         self.make = make
@@ -226,7 +228,7 @@ class IteratorInWorker:
 
 
 def portable(value: Any) -> Any:
-    """Results with every foreign tensor as a NumPy array, which travels without being pickled."""
+    """Results with every foreign tensor as a NumPy array, which is sent without being pickled."""
     if isinstance(value, TensorListCPU):
         return value.samples()
     if type(value) in (tuple, list):

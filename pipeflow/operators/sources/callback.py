@@ -1,4 +1,4 @@
-"""One way to ask every kind of source that fn.external_source takes: a callable, an iterable, a generator function."""
+"""One interface for every kind of source of fn.external_source: a callable, an iterable, a generator function."""
 
 import functools
 import inspect
@@ -12,7 +12,7 @@ from pipeflow.errors import InvalidState, function_name
 
 
 class Callback:
-    """One way to ask every kind of source: callables of 0 or 1 argument, iterables, generator functions."""
+    """One interface for every kind of source: callables of 0 or 1 argument, iterables, generator functions."""
 
     def __init__(self, source: Any, per_sample: bool, batch_info: bool, cycle: Any) -> None:
         self.source = source
@@ -55,12 +55,12 @@ class Callback:
 
     @property
     def iterates(self) -> bool:
-        """Whether items come one after another, from an iterator."""
+        """True if items come one after another, from an iterator."""
         return self._restartable is not None
 
     @property
     def starts_over(self) -> bool:
-        """Whether ``rewind`` goes back to the first item."""
+        """True if ``rewind`` goes back to the first item."""
         return self.rewinds and not self._once
 
     def batch(self, request: Request) -> Any:
@@ -128,7 +128,7 @@ class Callback:
 
     @property
     def _once(self) -> bool:
-        """Whether the data can be walked only once: an iterator, not something that makes one."""
+        """True if the data can be read only once: an iterator, not an object that makes one."""
         return self._restartable is not None and not callable(self.source) and iter(self.source) is self.source
 
     def rewind(self) -> None:
@@ -165,13 +165,13 @@ class Callback:
         return rest if rest > 0 or not again else len(self.source)
 
     def state(self) -> Any:
-        """How far an iterator is; a callable that is given its index has no state."""
+        """The position of an iterator; a callable that receives its index has no state."""
         if self._restartable is None and not self._exhausted:
             return None
         return {"taken": self._taken, "exhausted": self._exhausted}
 
     def restore(self, state: Any) -> None:
-        """Goes to a saved state."""
+        """Restores a saved state."""
         self._exhausted = bool(state and state.get("exhausted"))
         if self._restartable is None:
             return
@@ -191,7 +191,7 @@ class Callback:
             )
         else:
             self._iterator, self._taken = None, 0
-            if taken and type(self.source) is list:  # a list can be entered anywhere
+            if taken and type(self.source) is list:  # a list can continue at any index
                 self._iterator, self._taken = iter(self.source), taken
                 self._iterator.__setstate__(taken)  # type: ignore[attr-defined]
                 return

@@ -20,13 +20,13 @@ class FedInput:
         self._closed = False
 
     def close(self) -> None:
-        """Lets go of a thread that waits for data."""
+        """Releases a thread that waits for data."""
         with self._arrived:
             self._closed = True
             self._arrived.notify_all()
 
     def available(self) -> float:
-        """How many batches can be had at once."""
+        """The number of batches that are available without waiting."""
         return float("inf") if self._repeat_last and (self._last or self._queue) else len(self._queue)
 
     def put(self, feed: Feed) -> None:
@@ -51,5 +51,5 @@ class FedInput:
 
 
 def _shared(feed: Feed) -> Feed:
-    """A batch that may be handed out again is not the pipeline's to change."""
+    """The pipeline must not change a batch that may be returned again."""
     return replace(feed, owned=False)
