@@ -1,4 +1,4 @@
-"""Advice from measured figures: what bounds a pipeline, and what would help by how much.
+"""Advice from measured figures: the step that limits a pipeline, and the changes that would help, with their gain.
 
 Figures in, advice out; nothing here runs, asks or changes a pipeline. Words:
 
@@ -112,12 +112,12 @@ def on_threads(run: Statistics, step: StepFigures, free: bool = False) -> Statis
 
 
 def _alone(run: Statistics, step: StepFigures) -> float:
-    """Its seconds on one thread: what threads that wait for each other's interpreter spend in it is spent by one of them."""
+    """Its seconds on one thread: time that several threads spend waiting for the interpreter counts once."""
     return min(step.seconds, run.seconds) if keeps_interpreter(run, step) else step.seconds
 
 
 def keeps_interpreter(run: Statistics, step: StepFigures) -> bool:
-    """Whether a step is known to keep the interpreter most of the time."""
+    """True if a step is known to keep the interpreter most of the time."""
     # On several threads it mostly waits for itself, and on a machine with other work for a processor.
     own = max(step.busy, min(step.seconds, run.seconds) - (run.queued or 0.0))
     return step.kept is not None and step.busy >= COMPUTES * own and step.kept >= KEEPS * step.busy
@@ -149,7 +149,7 @@ def _starved(run: Statistics) -> Iterator[Advice]:
 
 
 def _bound(run: Statistics, step: StepFigures) -> Advice:
-    """What sets the pace, and what its time consists of."""
+    """The step that sets the pace, and the parts of its time."""
     spent = {
         "pace": run.pace,
         "in it": run.per_batch(step.seconds),

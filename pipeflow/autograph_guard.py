@@ -1,4 +1,4 @@
-"""Which functions conditional execution converts, and why it leaves a function as it is.
+"""Decides which functions conditional execution converts, and gives the reason if it does not convert one.
 
 With ``enable_conditionals=True`` the functions *called* while a graph is built run as converted copies, which record/autograph
 makes from their source. The original function objects never change: a function that is only passed to an operator

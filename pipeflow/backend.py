@@ -1,4 +1,6 @@
-"""What programs for DALI take from ``nvidia.dali.backend``: batches and tensors, the lists of operators, calls about memory."""
+"""The names that programs for DALI use from ``nvidia.dali.backend``: batches and tensors, the lists of operators, calls
+about memory.
+"""
 
 from pipeflow import backends, ops, tfrecord, types
 from pipeflow.dali_names import speaking

@@ -75,7 +75,7 @@ class DebugRecorder(Recorder):
         return result
 
     def data_node(self, recorded: GraphNode, index: int) -> DebugNode:
-        """What users hold of an output: it has its values."""
+        """An output in a debug run, with its values."""
         return DebugNode(self, recorded, index)
 
     def as_node(self, value: Any, what: str = "value") -> DataNode:
@@ -156,7 +156,7 @@ class DebugRecorder(Recorder):
         self._settle(len(self.runners) - 1)
 
     def _settle(self, stage: int) -> None:
-        """Applies the rules for rows that failed, and raises what is left."""
+        """Applies the rules for failed rows, and raises the remaining errors."""
         if self.batch.failures and self.run.failures.active:
             self.run.failures.settle(self.batch, stage)
         self._raise()
@@ -330,7 +330,7 @@ class DebugRun:
         return ""
 
     def state(self) -> dict[str, Any]:
-        """Where the run is after the last batch that was taken."""
+        """The position after the last batch that was taken."""
         self._settle()
         return self.course.state()
 
@@ -351,7 +351,7 @@ class DebugRun:
             self._broken = False
 
     def go_to(self, state: dict[str, Any], ending: Ending | None = None) -> None:
-        """Goes back to a state; ``ending`` says how readers end their epochs from now on."""
+        """Restores a state; ``ending`` determines how readers end their epochs from now on."""
         self._ready, self._broken = None, False
         self.course.go_to(state, ending)
 
@@ -392,7 +392,7 @@ class DebugRun:
         return self._ready.delivered
 
     def _look(self) -> None:
-        """Makes the first batch, where none has been made, to learn which sources and outputs there are."""
+        """Makes the first batch, if none has been made, to find the sources and outputs."""
         if not self._made:
             self._settle()
             self._make()
@@ -433,7 +433,7 @@ class DebugRun:
 
 
 class _Ready:
-    """A batch that was made, what the caller gets of it (None: the end of the epoch), and how it was handed over."""
+    """A batch, its delivery to the caller (None: the end of the epoch), and its handing."""
 
     def __init__(self, batch: BatchRun, delivered: Delivered | None) -> None:
         self.batch = batch

@@ -1,4 +1,4 @@
-"""Loops over one or several pipelines: when an epoch ends, what its last batch holds, and how long the loop waited.
+"""Loops over one or several pipelines: the end of an epoch, its last batch, and the time that the loop waited.
 
 ``Pipeline.epoch()`` and every adapter in ``plugin/`` use this code; a checkpoint holds its state.
 
@@ -45,7 +45,7 @@ class Past(NamedTuple):
 
 @unique
 class LastBatchPolicy(Enum):
-    """What becomes of the samples at the end of an epoch that do not fill a batch."""
+    """The policy for the samples at the end of an epoch that do not fill a batch."""
 
     FILL = 0
     DROP = 1
@@ -113,12 +113,12 @@ class Loop:
 
     @property
     def again(self) -> bool:
-        """Whether the batch that was given last had been handed out before the program was started again."""
+        """True if the last batch had been delivered before the program was started again."""
         return self._repeated.get()
 
     @property
     def begun(self) -> bool:
-        """Whether the present pass has given something, or its end."""
+        """True if the present pass has returned a batch, or its end."""
         return bool(self.at.step or self.at.over or self._past.over)
 
     @property
@@ -204,7 +204,7 @@ class Loop:
         return wanted // each if self.policy is LastBatchPolicy.DROP else -(-wanted // each)
 
     def _next_carry(self, at: Place) -> int:
-        """How many samples of the next epoch this one has given, where its last batch was filled from there."""
+        """The number of samples of the next epoch with which the last batch of this one was filled."""
         given = at.step * self.batch_size * len(self.pipelines) + at.carry
         fills = self.policy is LastBatchPolicy.FILL and not self.padded and at.ended
         return (given - self.size) % self.size if fills else 0
@@ -235,7 +235,7 @@ class Loop:
         return handing.given() or result
 
     def _ask(self) -> tuple[Handing, list[Any], Place, BaseException | None]:
-        """What the pipelines deliver, how far the loop has come with it, and the first error."""
+        """The deliveries of the pipelines, the progress of the loop after them, and the first error."""
         self._go_on()
         if self._past.passes:
             self._past = self._past._replace(over=True)
@@ -279,7 +279,7 @@ class Loop:
         return handing, delivered, at, error
 
     def _acknowledge(self) -> None:
-        """The loop asks for another batch: the one before is done."""
+        """The loop takes another batch: the previous one is done."""
         if self.journal is not None and self._out is not None and self._out.done:
             self.journal.done(self.pipelines)
             self._out = None
@@ -315,7 +315,7 @@ class Loop:
         raise StopIteration
 
     def start(self) -> None:
-        """Begins the next epoch, wherever this one stands; does nothing where it has just begun."""
+        """Begins the next epoch, also in the middle of this one; does nothing if this one has just begun."""
         if self._past.over:
             self._past = Past(self._past.passes - 1, False)
         at = self.at
@@ -456,7 +456,7 @@ def part(batch: Any, rows: int) -> Any:
 
 
 class Epoch:
-    """One pass over a pipeline: what ``for batch in pipe.epoch()`` walks. It begins with its first batch."""
+    """One pass over a pipeline, for ``for batch in pipe.epoch()``. It begins with its first batch."""
 
     _state: Literal["new", "running", "done"] = "done"  # of one whose making was interrupted
     _meter: Any = None
@@ -496,7 +496,9 @@ class Epoch:
 
     @property
     def again(self) -> bool:
-        """With a journal: whether the last batch had been handed out, and was not done, before the program was started again."""
+        """With a journal: True if the last batch had been delivered, but was not done, before the program was started
+        again.
+        """
         return self._loop.again
 
     def close(self) -> None:

@@ -71,7 +71,7 @@ class NoAxis(IndexError, ValueError, RuntimeError):
 
 
 class RaggedBatch(ValueError, RuntimeError):
-    """A batch of samples of different shapes was asked for as one array."""
+    """A batch with samples of different shapes cannot be one array."""
 
 
 class WrongResult(TypeError, RuntimeError):
@@ -91,7 +91,7 @@ class InvalidState(RuntimeError):
 
 
 class CheckpointingOff(InvalidState, ValueError):
-    """A checkpoint was asked for and the pipeline keeps none."""
+    """The pipeline was made without checkpoints."""
 
 
 class NoGpu(RuntimeError):
@@ -110,7 +110,7 @@ class Failed:
 
 
 class WorkerDied(RuntimeError):
-    """A worker process ended in the middle of its work; the message says how, and another one has taken its place."""
+    """A worker process ended in the middle of its work; the message says how, and a new one has taken its place."""
 
 
 class FunctionTimeout(TimeoutError):
@@ -122,7 +122,7 @@ class TooManyFailures(RuntimeError):
 
 
 class NestedStructure(TypeError, ValueError):
-    """A list or tuple is where a batch is wanted."""
+    """A list or tuple is used in place of a batch."""
 
 
 @dataclass(frozen=True)

@@ -1088,7 +1088,7 @@ def debayer(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Converts the data of a sensor whose pixels have one colour each to RGB or grey, as OpenCV does. Only the bilinear algorithm runs on the GPU.
+    """Converts the data of a sensor whose pixels have one colour each to RGB or grey, as OpenCV does.
 
     Arguments:
         blue_position: row and column of blue in a tile that starts at the second row and column: (0, 0) is BG, (0, 1) GB, (1, 0) GR, (1, 1) RG
@@ -1909,7 +1909,7 @@ def multi_paste(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Puts parts of several images onto the canvas of each sample: mosaics, cut-mix. Later parts cover earlier ones. With ``in_ids`` the parts come from any samples of the one input; without it, one part comes from each of several inputs. Pixels without a part are 0. Each argument has one row of height and width for each part.
+    """Puts parts of several images onto the canvas of each sample: mosaics, cut-mix.
 
     Arguments:
         in_ids: for each canvas the numbers of the samples in the batch that its parts come from
@@ -2165,7 +2165,7 @@ def optical_flow(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Returns the movement (x, y) of every square of pixels from each frame of a sequence to the next. It uses OpenCV's dense inverse search; DALI uses NVIDIA's hardware, so the numbers differ.
+    """Returns the movement (x, y) of every square of pixels from each frame of a sequence to the next.
 
     Arguments:
         preset: speed and quality: 0.0 is slow and exact, 0.5 between, 1.0 fast
@@ -2323,7 +2323,7 @@ def planckian_jitter(
     on_error: Any = None,
     seed: int | None = None,
 ) -> Data:
-    """Changes the image as if it was lit by a glowing body: reddish below 6500 kelvin, bluish above. The reciprocal of the random temperature is evenly distributed, because it corresponds to visible differences.
+    """Changes the image as if it was lit by a glowing body: reddish below 6500 kelvin, bluish above.
 
     Arguments:
         dtype: type of the result; default: that of the input
@@ -2799,7 +2799,7 @@ def random_crop_generator(
     on_error: Any = None,
     seed: int | None = None,
 ) -> list[Data]:
-    """Draws a window like random_resized_crop: its start and its extents, height before width. The input is the extents of an image, beginning with height and width.
+    """Draws a window like random_resized_crop: its start and its extents, height before width.
 
     Arguments:
         random_area: smallest and largest share of the image's area that the window has
@@ -2881,7 +2881,7 @@ def remap(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Takes each pixel of the output from the position that two maps have for it; the output is as large as the maps. Pixels from outside the image are 0. The maps have one number, x or y in pixels, for each pixel of the output.
+    """Takes each pixel of the output from the position that two maps have for it; the output is as large as the maps.
 
     Arguments:
         pixel_origin: position of (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
@@ -2903,7 +2903,7 @@ def reshape(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Changes the shape, the layout or the order of the extents, without changing the elements. ``rel_shape`` is relative to the extents of the input that ``src_dims`` selects; one extent may be -1.
+    """Changes the shape, the layout or the order of the extents, without changing the elements.
 
     Arguments:
         shape: shape of the result; one extent may be -1, and then follows from the others
@@ -3152,7 +3152,7 @@ def roi_random_crop(
     on_error: Any = None,
     seed: int | None = None,
 ) -> Data:
-    """Draws the start of a window that is inside a region, or contains it if the window is larger. Each axis is drawn separately. If data is an input, only its extents are used.
+    """Draws the start of a window that is inside a region, or contains it if the window is larger.
 
     Arguments:
         crop_shape: extents of the window
@@ -3177,7 +3177,7 @@ def roi_random_crop(
     on_error: Any = None,
     seed: int | None = None,
 ) -> DataNode:
-    """Draws the start of a window that is inside a region, or contains it if the window is larger. Each axis is drawn separately. If data is an input, only its extents are used.
+    """Draws the start of a window that is inside a region, or contains it if the window is larger.
 
     Arguments:
         crop_shape: extents of the window
@@ -3430,7 +3430,7 @@ def sphere(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Shows the image as through a magnifying sphere. The distance of a position from the centre is multiplied by the ratio of this distance to half the longer side.
+    """Shows the image as through a magnifying sphere.
 
     Arguments:
         mask: 0: the image is not changed
@@ -3521,7 +3521,7 @@ def tensor_resize(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Resizes data along any of its axes. Sums are float32 for every type.
+    """Resizes data along any of its axes.
 
     Arguments:
         sizes: extents of the result along the axes; 0 keeps the ratio, negative ones mirror
@@ -4199,7 +4199,7 @@ class experimental:
         bytes_per_sample_hint: int | Sequence[int] | None = None,
         on_error: Any = None,
     ) -> Data:
-        """Takes each pixel of the output from the position that two maps have for it; the output is as large as the maps. Pixels from outside the image are 0. The maps have one number, x or y in pixels, for each pixel of the output.
+        """Takes each pixel of the output from the position that two maps have for it; the output is as large as the maps.
 
         Arguments:
             pixel_origin: position of (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
@@ -4580,7 +4580,7 @@ class noise:
         on_error: Any = None,
         seed: int | None = None,
     ) -> Data:
-        """Adds the noise of counting light: each value becomes a Poisson number with this mean, in units of ``factor``. Values that are not positive become 0; integers are limited to their range.
+        """Adds the noise of counting light: each value becomes a Poisson number with this mean, in units of ``factor``.
 
         Arguments:
             factor: value of one count: a larger value makes more noise; 0 does not change the data
@@ -5715,7 +5715,7 @@ class readers:
         on_error: Any = None,
         seed: int | None = None,
     ) -> Any:
-        """Reads `columns` of the rows of Parquet files: numbers, lists of numbers, text, and bytes as the input of decoders. Shuffled, the rows are in one permutation of all files. A file can only be decoded in groups of rows: groups that do not fit into `cache_bytes` are decoded many times.
+        """Reads `columns` of the rows of Parquet files: numbers, lists of numbers, text, and bytes as the input of decoders.
 
         Arguments:
             paths: files, folders of `.parquet` files, or patterns with `*`; one, or a list
@@ -6059,7 +6059,7 @@ class segmentation:
         on_error: Any = None,
         seed: int | None = None,
     ) -> Data:
-        """Chooses an element of the mask at random and returns its position, an index for each axis. If there is no foreground, it is chosen among all elements.
+        """Chooses an element of the mask at random and returns its position, an index for each axis.
 
         Arguments:
             foreground: choose among the foreground; False: among all elements
@@ -6088,7 +6088,7 @@ class segmentation:
         on_error: Any = None,
         seed: int | None = None,
     ) -> list[Data]:
-        """Chooses an object of the mask at random and returns the box around it; an object is a set of elements that are connected by faces. First a class is drawn, then one of its objects. An end is the first index after the box. If there is no object, or with the probability ``1 - foreground_prob``, the box is the whole mask.
+        """Chooses an object of the mask at random and returns the box around it; an object is a set of elements that are connected by faces.
 
         Arguments:
             foreground_prob: probability that an object is chosen, and not the whole mask

@@ -940,7 +940,7 @@ class Cutmix(Operator):
     def __call__(self, images: Data, labels: DataNode | ArrayLike, /, **arguments: Any) -> list[Data]: ...
 
 class Debayer(Operator):
-    """Converts the data of a sensor whose pixels have one colour each to RGB or grey, as OpenCV does. Only the bilinear algorithm runs on the GPU.
+    """Converts the data of a sensor whose pixels have one colour each to RGB or grey, as OpenCV does.
 
     Arguments:
         blue_position: row and column of blue in a tile that starts at the second row and column: (0, 0) is BG, (0, 1) GB, (1, 0) GR, (1, 1) RG
@@ -1696,7 +1696,7 @@ class MotionBlur(Operator):
     def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class MultiPaste(Operator):
-    """Puts parts of several images onto the canvas of each sample: mosaics, cut-mix. Later parts cover earlier ones. With ``in_ids`` the parts come from any samples of the one input; without it, one part comes from each of several inputs. Pixels without a part are 0. Each argument has one row of height and width for each part.
+    """Puts parts of several images onto the canvas of each sample: mosaics, cut-mix.
 
     Arguments:
         in_ids: for each canvas the numbers of the samples in the batch that its parts come from
@@ -1925,7 +1925,7 @@ class OnesLike(Operator):
     def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
 class OpticalFlow(Operator):
-    """Returns the movement (x, y) of every square of pixels from each frame of a sequence to the next. It uses OpenCV's dense inverse search; DALI uses NVIDIA's hardware, so the numbers differ.
+    """Returns the movement (x, y) of every square of pixels from each frame of a sequence to the next.
 
     Arguments:
         preset: speed and quality: 0.0 is slow and exact, 0.5 between, 1.0 fast
@@ -2099,7 +2099,7 @@ class PhotometricDistort(Operator):
     def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class PlanckianJitter(Operator):
-    """Changes the image as if it was lit by a glowing body: reddish below 6500 kelvin, bluish above. The reciprocal of the random temperature is evenly distributed, because it corresponds to visible differences.
+    """Changes the image as if it was lit by a glowing body: reddish below 6500 kelvin, bluish above.
 
     Arguments:
         dtype: type of the result; default: that of the input
@@ -2328,7 +2328,7 @@ class RandomBBoxCrop(Operator):
     def __call__(self, boxes: Data, labels: DataNode | ArrayLike | None = None, /, **arguments: Any) -> list[Data]: ...
 
 class RandomCropGenerator(Operator):
-    """Draws a window like random_resized_crop: its start and its extents, height before width. The input is the extents of an image, beginning with height and width.
+    """Draws a window like random_resized_crop: its start and its extents, height before width.
 
     Arguments:
         random_area: smallest and largest share of the image's area that the window has
@@ -2415,7 +2415,7 @@ class Reinterpret(Operator):
     def __call__(self, data: Data, shape_input: DataNode | ArrayLike | None = None, /, **arguments: Any) -> Data: ...
 
 class Remap(Operator):
-    """Takes each pixel of the output from the position that two maps have for it; the output is as large as the maps. Pixels from outside the image are 0. The maps have one number, x or y in pixels, for each pixel of the output.
+    """Takes each pixel of the output from the position that two maps have for it; the output is as large as the maps.
 
     Arguments:
         pixel_origin: position of (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
@@ -2436,7 +2436,7 @@ class Remap(Operator):
     def __call__(self, image: Data, mapx: DataNode | ArrayLike, mapy: DataNode | ArrayLike, /, **arguments: Any) -> Data: ...
 
 class Reshape(Operator):
-    """Changes the shape, the layout or the order of the extents, without changing the elements. ``rel_shape`` is relative to the extents of the input that ``src_dims`` selects; one extent may be -1.
+    """Changes the shape, the layout or the order of the extents, without changing the elements.
 
     Arguments:
         shape: shape of the result; one extent may be -1, and then follows from the others
@@ -2583,7 +2583,7 @@ class ResizeCropMirror(Operator):
     def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class ROIRandomCrop(Operator):
-    """Draws the start of a window that is inside a region, or contains it if the window is larger. Each axis is drawn separately. If data is an input, only its extents are used.
+    """Draws the start of a window that is inside a region, or contains it if the window is larger.
 
     Arguments:
         crop_shape: extents of the window
@@ -2859,7 +2859,7 @@ class Spectrogram(Operator):
     def __call__(self, signal: Data, /, **arguments: Any) -> Data: ...
 
 class Sphere(Operator):
-    """Shows the image as through a magnifying sphere. The distance of a position from the centre is multiplied by the ratio of this distance to half the longer side.
+    """Shows the image as through a magnifying sphere.
 
     Arguments:
         mask: 0: the image is not changed
@@ -2944,7 +2944,7 @@ class Stack(Operator):
     def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> DataNode: ...
 
 class TensorResize(Operator):
-    """Resizes data along any of its axes. Sums are float32 for every type.
+    """Resizes data along any of its axes.
 
     Arguments:
         sizes: extents of the result along the axes; 0 keeps the ratio, negative ones mirror
@@ -3668,7 +3668,7 @@ class experimental:
         def __call__(self, *inputs: DataNode | ArrayLike, **arguments: Any) -> Any: ...
 
     class Remap(Operator):
-        """Takes each pixel of the output from the position that two maps have for it; the output is as large as the maps. Pixels from outside the image are 0. The maps have one number, x or y in pixels, for each pixel of the output.
+        """Takes each pixel of the output from the position that two maps have for it; the output is as large as the maps.
 
         Arguments:
             pixel_origin: position of (0, 0): the `corner` of the first pixel or, as in OpenCV, its `center`
@@ -3953,7 +3953,7 @@ class noise:
         def __call__(self, data: Data, /, **arguments: Any) -> Data: ...
 
     class Shot(Operator):
-        """Adds the noise of counting light: each value becomes a Poisson number with this mean, in units of ``factor``. Values that are not positive become 0; integers are limited to their range.
+        """Adds the noise of counting light: each value becomes a Poisson number with this mean, in units of ``factor``.
 
         Arguments:
             factor: value of one count: a larger value makes more noise; 0 does not change the data
@@ -4604,7 +4604,7 @@ class readers:
         def __call__(self, **arguments: Any) -> DataNode: ...
 
     class Parquet(Operator):
-        """Reads `columns` of the rows of Parquet files: numbers, lists of numbers, text, and bytes as the input of decoders. Shuffled, the rows are in one permutation of all files. A file can only be decoded in groups of rows: groups that do not fit into `cache_bytes` are decoded many times.
+        """Reads `columns` of the rows of Parquet files: numbers, lists of numbers, text, and bytes as the input of decoders.
 
         Arguments:
             paths: files, folders of `.parquet` files, or patterns with `*`; one, or a list
@@ -4972,7 +4972,7 @@ class reductions:
 
 class segmentation:
     class RandomMaskPixel(Operator):
-        """Chooses an element of the mask at random and returns its position, an index for each axis. If there is no foreground, it is chosen among all elements.
+        """Chooses an element of the mask at random and returns its position, an index for each axis.
 
         Arguments:
             foreground: choose among the foreground; False: among all elements
@@ -4996,7 +4996,7 @@ class segmentation:
         def __call__(self, mask: Data, /, **arguments: Any) -> Data: ...
 
     class RandomObjectBBox(Operator):
-        """Chooses an object of the mask at random and returns the box around it; an object is a set of elements that are connected by faces. First a class is drawn, then one of its objects. An end is the first index after the box. If there is no object, or with the probability ``1 - foreground_prob``, the box is the whole mask.
+        """Chooses an object of the mask at random and returns the box around it; an object is a set of elements that are connected by faces.
 
         Arguments:
             foreground_prob: probability that an object is chosen, and not the whole mask

@@ -38,7 +38,7 @@ _DEPRECATED = ("max_streams", "default_cuda_stream_priority", "experimental_exec
 
 
 class Pipeline(Running, States, Reports, Looking):
-    """A graph of operators that gives batches: made by ``@pipeline_def``, by subclassing, or with ``with pipe:``."""
+    """A graph of operators that makes batches: defined by ``@pipeline_def``, by subclassing, or with ``with pipe:``."""
 
     def __init__(
         self,
@@ -100,11 +100,12 @@ class Pipeline(Running, States, Reports, Looking):
     ) -> Epoch:
         """The batches of one epoch: ``for batch in pipe.epoch()``. Call it again for the next epoch.
 
-        After a loop that was left early the next call begins a new epoch. After a checkpoint was loaded the first call gives the
-        rest of its epoch. ``progress`` shows a bar with the throughput, the time the loop waited, and the slowest operator.
+        If a loop ended early, the next call begins a new epoch. After a checkpoint was loaded, the first call returns
+        the rest of its epoch. ``progress`` shows a bar with the throughput, the time the loop waited, and the slowest operator.
 
         ``journal`` names a small file in which the loop records the batches that are done. If the program is killed and
-        started again, it continues after them: loops over finished epochs give nothing, the next one gives the rest.
+        started again, it continues after them: loops over finished epochs return nothing, and the next loop returns the
+        rest.
         """
         policy = last_batch_policy
         if isinstance(policy, str) and policy.upper() in LastBatchPolicy.__members__:
@@ -126,7 +127,7 @@ class Pipeline(Running, States, Reports, Looking):
         raise TypeError("a Pipeline cannot be iterated over: write `for batch in pipe.epoch():`")
 
     def __len__(self) -> int:
-        """The number of batches that ``epoch()`` gives in an epoch; a TypeError if it is not known."""
+        """The number of batches of an epoch; raises TypeError if it is not known."""
         return len(self.epoch())
 
     def __bool__(self) -> bool:

@@ -1,4 +1,4 @@
-"""Which names of DALI a program uses, whether they are here, and the program with its imports changed.
+"""Finds the names of DALI in a program and whether pipeflow has them, and changes the imports of the program.
 
 A program is read, never run: `import nvidia.dali as dali` and `dali.fn.resize` are followed through its syntax tree. Of a
 notebook the cells of code are read as one program; magics count as comments.
@@ -104,7 +104,7 @@ class _Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def _name(self, node: ast.AST) -> str | None:
-        """The dotted name below nvidia.dali that an expression reads; None where it is none."""
+        """The dotted name below nvidia.dali that an expression reads; None for other expressions."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.insert(0, node.attr)
@@ -153,7 +153,7 @@ def changed(text: str, uses: Uses) -> str:
 
 
 def is_here(name: str) -> bool:
-    """Whether pipeflow has a name; modules that need another library are read, not imported."""
+    """True if pipeflow has a name; modules that need another library are read, not imported."""
     place: Any = pipeflow
     parts = name.split(".")
     for part in parts:
@@ -176,7 +176,7 @@ def _in_source(parts: list[str]) -> bool:
 
 
 def _defines(file: Path, rest: list[str]) -> bool:
-    """Whether the text of a module makes a name."""
+    """True if the text of a module defines a name."""
     tree = ast.parse(file.read_text())
     made = {name for node in tree.body for name in _made(node)}
     return not rest or ".".join(rest) in made or rest[0] in made - {"fn", "ops"}

@@ -34,7 +34,7 @@ class RunJournal:
         self.again = False  # whether the batch that comes next was handed out before
 
     def take_up(self, pipelines: Sequence[Any], shard: int, num_shards: int) -> None:
-        """Brings the pipelines to the state of the journal, where there is one, and begins to write."""
+        """Restores the state of the journal in the pipelines, if there is one, and begins to write."""
         path = self.path if num_shards == 1 else Path(f"{self.path}.{shard}-of-{num_shards}")
         self._file = JournalFile(path, self._fsync)
         try:

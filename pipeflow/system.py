@@ -35,7 +35,7 @@ PASSES_FILES = hasattr(socket, "send_fds")  # whether a process can give another
 
 
 def lock(descriptor: int) -> bool:
-    """Locks a file for this process as long as it is open; False where another one has it."""
+    """Locks a file for this process as long as it is open; False if another process has locked it."""
     if fcntl is None:
         return True
     try:
@@ -63,7 +63,7 @@ def user() -> str:
 
 
 def lock_place(descriptor: int, place: int) -> bool:
-    """Locks one place of a file for this process; False where another one has it.
+    """Locks one place of a file for this process; False if another process has locked it.
 
     The system drops such a lock when the process ends, however it ends, and a forked child does not have it. It is dropped
     too when the process closes any descriptor of the file.
@@ -84,7 +84,7 @@ def unlock_place(descriptor: int, place: int) -> None:
 
 
 def anonymous_file(label: str) -> int:
-    """A file of size zero without a name, which can be given to other processes: memory, where the system has such files."""
+    """A file of size zero without a name, which can be passed to other processes: memory, if the system has such files."""
     if HAS_MEMFD:
         return os.memfd_create(label, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     with tempfile.TemporaryFile() as file:
@@ -126,7 +126,7 @@ def keep_to(processor: int) -> None:
 
 
 def limits_reached(error: BaseException) -> list[str]:
-    """What to do about a limit of the system or the machine that an error tells of, if it tells of one."""
+    """Advice about a limit of the system or the machine, if an error is about one."""
     cause = error.__cause__ or error
     number = cause.errno if isinstance(cause, OSError) else None
     if number in (errno.EMFILE, errno.ENFILE):

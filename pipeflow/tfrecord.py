@@ -17,7 +17,7 @@ _KINDS = {types.INT64: "int64", types.FLOAT: "float32", types.STRING: "string"}
 
 @dataclass(frozen=True)
 class Feature:
-    """What to read from one entry of a tf.train.Example; made by FixedLenFeature and VarLenFeature."""
+    """The description of one entry of a tf.train.Example; made by FixedLenFeature and VarLenFeature."""
 
     kind: str
     shape: tuple[int, ...] | None
@@ -38,10 +38,9 @@ def _kind(dtype: Any) -> str:
 
 
 def FixedLenFeature(shape: Sequence[int], dtype: Any, default_value: Any) -> Feature:
-    """A feature with exactly as many values as `shape` has elements; `default_value` fills it where it is
-    missing.
+    """A feature with exactly as many values as `shape` has elements; `default_value` is used if it is missing.
 
-    A string gives its bytes, whatever the shape.
+    A string is returned as its bytes, with any shape.
     """
     extents = tuple(int(extent) for extent in shape)
     if any(extent < 0 for extent in extents):
@@ -53,8 +52,7 @@ def VarLenFeature(*arguments: Any) -> Feature:
     """A feature with any number of values: VarLenFeature(dtype, default_value) or (shape, dtype,
     default_value).
 
-    With a shape the values are laid out as rows of that shape. Where the feature is missing the output is
-    empty.
+    With a shape the values are rows of this shape. If the feature is missing, the output is empty.
     """
     if len(arguments) not in (2, 3):
         raise TypeError("VarLenFeature takes (dtype, default_value) or (shape, dtype, default_value)")

@@ -290,7 +290,7 @@ _conversions()
 
 @dataclass(frozen=True)
 class SampleInfo:
-    """What a per-sample callback learns about the sample it must produce."""
+    """The sample that a per-sample callback must return."""
 
     idx_in_epoch: int
     idx_in_batch: int
@@ -300,7 +300,7 @@ class SampleInfo:
 
 @dataclass(frozen=True)
 class BatchInfo:
-    """What a per-batch callback learns about the batch it must produce."""
+    """The batch that a per-batch callback must return."""
 
     iteration: int
     epoch_idx: int

@@ -40,7 +40,7 @@ class Codec:
             raise NoGpu(f"nvImageCodec decodes no JPEG at all: {INSTALL}")
 
     def works(self, stream: int = 0) -> bool:
-        """Whether the library decodes a file that is known to be good."""
+        """True if the library decodes a file that is known to be good."""
         return self._decoder.decode(nvimgcodec.CodeStream(KNOWN), cuda_stream=stream) is not None
 
     def decode(

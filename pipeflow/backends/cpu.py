@@ -66,7 +66,7 @@ class HeapPool:
             free.extend(self._allocate(size_class(nbytes)) for _ in range(blocks))
 
     def trim(self) -> int:
-        """Gives the blocks that are not in use back to the system; returns how many bytes that were."""
+        """Returns the blocks that are not in use to the system, and returns their number of bytes."""
         freed = 0
         for free in list(self._free.values()):
             while free:

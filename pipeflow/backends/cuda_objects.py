@@ -58,7 +58,7 @@ class Context:
 
     @property
     def alive(self) -> bool:
-        """Whether CUDA can still be called: not in a forked process, nor when the interpreter ends."""
+        """True if CUDA can still be called: not in a forked process, and not when the interpreter ends."""
         return self.process == os.getpid() and not sys.is_finalizing()
 
 
@@ -102,7 +102,7 @@ class DeviceMemory:
         self.address = context.cuda.runtime.malloc(nbytes)
 
     def free(self) -> None:
-        """Gives it back, once."""
+        """Releases it, once."""
         address, self.address = self.address, 0
         if address and self._context.alive:
             with self._context.current():

@@ -28,7 +28,7 @@ class Program(NamedTuple):
 
 
 def options(architecture: int, headers: str) -> tuple[str, ...]:
-    """How NVRTC compiles: no fusing of what is written apart, so that results are the CPU's."""
+    """The options of NVRTC: separate operations are not fused, so that results are equal to the CPU's."""
     return (f"-arch=sm_{architecture}", "--std=c++17", "--fmad=false", f"-I{kernels.FOLDER}", f"-I{headers}")
 
 
@@ -45,7 +45,7 @@ def architecture_for(capability: int, supported: Sequence[int], version: tuple[i
 
 
 def compiled(nvrtc: Any, file: str, text: str, names: Sequence[str], architecture: int, headers: str) -> Program:
-    """What NVRTC makes of a file; RuntimeError with its messages where it cannot."""
+    """The compiled code of a file; raises RuntimeError with the messages of NVRTC if it cannot be compiled."""
     program = nvrtc.createProgram(text, file, [], [])
     try:
         for name in names:
@@ -73,7 +73,7 @@ def shared_digest(headers: str) -> str:
 
 
 def key_of(nvrtc: Any, file: str, architecture: int, headers: str) -> tuple[Any, ...]:
-    """What the code depends on. Not the folders, which differ between environments with the same contents."""
+    """The inputs of the code. Folders are left out, because they differ between environments with the same contents."""
     text = hashlib.sha256(kernels.source(file).encode()).hexdigest()
     flags = [option for option in options(architecture, headers) if not option.startswith("-I")]
     return (text, kernels.instances_of(file), shared_digest(headers), tuple(flags), nvrtc.getVersion())

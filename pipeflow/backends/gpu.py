@@ -111,7 +111,7 @@ def installed_wheels() -> list[str]:
 
 
 def has_codec() -> bool:
-    """Whether nvImageCodec is installed."""
+    """True if nvImageCodec is installed."""
     return importlib.util.find_spec("nvidia") is not None and importlib.util.find_spec("nvidia.nvimgcodec") is not None
 
 
@@ -139,7 +139,7 @@ def headers_folder() -> str:
 
 @functools.cache
 def architecture_of(device_id: int) -> int:
-    """What the kernels of a GPU are compiled for; NoGpu where the compiler does not know it."""
+    """The architecture for the kernels of a GPU; raises NoGpu if the compiler does not support it."""
     nvrtc = cupy.cuda.nvrtc
     return cuda_programs.architecture_for(
         int(cupy.cuda.Device(device_id).compute_capability), nvrtc.getSupportedArchs(), nvrtc.getVersion()
@@ -244,7 +244,7 @@ class CupyRuntime:
         weakref.finalize(self, self.context.streams.append, streams).atexit = False
 
     def close(self) -> None:
-        """Gives back what CuPy keeps for this pipeline's stream."""
+        """Releases the memory that CuPy keeps for this pipeline's stream."""
         if self.context.alive:
             with self.context.current():
                 cupy.get_default_memory_pool().free_all_blocks(stream=self.computing)
@@ -287,7 +287,7 @@ class CupyRuntime:
         cupy.cuda.runtime.eventSynchronize(event.ptr)
 
     def done(self, event: Any) -> bool:
-        """Whether an event has happened."""
+        """True if an event has happened."""
         return bool(cupy.cuda.runtime.eventQuery(event.ptr) == 0)
 
     @_explained
@@ -331,7 +331,7 @@ class CupyRuntime:
                 ) from error
 
     def free(self, memory: DeviceMemory) -> None:
-        """Gives memory back; cudaFree waits for the device."""
+        """Frees memory; cudaFree waits for the device."""
         memory.free()
 
     def pinned(self, nbytes: int) -> np.ndarray:

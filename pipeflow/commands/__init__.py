@@ -1,6 +1,7 @@
-"""The command line: ``pipeflow VERB`` and ``python -m pipeflow VERB``. Each verb is a file of ``verbs/``; no list names
-them. Its first line is its help, ``arguments(parser)`` declares what it takes, and ``run(given)`` returns a ``Result``:
-lines for a person, facts for a program, and the exit status.
+"""The command line: ``pipeflow VERB`` and ``python -m pipeflow VERB``.
+
+Each verb is a file of ``verbs/``; no list names them. Its first line is its help, ``arguments(parser)`` declares what
+it takes, and ``run(given)`` returns a ``Result``: lines for a person, facts for a program, and the exit status.
 """
 
 import argparse

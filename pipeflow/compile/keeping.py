@@ -1,4 +1,4 @@
-"""What ``fn.cache`` may keep: samples of one reader that come out the same in every epoch."""
+"""The samples that ``fn.cache`` may keep: those of one reader that are the same in every epoch."""
 
 from pipeflow.compile.program import edges_of
 from pipeflow.errors import add_notes

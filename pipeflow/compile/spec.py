@@ -234,7 +234,7 @@ def nobody_reads_a_hole(plan: Plan) -> Iterator[str]:
 
 
 class _Implied:
-    """What follows from a guard. After an early ``return`` a predicate is itself a merge of predicates."""
+    """The conditions that follow from a guard. After an early ``return`` a predicate is itself a merge of predicates."""
 
     def __init__(self, plan: Plan) -> None:
         self.merges = {step.outputs[0]: step.inputs for step in plan.steps() if step.role == "merge"}

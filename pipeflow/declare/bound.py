@@ -30,7 +30,7 @@ class Inferred:
 
 
 class Signature:
-    """What a Bound has found out about inputs of these types, numbers of axes and layouts."""
+    """The results of a Bound for inputs of these types, numbers of axes and layouts."""
 
     __slots__ = ("depends", "frames", "layouts", "specs")
 

@@ -1,4 +1,4 @@
-"""How a step is run: its traits, and what a call on a whole batch or in a worker process gets."""
+"""The traits of a step, and the arguments of a call on a whole batch or in a worker process."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

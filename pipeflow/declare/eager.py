@@ -171,7 +171,7 @@ def kept(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> PlainCa
 
 
 def _batch_of(value: Any, size: int) -> TensorListCPU:
-    """What an eager call was given as a batch: Python numbers have the types that they have in a pipeline."""
+    """The inputs of an eager call as a batch: Python numbers have the same types as in a pipeline."""
     if isinstance(value, TensorListCPU):
         return value
     if isinstance(value, list):

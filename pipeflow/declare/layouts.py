@@ -1,4 +1,4 @@
-"""Whether the layouts of inputs are among those an operator is declared for."""
+"""Checks that the layouts of inputs are among those for which an operator is declared."""
 
 from collections.abc import Sequence
 

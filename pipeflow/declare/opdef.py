@@ -291,7 +291,9 @@ class OpDef:
         return list(outputs) or None
 
     def keywords(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """What the body is called with: the parameters of its signature, and all arguments as ``args`` where it has that."""
+        """The arguments of the body: the parameters of its signature, and all arguments as ``args`` if it has this
+        parameter.
+        """
         if self.own is None:
             return arguments
         named = {name: value for name, value in arguments.items() if name in self.own}
@@ -341,7 +343,7 @@ class OpDef:
         )
 
     def frames_of(self, layout: str) -> bool:
-        """Whether this is a sequence whose frames the machinery passes to the body one by one."""
+        """True for a sequence whose frames are passed to the body one by one."""
         return self.sequences and layout[:1] == "F" and layout[1:] in self.layouts
 
     def fitting(self, inputs: Sequence[Spec]) -> list[Spec] | None:
@@ -362,7 +364,7 @@ class OpDef:
 
 
 def counted(op: "OpDef", param: Param) -> bool:
-    """Whether an argument is not given but counted: the lengths of the lists of data."""
+    """True if an argument is not given but counted: the lengths of the lists of data."""
     return bool(op.order) and param.name == "sizes"
 
 

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Role(enum.Enum):
-    """What a parameter of a declaration is for."""
+    """The role of a parameter of a declaration."""
 
     INPUT = "input"
     ARG = "arg"
@@ -78,12 +78,12 @@ class Param:
 
     @property
     def finite(self) -> bool:
-        """Whether infinity and NaN have no meaning for it."""
+        """True if infinity and NaN have no meaning for it."""
         return self.kind in (float, "floats") and self.name not in ANY_NUMBER
 
     @property
     def required(self) -> bool:
-        """Whether the caller must give it."""
+        """True if the caller must give it."""
         return self.default is REQUIRED and not self.variadic
 
 
@@ -100,7 +100,7 @@ class Node:
 
 @dataclass(frozen=True)
 class _Declared:
-    """What a signature has in place of a default: the default (or REQUIRED) and the meaning."""
+    """The marker in a signature in place of a default: the default (or REQUIRED) and the meaning."""
 
     value: Any
     meaning: str

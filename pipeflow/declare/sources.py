@@ -1,4 +1,4 @@
-"""What a source of data is: it gets Requests for batches in order and returns Feeds."""
+"""The interface of a source of data: it receives Requests for batches in order and returns Feeds."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ Ending = Literal["fill", "partial", "drop"]
 
 @dataclass(frozen=True)
 class Request:
-    """What the executor tells a source about the batch it wants."""
+    """The request of the executor to a source for a batch."""
 
     batch_size: int
     epoch: int
@@ -65,15 +65,15 @@ class Source:
         raise NotImplementedError
 
     def state(self) -> Any:
-        """What ``restore`` needs, as plain data."""
+        """The state for ``restore``, as plain data."""
         raise NotImplementedError
 
     def restore(self, state: Any) -> None:
-        """Goes to a saved state."""
+        """Restores a saved state."""
         raise NotImplementedError
 
     def available(self) -> float:
-        """How many batches it can give at once; a pipeline does not run ahead of it."""
+        """The number of batches that are available without waiting; a pipeline makes no more ahead."""
         return math.inf
 
     def feed(self, data: Any, layout: str | None, most: int) -> None:
@@ -103,7 +103,7 @@ class Source:
         raise NotImplementedError
 
     def batches_left(self, state: Any, batch_size: int, ending: Ending) -> float | None:
-        """How many batches the epoch of a saved state still has; None where that is not known."""
+        """The number of batches that the epoch of a saved state still has; None if it is not known."""
         del state, batch_size, ending
         return None
 

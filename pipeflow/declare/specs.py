@@ -1,4 +1,4 @@
-"""What is known of an output before it exists: shape, dtype and layout, of which each may be unknown."""
+"""The description of an output before it exists: shape, dtype and layout, each of which may be unknown."""
 
 import dataclasses
 import typing
@@ -45,7 +45,7 @@ UNKNOWN = _Unknown()
 
 @dataclass(frozen=True)
 class Spec:
-    """What is known of one output: shape (None: not even the number of axes), dtype and layout (None: not known)."""
+    """The description of one output: shape (None: not even the number of axes), dtype and layout (None: not known)."""
 
     shape: Any = None
     dtype: Any = None
@@ -76,7 +76,7 @@ class Spec:
 
     @property
     def static(self) -> bool:
-        """Whether shape and dtype are fully known."""
+        """True if shape and dtype are fully known."""
         return self.shape is not None and None not in self.shape and self.dtype is not None
 
     def open(self) -> "Spec":
@@ -97,7 +97,7 @@ class Spec:
 
 
 class OutputSpec(Spec):
-    """What a Python function promises of one output: ``Spec(np.uint8, (None, None, 3), "HWC")``; None is anything."""
+    """The declaration of one output of a Python function: ``Spec(np.uint8, (None, None, 3), "HWC")``; None is anything."""
 
     def __init__(self, dtype: Any = None, shape: Any = None, layout: str | None = None) -> None:
         super().__init__(shape, dtype, types.check_layout(layout) if layout is not None else None)

@@ -16,7 +16,7 @@ from pipeflow.errors import add_notes
 
 
 def describe_kind(param: Param) -> str:
-    """What a parameter accepts, in words."""
+    """A description of the values that a parameter accepts."""
     words = {
         "ints": "an integer or a list of integers",
         "floats": "a number or a list of numbers",

@@ -82,7 +82,7 @@ class Item(NamedTuple):
 
 
 def array_address(array: Any) -> int:
-    """Where an array of the module begins."""
+    """The address of an array of the module."""
     interface = getattr(array, "__cuda_array_interface__", None) or array.__array_interface__
     return int(interface["data"][0])
 

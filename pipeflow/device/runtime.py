@@ -92,7 +92,7 @@ class Runtime(Protocol):
         ...
 
     def holder(self, handle: int) -> Any:
-        """What keeps the stream of a handle from being destroyed; None where that is not known."""
+        """The object that keeps the stream of a handle alive; None if it is not known."""
         ...
 
     def allocate(self, nbytes: int) -> Memory:
@@ -161,7 +161,7 @@ class Runtime(Protocol):
         ...
 
     def close(self) -> None:
-        """Gives back memory that nothing refers to, when the pipeline ends."""
+        """Releases memory that nothing refers to, when the pipeline ends."""
         ...
 
 

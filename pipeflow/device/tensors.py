@@ -79,7 +79,7 @@ class TensorGPU(Metadata):
         return self._runtime.device[1]
 
     def source_info(self) -> str:
-        """Where the sample came from: a file name, or "" when it is not known."""
+        """The source of the sample: a file name, or "" if it is not known."""
         return self._source_info
 
     def data_ptr(self) -> int:
@@ -307,7 +307,7 @@ class TensorListGPU(Metadata):
         return self._runtime.device[1]
 
     def source_info(self, index: int | None = None) -> Any:
-        """Where the samples came from (or sample ``index``): file names, "" where it is not known."""
+        """The sources of the samples (or of sample ``index``): file names, "" if not known."""
         known = self._source_info if self._source_info is not None else [""] * len(self)
         return [str(item) for item in known] if index is None else str(known[index])
 

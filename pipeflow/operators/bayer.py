@@ -50,8 +50,9 @@ def debayer(
     ),
     out: Out,
 ) -> Sample:
-    """Converts the data of a sensor whose pixels have one colour each to RGB or grey, as OpenCV does. Only the bilinear
-    algorithm runs on the GPU.
+    """Converts the data of a sensor whose pixels have one colour each to RGB or grey, as OpenCV does.
+
+    Only the bilinear algorithm runs on the GPU.
     """
     height, width = sensor_extents(data.shape)
     if algorithm == "vng_ocv" and data.dtype != "uint8":

@@ -180,8 +180,9 @@ def planckian_factors(temperature: float) -> np.ndarray:
     examples=["fn.planckian_jitter(image, between=(2500.0, 20000.0))"],
 )
 def planckian_jitter(image: Sample, /, *, args: Args, key: Any, out: Out) -> Sample:
-    """Changes the image as if it was lit by a glowing body: reddish below 6500 kelvin, bluish above. The reciprocal of
-    the random temperature is evenly distributed, because it corresponds to visible differences.
+    """Changes the image as if it was lit by a glowing body: reddish below 6500 kelvin, bluish above.
+
+    The reciprocal of the random temperature is evenly distributed, because it corresponds to visible differences.
     """
     three_channels(image.shape, "planckian_jitter")
     temperature = args.temperature

@@ -165,6 +165,7 @@ def remap(
     out: Out,
 ) -> Sample:
     """Takes each pixel of the output from the position that two maps have for it; the output is as large as the maps.
+
     Pixels from outside the image are 0. The maps have one number, x or y in pixels, for each pixel of the output.
     """
     some_pixels(image.shape)
@@ -270,8 +271,9 @@ def water(image: Sample, /, *, args: Args, out: Out) -> Sample:
     examples=["fn.sphere(image, fill_value=9.0)"],
 )
 def sphere(image: Sample, /, *, args: Args, out: Out) -> Sample:
-    """Shows the image as through a magnifying sphere. The distance of a position from the centre is multiplied by the
-    ratio of this distance to half the longer side.
+    """Shows the image as through a magnifying sphere.
+
+    The distance of a position from the centre is multiplied by the ratio of this distance to half the longer side.
     """
     return displaced(image, LENS, NOTHING, NOTHING, 0, 0.0, args, out)
 

@@ -1,5 +1,6 @@
-"""Cutting, mirroring and padding: crop, slice, flip, pad, erase. An operator that only cuts returns a view; a later
-step that computes copies the data.
+"""Cutting, mirroring and padding: crop, slice, flip, pad, erase.
+
+An operator that only cuts returns a view; a later step that computes copies the data.
 """
 
 import builtins

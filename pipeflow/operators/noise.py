@@ -120,6 +120,7 @@ def shot(
     out: Out,
 ) -> Sample:
     """Adds the noise of counting light: each value becomes a Poisson number with this mean, in units of ``factor``.
+
     Values that are not positive become 0; integers are limited to their range.
     """
     check_factor(factor)

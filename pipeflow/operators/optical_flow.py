@@ -35,8 +35,9 @@ def optical_flow(
     image_type: DALIImageType = default(RGB, "colours of the frames: RGB, or GRAY for one channel"),
     out: Out,
 ) -> Sample:
-    """Returns the movement (x, y) of every square of pixels from each frame of a sequence to the next. It uses OpenCV's
-    dense inverse search; DALI uses NVIDIA's hardware, so the numbers differ.
+    """Returns the movement (x, y) of every square of pixels from each frame of a sequence to the next.
+
+    It uses OpenCV's dense inverse search; DALI uses NVIDIA's hardware, so the numbers differ.
     """
     del image_type
     frames, height, width, channels = clip.shape

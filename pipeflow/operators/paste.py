@@ -179,9 +179,11 @@ def multi_paste(
     out_anchors_rel: Arg[Floats] = default(None, "the same relative to the canvas, rounded down"),
     dtype: DType | None = default(None, "the type of the canvas; that of the images by default"),
 ) -> Sample:
-    """Puts parts of several images onto the canvas of each sample: mosaics, cut-mix. Later parts cover earlier ones.
-    With ``in_ids`` the parts come from any samples of the one input; without it, one part comes from each of several
-    inputs. Pixels without a part are 0. Each argument has one row of height and width for each part.
+    """Puts parts of several images onto the canvas of each sample: mosaics, cut-mix.
+
+    Later parts cover earlier ones. With ``in_ids`` the parts come from any samples of the one input; without it, one
+    part comes from each of several inputs. Pixels without a part are 0. Each argument has one row of height and width
+    for each part.
     """
     raise NotImplementedError  # the batch hook runs instead
 

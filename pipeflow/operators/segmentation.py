@@ -29,8 +29,9 @@ def random_mask_pixel(
     threshold: Arg[float] = default(0.0, "values larger than this are the foreground"),
     key: Any,
 ) -> Sample:
-    """Chooses an element of the mask at random and returns its position, an index for each axis. If there is no
-    foreground, it is chosen among all elements.
+    """Chooses an element of the mask at random and returns its position, an index for each axis.
+
+    If there is no foreground, it is chosen among all elements.
     """
     if not mask.size:
         raise ValueError(f"the mask has no elements: shape {mask.shape}")
@@ -132,8 +133,10 @@ def random_object_bbox(
     key: Any,
 ) -> tuple[Sample, Sample, Sample]:
     """Chooses an object of the mask at random and returns the box around it; an object is a set of elements that are
-    connected by faces. First a class is drawn, then one of its objects. An end is the first index after the box. If
-    there is no object, or with the probability ``1 - foreground_prob``, the box is the whole mask.
+    connected by faces.
+
+    First a class is drawn, then one of its objects. An end is the first index after the box. If there is no object, or
+    with the probability ``1 - foreground_prob``, the box is the whole mask.
     """
     low, high, number = np.zeros(mask.ndim, np.int64), np.array(mask.shape), background
     if mask.size and key.unit(0) < foreground_prob:
@@ -265,8 +268,9 @@ def roi_random_crop(
     in_shape: Arg[Ints] = default(None, "extents of the data, if it is not an input; windows stay inside"),
     key: Any,
 ) -> Sample:
-    """Draws the start of a window that is inside a region, or contains it if the window is larger. Each axis is drawn
-    separately. If data is an input, only its extents are used.
+    """Draws the start of a window that is inside a region, or contains it if the window is larger.
+
+    Each axis is drawn separately. If data is an input, only its extents are used.
     """
     ndim = len(crop_shape)
     if in_shape is not None and data is not None:
@@ -311,8 +315,9 @@ def _(_specs: tuple[Spec, ...], args: Any) -> Spec:
     examples=["fn.random_crop_generator(fn.shapes(image))"],
 )
 def random_crop_generator(shape: Sample, /, *, args: Args, key: Any) -> tuple[Sample, Sample]:
-    """Draws a window like random_resized_crop: its start and its extents, height before width. The input is the extents
-    of an image, beginning with height and width.
+    """Draws a window like random_resized_crop: its start and its extents, height before width.
+
+    The input is the extents of an image, beginning with height and width.
     """
     if shape.ndim != 1 or len(shape) not in (2, 3):
         raise ValueError(f"the extents of an image are two or three numbers, got shape {shape.shape}")

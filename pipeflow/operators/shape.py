@@ -123,8 +123,9 @@ NEW_SHAPE = parameters(
     examples=["fn.reshape(image, shape=(20, 120, 3), layout='HWC')", "fn.reshape(array, rel_shape=[0.5, -1])"],
 )
 def reshape(data: Sample, shape_input: Sample | None = None, /, *, args: Args) -> Sample:
-    """Changes the shape, the layout or the order of the extents, without changing the elements. ``rel_shape`` is
-    relative to the extents of the input that ``src_dims`` selects; one extent may be -1.
+    """Changes the shape, the layout or the order of the extents, without changing the elements.
+
+    ``rel_shape`` is relative to the extents of the input that ``src_dims`` selects; one extent may be -1.
     """
     check_one_shape(args, 1 if shape_input is None else 2)
     wanted = args.shape if shape_input is None else tuple(int(extent) for extent in np.ravel(shape_input))

@@ -122,7 +122,10 @@ def passes(shape: Sequence[int], chosen: Sequence[tuple[int, Axis]], together: i
     examples=["fn.tensor_resize(array, sizes=(6, 2))", "fn.tensor_resize(image, scales=(0.5,), axes=(1,))"],
 )
 def tensor_resize(data: Sample, /, *, args: Args, out: Out, layouts: Any) -> Sample:
-    """Resizes data along any of its axes. Sums are float32 for every type."""
+    """Resizes data along any of its axes.
+
+    Sums are float32 for every type.
+    """
     chosen = axes_to_resize(data.shape, layouts[0], args)
     if not data.size:
         raise ValueError(f"the data has no elements: shape {data.shape}")

@@ -239,8 +239,9 @@ def cut(
     channel: int,
     dtype: np.dtype | None = None,
 ) -> np.ndarray:
-    """A window of the data: a view if it is inside, else an error, a padded copy or the part that is inside. With a
-    type the result is converted to it, and the fill values to this type only.
+    """A window of the data: a view if it is inside, else an error, a padded copy or the part that is inside.
+
+    With a type the result is converted to it, and the fill values to this type only.
     """
     window = place_cut(data.shape, axes, anchors, sizes, policy)
     part = data[tuple([np.s_[begin : begin + size] for begin, size in zip(window.low, window.extents)])]

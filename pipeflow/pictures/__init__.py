@@ -1,4 +1,4 @@
-"""Looking at data: batches and arrays as pictures; batches, pipelines and plans as HTML for notebooks.
+"""Shows data: batches and arrays as pictures; batches, pipelines and plans as HTML for notebooks.
 
 This module is the door. What draws, and Pillow with it, is loaded with the first picture, never by ``import pipeflow``.
 """
@@ -32,11 +32,11 @@ def show(
     """The first ``n`` samples of a batch, of the outputs of a pipeline, or of arrays, as one picture.
 
     How a sample is drawn is found from its layout, type and values, and written above the picture: images in any layout and
-    range, sequences and volumes as strips, sound as waveform and spectrogram, text as text, a few numbers as numbers.
+    range, sequences and volumes as strips, sound as waveform and spectrogram, text, and a few numbers as numbers.
     ``labels``, ``boxes``, ``masks`` and ``keypoints`` are drawn onto the images: each a batch, a sequence with an entry for
     each sample, or the number (in a dict: the name) of one of several outputs. ``names`` are the names of the classes of
-    labels that are numbers. Boxes are ``ltrb`` or ``xywh``; boxes and points are in pixels, or in parts of the image where none
-    is above 1. ``path`` saves the picture as well.
+    labels that are numbers. Boxes are ``ltrb`` or ``xywh``; boxes and points are in pixels, or fractions of the image
+    if none is above 1. ``path`` saves the picture as well.
     """
     how = {"labels": labels, "boxes": boxes, "masks": masks, "keypoints": keypoints, "names": names}
     how |= {"box_format": box_format, "layout": layout, "columns": columns, "title": title}
@@ -59,7 +59,7 @@ def one_line(graph: Any) -> str:
 
 
 def drawing(name: str) -> Any:
-    """What needs Pillow, by its name."""
+    """The functions that need Pillow, by their names."""
     try:
         return resolve_name(f"{__name__}.{name}")
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Samples in rows and columns, with what belongs to each below it."""
+"""Samples in rows and columns, with their labels below them."""
 
 import math
 from collections.abc import Mapping, Sequence

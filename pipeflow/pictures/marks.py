@@ -1,4 +1,4 @@
-"""What is drawn onto images: boxes, masks and points, each with the colour of its number."""
+"""Draws boxes, masks and points onto images, each with the colour of its number."""
 
 from typing import Any
 

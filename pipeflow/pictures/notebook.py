@@ -1,4 +1,4 @@
-"""Batches, samples, pipelines and plans as HTML: what a notebook shows for the last line of a cell."""
+"""Batches, samples, pipelines and plans as HTML, for the last line of a cell in a notebook."""
 
 import base64
 from collections.abc import Iterable, Mapping
@@ -73,7 +73,7 @@ def _thumbnails(value: Any) -> str:
 
 
 def pipeline(graph: Any, settings: "Mapping[str, Any] | None" = None, statistics: Any = None) -> str:
-    """The graph as a drawing, the settings, and what was measured."""
+    """The graph as a drawing, the settings, and the measured times."""
     if graph is None:
         return _section("Pipeline with debug=True", "<p>It runs its definition line by line, so it has no graph.</p>")
     text = to_svg(graph) + _table((name, str(value)) for name, value in (settings or {}).items())
@@ -83,7 +83,7 @@ def pipeline(graph: Any, settings: "Mapping[str, Any] | None" = None, statistics
 
 
 def plan(value: Any) -> str:
-    """Its stages as a table: what runs together, and what comes out."""
+    """Its stages as a table: the steps that run together, and the outputs."""
     rows = []
     for number, stage in enumerate(value.stages):
         order = ", in order" if stage.ordered else ""

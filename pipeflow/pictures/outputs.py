@@ -1,4 +1,4 @@
-"""What users hand over to be shown, in one form: outputs with samples, a layout and the sources of the samples."""
+"""The arguments of ``show`` in one form: outputs with samples, a layout and the sources of the samples."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Output:
 
 
 def outputs_of(data: Any, layout: "str | None" = None) -> list[Output]:
-    """The outputs in anything that can be shown: batches, what ``run()`` gave (once or several times), or arrays."""
+    """The outputs in anything that can be shown: batches, results of ``run()`` (one or several), or arrays."""
     if isinstance(data, list) and len(data) == 1 and isinstance(data[0], Mapping):
         data = data[0]  # as iterators with names of outputs give it
     if isinstance(data, list) and data and all(isinstance(item, tuple) and all(map(_is_batch, item)) for item in data):
@@ -77,7 +77,7 @@ def _one(value: Any, layout: "str | None", name: str) -> Output:
 
 
 def _on_cpu(value: Any) -> Any:
-    """Arrays and tensors of other libraries as arrays of NumPy; what is none of these stays as it is."""
+    """Arrays and tensors of other libraries as arrays of NumPy; other objects are returned unchanged."""
     if isinstance(value, (np.ndarray, str, bytes, list, tuple)):
         return value
     if hasattr(value, "detach"):
@@ -112,7 +112,7 @@ def _inner(layout: "str | None", array: np.ndarray) -> str:
 
 
 def entries(value: Any, name: str, outputs: Sequence[Output], count: int) -> list[Any]:
-    """What belongs to each sample of labels, boxes, masks or keypoints."""
+    """The labels, boxes, masks or keypoints of each sample."""
     chosen: Output | None = None
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         if not 0 <= value < len(outputs):

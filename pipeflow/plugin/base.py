@@ -50,7 +50,7 @@ Batch = TypeVar("Batch")  # what an iterator gives
 
 
 class BaseIterator(Generic[Batch]):
-    """What every adapter's iterator does; a subclass says how one output of a batch is converted."""
+    """The common part of the iterators of all adapters; a subclass converts one output of a batch."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class BaseIterator(Generic[Batch]):
             raise
 
     def _converted(self, delivered: Sequence[Any], counts: Sequence[int]) -> Any:
-        """What ``next`` returns for these batches, of each of which so many samples belong to the epoch."""
+        """The return value of ``next`` for these batches, with the number of samples of each that belong to the epoch."""
         batches = []
         for item, rows in zip(delivered, counts):
             if rows:
@@ -174,7 +174,7 @@ class BaseIterator(Generic[Batch]):
         return self.size  # programs for DALI read it
 
     def reset(self) -> None:
-        """Begins the next epoch, also in the middle of one; does nothing where an epoch has just begun."""
+        """Begins the next epoch, also in the middle of one; does nothing if an epoch has just begun."""
         self.loop.start()
 
     def close(self) -> None:
@@ -190,7 +190,7 @@ class BaseIterator(Generic[Batch]):
         return {"pipelines": [pipeline.state_dict() for pipeline in self.loop.pipelines]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on after the batch at which ``state_dict()`` was taken."""
+        """Continues after the batch at which ``state_dict()`` was taken."""
         if not isinstance(state, dict) or not isinstance(state.get("pipelines"), list):
             raise ValueError("this is not a state of an iterator: the list 'pipelines' is missing")
         if len(state["pipelines"]) != len(self.loop.pipelines):

@@ -15,7 +15,7 @@ __all__ = ["LastBatchPolicy"]
 
 
 class _DaliBaseIterator(BaseIterator):
-    """The base class that iterators written for DALI derive from: ``__next__`` of the subclass makes what it gives."""
+    """The base class of iterators written for DALI: ``__next__`` of the subclass makes the batches."""
 
     def __init__(self, pipelines: Any, *arguments: Any, **options: Any) -> None:
         several = isinstance(pipelines, (list, tuple))

@@ -23,8 +23,9 @@ def from_torch_dataset(
     """A pipeline over a data set with a length and an index (or one that can only be iterated over).
 
     Items are read in the pipeline's threads; values of a tuple, or of a dictionary in the order of its keys, are the outputs.
-    ``transform`` is called with their DataNodes while the pipeline is defined and returns what to give instead: it is where
-    operators of ``fn`` go. The reader is named "dataset", so ``reader_name="dataset"`` gives adapters its length.
+    ``transform`` is called with their DataNodes while the pipeline is defined and returns the outputs of the pipeline:
+    use operators of ``fn`` there. The reader is named "dataset", so ``reader_name="dataset"`` gives adapters its
+    length.
     """
     try:  # iterable data sets of torch have an index, too, which only raises
         indexed = len(dataset) >= 0 and dataset[0] is not None

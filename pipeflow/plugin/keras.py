@@ -17,7 +17,7 @@ LOOKED_AT = 2  # at how many batches Keras looks before its first pass
 
 
 class PyDataset(keras.utils.PyDataset):
-    """What ``model.fit`` takes: batches of ``(inputs, targets)`` or ``(inputs, targets, sample_weights)``.
+    """The data for ``model.fit``: batches of ``(inputs, targets)`` or ``(inputs, targets, sample_weights)``.
 
     Every epoch of ``fit`` is one of the pipeline. The pipeline decides the order (``random_shuffle`` of its reader):
     Keras's index only says that one more batch is wanted. The last batch is as short as it is.

@@ -11,12 +11,12 @@ __all__ = ["DALIGenericIterator", "GenericIterator", "LastBatchPolicy", "RaggedI
 
 class _ArrayIterator(BaseIterator[Batch]):
     def convert_mask(self, valid: np.ndarray) -> np.ndarray:
-        """The mask as it is."""
+        """The mask without conversion."""
         return valid
 
 
 class GenericIterator(_ArrayIterator[list[dict[str, np.ndarray]]]):
-    """Gives, for every batch, a list with one dictionary of arrays per pipeline. The arrays are yours to keep."""
+    """Returns, for every batch, a list with one dictionary of arrays per pipeline. The arrays are yours to keep."""
 
     def convert(self, batch: TensorListCPU, name: str) -> np.ndarray:
         """The batch as one array, without a copy if it is one block."""

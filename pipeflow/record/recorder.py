@@ -153,7 +153,7 @@ class DataNode(OneValue, declare.Node):
         return structure.get_property(self, key=key, device=device)
 
     def source_info(self) -> "DataNode":
-        """Where each sample came from, as the bytes of its text."""
+        """The source of each sample, as the bytes of its text."""
         return structure.get_property(self, key="source_info")
 
     def __getitem__(self, index: Any) -> "DataNode":

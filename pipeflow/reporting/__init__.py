@@ -1,4 +1,4 @@
-"""Reports of a run, as one page for a browser or as one picture: the door. The rest is loaded with the first report."""
+"""Reports of a run, as one page for a browser or as one picture. The other modules are loaded with the first report."""
 
 import os
 from pathlib import Path
@@ -7,6 +7,6 @@ from typing import Any
 
 
 def write(pipe: Any, path: "str | os.PathLike[str]", **how: Any) -> Path:
-    """Measures a copy of a pipeline and writes what was found; ``Pipeline.report`` has the arguments."""
+    """Measures a copy of a pipeline and writes a report; ``Pipeline.report`` has the arguments."""
     written: Path = resolve_name(f"{__name__}.writing:write")(pipe, path, **how)
     return written

@@ -48,7 +48,7 @@ td.n, th.n { text-align: right; white-space: nowrap }
 
 
 def page(report: Report) -> str:
-    """The page: the verdict, what to try, what takes the time and when, what comes out, what it is, and where it ran."""
+    """The page: the speed and the limiting step, advice, times, timeline, samples, graph, and machine."""
     run, pipe = report.run, report.pipe
     parts = [
         f"<h1>{escape(report.words)}</h1>",
@@ -146,7 +146,7 @@ def _beside(report: Report) -> str:
 
 
 def _each(facts: Mapping[str, Any]) -> dict[tuple[str, int], float]:
-    """Seconds a sample by step; steps of one title are told apart by their order."""
+    """Seconds a sample by step; steps with the same title are distinguished by their order."""
     seen: Counter[str] = Counter()
     found = {}
     for step in facts["steps"]:
@@ -183,7 +183,7 @@ def _charts(report: Report) -> str:
 
 
 def _samples(pipe: Any) -> str:
-    """The first samples as JPEG; fewer and smaller ones where the page would become too large."""
+    """The first samples as JPEG; fewer and smaller ones if the page would become too large."""
     try:
         draw, as_jpeg = drawing("grid:draw"), drawing("canvas:as_jpeg")
     except ModuleNotFoundError as error:

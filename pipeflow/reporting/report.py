@@ -1,4 +1,4 @@
-"""What a report is about: a measured pipeline, what else was measured of it, and an earlier run beside it."""
+"""The data of a report: a measured pipeline, other measurements of it, and an earlier run."""
 
 import json
 import os
@@ -34,7 +34,7 @@ class Report:
         return verdict(self.run, self.advice)
 
     def facts(self) -> dict[str, Any]:
-        """What a later report can be compared with."""
+        """The data with which a later report can be compared."""
         return {"target": self.name, **self.run.facts(), "threads_rates": dict(self.scaling)}
 
 
@@ -74,7 +74,7 @@ def doublings(processors: int) -> list[int]:
 
 
 def facts_of(path: "str | os.PathLike[str] | None") -> dict[str, Any] | None:
-    """The facts of an earlier run: from a page, or from what ``bench --json`` printed."""
+    """The data of an earlier run: from a page, or from the output of ``bench --json``."""
     if path is None:
         return None
     text = Path(path).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Running a pipeline for a while with nothing else to do, and what that cost."""
+"""Runs a pipeline alone for a while, and measures it."""
 
 import os
 from collections.abc import Callable
@@ -16,7 +16,7 @@ WARM = 2  # batches that are not counted, besides the first
 
 @dataclass(frozen=True)
 class Run:
-    """What was measured of one run."""
+    """The figures of one run."""
 
     statistics: Statistics
     laps: np.ndarray  # seconds from batch to batch
@@ -115,7 +115,7 @@ def processor_time() -> float:
 
 
 def memory() -> int:
-    """The bytes of memory that the process occupies; 0 where the system does not say it."""
+    """The bytes of memory of the process; 0 if the system does not report them."""
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -124,7 +124,9 @@ def memory() -> int:
 
 
 def load() -> float:
-    """How many programs wanted a processor during the last minute, on average; 0 where the system does not say it."""
+    """The average number of programs that needed a processor during the last minute; 0 if the system does not report
+    it.
+    """
     try:
         return os.getloadavg()[0]
     except (OSError, AttributeError):

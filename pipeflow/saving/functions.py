@@ -107,7 +107,7 @@ class _Bounded(io.RawIOBase):
 
 
 def travels(function: Callable[..., Any]) -> bool:
-    """Whether a callable can be sent to a worker process, and is small enough for that; nothing large is copied to find out."""
+    """True if a callable can be sent to a worker process and is small enough; the check copies nothing large."""
     require_cloudpickle()
     try:
         cloudpickle.Pickler(_Bounded(LARGE)).dump(function)
@@ -131,7 +131,7 @@ def _search(value: Any, depth: int, seen: set[int]) -> str:
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """What a callable or object refers to, each with the words for it."""
+    """The objects that a callable or object refers to, each with its description."""
     if isinstance(value, functools.partial):
         yield "the function of the partial", value.func
         yield from ((f"argument {i} of the partial", x) for i, x in enumerate(value.args))

@@ -219,7 +219,7 @@ class Kept:
 
 
 def memory_home() -> Path:
-    """Where caches in memory are: a folder of the user in the memory file system."""
+    """The folder of caches in memory: one of the user in the memory file system."""
     base = Path("/dev/shm")
     return (base if base.is_dir() else Path(tempfile.gettempdir())) / f"pipeflow-cache-{system.user()}"
 
@@ -274,7 +274,7 @@ def _size_of(folder: Path) -> int:
 
 
 def made_of(text: str) -> int:
-    """What a sample was made of, as a number; files count with their size and the time of their last change."""
+    """The sources of a sample as a number; files count with their size and the time of their last change."""
     with contextlib.suppress(OSError, ValueError):
         status = os.stat(text)
         text = f"{text}\0{status.st_size}\0{status.st_mtime_ns}"

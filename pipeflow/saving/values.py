@@ -21,7 +21,7 @@ from pipeflow.saving.functions import find_culprit
 
 
 class Allowed:
-    """Which functions and classes a document may name. What it does not name stays unimported.
+    """The functions and classes that a document may name. Others are not imported.
 
     An entry is the function or class itself, or the name of a module, which allows what is defined in that module and in the
     modules inside it. With ``everything`` the document is trusted as if it were a program: it may also hold pickled functions.
@@ -44,7 +44,7 @@ class Allowed:
                 )
 
     def allows(self, path: str) -> bool:
-        """Whether a path ``module:name`` may be looked up."""
+        """True if a path ``module:name`` may be looked up."""
         module = path.partition(":")[0]
         inside = any(module == name or module.startswith(f"{name}.") for name in self.modules)
         return self.everything or path in self.objects or inside
@@ -239,7 +239,7 @@ def _pickled(value: Any, what: str) -> bytes:
 
 
 def plain(value: Any) -> bool:
-    """Whether a constant is data that can be in a step as it is."""
+    """True if a constant is data that a step can contain unchanged."""
     if value is None or isinstance(value, (bool, int, float, str, bytes, Enum, np.dtype, np.number, Outputs)):
         return True
     return isinstance(value, tuple) and all(plain(item) for item in value)

@@ -151,7 +151,7 @@ class TensorListCPU(Metadata):
         return self
 
     def is_dense_tensor(self) -> bool:
-        """Whether all samples have the same shape."""
+        """True if all samples have the same shape."""
         if self._dense is not None:
             return True
         samples = self._table()
@@ -213,7 +213,7 @@ class TensorListCPU(Metadata):
         return any(changed)
 
     def source_info(self, index: int | None = None) -> Any:
-        """Where the samples came from (or sample ``index``): file names, "" where it is not known."""
+        """The sources of the samples (or of sample ``index``): file names, "" if not known."""
         known = self._source_info if self._source_info is not None else [""] * len(self)
         return [str(item) for item in known] if index is None else str(known[self._position(index)])
 

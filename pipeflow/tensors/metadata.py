@@ -1,4 +1,4 @@
-"""What samples and batches share: layout, source_info, the index of a sample, and how they are printed."""
+"""The common parts of samples and batches: layout, source_info, the index of a sample, and printing."""
 
 import operator
 from collections.abc import Sequence
@@ -66,7 +66,7 @@ class Metadata:
         return self._layout
 
     def source_info(self) -> Any:
-        """Where the data came from."""
+        """The source of the data."""
         raise NotImplementedError
 
     def get_property(self, key: str) -> Any:

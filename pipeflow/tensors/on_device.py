@@ -31,7 +31,7 @@ class DeviceSample:
 
 
 def on_gpu(value: Any) -> bool:
-    """Whether an object's data is on a GPU."""
+    """True if an object's data is on a GPU."""
     if isinstance(value, (list, tuple, str, bytes)) or value is None:
         return False
     if hasattr(value, "__dlpack_device__"):

@@ -146,7 +146,7 @@ class TensorCPU(Metadata):
         copy_out(self.array, destination)
 
     def source_info(self) -> str:
-        """Where the sample came from: a file name, or "" when it is not known."""
+        """The source of the sample: a file name, or "" if it is not known."""
         return self._source_info
 
     @property

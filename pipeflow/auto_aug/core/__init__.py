@@ -1,4 +1,4 @@
-"""What augmentations and policies are made with."""
+"""The parts of augmentations and policies."""
 
 from pipeflow.auto_aug.core.choice import select
 from pipeflow.auto_aug.core.decorator import Augmentation as _Augmentation

@@ -39,7 +39,7 @@ def keywords(function: Callable[..., Any]) -> dict[str, bool]:
 
 
 def positional_count(function: Callable[..., Any]) -> int:
-    """How many arguments can be given by position."""
+    """The number of arguments that can be passed by position."""
     kinds = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
     return sum(kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY) for kind in kinds)
 

@@ -53,17 +53,17 @@ class Augmentation:
 
     @property
     def randomly_negate(self) -> bool:
-        """Whether the magnitude of half of the samples is negated."""
+        """True if the magnitude of half of the samples is negated."""
         return bool(self._settings["randomly_negate"])
 
     @property
     def mag_to_param(self) -> Callable[[Any], Any]:
-        """What makes the function's parameter of a magnitude."""
+        """The function that converts a magnitude to the parameter."""
         return self._settings["mag_to_param"] or np.array
 
     @property
     def param_device(self) -> str:
-        """Where the parameters are: `cpu`, `gpu`, or `auto` for where the data is."""
+        """The device of the parameters: `cpu`, `gpu`, or `auto` for that of the data."""
         return self._settings["param_device"] or "cpu"
 
     @property

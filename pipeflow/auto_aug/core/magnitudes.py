@@ -60,7 +60,7 @@ def both_signs(magnitudes: np.ndarray) -> np.ndarray:
 
 
 def parameters_of(magnitudes: np.ndarray, to_parameter: Callable[[Any], Any], name: str) -> np.ndarray:
-    """What the augmentation gets for each of the magnitudes, as one array."""
+    """The parameters of the augmentation for all magnitudes, as one array."""
     found = []
     for magnitude in magnitudes:
         parameter = to_parameter(magnitude)

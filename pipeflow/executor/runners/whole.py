@@ -105,8 +105,10 @@ class WholeStep(BoundStep, StageRunner):
         return rows
 
     def _run_again(self, batch: BatchRun) -> None:
-        """Runs the whole batch once more. An object of the user starts from its state before the batch, and afterwards
-        gets the state that it has now: later batches may have been made with it.
+        """Runs the whole batch once more.
+
+        An object of the user starts from its state before the batch, and afterwards gets the state that it has now:
+        later batches may have been made with it.
         """
         if self._rewound is None:
             self._run_contained(batch)

@@ -20,9 +20,10 @@ _DTYPES = {(PCM, 8): "u1", (PCM, 16): "<i2", (PCM, 32): "<i4", (FLOAT, 32): "<f4
 
 
 def believable(announced: int, size: int) -> bool:
-    """True if memory for so many bytes of sound may be allocated at once for a compressed file of ``size`` bytes. If
-    not, the file is read piece by piece, so that a header cannot cause the allocation of memory that its file does not
-    fill.
+    """True if memory for so many bytes of sound may be allocated at once for a compressed file of ``size`` bytes.
+
+    If not, the file is read piece by piece, so that a header cannot cause the allocation of memory that its file does
+    not fill.
     """
     return announced <= max(64 * size, 1 << 24)
 

@@ -173,8 +173,9 @@ def find_window(
 
 @kernel
 def match(anchors, boxes, criteria, matched):
-    """The box of each anchor: the one that overlaps it most by more than `criteria`, -1 if none does. Each box always
-    gets the anchor that overlaps it most. Among equal ones the last one is taken, as in DALI.
+    """The box of each anchor: the one that overlaps it most by more than `criteria`, -1 if none does.
+
+    Each box always gets the anchor that overlaps it most. Among equal ones the last one is taken, as in DALI.
     """
     taken = np.full(anchors.shape[0], -1, np.int64)
     area = np.empty(anchors.shape[0], np.float32)

@@ -92,8 +92,9 @@ def check(data: memoryview) -> None:
 
 
 def still(data: np.ndarray) -> np.ndarray:
-    """A complete file without its animation: the image that programs without animations show. OpenCV would return the
-    first frame instead of the image, and black if there is no frame.
+    """A complete file without its animation: the image that programs without animations show.
+
+    OpenCV would return the first frame instead of the image, and black if there is no frame.
     """
     view = data.data
     chunks = [(name in _ANIMATION, data[start - 8 : start + length + 4]) for name, start, length in _chunks(view)]

@@ -45,8 +45,9 @@ MAX_BYTES = 1 << 31
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of decoding: pixels, bytes of the result and of the stored pixels; None is the default above. With
-    `damaged` a part of an image is returned if the rest is damaged.
+    """The limits of decoding: pixels, bytes of the result and of the stored pixels; None is the default above.
+
+    With `damaged` a part of an image is returned if the rest is damaged.
     """
 
     max_pixels: int | None = None

@@ -207,6 +207,7 @@ def decode(
     data: np.ndarray, header: Header, wanted: Any, window: Region | None, turn: int, out: Callable[..., np.ndarray]
 ) -> np.ndarray | None:
     """The window of a JPEG file in the stored orientation and the wanted colours; None if libjpeg-turbo must decode.
+
     `window` is in the oriented image. `out` allocates the memory of the result.
     """
     if header.format != "JPEG":

@@ -84,8 +84,9 @@ def chosen_base() -> Path:
 
 @cache
 def folder_for(name: str) -> Path | None:
-    """The folder with this name for compiled code; None if no folder can be written, not even a temporary one. If
-    several users share the chosen folder, the first gets this name, and each other user a name with their number.
+    """The folder with this name for compiled code; None if no folder can be written, not even a temporary one.
+
+    If several users share the chosen folder, the first gets this name, and each other user a name with their number.
     """
     base = chosen_base()
     reasons = []

@@ -117,7 +117,7 @@ struct WeighRow {
   const float* input;  // outer by size by inner
   float* output;       // outer by bands by inner
   const float* weights;
-  const int* bands;  // of each band: its first value, their number, and where its weights begin
+  const int* bands;  // of each band: its first value, the number of values, and the start of its weights
   long long total, size, inner, band_count;
 };
 
@@ -211,7 +211,7 @@ struct SilenceRow {
   int* begin;
   int* length;
   long long total;
-  double reference, fraction;  // what counts as sound; reference 0: of the largest power
+  double reference, fraction;  // the threshold of sound; reference 0: of the largest power
   int window, input_type;
 };
 

@@ -1,4 +1,4 @@
-// What the anchors of a detector are to learn. First every box finds the anchor that overlaps it most, a block a box; then
+// The targets of the anchors of a detector. First every box finds the anchor that overlaps it most, a block a box; then
 // every anchor finds its box, a thread an anchor.
 // instances: best_anchors; encode_boxes
 #include "elements.cuh"

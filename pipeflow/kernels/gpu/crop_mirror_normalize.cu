@@ -8,7 +8,7 @@
 #include "elements.cuh"
 
 struct NormalizeRow {
-  const void* input;         // of the window's first pixel, the last one of a row where mirrored
+  const void* input;         // of the window's first pixel, the last one of a row if mirrored
   void* output;
   const void* input_begin;   // the memory that may be read
   const void* input_end;
@@ -22,7 +22,7 @@ struct NormalizeRow {
   int mirror;
 };
 
-// Four pixels of bytes from any address: whole words around them where these lie in the image.
+// Four pixels of bytes from any address: whole words around them if these are inside the image.
 template <int C>
 __device__ __forceinline__ void read_pixels(float (&v)[4 * C], const byte* source, const NormalizeRow& row) {
   const unsigned odd = (unsigned)((word64)source & 3);

@@ -27,7 +27,7 @@ __global__ void debayer(const BayerRow* __restrict__ rows, const int* __restrict
     }
     unsigned column = n;
     const int line = (int)divide(column, row.columns);
-    // The outermost pixels are those beside them.
+    // The outermost pixels are copies of their inner neighbours.
     const int y = min(max(line, 1), row.height - 2), x = min(max((int)column, 1), row.width - 2);
     const auto at = [&](int dy, int dx) { return (int)input[(long long)(y + dy) * row.width + x + dx]; };
     const bool blue_line = ((y - 1 - row.blue_row) & 1) == 0, blue_column = ((x - 1 - row.blue_column) & 1) == 0;

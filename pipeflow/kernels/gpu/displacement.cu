@@ -48,7 +48,7 @@ __device__ __forceinline__ void matrix_of(const PlacesRow& row, double (&m)[9]) 
   for (int k = 0; k < 9; ++k) m[k] *= scale;
 }
 
-// What is further away, or nowhere, counts as that far.
+// Positions that are further away, or not numbers, count as this far.
 __device__ __forceinline__ double limited(double place) { return place > -1e9 && place < 1e9 ? place : -1e9; }
 
 __device__ __forceinline__ Where place_of_pixel(const PlacesRow& row, const double (&m)[9], unsigned i, unsigned j) {
@@ -174,7 +174,7 @@ __global__ void look_up(const PlacesRow* __restrict__ rows, const int* __restric
                  [&](long long i, float value) { output[i] = saturated<T>(whole<T>(value)); });
 }
 
-// Every other type; C is what holds the numbers of the input.
+// Every other type; C is a type that can hold the numbers of the input.
 template <class C>
 __global__ void look_up_any(const PlacesRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);
@@ -186,7 +186,7 @@ __global__ void look_up_any(const PlacesRow* __restrict__ rows, const int* __res
                  });
 }
 
-// The nearest pixels: elements are copied as they are.
+// The nearest pixels: elements are copied.
 template <class T>
 __global__ void look_up_nearest(const PlacesRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);

@@ -17,7 +17,7 @@ typedef unsigned long long word64;
 template <class A, class B> struct Same { static const bool value = false; };
 template <class A> struct Same<A, A> { static const bool value = true; };
 
-// What a kernel computes with.
+// The type in which a kernel computes.
 template <class C> struct Number { static const bool floating = false; };
 template <> struct Number<float> { static const bool floating = true; };
 template <> struct Number<double> { static const bool floating = true; };
@@ -34,7 +34,7 @@ __device__ __forceinline__ float plain_number(__half x) { return __half2float(x)
 
 template <class T> struct alignas(sizeof(T) >= 2 ? 16 : 8) Eight { T at[EIGHT]; };
 
-// Whether eight elements can be moved by the widest instructions.
+// True if eight elements can be moved by the widest instructions.
 template <class T> __device__ __forceinline__ bool aligned(const T* data) {
   return ((word64)data & (alignof(Eight<T>) - 1)) == 0;
 }

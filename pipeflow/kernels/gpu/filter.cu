@@ -39,7 +39,7 @@ __device__ __forceinline__ void down_column(const float* __restrict__ weights, i
 }
 
 // Both axes of images at once: a block filters down the columns of its tile and of the margins beside it, then along the rows.
-// Places within an image are counted in 32 bits. Rows are mirrored only in tiles that reach over the border.
+// Places within an image are counted in 32 bits. Rows are mirrored only in tiles that extend beyond the border.
 template <class In, class Out>
 __global__ void blur(const BlurRow* __restrict__ rows, const int* __restrict__ first, int count) {
   __shared__ float middle[TALL][WIDE + 2 * MARGIN];

@@ -75,7 +75,7 @@ __device__ __forceinline__ void backward(int (&c)[8], bool second) {
   c[4] = scaled_down(e3 - odd[0], bits);
 }
 
-// Colours, cosine transform, quantisation, and all back but the colours.
+// Colours, cosine transform, quantisation, and all of it back except the colours.
 __global__ void compress(const JpegRow* __restrict__ rows, const int* __restrict__ first, int count) {
   __shared__ int squares[UNITS * SQUARES][8][9];
   const Place place = place_of_block(first, count);
@@ -91,7 +91,7 @@ __global__ void compress(const JpegRow* __restrict__ rows, const int* __restrict
   {
     const int unit = place.block * UNITS + me / 64, y = me % 64 / 8, x = me % 8;
     if (unit < units) {
-      // below the image the last row of chroma is repeated, beside it the last pixel
+      // below the image the last row of chroma is repeated, to its right the last pixel
       const int across = (unit % row.across * 8 + x) * 2;
       const int top = min(unit / row.across * 8 + y, (row.height + 1) / 2 - 1) * 2, bottom = min(top + 1, row.height - 1);
       const int left = min(across, row.width - 1) * 3, right = min(across + 1, row.width - 1) * 3;

@@ -34,7 +34,7 @@ __device__ __forceinline__ void offsets_of(const MoveRow& row, unsigned n, int a
 
 struct Three { unsigned char at[3]; };  // a pixel
 
-// What four neighbours are stored as at once, and where they may be.
+// The type in which four neighbours are stored at once, and their alignment.
 template <class T> struct Joined { static const int alignment = sizeof(T) * 4; };
 template <> struct Joined<Three> { static const int alignment = 4; };
 

@@ -183,7 +183,7 @@ __global__ void arithmetic(const PointwiseRow* __restrict__ rows, const int* __r
   });
 }
 
-// Functions that are long enough for the time to go there: one element after another.
+// Functions that take most of the time themselves: one element after another.
 template <class C>
 __global__ void functions(const PointwiseRow* __restrict__ rows, const int* __restrict__ first, int count) {
   const Place place = place_of_block(first, count);

@@ -1,4 +1,4 @@
-// What every kernel over a ragged batch begins with: which row a block works on, and which of the row's blocks it is.
+// The beginning of every kernel over a ragged batch: the row that a block works on, and its number in the row.
 #pragma once
 
 struct Place {

@@ -17,7 +17,7 @@ struct RandomRow {
   int listed, distribution, output_type;
 };
 
-// Half away from zero as NumPy's floor makes it.
+// Rounds half away from zero, as NumPy's floor does.
 __device__ __forceinline__ double rounded(double x) { return copysign(floor(__dadd_rn(fabs(x), 0.5)), x); }
 
 // FLOAT16 straight from double: by way of float some numbers would be rounded twice.

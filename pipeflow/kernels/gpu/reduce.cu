@@ -1,7 +1,7 @@
 // Reductions over some axes, in two steps that always add in the same order: each block reduces a chunk to a partial result,
 // then one thread a result joins the chunks. And normalisation by such results.
 //
-// A is what is added up: double for floats, 64-bit integers for integers.
+// A is the type of sums: double for floats, 64-bit integers for integers.
 // instances: reduce<ACCUMULATED>; finish<ACCUMULATED>; reduce_span<ACCUMULATED, 1|3>; normalize
 #include "elements.cuh"
 

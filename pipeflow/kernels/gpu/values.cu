@@ -63,7 +63,7 @@ __global__ void look_up(const LookUpRow* __restrict__ rows, const int* __restric
 struct PointsRow {
   const void* input;
   void* output;
-  const double* matrix;   // a row for each output coordinate; none where one factor holds for all
+  const double* matrix;   // a row for each output coordinate; none if there is one factor for all
   const double* offset;   // one for each output coordinate
   double factor;
   int size;               // coordinates of a point of the input

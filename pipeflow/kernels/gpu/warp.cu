@@ -61,7 +61,7 @@ __device__ __forceinline__ void load_matrix(const WarpRow& row, double (&m)[12])
 __device__ __forceinline__ float limited(float x, float low, float high) { return fminf(fmaxf(x, low), high); }
 __device__ __forceinline__ double limited(double x, double low, double high) { return fmin(fmax(x, low), high); }
 
-// Where a whole position lies, -1 for outside.
+// The element at a whole position, -1 for outside.
 __device__ __forceinline__ long long place_of(int x, int y, const WarpRow& row) {
   if (row.clamped) {
     x = min(max(x, 0), row.width - 1);

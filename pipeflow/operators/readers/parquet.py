@@ -27,8 +27,10 @@ from pipeflow.operators.readers.reader import reader
 )
 class ParquetReader:
     """Reads `columns` of the rows of Parquet files: numbers, lists of numbers, text, and bytes as the input of
-    decoders. Shuffled, the rows are in one permutation of all files. A file can only be decoded in groups of rows:
-    groups that do not fit into `cache_bytes` are decoded many times.
+    decoders.
+
+    Shuffled, the rows are in one permutation of all files. A file can only be decoded in groups of rows: groups that do
+    not fit into `cache_bytes` are decoded many times.
     """
 
     def __init__(

@@ -38,7 +38,7 @@ def _finish(copying: "deque[tuple[jax.Array, TensorGPU]]") -> None:
 
 
 class GenericIterator(BaseIterator[dict[str, jax.Array]]):
-    """Gives a dictionary of JAX arrays for every batch.
+    """Returns a dictionary of JAX arrays for every batch.
 
     With ``sharding`` the arrays are global: every process contributes the batches of its pipelines, in the order of its
     devices along the first axis. Several pipelines without a sharding are stacked along a new first axis.
@@ -88,7 +88,7 @@ class GenericIterator(BaseIterator[dict[str, jax.Array]]):
         return made
 
     def convert_mask(self, valid: np.ndarray) -> np.ndarray:
-        """The mask as it is."""
+        """The mask without conversion."""
         return valid
 
     def combine(self, batches: list[Any]) -> Any:

@@ -31,7 +31,7 @@ Collate = Literal["dense", "nested", "padded", "list", "coo"]
 
 
 class GenericIterator(BaseIterator[list[dict[str, torch.Tensor]]]):
-    """Gives, for every batch, a list with one dictionary of tensors per pipeline.
+    """Returns, for every batch, a list with one dictionary of tensors per pipeline.
 
     The tensors share the pipeline's memory, without a copy, and are yours to keep. ``pin_memory=True`` copies them to
     page-locked memory, from which copies to the GPU do not wait. ``mask="valid"`` adds a tensor of bools under that name,
@@ -68,7 +68,7 @@ class ClassificationIterator(GenericIterator):
 class RaggedIterator(GenericIterator):
     """A GenericIterator for samples of different shapes.
 
-    ``output_types`` says for each output, or for all, what to make of its samples: "dense" one tensor, "nested" a nested
+    ``output_types`` is the form of each output, or of all: "dense" one tensor, "nested" a nested
     tensor (jagged layout where only the first axis differs), "padded" one tensor filled up with ``fill_value``, "list" a list
     of tensors, "coo" a sparse tensor.
     """

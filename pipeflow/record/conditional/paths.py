@@ -151,7 +151,7 @@ class NodeChoice:
         return self.frame.tree
 
     def other(self, local: Any) -> bool:
-        """Goes back to the start and enters the second side."""
+        """Returns to the start and enters the second side."""
         self.first = self._leave(local)
         self.session.apply(self.start)
         self.now = self.start.names

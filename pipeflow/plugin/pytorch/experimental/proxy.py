@@ -99,7 +99,7 @@ collate.default_collate_fn_map[DALIOutputSampleRef] = _join
 
 
 class Proxy:
-    """What a data set calls in place of the pipeline; it can be sent to worker processes."""
+    """The object that a data set calls instead of the pipeline; it can be sent to worker processes."""
 
     def __init__(self, inputs: Sequence[str], outputs: int) -> None:
         self._inputs, self._outputs = tuple(inputs), outputs
@@ -142,7 +142,7 @@ class DALIServer:
 
     @property
     def proxy(self) -> Proxy:
-        """What the data set calls: ``proxy(sample)``, or ``proxy(image=..., label=...)`` with several inputs."""
+        """The data set calls ``proxy(sample)``, or ``proxy(image=..., label=...)`` with several inputs."""
         return Proxy(self._inputs, self._pipeline.num_outputs)
 
     def __enter__(self) -> "DALIServer":
@@ -265,7 +265,7 @@ class _Ahead:
             self._give("error", error)
 
     def _give(self, kind: str, value: Any) -> bool:
-        """Whether the loop still wants more."""
+        """True if the loop needs more batches."""
         while not self.closed:
             with contextlib.suppress(queue.Full):
                 self._ready.put((kind, value), timeout=0.05)
