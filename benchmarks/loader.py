@@ -28,44 +28,57 @@ SIZES = {HEAVY: (1600, 16), PILLOW: (800, 16), NUMERIC: (60000, 256)}  # items, 
 CASES = [*SIZES, FIRST]
 
 
+class Heavy:
+    """Holds the GIL."""
+
+    def __init__(self, size):
+        self.size = size
+
+    def __len__(self):
+        return self.size
+
+    def __getitem__(self, index):
+        total = 0
+        for step in range(12000):
+            total += step & index
+        return np.full((32, 32), total % 251, np.uint8), index
+
+
+class Pillow:
+    """Resizes by Pillow."""
+
+    def __init__(self, size):
+        self.size = size
+        self.image = None
+        self.pixels = np.random.default_rng(0).integers(0, 256, (8, 300, 400, 3), dtype=np.uint8)
+
+    def __len__(self):
+        return self.size
+
+    def __getitem__(self, index):
+        self.image = self.image or importlib.import_module("PIL.Image")
+        image = self.image.fromarray(self.pixels[index % 8]).resize((224, 224), self.image.BILINEAR)
+        return {"image": np.asarray(image).transpose(2, 0, 1).copy(), "label": index % 10}
+
+
+class Numeric:
+    """Takes rows."""
+
+    def __init__(self, size):
+        rng = np.random.default_rng(0)
+        self.x, self.y = rng.standard_normal((size, 32), dtype=np.float32), rng.integers(0, 10, size)
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, index):
+        return self.x[index], self.y[index]
+
+
 def data_set(case: str):
     """The Dataset of a case: plain Python, without a base class."""
-    rng = np.random.default_rng(0)
     size, _ = SIZES.get(case, (4000, 16))
-
-    class Heavy:
-        def __len__(self):
-            return size
-
-        def __getitem__(self, index):
-            total = 0
-            for step in range(12000):
-                total += step & index
-            return np.full((32, 32), total % 251, np.uint8), index
-
-    class Pillow:
-        def __init__(self):
-            self.image = importlib.import_module("PIL.Image")
-            self.pixels = rng.integers(0, 256, (8, 300, 400, 3), dtype=np.uint8)
-
-        def __len__(self):
-            return size
-
-        def __getitem__(self, index):
-            image = self.image.fromarray(self.pixels[index % 8]).resize((224, 224), self.image.BILINEAR)
-            return {"image": np.asarray(image).transpose(2, 0, 1).copy(), "label": index % 10}
-
-    class Numeric:
-        def __init__(self):
-            self.x, self.y = rng.standard_normal((size, 32), dtype=np.float32), rng.integers(0, 10, size)
-
-        def __len__(self):
-            return size
-
-        def __getitem__(self, index):
-            return self.x[index], self.y[index]
-
-    return {HEAVY: Heavy, PILLOW: Pillow, NUMERIC: Numeric}.get(case, Pillow)()
+    return {HEAVY: Heavy, PILLOW: Pillow, NUMERIC: Numeric}.get(case, Pillow)(size)
 
 
 def memory_of_children() -> tuple[float, float]:

@@ -11,8 +11,9 @@ import numpy as np
 
 from pipeflow.declare import default, required
 from pipeflow.errors import BadData
-from pipeflow.operators.readers.files import read_range, strings
+from pipeflow.operators.readers.files import read_range
 from pipeflow.operators.readers.lmdb import file_of, places
+from pipeflow.operators.readers.places import strings
 from pipeflow.operators.readers.protobuf import BYTES, VARINT, fields, signed
 from pipeflow.operators.readers.reader import reader
 

@@ -9,7 +9,8 @@ import numpy as np
 from pipeflow.declare import default, required
 from pipeflow.errors import BadData
 from pipeflow.operators.readers.coco_masks import decoded_counts, filled, runs
-from pipeflow.operators.readers.files import Paths, joined, read_file, strings
+from pipeflow.operators.readers.files import Paths, joined, read_file
+from pipeflow.operators.readers.places import strings
 from pipeflow.operators.readers.reader import reader
 
 _FARTHEST = 100_000  # pixels; the outline of a mask is walked in steps

@@ -17,8 +17,8 @@ from pipeflow.operators.readers.files import (
     one_source_of_files,
     read_file,
     read_lines,
-    strings,
 )
+from pipeflow.operators.readers.places import expanded, strings
 from pipeflow.operators.readers.reader import reader
 
 _SMALLEST, _LARGEST = -(2**31), 2**31 - 1
@@ -53,7 +53,7 @@ class FileReader:
         if labels is not None and files is None:
             raise ValueError("'labels' belong to 'files': give both, or write the labels into the file_list")
         if files is not None:
-            paths = strings(files, "files")
+            paths = expanded(files, "files", file_root)
             if not paths:
                 raise ValueError("'files' is an empty list")
             numbers = list(range(len(paths))) if labels is None else _labels(labels)

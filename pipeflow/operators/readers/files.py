@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from pipeflow.errors import BadData
+from pipeflow.operators.readers import remote
+from pipeflow.operators.readers.places import expanded
 
 # The names of image files.
 IMAGES = (
@@ -41,6 +43,8 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0
 
 def open_regular(path: str) -> Any:
     """Opens a file for unbuffered reading; only a regular one: a pipe would block, and a device would not end."""
+    if remote.is_url(path):
+        return remote.RemoteFile(path)
     descriptor, _ = _open(path)
     return os.fdopen(descriptor, "rb", buffering=0)
 
@@ -59,9 +63,11 @@ def _open(path: str) -> tuple[int, os.stat_result]:
 
 def read_file(path: str) -> np.ndarray:
     """The bytes of a whole file. The bare system calls: file objects took as long as the reading itself."""
+    if remote.is_url(path):
+        return remote.read_whole(path)
     if not hasattr(os, "readv"):
         with open_regular(path) as file:
-            return read_into(file, path, 0, os.fstat(file.fileno()).st_size)
+            return read_into(file, path, 0, size_of(file))
     descriptor, status = _open(path)
     try:
         length = status.st_size
@@ -79,11 +85,18 @@ def read_file(path: str) -> np.ndarray:
 
 def read_range(path: str, offset: int, length: int) -> np.ndarray:
     """`length` bytes of a file; BadData if the file is not that long, before anything is allocated."""
+    if remote.is_url(path):
+        return remote.read_part(path, offset, length)
     with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
+        size = size_of(file)
         if offset < 0 or length < 0 or offset + length > size:
             raise BadData(f"{path}: bytes {offset} to {offset + length} are needed, but the file has {size}")
         return read_into(file, path, offset, length)
+
+
+def size_of(file: Any) -> int:
+    """The size of a file that ``open_regular`` has opened."""
+    return file.size if isinstance(file, remote.RemoteFile) else os.fstat(file.fileno()).st_size
 
 
 def read_into(file: Any, path: str, offset: int, length: int) -> np.ndarray:
@@ -99,22 +112,6 @@ def read_into(file: Any, path: str, offset: int, length: int) -> np.ndarray:
             raise BadData(f"{path} became shorter while it was read: {done} of {length} bytes")
         done += count
     return array
-
-
-def strings(value: Any, name: str) -> list[str]:
-    """An argument that is a string or a list of strings (or paths), as a list."""
-    if isinstance(value, (str, os.PathLike)):
-        return [os.fspath(value)]
-    if not isinstance(value, Iterable):
-        raise TypeError(f"argument {name!r} must be a string or a list of strings, got {type(value).__name__}")
-    items = [os.fspath(item) if isinstance(item, os.PathLike) else item for item in value]
-    for item in items:
-        if not isinstance(item, str):
-            raise TypeError(
-                f"argument {name!r} must be a string or a list of strings, got an element "
-                f"{type(item).__name__} {item!r}"
-            )
-    return items
 
 
 def matcher(patterns: Sequence[str], case_sensitive: bool) -> re.Pattern[str]:
@@ -160,7 +157,7 @@ class Listed(Sequence[str]):
         one_source_of_files(file_list, files, file_root)
         self._listing: Listing | None = None
         if files is not None:
-            found = strings(files, "files")
+            found = expanded(files, "files", file_root)
         elif file_list is not None:
             lines = read_lines(file_list)
             found = [line.strip() for _, line in lines]
@@ -213,4 +210,4 @@ def one_source_of_files(file_list: Any, files: Any, file_root: Any) -> None:
 
 def joined(root: str | None, path: str) -> str:
     """A path relative to the root, if there is one."""
-    return os.path.join(root, path) if root else path
+    return os.path.join(root, path) if root and not remote.is_url(path) else path

@@ -4,7 +4,6 @@ A file is a list of units, each a header and data, in blocks of 2880 bytes. A he
 "KEYWORD = value / comment", up to END; numbers are stored with the high byte first, the first axis varies fastest.
 """
 
-import os
 import re
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from pipeflow.declare import Ints, alias, default, find
 from pipeflow.errors import BadData, count_of
-from pipeflow.operators.readers.files import Listed, open_regular, read_into
+from pipeflow.operators.readers.files import Listed, open_regular, read_into, size_of
 from pipeflow.operators.readers.reader import reader
 from pipeflow.types import as_dtype, shown
 
@@ -67,7 +66,7 @@ class FitsReader:
     def _read(self, path: str) -> tuple[np.ndarray, ...]:
         found: dict[int, np.ndarray] = {}
         with open_regular(path) as file:
-            size, offset = os.fstat(file.fileno()).st_size, 0
+            size, offset = size_of(file), 0
             for number in range(1, max(self._units) + 1):
                 header, offset = _header(file, path, offset, size, number)
                 length = _length(header, path, number)

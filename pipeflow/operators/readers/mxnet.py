@@ -15,7 +15,8 @@ import numpy as np
 
 from pipeflow.declare import required
 from pipeflow.errors import BadData
-from pipeflow.operators.readers.files import read_lines, read_range, strings
+from pipeflow.operators.readers.files import read_lines, read_range
+from pipeflow.operators.readers.places import expanded
 from pipeflow.operators.readers.reader import reader
 
 _MAGIC = 0xCED7230A
@@ -38,8 +39,8 @@ class MXNetReader:
         path: Any = required("paths of the RecordIO files; several files are read one after another"),
         index_path: Any = required("path of the index, or a list with this path"),
     ) -> None:
-        self._paths = strings(path, "path")
-        indexes = strings(index_path, "index_path")
+        self._paths = expanded(path, "path")
+        indexes = expanded(index_path, "index_path")
         if not self._paths or len(indexes) != 1:
             raise ValueError(
                 f"one index for all files, and at least one file: got 'path' {self._paths} and 'index_path' {indexes}"

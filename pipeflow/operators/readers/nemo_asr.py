@@ -14,7 +14,8 @@ from pipeflow.declare import Args, DType, default, required
 from pipeflow.errors import BadData, OutOfRange
 from pipeflow.operators.audio import FLOAT
 from pipeflow.operators.decoders_audio import DECODED_TYPES, check_max_bytes, decode_sound
-from pipeflow.operators.readers.files import Listing, Paths, joined, read_file, read_lines, strings
+from pipeflow.operators.readers.files import Listing, Paths, joined, read_file, read_lines
+from pipeflow.operators.readers.places import strings
 from pipeflow.operators.readers.reader import reader
 
 

@@ -8,9 +8,10 @@ from typing import Any, Literal
 import numpy as np
 
 from pipeflow.declare import Arg, Args, Floats, Ints, Sample, default, find, operator, parameters
-from pipeflow.operators.readers.files import Listed, open_regular, read_into
+from pipeflow.operators.readers.files import Listed, open_regular, read_into, size_of
 from pipeflow.operators.readers.npy import NpyHeader, elements, header_bytes, read_header
 from pipeflow.operators.readers.reader import reader
+from pipeflow.operators.readers.remote import is_url
 from pipeflow.operators.readers.slicing import Slice, inside
 
 _FIRST_READ = 512  # enough for the header of nearly every file
@@ -86,7 +87,7 @@ class Region:
     def read(self, path: str) -> np.ndarray:
         """The array of the file, or its region."""
         with open_regular(path) as file:
-            size = os.fstat(file.fileno()).st_size
+            size = size_of(file)
             start = file.read(_FIRST_READ)
             if (more := header_bytes(start) - len(start)) > 0 and len(start) == _FIRST_READ:
                 start += file.read(more)
@@ -106,7 +107,7 @@ class Region:
         inner = inside(bounds, header.shape, "trim_to_shape")
         part = tuple(slice(start, start + length) for start, length in inner)
         native = header.dtype.newbyteorder("=")
-        if self.mapped:
+        if self.mapped and not is_url(path):
             with mmap.mmap(file.fileno(), header.offset + header.nbytes, access=mmap.ACCESS_READ) as mapped:
                 flat = np.frombuffer(mapped, np.uint8, header.nbytes, header.offset)
                 region = _shaped(flat, header)[part].astype(native, order="C")

@@ -15,8 +15,9 @@ import numpy as np
 
 from pipeflow.declare import default, required
 from pipeflow.errors import optional
+from pipeflow.operators.readers import remote
 from pipeflow.operators.readers.arrow import Rows, chosen, column_rows
-from pipeflow.operators.readers.files import strings
+from pipeflow.operators.readers.places import expanded, strings
 from pipeflow.operators.readers.reader import reader
 
 
@@ -51,7 +52,7 @@ class ParquetReader:
         self._groups: list[tuple[int, int]] = []  # file and group in it
         counts = []
         for number, path in enumerate(self._files):
-            with parquet.ParquetFile(path) as file:
+            with parquet.ParquetFile(_opened(path)) as file:
                 found = file.metadata
                 for group in range(found.num_row_groups):
                     self._groups.append((number, group))
@@ -86,7 +87,7 @@ class ParquetReader:
         """The columns of a group of rows, and its size."""
         number, within = self._groups[group]
         path = self._files[number]
-        with self._open(path) as file:
+        with self._open(_opened(path)) as file:
             known = set(file.schema_arrow.names)
             wanted = [name if name in known else name.partition(".")[0] for name in self._columns]
             table = file.read_row_group(within, columns=list(dict.fromkeys(x for x in wanted if x in known)))
@@ -144,14 +145,16 @@ class _Groups:
                 size -= self._kept.pop(old).result()[1]
 
 
+def _opened(path: str) -> Any:
+    return remote.RemoteFile(path) if remote.is_url(path) else path
+
+
 def files_of(paths: Any) -> list[str]:
     """The files that paths, folders and patterns name, in order."""
     files: list[str] = []
-    for path in strings(paths, "paths"):
+    for path in expanded(paths, "paths"):
         if os.path.isdir(path):
             found = sorted(glob.glob(os.path.join(glob.escape(path), "**", "*.parquet"), recursive=True))
-        elif glob.has_magic(path) and not os.path.exists(path):
-            found = sorted(glob.glob(path, recursive=True))
         else:
             found = [path]
         if not found:

@@ -16,7 +16,8 @@ import numpy as np
 from pipeflow.declare import default, find, required
 from pipeflow.errors import BadData, count_of
 from pipeflow.kernels import cpu as kernels
-from pipeflow.operators.readers.files import Paths, open_regular, read_lines, read_range, strings
+from pipeflow.operators.readers.files import Paths, open_regular, read_lines, read_range, size_of
+from pipeflow.operators.readers.places import expanded
 from pipeflow.operators.readers.protobuf import BYTES, fields, numbers
 from pipeflow.operators.readers.reader import reader
 from pipeflow.tfrecord import Feature
@@ -49,7 +50,7 @@ class TFRecordReader:
         features: Any = required("features to read, a dictionary from their names to FixedLenFeature or VarLenFeature"),
         index_path: Any = default(None, "path of the index of each file; default: the files are scanned at the start"),
     ) -> None:
-        paths = strings(path, "path")
+        paths = expanded(path, "path")
         if not isinstance(features, Mapping) or not features:
             raise TypeError("'features' must be a dictionary from names to tfrecord.FixedLenFeature or VarLenFeature")
         for name, feature in features.items():
@@ -58,7 +59,7 @@ class TFRecordReader:
                     f"feature {name!r} must be a tfrecord.FixedLenFeature or VarLenFeature, "
                     f"got {type(feature).__name__}"
                 )
-        indexes = strings(index_path, "index_path") if index_path is not None else [None] * len(paths)
+        indexes = expanded(index_path, "index_path") if index_path is not None else [None] * len(paths)
         if len(indexes) != len(paths):
             raise ValueError(
                 f"{count_of(len(paths), 'path')} and {count_of(len(indexes), 'index path')}: there must "
@@ -112,7 +113,7 @@ def scan(path: str) -> np.ndarray:
     """(offset, length) of every record of a TFRecord file, by following the lengths."""
     found = []
     with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
+        size = size_of(file)
         offset = 0
         while offset < size:
             file.seek(offset)

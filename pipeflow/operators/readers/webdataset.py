@@ -18,7 +18,8 @@ import numpy as np
 from pipeflow import types
 from pipeflow.declare import default, required
 from pipeflow.errors import BadData, count_of
-from pipeflow.operators.readers.files import Paths, open_regular, read_lines, read_range, strings
+from pipeflow.operators.readers.files import Paths, open_regular, read_lines, read_range, size_of
+from pipeflow.operators.readers.places import expanded, strings
 from pipeflow.operators.readers.reader import reader
 
 _BLOCK = 512
@@ -82,8 +83,8 @@ class WebdatasetReader:
             raise ValueError(
                 f"missing_component_behavior must be 'empty', 'skip' or 'error', got {missing_component_behavior!r}"
             )
-        tars, groups = strings(paths, "paths"), strings(ext, "ext")
-        indexes = strings(index_paths, "index_paths") if index_paths is not None else [None] * len(tars)
+        tars, groups = expanded(paths, "paths"), strings(ext, "ext")
+        indexes = expanded(index_paths, "index_paths") if index_paths is not None else [None] * len(tars)
         if len(indexes) != len(tars):
             raise ValueError(
                 f"{count_of(len(tars), 'path')} and {count_of(len(indexes), 'index path')}: "
@@ -252,7 +253,7 @@ def read_index(index_path: str, path: str) -> list[list[Component]]:
 def _files(path: str) -> Iterator[tuple[str, Component]]:
     """(name without extension, component) of every regular file of a tar archive."""
     with open_regular(path) as file:
-        total = os.fstat(file.fileno()).st_size
+        total = size_of(file)
         offset, long_name, long_size = 0, "", None
         while True:
             file.seek(offset)

@@ -1,0 +1,91 @@
+"""Where files are: lists of paths with patterns, braces and URLs, written out."""
+
+import glob
+import itertools
+import os
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from pipeflow.operators.readers import remote
+
+_BRACES = re.compile(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
+_RANGE = re.compile(r"(\d+)\.\.(\d+)")
+
+
+def expanded(value: Any, name: str, root: str | None = None) -> list[str]:
+    """An argument that is a path or a list of them, with what patterns match and braces mean in their place.
+
+    A path that exists is taken as it is, whatever is in its name.
+    """
+    found: list[str] = []
+    for text in strings(value, name):
+        plain = not _BRACES.search(text) and not glob.has_magic(text) and text[:7].lower() != "file://"
+        if plain or os.path.exists(os.path.join(root or "", text)):
+            found.append(text)
+        else:
+            for one in _without_braces(text):
+                found += _matching(_local(one), name, root)
+    return found
+
+
+def _matching(path: str, name: str, root: str | None) -> list[str]:
+    if remote.is_url(path):
+        inside = path.partition("::")[0].partition("://")[2].partition("?")[0]
+        found = remote.matching(path) if "*" in inside or "[" in inside else [path]
+        if not found:
+            raise FileNotFoundError(f"{name}: no file matches {path}")
+        return found
+    if not glob.has_magic(path) or os.path.exists(os.path.join(root or "", path)):
+        return [path]
+    found = sorted(glob.glob(path, recursive=True, root_dir=root))
+    if not found:
+        raise FileNotFoundError(f"{name}: no file matches {os.path.join(root or '', path)}")
+    return found
+
+
+def _local(path: str) -> str:
+    """A path of this machine for a URL that begins with file://."""
+    if path[:7].lower() != "file://":
+        return path
+    address = urlsplit(path)
+    if address.netloc not in ("", "localhost"):
+        raise ValueError(f"{path}: file:// names files of this machine, as in file:///data/train.tar")
+    return unquote(address.path)
+
+
+def _without_braces(text: str) -> Iterator[str]:
+    """What a text with ``{a,b}`` and ``{000..127}`` stands for, in order."""
+    match = _BRACES.search(text)
+    if match is None:
+        yield text
+        return
+    for choice, rest in itertools.product(_choices(match[1]), _without_braces(text[match.end() :])):
+        yield text[: match.start()] + choice + rest
+
+
+def _choices(text: str) -> list[str]:
+    found = _RANGE.fullmatch(text)
+    if found is None:
+        return text.split(",")
+    first, last = found.groups()
+    width = max(len(first), len(last)) if "0" in (first[0], last[0]) and max(len(first), len(last)) > 1 else 0
+    step = 1 if int(last) >= int(first) else -1
+    return [str(number).zfill(width) for number in range(int(first), int(last) + step, step)]
+
+
+def strings(value: Any, name: str) -> list[str]:
+    """An argument that is a string or a list of strings (or paths), as a list."""
+    if isinstance(value, (str, os.PathLike)):
+        return [os.fspath(value)]
+    if not isinstance(value, Iterable):
+        raise TypeError(f"argument {name!r} must be a string or a list of strings, got {type(value).__name__}")
+    items = [os.fspath(item) if isinstance(item, os.PathLike) else item for item in value]
+    for item in items:
+        if not isinstance(item, str):
+            raise TypeError(
+                f"argument {name!r} must be a string or a list of strings, got an element "
+                f"{type(item).__name__} {item!r}"
+            )
+    return items

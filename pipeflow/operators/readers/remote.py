@@ -1,0 +1,267 @@
+"""Files at a URL: http and https by the standard library, everything else by fsspec.
+
+Connections are kept open between requests. What fails for a reason that passes (a broken or slow connection, a body that ends
+early, a server that is busy) is tried again after a pause that doubles and varies at random. A file that changes while it is
+read is an error.
+"""
+
+import atexit
+import base64
+import hashlib
+import io
+import os
+import random
+import re
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urljoin, urlsplit
+
+import numpy as np
+
+from pipeflow.errors import BadData, optional
+
+T = TypeVar("T")
+
+TRIES = 6
+PAUSE = 0.2  # seconds before the second try
+TIMEOUT = 60.0  # seconds that a server may say nothing
+_BUSY = (408, 429, 500, 502, 503, 504)
+_REDIRECTS = (301, 302, 303, 307, 308)
+_BLOCK = 1 << 16  # the least that is read of a file that is walked through; twice as much each time it goes straight on
+_LARGEST_BLOCK = 1 << 23
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+_PLACE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+
+_idle: dict[tuple[int, str, str], list[Any]] = {}  # connections between two requests, by process, scheme and host
+_lock = threading.Lock()
+_known: dict[str, "Known"] = {}  # what is known of the files of this process
+
+
+class Known(NamedTuple):
+    """A file at a URL."""
+
+    size: int
+    version: str  # "" where the server says none
+
+
+class _Again(Exception):
+    """Something that may go better at the next try."""
+
+
+def is_url(path: str) -> bool:
+    """Whether a path is a URL."""
+    return "://" in path and _SCHEME.match(path) is not None
+
+
+def read_whole(url: str) -> np.ndarray:
+    """The bytes of a file."""
+    if not _is_http(url):
+        return _array(_tried(url, lambda: _by_fsspec(url, "cat_file")))
+    return _array(_tried(url, lambda: _answer(url, None)[1]))
+
+
+def read_part(url: str, offset: int, length: int) -> np.ndarray:
+    """`length` bytes of a file."""
+    size = size_of_url(url)
+    if offset < 0 or length < 0 or offset + length > size:
+        raise BadData(f"{url}: bytes {offset} to {offset + length} are asked for, but the file has {size}")
+    if not length:
+        return np.empty(0, np.uint8)
+    if not _is_http(url):
+        data = _tried(url, lambda: _by_fsspec(url, "cat_file", start=offset, end=offset + length))
+    else:
+        data = _tried(url, lambda: _range(url, offset, length)[1])
+    if len(data) != length:
+        raise BadData(f"{url} became shorter while it was read: {len(data)} of {length} bytes at {offset}")
+    return _array(data)
+
+
+def size_of_url(url: str) -> int:
+    """The size of a file, found out once."""
+    known = _known.get(url)
+    if known is None:
+        if _is_http(url):
+            known = _tried(url, lambda: _range(url, 0, 1))[0]
+        else:
+            known = Known(int(_tried(url, lambda: _by_fsspec(url, "size"))), "")
+        _known[url] = known
+    return known.size
+
+
+def matching(url: str) -> list[str]:
+    """The URLs that a pattern matches."""
+    if _is_http(url):
+        raise ValueError(f"{url}: a server of http cannot say which files it has: name them, or use {{000..127}}")
+    filesystem, path = optional("fsspec.core:url_to_fs", f"reading {url}", "fsspec")(url)
+    first, chain, archive = url.partition("::")
+    if chain:  # members of an archive
+        scheme = first.partition("://")[0]
+        return sorted(f"{scheme}://{found}::{archive}" for found in filesystem.glob(path))
+    return sorted(filesystem.unstrip_protocol(found) for found in filesystem.glob(path))
+
+
+class RemoteFile(io.RawIOBase):
+    """A file at a URL, to be walked through: what follows is read ahead, more of it the longer it goes straight on."""
+
+    def __init__(self, url: str) -> None:
+        self.url, self.size = url, size_of_url(url)
+        self._place = 0
+        self._begin, self._data = 0, np.empty(0, np.uint8)
+        self._ahead = _BLOCK
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Goes to a place."""
+        self._place = offset + (0, self._place, self.size)[whence]
+        return self._place
+
+    def readinto(self, target: Any) -> int:
+        """Reads up to as many bytes as there is room for."""
+        wanted = memoryview(target).cast("B")
+        inside = self._place - self._begin
+        if not 0 <= inside < len(self._data):
+            length = min(max(len(wanted), self._ahead), self.size - self._place)
+            if length <= 0 or not len(wanted):
+                return 0
+            straight_on = self._place == self._begin + len(self._data)
+            self._ahead = min(2 * self._ahead, _LARGEST_BLOCK) if straight_on else _BLOCK
+            self._begin, self._data, inside = self._place, read_part(self.url, self._place, length), 0
+        count = min(len(wanted), len(self._data) - inside)
+        wanted[:count] = self._data[inside : inside + count].data
+        self._place += count
+        return count
+
+    def read(self, size: int | None = -1) -> bytes:
+        """The next bytes, fewer at the end."""
+        left = max(0, self.size - self._place)
+        found = bytearray(left if size is None or size < 0 else min(size, left))
+        done = 0
+        while done < len(found):
+            done += self.readinto(memoryview(found)[done:])
+        return bytes(found)
+
+
+def _is_http(url: str) -> bool:
+    return url[:8].lower().startswith(("http://", "https://"))
+
+
+def _array(data: bytes) -> np.ndarray:
+    return np.frombuffer(bytearray(data), np.uint8)
+
+
+def _by_fsspec(url: str, method: str, **arguments: Any) -> Any:
+    filesystem, path = optional("fsspec.core:url_to_fs", f"reading {url}", "fsspec")(url)
+    try:
+        return getattr(filesystem, method)(path, **arguments)
+    except (FileNotFoundError, PermissionError, IsADirectoryError):
+        raise
+    except OSError as error:
+        raise _Again(str(error)) from error
+
+
+def _tried(url: str, read: Callable[[], T]) -> T:
+    """What a call gives, at the first try that does not fail for a reason that may pass."""
+    for number in range(TRIES):
+        try:
+            return read()
+        except _Again as error:
+            if number == TRIES - 1:
+                raise OSError(f"{url}: {error} ({TRIES} tries)") from error.__cause__
+            time.sleep(PAUSE * 2**number * random.uniform(0.5, 1.5))
+    raise AssertionError("there is a last try")
+
+
+def _range(url: str, offset: int, length: int) -> tuple[Known, bytes]:
+    """Some bytes of a file, and what the answer says of it; fewer bytes where it ends."""
+    headers, body = _answer(url, f"bytes={offset}-{offset + length - 1}")
+    version = headers.get("ETag") or headers.get("Last-Modified") or ""
+    place = _PLACE.fullmatch(headers.get("Content-Range", ""))
+    if place is None:
+        if headers.get("Content-Range", "").startswith("bytes */"):  # nothing is there: an empty file
+            return Known(int(headers["Content-Range"][8:]), version), b""
+        if offset:
+            raise BadData(f"{url}: the server does not give parts of files, and bytes from {offset} on are wanted")
+        found, body = Known(len(body), version), body[:length]
+    else:
+        begin, end, size = map(int, place.groups())
+        if begin != offset or end - begin + 1 != len(body):
+            raise _Again(f"the server gave bytes {begin} to {end} in place of {length} at {offset}")
+        found = Known(size, version)
+    known = _known.get(url)
+    if known is not None and known != found:
+        raise BadData(f"{url} has changed while it was read: it had {known.size} bytes, and has {found.size}")
+    return found, body
+
+
+def _answer(url: str, part: str | None) -> tuple[Any, bytes]:
+    """The headers and the body of the answer to a request, after redirections."""
+    client = optional("http.client", f"reading {url}", "python")
+    headers = {"Accept-Encoding": "identity", "User-Agent": "pipeflow", **({} if part is None else {"Range": part})}
+    here = url
+    for _ in range(10):
+        address = urlsplit(here)
+        place = os.getpid(), address.scheme.lower(), address.netloc.rpartition("@")[2]
+        connection = _connection(client, *place[1:])
+        target = (address.path or "/") + (f"?{address.query}" if address.query else "")
+        try:
+            connection.request("GET", target, headers=headers)
+            response = connection.getresponse()
+            body = response.read()
+        except (OSError, client.HTTPException) as error:
+            connection.close()
+            raise _Again(f"{type(error).__name__}: {error}") from error
+        with _lock:
+            _idle.setdefault(place, []).append(connection)
+        if response.status in _REDIRECTS and response.headers.get("Location"):
+            here = urljoin(here, response.headers["Location"])
+            continue
+        if response.status in _BUSY:
+            raise _Again(f"the server answers {response.status} {response.reason}")
+        if response.status == 416 or response.status in (200, 206):
+            _check_sums(response, body)
+            return response.headers, body
+        kind = {404: FileNotFoundError, 410: FileNotFoundError, 401: PermissionError, 403: PermissionError}
+        raise kind.get(response.status, OSError)(f"{url}: the server answers {response.status} {response.reason}")
+    raise OSError(f"{url}: more than 10 redirections")
+
+
+def _check_sums(response: Any, body: bytes) -> None:
+    """Compares what the server says of a whole body with what came."""
+    if response.status != 200:
+        return
+    sums = [response.headers.get("Content-MD5", "")]
+    sums += [
+        part.strip()[4:] for part in response.headers.get("x-goog-hash", "").split(",") if part.strip()[:4] == "md5="
+    ]
+    for text in filter(None, sums):
+        if base64.b64decode(text) != hashlib.md5(body, usedforsecurity=False).digest():
+            raise _Again("the checksum of what came is not the one that the server states")
+
+
+def _connection(client: Any, scheme: str, host: str) -> Any:
+    """A connection to a server that nothing else uses."""
+    with _lock:
+        kept = _idle.get((os.getpid(), scheme, host))  # those of the process that this one was forked from are not ours
+        if kept:
+            return kept.pop()
+    kind = client.HTTPSConnection if scheme == "https" else client.HTTPConnection
+    return kind(host, timeout=TIMEOUT)
+
+
+@atexit.register
+def close_connections() -> None:
+    """Closes the connections that are not in use."""
+    with _lock:
+        kept = [connection for one in _idle.values() for connection in one]
+        _idle.clear()
+    for connection in kept:
+        connection.close()

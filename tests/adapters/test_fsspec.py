@@ -1,0 +1,72 @@
+"""URLs that fsspec reads: patterns, parts of files, members of archives, and tries again."""
+
+import io
+import zipfile
+
+import numpy as np
+import pytest
+
+from pipeflow import fn, pipeline_def
+from pipeflow.operators.readers import remote
+
+pytestmark = pytest.mark.adapters
+
+
+@pytest.fixture
+def store(monkeypatch):
+    """A file system in memory with three files."""
+    import fsspec
+
+    monkeypatch.setattr(remote, "PAUSE", 0)
+    monkeypatch.setattr(remote, "_known", {})
+    made = fsspec.filesystem("memory")
+    for number in range(3):
+        data = io.BytesIO()
+        np.save(data, np.arange(number + 1))
+        made.pipe_file(f"/folder/{number}.npy", data.getvalue())
+    yield made
+    made.rm("/folder", recursive=True)
+
+
+def arrays(files):
+    @pipeline_def(batch_size=3, num_threads=2)
+    def define():
+        return fn.readers.numpy(files=files), fn.readers.file(files=files)[0]
+
+    values, raw = define().run()
+    assert [x.tobytes()[:6] for x in raw.samples()] == [b"\x93NUMPY"] * 3
+    return [x.tolist() for x in values.samples()]
+
+
+@pytest.mark.parametrize("files", ["memory://folder/*.npy", "memory://folder/{0..2}.npy"])
+def test_patterns_and_braces(store, files):
+    assert arrays(files) == [[0], [0, 1], [0, 1, 2]]
+
+
+def test_nothing_matches(store):
+    with pytest.raises(FileNotFoundError, match=r"files: no file matches memory://folder/\*\.txt"):
+        arrays("memory://folder/*.txt")
+
+
+@pytest.mark.parametrize("files", ["zip://*.npy::{}", "zip://{{0..2}}.npy::{}"])
+def test_members_of_an_archive(store, tmp_path, files):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for number in range(3):
+            archive.writestr(f"{number}.npy", store.cat_file(f"/folder/{number}.npy"))
+    assert arrays(files.format(tmp_path / "a.zip")) == [[0], [0, 1], [0, 1, 2]]
+
+
+def test_what_fails_is_tried_again(store, monkeypatch):
+    faults = [OSError("reset")] * 3
+    whole = type(store).cat_file
+
+    def failing(self, *arguments, **keywords):
+        if faults:
+            raise faults.pop()
+        return whole(self, *arguments, **keywords)
+
+    monkeypatch.setattr(type(store), "cat_file", failing)
+    assert len(remote.read_whole("memory://folder/0.npy")) == store.size("/folder/0.npy")
+    faults += [OSError("reset")] * remote.TRIES
+    with pytest.raises(OSError, match=rf"memory://folder/0.npy: reset \({remote.TRIES} tries\)"):
+        remote.read_whole("memory://folder/0.npy")

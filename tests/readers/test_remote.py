@@ -1,0 +1,261 @@
+"""Patterns, braces and URLs in the paths of readers: a server on this machine that fails in every way, and no byte is wrong."""
+
+import base64
+import hashlib
+import http.server
+import io
+import socket
+import tarfile
+import threading
+from urllib.parse import urlsplit
+
+import numpy as np
+import pyarrow
+import pytest
+from pyarrow import parquet
+from readers import records
+
+from pipeflow import fn, pipeline_def, tfrecord
+from pipeflow.errors import BadData
+from pipeflow.operators.readers import remote
+from pipeflow.operators.readers.places import expanded
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Gives the files of its server, and the faults that wait there first."""
+
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # one packet for headers and body
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        server = self.server
+        path = urlsplit(self.path).path
+        server.requests.append((path, self.headers.get("Range")))
+        fault = server.faults.pop(0) if server.faults else None
+        if fault == "reset":
+            self._hang_up()
+            return
+        if isinstance(fault, int):
+            self._reply(fault, b"no", {})
+            return
+        if path.startswith("/moved/"):
+            self._reply(302, b"", {"Location": "/" + path[7:]})
+            return
+        if path not in server.files:
+            self._reply(404, b"", {})
+            return
+        data = server.files[path]
+        headers = {"ETag": f'"{hashlib.md5(data).hexdigest()}"'}
+        status, part = 200, data
+        wanted = self.headers.get("Range")
+        if wanted and server.gives_parts:
+            first, last = map(int, wanted[6:].split("-"))
+            if first >= len(data):
+                self._reply(416, b"", {**headers, "Content-Range": f"bytes */{len(data)}"})
+                return
+            status, part = 206, data[first : last + 1]
+            headers["Content-Range"] = f"bytes {first}-{first + len(part) - 1}/{len(data)}"
+        if server.sums:
+            headers["Content-MD5"] = base64.b64encode(hashlib.md5(part).digest()).decode()
+        if fault == "wrong":
+            part = bytes(x ^ 1 for x in part)
+        self._reply(status, part, headers, len(part) // 2 if fault == "short" else None)
+
+    def _reply(self, status, body, headers, sent=None):
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body if sent is None else body[:sent])
+        if sent is not None:
+            self.wfile.flush()
+            self._hang_up()
+
+    def _hang_up(self):
+        self.close_connection = True
+        self.connection.shutdown(socket.SHUT_RDWR)
+
+
+class Quiet(http.server.ThreadingHTTPServer):
+    def handle_error(self, *_):
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """A server of files on this machine."""
+    made = Quiet(("127.0.0.1", 0), Handler)
+    made.daemon_threads = True
+    made.files, made.faults, made.requests, made.gives_parts, made.sums = {}, [], [], True, False
+    made.url = f"http://127.0.0.1:{made.server_address[1]}"
+    thread = threading.Thread(target=made.serve_forever, args=(0.01,))
+    thread.start()
+    monkeypatch.setattr(remote, "PAUSE", 0)
+    monkeypatch.setattr(remote, "_known", {})
+    yield made
+    remote.close_connections()
+    made.shutdown()
+    thread.join()
+    made.server_close()
+
+
+FAULTS = ["reset", "short", 500, 502, 503, 504, 429, 408]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_passes_is_tried_again(server, fault):
+    """Whole files, parts and sizes come right after one and after five faults; six are an error that names the URL."""
+    server.files["/a"] = bytes(range(200))
+    url = server.url + "/a"
+    for count in (1, remote.TRIES - 1):
+        server.faults = [fault] * count
+        assert bytes(remote.read_whole(url)) == server.files["/a"]
+        server.faults = [fault] * count
+        assert bytes(remote.read_part(url, 7, 50)) == server.files["/a"][7:57]
+    server.faults = [fault] * remote.TRIES
+    with pytest.raises(OSError, match=rf"{url}: .* \({remote.TRIES} tries\)"):
+        remote.read_whole(url)
+    assert server.faults == []
+
+
+def test_a_wrong_byte_is_found_by_the_checksum(server):
+    """Where the server states one."""
+    server.files["/a"], server.sums = b"picture" * 100, True
+    server.faults = ["wrong", "wrong"]
+    assert bytes(remote.read_whole(server.url + "/a")) == server.files["/a"]
+    server.faults = ["wrong"] * remote.TRIES
+    with pytest.raises(OSError, match="the checksum of what came is not the one that the server states"):
+        remote.read_whole(server.url + "/a")
+
+
+def test_answers_that_no_second_try_changes(server):
+    """Each is asked for once and has the type of error that a file of this machine has."""
+    server.files["/a"] = b"12345"
+    for status, kind in ((404, FileNotFoundError), (403, PermissionError), (400, OSError)):
+        server.faults = [status]
+        with pytest.raises(kind, match=f"/a: the server answers {status}"):
+            remote.read_whole(server.url + "/a")
+    with pytest.raises(BadData, match="bytes 3 to 9 are asked for, but the file has 5"):
+        remote.read_part(server.url + "/a", 3, 6)
+    server.files["/a"] = b"123456789"
+    with pytest.raises(BadData, match="has changed while it was read: it had 5 bytes, and has 9"):
+        remote.read_part(server.url + "/a", 0, 5)
+
+
+def test_redirections_empty_files_and_servers_without_parts(server):
+    """A file may move; an empty one has size 0; a server that gives only whole files is enough for files in a piece."""
+    server.files.update({"/a": b"12345", "/empty": b""})
+    assert bytes(remote.read_whole(server.url + "/moved/a")) == b"12345"
+    assert bytes(remote.read_part(server.url + "/moved/a", 1, 3)) == b"234"
+    assert remote.size_of_url(server.url + "/empty") == 0
+    server.gives_parts = False
+    assert bytes(remote.read_part(server.url + "/a", 0, 5)) == b"12345"
+    with pytest.raises(BadData, match="does not give parts of files"):
+        remote.read_part(server.url + "/a", 2, 2)
+
+
+def test_a_file_is_read_ahead(server):
+    """Few requests for many small reads, larger ones the longer it goes on; every byte where it belongs."""
+    data = np.random.default_rng(0).bytes(1_000_000)
+    server.files["/a"] = data
+    file = remote.RemoteFile(server.url + "/a")
+    assert b"".join(iter(lambda: file.read(777), b"")) == data
+    assert len(server.requests) <= 6
+    file.seek(-10, 2)
+    assert (file.read(), file.read(5)) == (data[-10:], b"")
+    file.seek(500_000)
+    assert file.read(10) == data[500_000:500_010]
+
+
+def samples(output):
+    return [np.asarray(x).tolist() for x in output.samples()]
+
+
+def local_and_remote(server, folder, names, reader, batch_size):
+    """The batches of a reader over files of a folder, and over the same files at URLs with faults."""
+    for name in names:
+        server.files[f"/{name}"] = (folder / name).read_bytes()
+
+    def batches(base):
+        @pipeline_def(batch_size=batch_size, num_threads=2, seed=1)
+        def define():
+            found = reader([f"{base}/{name}" for name in names])
+            return tuple(found.values()) if isinstance(found, dict) else found
+
+        return [[samples(output) for output in batch] for batch in define().epoch()]
+
+    expected = batches(str(folder))
+    server.faults = [fault for one in FAULTS for fault in (one, None)]
+    assert batches(server.url) == expected
+    return expected
+
+
+def test_every_kind_of_reader_reads_urls(server, tmp_path):
+    """The same samples as from the folder, whatever fails on the way."""
+    for number in range(3):
+        np.save(tmp_path / f"{number}.npy", np.arange(number + 2))
+    names = [f"{number}.npy" for number in range(3)]
+    local_and_remote(server, tmp_path, names, lambda files: fn.readers.numpy(files=files), 3)
+    local_and_remote(server, tmp_path, names, lambda files: fn.readers.file(files=files), 3)
+
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for number in range(4):
+            member = tarfile.TarInfo(f"{number}.bin")
+            member.size = 100 * number
+            tar.addfile(member, io.BytesIO(bytes([number]) * member.size))
+    local_and_remote(server, tmp_path, ["a.tar"], lambda paths: fn.readers.webdataset(paths=paths, ext="bin"), 4)
+
+    data = b"".join(records.record(records.example({"i": [n]})) for n in range(4))
+    (tmp_path / "a.tfrecord").write_bytes(data)
+    features = {"i": tfrecord.FixedLenFeature([1], tfrecord.int64, -1)}
+    local_and_remote(
+        server, tmp_path, ["a.tfrecord"], lambda path: fn.readers.tfrecord(path=path, features=features), 4
+    )
+
+    parquet.write_table(pyarrow.table({"x": list(range(7))}), tmp_path / "a.parquet", row_group_size=3)
+    local_and_remote(server, tmp_path, ["a.parquet"], lambda paths: fn.readers.parquet(paths=paths, columns=["x"]), 7)
+
+
+def test_patterns_braces_and_urls_of_this_machine(tmp_path, monkeypatch):
+    """In order; what exists by that name is not a pattern; what matches nothing is an error."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a-00.tar", "a-01.tar", "a-02.tar", "b.tar", "x[1].tar", "{p,q}.tar", "with space.tar"):
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "c.tar").write_bytes(b"")
+    assert expanded("a-*.tar", "paths") == ["a-00.tar", "a-01.tar", "a-02.tar"]
+    assert expanded("a-{02..00}.tar", "paths") == ["a-02.tar", "a-01.tar", "a-00.tar"]
+    assert expanded(["{b,a-00}.tar", "z"], "paths") == ["b.tar", "a-00.tar", "z"]
+    assert expanded("{9..11}-{a,b}", "paths") == ["9-a", "9-b", "10-a", "10-b", "11-a", "11-b"]
+    assert expanded(["x[1].tar", "{p,q}.tar"], "paths") == ["x[1].tar", "{p,q}.tar"]
+    assert expanded("**/c.tar", "paths") == ["in/c.tar"]
+    assert expanded("*.tar", "files", str(tmp_path / "in")) == ["c.tar"]
+    assert expanded(f"file://{tmp_path}/with%20space.tar", "paths") == [f"{tmp_path}/with space.tar"]
+    assert expanded("http://host/{0..1}.tar?x=1", "paths") == ["http://host/0.tar?x=1", "http://host/1.tar?x=1"]
+    with pytest.raises(FileNotFoundError, match=r"paths: no file matches n\*\.tar"):
+        expanded("n*.tar", "paths")
+    with pytest.raises(ValueError, match="file:// names files of this machine"):
+        expanded("file://other/a.tar", "paths")
+    with pytest.raises(ValueError, match="a server of http cannot say which files it has"):
+        expanded("https://host/*.tar", "paths")
+
+
+def test_readers_take_patterns(tmp_path):
+    """Of each reader's own argument."""
+    for number in range(3):
+        np.save(tmp_path / f"{number}.npy", np.array([number]))
+
+    @pipeline_def(batch_size=3, num_threads=1)
+    def define(files, root):
+        return fn.readers.numpy(files=files, file_root=root), fn.readers.file(files=files, file_root=root)[1]
+
+    for files, root in (
+        ("*.npy", str(tmp_path)),
+        (f"{tmp_path}/{{0..2}}.npy", None),
+        (f"file://{tmp_path}/*.npy", None),
+    ):
+        arrays, labels = define(files, root).run()
+        assert samples(arrays) == samples(labels) == [[0], [1], [2]]
