@@ -312,3 +312,33 @@ def test_readers_of_files_say_what_they_read():
     assert kept.contents([1, "a"]) != kept.contents([1, "b"])
     assert kept.contents([object()]) is None
     assert kept.contents(DatasetReader) is None
+
+
+def test_a_mixture_is_kept_too():
+    """Its indices count through all readers, whatever the size of an epoch."""
+
+    def make(**cache):
+        @pipeline_def(batch_size=2, num_threads=2, seed=3)
+        def define():
+            sources = [fn.readers.dataset(dataset=list(np.arange(4) + 10 * k)) for k in range(2)]
+            mixed = fn.mix(sources, epoch_size=3, weights=[1, 1])
+            return fn.cache(mixed, **cache) if cache else mixed
+
+        pipe = define()
+        return [int(x) for _ in range(6) for batch in pipe.epoch() for x in batch[0].samples()]
+
+    assert make(memory=2**20) == make()
+
+
+def test_a_debug_run_gives_the_same():
+    """It makes every sample: there each operator runs by itself."""
+
+    def values(debug):
+        @pipeline_def(batch_size=3, num_threads=1, seed=2, debug=debug)
+        def define():
+            data = fn.readers.dataset(dataset=[np.full(2, n) for n in range(4)], random_shuffle=True)
+            return fn.cache(data, memory=2**20) + 1
+
+        return [x.tolist() for batch in define().epoch() for x in batch[0].samples()]
+
+    assert values(debug=True) == values(debug=False)

@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from pipeflow.compile.plan import Plan, Step
+from pipeflow.compile.plan import External, Plan, Step
 from pipeflow.errors import add_notes
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.runners.sample_step import Placement, SampleStep
@@ -36,7 +36,8 @@ class KeptStep(SampleStep):
         makers = {slot: step for step in plan.steps() for slot in step.outputs}
         above = _above(self.step, makers)
         fetches = [step for step in above if step.fetch]
-        if len(fetches) != 1:  # a step by itself, as in a debug run
+        known = all(x.name in plan.externals for step in above for _, x in step.constants if isinstance(x, External))
+        if len(fetches) != 1 or not known:  # a step by itself, as in a debug run
             return
         self.reader = next(item for item in sources if item.step.name == fetches[0].name)
         self.indices = fetches[0].inputs[0]

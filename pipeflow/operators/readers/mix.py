@@ -65,7 +65,8 @@ class Mix:
         self.order = mixed_order(orders, seeded, weights, epoch_size)
 
     def __len__(self) -> int:
-        return self.order.size
+        """The number of samples of all readers; an epoch has as many as ``order`` says."""
+        return int(self._ends[-1])
 
     def _place(self, index: int) -> tuple[int, int]:
         """The reader of a sample, and the sample's index there."""
