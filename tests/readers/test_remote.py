@@ -18,6 +18,7 @@ from readers import records
 from pipeflow import fn, pipeline_def, tfrecord
 from pipeflow.errors import BadData
 from pipeflow.operators.readers import remote
+from pipeflow.operators.readers.ahead import Ahead
 from pipeflow.operators.readers.places import expanded
 
 
@@ -35,6 +36,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         path = urlsplit(self.path).path
         server.requests.append((path, self.headers.get("Range")))
         fault = server.faults.pop(0) if server.faults else None
+        if server.meeting is not None:
+            server.meeting.wait()
         if fault == "reset":
             self._hang_up()
             return
@@ -89,6 +92,7 @@ def server(monkeypatch):
     """A server of files on this machine."""
     made = Quiet(("127.0.0.1", 0), Handler)
     made.daemon_threads = True
+    made.meeting = None
     made.files, made.faults, made.requests, made.gives_parts, made.sums = {}, [], [], True, False
     made.url = f"http://127.0.0.1:{made.server_address[1]}"
     thread = threading.Thread(target=made.serve_forever, args=(0.01,))
@@ -138,7 +142,7 @@ def test_answers_that_no_second_try_changes(server):
         server.faults = [status]
         with pytest.raises(kind, match=f"/a: the server answers {status}"):
             remote.read_whole(server.url + "/a")
-    with pytest.raises(BadData, match="bytes 3 to 9 are asked for, but the file has 5"):
+    with pytest.raises(BadData, match="bytes 3 to 9 are needed, but the file has 5"):
         remote.read_part(server.url + "/a", 3, 6)
     server.files["/a"] = b"123456789"
     with pytest.raises(BadData, match="has changed while it was read: it had 5 bytes, and has 9"):
@@ -217,6 +221,44 @@ def test_every_kind_of_reader_reads_urls(server, tmp_path):
 
     parquet.write_table(pyarrow.table({"x": list(range(7))}), tmp_path / "a.parquet", row_group_size=3)
     local_and_remote(server, tmp_path, ["a.parquet"], lambda paths: fn.readers.parquet(paths=paths, columns=["x"]), 7)
+
+
+def test_samples_are_requested_side_by_side(server):
+    """One thread of the pipeline, and requests that are answered only once four are there; the order is as ever."""
+    for number in range(8):
+        server.files[f"/{number}"] = bytes([number])
+    server.meeting = threading.Barrier(4, timeout=20)
+
+    @pipeline_def(batch_size=4, num_threads=1, prefetch_queue_depth=2, seed=1)
+    def define():
+        return fn.readers.file(files=f"{server.url}/{{0..7}}", random_shuffle=True, name="files")
+
+    def epochs(pipe):
+        return [[(samples(a), samples(b)) for a, b in pipe.epoch()] for _ in range(2)]
+
+    pipe = define()
+    seen = next(pipe.epoch())
+    assert samples(seen[0]) == samples(seen[1])
+    server.meeting = None
+    del pipe
+    found = epochs(define())
+    assert sorted(x for a, _ in found[0] for [x] in a) == list(range(8))
+    assert found == epochs(define())
+
+
+def test_what_was_announced_and_is_not_taken_is_dropped():
+    """A sample is given once for each time that it was announced; old ones that nobody takes do not pile up."""
+    calls = []
+    ahead = Ahead(lambda index: calls.append(index) or (index,))
+    ahead.expect([1, 2, 2])
+    assert [ahead.take(n) for n in (2, 1, 2, 3)] == [(2,), (1,), (2,), (3,)]
+    assert sorted(calls) == [1, 2, 2, 3]
+    for number in range(100):
+        ahead.expect([number, number + 1000])
+    assert len(ahead._waiting) <= 2 * 8 + 2
+    ahead.forget()
+    assert ahead.take(5) == (5,)
+    assert not ahead._waiting
 
 
 def test_patterns_braces_and_urls_of_this_machine(tmp_path, monkeypatch):

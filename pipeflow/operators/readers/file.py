@@ -20,6 +20,7 @@ from pipeflow.operators.readers.files import (
 )
 from pipeflow.operators.readers.places import expanded, strings
 from pipeflow.operators.readers.reader import reader
+from pipeflow.operators.readers.remote import is_url
 
 _SMALLEST, _LARGEST = -(2**31), 2**31 - 1
 _NUMBER = re.compile(r"[+-]?[0-9]+")
@@ -75,6 +76,7 @@ class FileReader:
             if not found:
                 raise BadData(_nothing_found(file_root, patterns, case_sensitive_filter))
         self._paths = Paths(joined(file_root, path) for path, _ in found)
+        self.far = any(is_url(path) for path, _ in found)
         self._labels = np.array([label for _, label in found], np.int32)
 
     def __len__(self) -> int:

@@ -171,6 +171,7 @@ class Listed(Sequence[str]):
             kind = kind if kind.startswith(".") else repr(file_filter)
             raise BadData(f"no {kind} files found in {file_list or file_root or 'the empty list files'}")
         self._paths = Paths(joined(file_root, path) for path in found)
+        self.far = any(map(remote.is_url, found))
 
     def __len__(self) -> int:
         return len(self._paths)

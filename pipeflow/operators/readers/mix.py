@@ -61,6 +61,7 @@ class Mix:
         self._outputs = [outputs for *_, outputs in sources]
         orders = [reader.order for reader in self._readers]
         self._ends = np.cumsum([order.size for order in orders])
+        self.far = any(getattr(reader.samples, "far", False) for reader in self._readers)
         seeded = ["seed" in reader._order for reader in self._readers]
         self.order = mixed_order(orders, seeded, weights, epoch_size)
 

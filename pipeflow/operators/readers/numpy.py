@@ -54,6 +54,7 @@ class NumpyReader:
         dont_use_mmap: bool = default(False, "read the file, without memory mapping"),
     ) -> None:
         self._files = Listed(file_root, files, file_list, file_filter)
+        self.far = self._files.far
         self._region = Region(
             Slice(roi_start, roi_end, roi_shape, rel_roi_start, rel_roi_end, rel_roi_shape, roi_axes, "roi_"),
             out_of_bounds_policy,

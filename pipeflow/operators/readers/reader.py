@@ -19,6 +19,7 @@ from typing import Any, overload
 import numpy as np
 
 from pipeflow.declare import Ending, Feed, Request, Source, Spec, parameters, source
+from pipeflow.operators.readers.ahead import Ahead
 from pipeflow.operators.readers.order import Order, Sampler
 
 ORDER = parameters(
@@ -75,6 +76,7 @@ class Reader(Source):
         self._samples: Any = None
         self._sampler: Sampler | None = None
         self._saved: Mapping[str, Any] | None = None
+        self._ahead: Ahead | None = None  # for samples that are far away
         if not lazy:
             self.samples  # noqa: B018  a wrong path is an error of build(), not of the first batch
 
@@ -94,6 +96,9 @@ class Reader(Source):
         """The indices of the next batch; where its epoch ends is for the request to say."""
         sampler = self._started(request.batch_size, request.key)
         picks = sampler.take(request.batch_size, request.ending)
+        if getattr(self.samples, "far", False):
+            self._ahead = self._ahead or Ahead(self.samples.fetch)
+            self._ahead.expect(picks.index.tolist())
         return Feed(
             len(picks),
             [picks.index],
@@ -129,7 +134,7 @@ class Reader(Source):
     def fetch(self, index: int) -> tuple[np.ndarray, ...]:
         """One sample; an error names its source."""
         try:
-            return self.samples.fetch(index)
+            return self.samples.fetch(index) if self._ahead is None else self._ahead.take(index)
         except Exception as error:
             if hasattr(self.samples, "source_info"):
                 source = self.samples.source_info(index)
@@ -152,6 +157,8 @@ class Reader(Source):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restores a saved position."""
+        if self._ahead is not None:
+            self._ahead.forget()
         self._saved = dict(state)
         if self._sampler is not None:
             self._sampler.restore(state)
@@ -160,6 +167,8 @@ class Reader(Source):
 
     def next_epoch(self) -> None:
         """Leaves an epoch that has begun for the next one."""
+        if self._ahead is not None:
+            self._ahead.forget()
         if self._sampler is not None:
             self._sampler.next_epoch()
         elif self._saved is not None:
@@ -170,6 +179,8 @@ class Reader(Source):
 
     def seek(self, step: int, epoch: int, batch_size: int, key: int) -> None:
         """Goes to batch ``step`` of ``epoch`` without walking there."""
+        if self._ahead is not None:
+            self._ahead.forget()
         self._started(batch_size, key).seek(step * batch_size, epoch)
 
     def batches_left(self, state: Mapping[str, Any], batch_size: int, ending: Ending) -> int:

@@ -66,7 +66,7 @@ def read_part(url: str, offset: int, length: int) -> np.ndarray:
     """`length` bytes of a file."""
     size = size_of_url(url)
     if offset < 0 or length < 0 or offset + length > size:
-        raise BadData(f"{url}: bytes {offset} to {offset + length} are asked for, but the file has {size}")
+        raise BadData(f"{url}: bytes {offset} to {offset + length} are needed, but the file has {size}")
     if not length:
         return np.empty(0, np.uint8)
     if not _is_http(url):

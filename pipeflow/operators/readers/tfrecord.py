@@ -20,6 +20,7 @@ from pipeflow.operators.readers.files import Paths, open_regular, read_lines, re
 from pipeflow.operators.readers.places import expanded
 from pipeflow.operators.readers.protobuf import BYTES, fields, numbers
 from pipeflow.operators.readers.reader import reader
+from pipeflow.operators.readers.remote import is_url
 from pipeflow.tfrecord import Feature
 
 _FRAME = 16
@@ -68,6 +69,7 @@ class TFRecordReader:
         self.features: dict[str, Feature] = dict(features)
         self._encoded = {name.encode(): name for name in self.features}
         self._paths = Paths(paths)
+        self.far = any(map(is_url, paths))
         self._indexes = Paths(index or "" for index in indexes)
         tables = [
             scan(file) if index is None else read_index(index, file) for file, index in zip(paths, indexes, strict=True)

@@ -21,6 +21,7 @@ from pipeflow.errors import BadData, count_of
 from pipeflow.operators.readers.files import Paths, open_regular, read_lines, read_range, size_of
 from pipeflow.operators.readers.places import expanded, strings
 from pipeflow.operators.readers.reader import reader
+from pipeflow.operators.readers.remote import is_url
 
 _BLOCK = 512
 _LONGEST_NAME = 1 << 20
@@ -99,6 +100,7 @@ class WebdatasetReader:
                 key = extension.strip().lstrip(".")
                 columns.setdefault(key if case_sensitive_extensions else key.lower(), column)
         self._tars = Paths(tars)
+        self.far = any(map(is_url, tars))
         self._indexes = Paths(index or "" for index in indexes)
         places, names, homes = [], [], []
         for home, (tar, index) in enumerate(zip(tars, indexes, strict=True)):

@@ -1,0 +1,48 @@
+"""Samples that are far away, read before the pipeline's threads want them: waiting for a server takes no processor."""
+
+import threading
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+THREADS = 32  # requests at a time
+_BATCHES = 8  # that may wait; what nobody takes, such as samples that a cache has, is dropped
+
+
+class Ahead:
+    """Reads the samples of batches that were announced, on threads of its own."""
+
+    def __init__(self, fetch: Callable[[int], tuple[Any, ...]]) -> None:
+        self._fetch = fetch
+        self._threads = ThreadPoolExecutor(THREADS, "pipeflow reading ahead")
+        self._waiting: OrderedDict[int, deque[Future[tuple[Any, ...]]]] = OrderedDict()
+        self._lock = threading.Lock()
+        weakref.finalize(self, self._threads.shutdown, wait=False, cancel_futures=True)
+
+    def expect(self, indices: Sequence[int]) -> None:
+        """Begins to read the samples of a batch."""
+        with self._lock:
+            while len(self._waiting) > _BATCHES * len(indices):
+                for future in self._waiting.popitem(last=False)[1]:
+                    future.cancel()
+            for index in indices:
+                self._waiting.setdefault(index, deque()).append(self._threads.submit(self._fetch, index))
+
+    def take(self, index: int) -> tuple[Any, ...]:
+        """One sample, once it is there."""
+        with self._lock:
+            found = self._waiting.get(index)
+            future = found.popleft() if found else None
+            if found is not None and not found:
+                del self._waiting[index]
+        return self._fetch(index) if future is None or future.cancelled() else future.result()
+
+    def forget(self) -> None:
+        """Drops what was announced: the next batches are others."""
+        with self._lock:
+            for futures in self._waiting.values():
+                for future in futures:
+                    future.cancel()
+            self._waiting.clear()
