@@ -376,9 +376,9 @@ class DebugRun:
         self._ready, self._broken = None, False
         self.course.reset(state, rewind)
 
-    def take(self, handing: Handing, ahead: int = 0) -> Delivered:
+    def take(self, handing: Handing, ahead: int = 0, first: int = 0) -> Delivered:
         """The next batch, or StopIteration at the end of the epoch."""
-        del ahead
+        del ahead, first
         self._settle()
         if self._ready is None:
             if self.course.ended:

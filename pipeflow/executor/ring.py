@@ -151,15 +151,18 @@ class Executor:
                 if not self.course.ended:
                     self._schedule()
 
-    def take(self, handing: Handing, ahead: int = 0) -> Delivered:
+    def take(self, handing: Handing, ahead: int = 0, first: int = 0) -> Delivered:
         """Waits for the oldest batch; StopIteration at the end of the epoch. ``handing.given()`` delivers it to the caller.
 
-        Threads continue with up to ``ahead`` more batches, as far as the sources can give them at once.
+        Before that it schedules up to ``first`` batches, as ``fill`` does. After it, threads continue with up to ``ahead`` more
+        batches, as far as the sources can give them at once.
         """
         self.check_caller()
         with self.turn:
             self._go_on()
             self._start()
+            if first:
+                self._fill(first, 1)
             if self.device is not None:
                 self.device.collect()
             batch = self._next()

@@ -49,12 +49,11 @@ class Running(Built):
                 self.feed_input(name, data)
         executor = self._built()
         self.iter_setup()
-        executor.fill(1 if inputs else self._settings.depth)
-        return self._take(executor, handing)
+        return self._take(executor, handing, 1 if inputs else self._settings.depth)
 
-    def _take(self, executor: Executor | DebugRun, handing: Handing) -> Delivered:
+    def _take(self, executor: Executor | DebugRun, handing: Handing, first: int = 0) -> Delivered:
         ahead = self._settings.depth - 1 if self._api is types.PipelineAPIType.BASIC else 0
-        delivered = self._checked(executor.take(handing, ahead))
+        delivered = self._checked(executor.take(handing, ahead, first))
         self._last.change(handing, delivered)
         return delivered
 
@@ -100,13 +99,14 @@ class Running(Built):
     def _use(self, api: types.PipelineAPIType) -> None:
         """Notes whether run() or schedule_run() is used, and refuses the other one in the same epoch."""
         executor = self._executor or self._debug
-        used = executor is not None and (executor.in_flight or self._last.get() is not None)
-        if self._check_api and used and api is not self._api:
-            raise RuntimeError(
-                "Mixing pipeline API type. Currently used: "
-                f"{self._api.name}, but trying to use: {api.name}; call reset() in between"
-            )
-        self._api = api
+        if api is not self._api:
+            used = executor is not None and (executor.in_flight or self._last.get() is not None)
+            if self._check_api and used:
+                raise RuntimeError(
+                    "Mixing pipeline API type. Currently used: "
+                    f"{self._api.name}, but trying to use: {api.name}; call reset() in between"
+                )
+            self._api = api
         if executor is not None and api is not types.PipelineAPIType.ITERATOR:
             executor.end_epochs("fill")  # run() has no end of an epoch: readers begin again
 

@@ -271,9 +271,8 @@ class ExternalSource(Source):
     def _check_batch(self, output: int, values: np.ndarray) -> None:
         types.as_dtype(values.dtype)
         dtype, ndim = self._expected(output, values.dtype, values.ndim - 1)
-        problem = self._difference(output, values.dtype, values.ndim - 1, dtype, ndim)
-        if problem:
-            raise RuntimeError(problem)
+        if values.dtype != dtype or values.ndim - 1 != ndim:
+            raise RuntimeError(self._difference(output, values.dtype, values.ndim - 1, dtype, ndim))
 
     def _check_samples(self, output: int, values: list[np.ndarray], feed: Feed) -> None:
         failures = {} if feed.failures is None else feed.failures
@@ -313,7 +312,7 @@ class ExternalSource(Source):
         return self._seen[output]
 
     def _difference(self, output: int, dtype: np.dtype, ndim: int, expected: np.dtype, axes: int) -> str:
-        """The error in data of a type and number of axes, "" if there is none."""
+        """The error in data of another type or number of axes than expected."""
         where = f" (output {output} of {self.name_of_source})"
         if dtype != expected:
             if self.dtypes[output] is not None:
@@ -322,14 +321,12 @@ class ExternalSource(Source):
                 "Type of the data fed to the external source has changed: the first sample of this epoch is "
                 f"{expected} and this one is {dtype}. All samples must have the same type{where}"
             )
-        if ndim != axes:
-            if self.ndims[output] is not None:
-                return f"ExternalSource expected data with {axes} dimensions and got {ndim} dimensions.{where}"
-            return (
-                "All tensors in a batch must have the same number of dimensions, and all batches of an epoch: the first sample "
-                f"has {axes} and this one has {ndim}{where}"
-            )
-        return ""
+        if self.ndims[output] is not None:
+            return f"ExternalSource expected data with {axes} dimensions and got {ndim} dimensions.{where}"
+        return (
+            "All tensors in a batch must have the same number of dimensions, and all batches of an epoch: the first sample "
+            f"has {axes} and this one has {ndim}{where}"
+        )
 
 
 external_source = source(

@@ -69,9 +69,9 @@ class Trace:
                     names[thread] = threading.current_thread().name
                 keep(("stage", number, stage, index, begin, end, thread, begun, wall()))
 
-        def traced_take(handing: Any, ahead: int = 0) -> Any:
+        def traced_take(handing: Any, ahead: int = 0, first: int = 0) -> Any:
             begun = wall()
-            delivered = take(ref(), handing, ahead)
+            delivered = take(ref(), handing, ahead, first)
             if self.has_room():
                 names[here()] = LOOP
                 keep(("wait", number, 0, delivered.index, 0, delivered.size, here(), begun, wall()))

@@ -9,8 +9,9 @@ import contextlib
 import runpy
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +43,11 @@ class Watched:
         self.last = 0.0
         self.kept: deque[Any] = deque(maxlen=KEPT)
 
-    def take(self, take: Any, executor: Any, handing: Any, ahead: int) -> Any:
+    def take(self, take: Callable[[], Any]) -> Any:
         """One batch."""
         asked = timing.wall()
         if len(self.made) < self.count + WARM:
-            delivered = take(executor, handing, ahead)
+            delivered = take()
             now = timing.wall()
             self.made.append((now - self.last, now - asked))
             if delivered.error is None:
@@ -126,8 +127,9 @@ def watching(count: int, progress: Progress) -> Iterator[dict[int, Watched]]:
     watched: dict[int, Watched] = {}
     take = Executor.take
 
-    def watch(executor: Any, handing: Any, ahead: int = 0) -> Any:
-        return watched.setdefault(id(executor), Watched(count, progress)).take(take, executor, handing, ahead)
+    def watch(executor: Any, handing: Any, ahead: int = 0, first: int = 0) -> Any:
+        watch = watched.setdefault(id(executor), Watched(count, progress))
+        return watch.take(partial(take, executor, handing, ahead, first))
 
     Executor.take = watch  # type: ignore[method-assign,assignment]
     try:
