@@ -62,7 +62,7 @@ class Settings:
             "prefetch_queue_depth": _queue_depth(self.prefetch_queue_depth),
             "exec_dynamic": not self.separated if self.exec_dynamic is None else self.exec_dynamic,
             "fuse": bool(self.fuse),
-            "py_num_workers": few("py_num_workers", self.py_num_workers),
+            "py_num_workers": _workers(self.py_num_workers),
             "py_start_method": check_start_method(self.py_start_method),
             "on_error": check_rule(self.on_error),
             "max_failures": check_limit(self.max_failures),
@@ -124,6 +124,13 @@ def positive(name: str, value: Any, most: int) -> int:
 def few(name: str, value: Any) -> int:
     """Checks a number of threads, processes or batches."""
     return positive(name, value, _MOST_AT_A_TIME)
+
+
+def _workers(value: Any) -> int:
+    """The number of worker processes; 0 for a pipeline that needs none."""
+    if value is None:
+        return 1
+    return 0 if value == 0 and not isinstance(value, (bool, float)) else few("py_num_workers", value)
 
 
 def _seed(value: Any) -> int:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pipeflow.backends.cpu import HeapPool
+from pipeflow.errors import InvalidState
 from pipeflow.executor import workers
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.course import Course
@@ -41,6 +42,11 @@ class Surroundings:
     @cached_property
     def workers(self) -> "WorkerPool":
         """The worker processes, made for the first stage or source that needs them and not started yet."""
+        if not self.settings.py_num_workers:
+            raise InvalidState(
+                "this pipeline needs worker processes (parallel=True of a source, or parallel='processes' of a function) and "
+                "has py_num_workers=0: give it at least 1"
+            )
         return workers.pool.WorkerPool(self.settings.py_num_workers, self.settings.py_start_method)
 
     @property

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from pipeflow import types
 from pipeflow.debug import DebugRun
 from pipeflow.errors import InvalidState, UnknownInput, nearest
@@ -25,6 +27,8 @@ class Running(Built):
 
     def run(self, cuda_stream: Any = None, /, **pipeline_inputs: Any) -> tuple[TensorListCPU, ...]:
         """The next batch, as a tuple with one batch for each output. Keywords feed external sources by their names."""
+        if isinstance(cuda_stream, (np.ndarray, list, tuple, TensorListCPU)):
+            raise TypeError("inputs are passed by the names of their sources: run(name=data)")
         del cuda_stream  # the GPU backend hands over by event
         handing = Handing()
         self._check_caller()

@@ -13,7 +13,7 @@ from pipeflow.errors import InvalidState, function_name
 from pipeflow.operators.sources.ahead import Ahead
 from pipeflow.operators.sources.callback import Callback
 from pipeflow.operators.sources.fed import FedInput
-from pipeflow.tensors import DeviceSample, TensorCPU, TensorListCPU, as_sample, on_gpu
+from pipeflow.tensors import DeviceSample, TensorListCPU, as_sample, on_gpu
 
 PAGE = """Data from your own callable, iterable or generator function, or fed by hand. [External
 sources](../external_source.md) has examples of all of them.
@@ -102,7 +102,7 @@ class ExternalSource(Source):
                 "Cannot use `feed_input` on an external source with a `source` argument specified: it gets its data from "
                 f"{self.name_of_source}"
             )
-        if layout is None and isinstance(data, (TensorListCPU, TensorCPU)):
+        if layout is None and isinstance(data, TensorListCPU):
             layout = data.layout()
         values, size = self._batch_of(data, 0)
         _check_size(size, most)

@@ -283,6 +283,25 @@ def test_bad_settings(arguments, error, text):
         Pipeline(**arguments)
 
 
+def test_no_worker_processes():
+    """With py_num_workers=0 a pipeline runs that needs no workers, and another says what needs them."""
+
+    def definition(parallel):
+        return fn.external_source(lambda info: np.zeros(2), batch=False, parallel=parallel)
+
+    made = pipeline_def(definition, batch_size=2, num_threads=1, device_id=None, py_num_workers=0)
+    assert made(False).run()[0].shape() == [(2,), (2,)]
+    with pytest.raises(RuntimeError, match=r"needs worker processes .* has py_num_workers=0"):
+        made(True).build()
+
+
+def test_inputs_by_position_are_refused():
+    """run(data) says that inputs have names."""
+    pipe = pipeline_def(lambda: fn.external_source(name="x"), batch_size=2, num_threads=1, device_id=None)()
+    with pytest.raises(TypeError, match=r"inputs are passed by the names of their sources: run\(name=data\)"):
+        pipe.run(np.zeros((2, 3)))
+
+
 def test_negative_seed():
     """It means no seed, with a warning, as in DALI."""
     with pytest.warns(UserWarning, match="negative seed"):

@@ -11,7 +11,7 @@ import torch
 from pipeflow import declare
 from pipeflow.device.tensors import TensorListGPU
 from pipeflow.epochs import LastBatchPolicy
-from pipeflow.errors import nearest
+from pipeflow.errors import WrongIterator, nearest
 from pipeflow.operators import tensor_functions
 from pipeflow.plugin.base import BaseIterator, dense_array, dense_tensor
 from pipeflow.plugin.pytorch import torch_utils
@@ -97,7 +97,7 @@ class RaggedIterator(GenericIterator):
             kinds = dict(zip(names, output_types))
         for name, kind in kinds.items():
             if kind not in _COLLATE:
-                raise ValueError(
+                raise WrongIterator(
                     f"the type of output {name!r} is {kind!r}{nearest(str(kind), _COLLATE)}; there are {sorted(_COLLATE)}"
                 )
         self._kinds = kinds
