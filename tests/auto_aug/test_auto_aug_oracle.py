@@ -140,4 +140,4 @@ def test_values_of_every_augmentation(theirs, shared, image):
             assert ours.dtype == other.dtype == np.uint8
             differs = np.abs(ours.astype(int) - other)
             assert differs.max() <= 1, (name, FORMS[form], place, differs.max())
-            assert (differs > 0).mean() < 0.03, (name, FORMS[form], place)
+            assert (differs > 0).mean() < 0.035, (name, FORMS[form], place)

@@ -186,7 +186,7 @@ def test_batch_mode_wrong_number_of_samples():
         (lambda x: None, TypeError, "returned None instead of an array"),
         (lambda x: {"a": 1}, TypeError, "which is not an array"),
         (lambda x: object(), TypeError, "which is not an array"),
-        (lambda x: np.complex64(1), TypeError, "complex64 is not supported"),
+        (lambda x: np.clongdouble(1), TypeError, "complex256 is not supported"),
         (lambda x: [[1, 2], [3]], TypeError, "which is not an array"),
         (lambda x: (x, x), ValueError, "returned 2 outputs, declared is num_outputs=1"),
     ],

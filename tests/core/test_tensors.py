@@ -269,7 +269,7 @@ def test_what_becomes_a_tensor(item):
     assert TensorCPU(item).array.tolist() == [1.5, 2.5]
 
 
-@pytest.mark.parametrize("dtype", [np.complex64, "datetime64[s]", np.longdouble])
+@pytest.mark.parametrize("dtype", [np.clongdouble, "datetime64[s]", np.longdouble])
 def test_types_that_cannot_be(dtype):
     """Unsupported element types list the supported ones."""
     with pytest.raises(TypeError, match="supported are uint8"):

@@ -52,6 +52,8 @@ class DeviceResults(Results):
             types.as_dtype(dtype)
         except TypeError as error:
             raise WrongResult(f"{where} returned an array of {dtype}: {error}") from None
+        if dtype.kind == "c":
+            raise WrongResult(f"{where} returned an array of {dtype}: complex numbers are on the CPU only")
         if self.specs:
             self.check(tuple(array.shape), dtype, output)
         return array
