@@ -121,10 +121,15 @@ class RunJournal:
             raise InvalidState(
                 f"{self.path} is of a loop over {len(fixed)} pipelines, and this one has {len(pipelines)}"
             )
+        missing = [name for name in _CHANGING if any(name not in state for state in found.changing)]
+        if missing or len(found.changing) != len(fixed):
+            raise InvalidState(
+                f"{self.path} is damaged: its newest record lacks {missing or 'a pipeline'}; remove it to begin the run again"
+            )
         try:
             for pipeline, kept, state in zip(pipelines, fixed, found.changing):
                 pipeline.load_state_dict({**kept, **state})
-        except (InvalidState, ValueError) as error:
+        except (InvalidState, ValueError, TypeError, KeyError) as error:
             add_notes(error, [f"while taking up the journal {self.path}; remove it to begin the run again"])
             raise
 

@@ -132,6 +132,19 @@ def test_a_forged_record_is_none(tmp_path, record):
         files.read(path)
 
 
+@pytest.mark.parametrize("change", ["failures", "epoch", None])
+def test_a_forged_record_that_lacks_something_is_refused_by_name(tmp_path, change):
+    """A field of the state, or the state of a pipeline."""
+    path = tmp_path / "run.journal"
+    stopped(path, 2)
+    found = files.read(path)
+    states = [{name: value for name, value in state.items() if name != change} for state in found.changing]
+    record = sealed([1, states if change else []])[:-1] + b"."
+    path.write_bytes(sealed({**found.fixed, "place": len(record)}) + record + record)
+    with pytest.raises(InvalidState, match=f"{path} is damaged: its newest record lacks .*{change or 'a pipeline'}"):
+        reading().epoch(journal=path)
+
+
 def test_the_file_stays_small_however_long_the_run(tmp_path):
     """It never exceeds 2 kB, and nothing else is left beside it."""
     path = tmp_path / "run.journal"
