@@ -34,7 +34,7 @@ class DeviceSample:
 
 def on_gpu(value: Any) -> bool:
     """True if an object's data is on a GPU."""
-    if isinstance(value, (np.ndarray, list, tuple, str, bytes)) or value is None:
+    if type(value) is np.ndarray or isinstance(value, (list, tuple, str, bytes)) or value is None:
         return False
     if hasattr(value, "__dlpack_device__"):
         return int(value.__dlpack_device__()[0]) in ON_GPU

@@ -406,5 +406,5 @@ def test_an_announced_length_takes_no_memory():
     # STREAMINFO begins at byte 8; the 36 bits of the length end at byte 26.
     data[21] |= 0x0F
     data[22:26] = 255
-    with pytest.raises(ValueError, match=r"\d+ samples of 2 bytes are more than max_bytes=67108864"):
+    with pytest.raises(ValueError, match=r"\d+ samples of 4 bytes are more than max_bytes=67108864"):
         fn.decoders.audio(data)

@@ -261,7 +261,7 @@ def test_the_index_of_recordio_is_what_the_reader_takes(folder, capsys):
             for kind, part in parts:
                 file.write(struct.pack("<II", mxnet._MAGIC, kind << 29 | len(part)) + part + b"\0" * (-len(part) % 4))
     assert facts(capsys, "rec2idx", "train.rec")["indexes"][0]["records"] == 3
-    assert len(mxnet._read_index("train.idx", 10**6)) == 3
+    assert len(mxnet._read_index("train.idx", ["train.rec"], 10**6)) == 3
     with open("train.rec", "ab") as file:
         file.write(b"rubbish.")
     assert "there is no RecordIO record" in said(capsys, "rec2idx", "train.rec", "-o", "new.idx", status=2)

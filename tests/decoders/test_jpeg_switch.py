@@ -284,12 +284,12 @@ def test_the_compiling_process_ends_with_its_parent(tmp_path):
     assert process.wait(50) == 1
 
 
-def test_a_kernel_is_kept_under_the_name_that_is_looked_for(loaded, monkeypatch):
+def test_a_kernel_is_kept_under_the_name_that_is_looked_for(loaded, monkeypatch, tmp_path):
     """`kept` looks for the file that loading reads."""
     assert jpeg.kept()
     monkeypatch.setattr(jpeg.decode_image, "overloads", {})
     assert jpeg.kept()
-    monkeypatch.setattr(kernel_files.KernelFiles, "path", lambda _self, key: Path("/nonexistent"))
+    monkeypatch.setattr(kernel_files.KernelFiles, "path", lambda _self, key: tmp_path / "absent")
     assert not jpeg.kept()
 
 

@@ -163,8 +163,8 @@ def test_the_line_of_a_list_is_told_in_a_pipeline(tmp_path):
         ),
         ('{"audio_filepath": "a", "offset": 1' + "0" * 5000 + "}", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
-        ('{"audio_filepath": "\\ud800"}', "audio_filepath is no text"),
-        ('{"audio_filepath": "a", "text": "\\ud800"}', "text is no text"),
+        ('{"audio_filepath": "\\ud800"}', "audio_filepath is not text"),
+        ('{"audio_filepath": "a", "text": "\\ud800"}', "text is not text"),
         ('{"audio_filepath": "a\\u0000b"}', "audio_filepath has a zero in it"),
     ],
 )
