@@ -1,9 +1,9 @@
-"""What the benchmarks share: sides in processes of their own, measured in turn, and tables with verdicts.
+"""The common code of the benchmarks: it measures sides in turn, each in its own process, and prints tables.
 
-A *side* is one library doing the work of a *case*. Every side, ours too, runs in its own process and its own
-environment and stays alive through a case; the parent asks each for one repetition in turn, so that a
-disturbance of the machine hits all sides alike. A repetition answers with named seconds; what is printed are
-medians over the repetitions. Sides that are not installed are named as missing, never silently dropped.
+A *side* is one library that does the work of a *case*. Every side, ours too, runs in its own process with its own
+environment, and the process lives until the case is finished. The parent lets each side run one repetition in turn, so
+that a disturbance of the machine affects all sides in the same way. A repetition returns named seconds; the tables show
+medians over the repetitions. A side that is not installed is named as missing and never left out silently.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 ENVIRONMENTS = Path(os.environ.get("PIPEFLOW_ENVIRONMENTS", ROOT / ".venvs"))
 
-# Libraries bring thread pools of their own; a figure "with one thread" is one only when these are held down.
+# Libraries have thread pools of their own; a figure "with one thread" is right only if these pools have one thread too.
 ONE_THREAD_EACH = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -40,7 +40,7 @@ Prepare = Callable[[str], Callable[[], Measures]]
 
 @dataclass
 class Side:
-    """One library: the Python it lives in, and how to prepare a case there (None: it has no such case)."""
+    """One library: the Python that has it, and how to prepare a case there (None: it has no such case)."""
 
     name: str
     prepare: Prepare
@@ -59,7 +59,7 @@ class Side:
 
 
 class Worker:
-    """A side's process: one JSON line asks, one answers."""
+    """A side's process: it reads each request as one JSON line and answers with one JSON line."""
 
     def __init__(self, side: Side, script: str, settings: dict[str, Any]) -> None:
         environment = {**os.environ, **ONE_THREAD_EACH, **side.variables, "PYTHONPATH": str(ROOT)}
@@ -90,7 +90,7 @@ class Worker:
 
 
 def serve(side: Side, settings: dict[str, Any]) -> None:
-    """The loop of a side's process; what the library prints goes to stderr, the answers alone to stdout."""
+    """The loop of a side's process; the answers go to stdout, and everything that the library prints goes to stderr."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     repetition = None
@@ -111,7 +111,7 @@ def serve(side: Side, settings: dict[str, Any]) -> None:
 
 
 def machine() -> dict[str, Any]:
-    """A reading of the machine, so that figures of different days can be told apart."""
+    """A description of the machine, to distinguish figures of different days."""
     model = platform.processor() or "unknown"
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -128,7 +128,7 @@ def machine() -> dict[str, Any]:
 
 
 def settle(longest: float = 1.0, share: float = 0.1) -> None:
-    """Waits until the machine rests: pipelines go on making batches for a while after their turn, in that of the next side."""
+    """Waits until the machine is idle: a pipeline that still makes batches would disturb the turn of the next side."""
     begun = perf_counter()
     while perf_counter() - begun < longest:
         before = _busy_seconds()
@@ -141,7 +141,7 @@ def settle(longest: float = 1.0, share: float = 0.1) -> None:
 
 
 def _busy_seconds() -> float | None:
-    """Seconds that all processors together have been busy, where the system says so."""
+    """Seconds that all processors together have been busy; None if the system does not report them."""
     try:
         fields = [int(number) for number in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
     except (OSError, IndexError, ValueError):
@@ -234,7 +234,7 @@ def save(name: str, reading: dict[str, Any], results: object, targets: Sequence[
 
 
 def start(sides: Sequence[Side], settings: dict[str, Any]) -> bool:
-    """True in the parent. In a side's process it serves until the parent hangs up, and returns False."""
+    """True in the parent. In a side's process it serves until the parent closes the connection, and returns False."""
     if "--side" not in sys.argv:
         return True
     name = sys.argv[sys.argv.index("--side") + 1]

@@ -1,7 +1,7 @@
 """What does each audio operator cost by itself?
 
-One thread; 8 signals of 5 seconds at 16 kHz a batch, and what follows from them. The time is CPU time, and that of a
-pipeline that only looks at the shapes is taken off.
+Each pipeline has one thread. A batch has 8 signals of 5 seconds at 16 kHz, or data computed from them. The time is CPU
+time, minus the CPU time of a pipeline that only reads the shapes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from time import process_time
 import numpy as np
 from _harness import Measures, Side, Target, header, measure, median, save, start, table, verdicts
 
-# Few enough that a batch stays in the cache, as it does in a pipeline where it has just been made.
+# So few that a batch stays in the cache, as in a pipeline in which the step before has just made it.
 BATCH = 8
 BATCHES = 40
 RATE = 16000
@@ -30,7 +30,7 @@ def spectra(rows: int) -> list[np.ndarray]:
     return [rng.exponential(size=(rows, 501)).astype(np.float32) for _ in range(BATCH)]
 
 
-# Name -> (input, the operator as both libraries understand it).
+# Name -> (input, the call of the operator, which is the same for both libraries).
 CASES = {
     "spectrogram": (signals, lambda fn, x: fn.spectrogram(x, **SPEECH)),
     "spectrogram, nfft 400": (signals, lambda fn, x: fn.spectrogram(x, nfft=400, window_length=400, window_step=160)),

@@ -2,9 +2,9 @@
 
     python benchmarks/audio_pipeline.py [folder of recordings]      (or PIPEFLOW_RECORDINGS=folder)
 
-The recordings (FLAC or wav; made up where there are none) are stored at 22.05 kHz as FLAC and as wav. Each side reads
-and decodes them, mixes to mono, resamples to 16 kHz, and makes preemphasis, a spectrogram (nfft 512, window 320, step
-160), 80 mel bands, decibels, normalisation over time and a batch of 32 padded to one length.
+The recordings (FLAC or wav; generated if there are none) are stored at 22.05 kHz as FLAC and as wav. Each side reads
+and decodes them, mixes them to mono, resamples to 16 kHz, applies preemphasis, computes a spectrogram (nfft 512, window
+320, step 160), 80 mel bands and decibels, normalises over time, and pads a batch of 32 to one length.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from _harness import Measures, Side, Target, header, measure, median, save, star
 
 BATCH = 32
 BATCHES = 6
-READY = 4  # made ahead while it was another side's turn: taken first and not counted
+READY = 4  # batches made ahead in another side's turn: they are taken first and not counted
 STORED, WANTED = 22050, 16000
 SETTINGS: dict[str, str] = {}
 CASES = [f"{kind}, {threads}" for kind in ("flac", "wav") for threads in ("1 thread", "2 threads")]
@@ -36,7 +36,7 @@ def files_of(case: str) -> tuple[list[str], int]:
 
 
 def declared(library: str):
-    """The pipeline as both libraries understand it."""
+    """The pipeline; its code is the same for both libraries."""
 
     def prepare(case: str):
         fn = importlib.import_module(f"{library}.fn")
@@ -171,7 +171,7 @@ def main() -> int:
     for case, by_side in results.items():
         expected = by_side["pipeflow"][0]
         for side, rows in by_side.items():
-            # The sides' resampling filters differ near the limit of the band, DALI's also folds: a few per cent.
+            # The sides' resampling filters differ near the limit of the band, and DALI's has aliasing: a few per cent.
             off = [name for name in ("power", "shape") if abs(rows[0][name] / expected[name] - 1) > 0.08]
             wrong += [f"{case}: {side}: {name} is {rows[0][name]:.4g}, ours {expected[name]:.4g}" for name in off]
     for line in wrong:

@@ -1,8 +1,8 @@
-"""How much less do later epochs take where `fn.cache` keeps decoded images?
+"""How much less CPU time do later epochs take if `fn.cache` keeps decoded images?
 
-JPEG files of 640 x 480 pixels are decoded, kept, cropped to 224 x 224 and flipped at random. The figures are CPU time of all
-threads for an epoch: what other programs do in the meantime does not count. The third epoch is all from the cache: while
-the first one ends, the second one begins.
+JPEG files of 640 x 480 pixels are decoded, kept, cropped to 224 x 224 and flipped at random. The figures are CPU time
+of all threads for an epoch, so the work of other programs is not counted. Only the third epoch comes completely from
+the cache, because the second one begins before the first one has ended.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long do a checkpoint and its restoration take, whatever the position, and what does a journal cost a batch?"""
+"""How long do saving and restoring a checkpoint take at any position, and what does a journal cost per batch?"""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def load():
 
 
 def journal_seconds(pipe) -> float:
-    """Processor time that a journal adds to a batch: the record that one is done, and the mark that the next one is out."""
+    """Processor time that a journal adds to a batch: it records that one is done, and marks the next as handed out."""
     with tempfile.TemporaryDirectory() as folder:
         journal = RunJournal(os.path.join(folder, "run.journal"))
         journal.take_up([pipe], 0, 1)

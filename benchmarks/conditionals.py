@@ -22,8 +22,8 @@ SECOND = RNG.random((BATCH, 32, 32), dtype=np.float32)
 COIN = RNG.random(BATCH) < 0.5
 MERGED = np.where(COIN[:, None, None], FIRST, SECOND)
 
-# One function with 20 ifs, and one with an `if` that is called 20 times. DALI has the second only: the time of its first
-# analysis doubles with every `if` of a function (8: 0.9 s, 10: 2.7 s, 12: 10.8 s here).
+# One function with 20 ifs, and one with an `if` that is called 20 times. DALI runs only the second: the time of its
+# first analysis doubles with every `if` of a function (8 take 0.9 s here, 10 take 2.7 s, 12 take 10.8 s).
 IFS = "".join(f"    if x > {k}:\n        y{k} = x + 1\n    else:\n        y{k} = x - 1\n" for k in range(20))
 SUM = " + ".join(f"y{k}" for k in range(20))
 SOURCE = "fn.external_source(source=lambda: np.arange(8, dtype=np.int32))"
@@ -40,10 +40,10 @@ WORK = "a copy in each branch"
 
 
 def fresh_function(fn, case):
-    """A function with 20 ifs from a file that nobody has read yet."""
+    """A function with 20 ifs from a file that has not been read before."""
     path = Path(tempfile.mkdtemp()) / f"many_ifs_{next(COUNTER)}.py"
     path.write_text(MODULES[case])
-    os.utime(path, (0, 0))  # as old as a user's file is when it is run
+    os.utime(path, (0, 0))  # an old file, as a user's file is when it is run
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -1,4 +1,4 @@
-"""What does the pipeline itself cost: ready arrays in, the same arrays out?"""
+"""What does the pipeline itself cost, if its input is ready arrays and its output is the same arrays?"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How long from `build()` to the first batch, in a process that has done it before and in a new one?
+"""How long is it from `build()` to the first batch, in a process that has done it before and in a new one?
 
-Warm means that compiled kernels lie in the cache on disk: the warm-up round fills it.
+Warm means that the cache on disk has the compiled kernels: the warm-up round puts them there.
 """
 
 from __future__ import annotations

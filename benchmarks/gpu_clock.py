@@ -1,8 +1,8 @@
 """Seconds that a GPU takes for a queue of launches.
 
-The host is slower than short kernels: a launch that is timed alone on an idle stream has the host's time in it. Many are
-queued behind a kernel that only spins, and one pair of events is around all of them. Several sets of buffers are worked on in
-turn, so that none of them is still in the second-level cache.
+The host is slower than short kernels: the time of a single launch on an idle stream would include the host's time. So
+many launches are queued after a kernel that only waits, and one pair of events measures all of them. The launches use
+several sets of buffers in turn, so that no set is still in the second-level cache.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def queue_seconds(runtime: Any, sets: Sequence[Sequence[Callable[[], None]]]) ->
 
 
 def copy_bandwidth(runtime: Any, nbytes: int) -> float:
-    """Bytes a second that a copy within the device reads and writes."""
+    """Bytes per second that a copy within the device reads and writes."""
     with runtime.active():
         pairs = [(runtime.allocate(nbytes), runtime.allocate(nbytes)) for _ in range(SETS)]
         sets = [

@@ -1,13 +1,13 @@
-"""How near does each GPU operator come to the bandwidth of the device?
+"""How much of the bandwidth of the device does each GPU operator use?
 
     python benchmarks/gpu_operators.py [names of cases]
 
-128 images of 500 x 400. An operator's launches over a batch that is on the GPU are repeated alone and timed as
-gpu_clock.py says; the bytes it must read and write, over that time, are shown against the bandwidth of a copy within the
-device in the same run, which reads and writes as well. Beside it, where they are installed, torchvision v2 and kornia on the
-same GPU and the same images, stacked.
+There are 128 images of 500 x 400. The launches of an operator over a batch on the GPU are repeated alone and timed as
+gpu_clock.py says. The bytes that the operator must read and write, divided by that time, are compared with the
+bandwidth of a copy within the device in the same run: a copy reads and writes as well. If torchvision v2 and kornia
+are installed, they do the same work on the same GPU, with the same images in one stack.
 
-The aim: 0.7 of the copy, 0.85 for crop_mirror_normalize and cast, and ahead of the others on every operator.
+The aim is 0.7 of the copy, 0.85 for crop_mirror_normalize and cast, and more speed than the others on every operator.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def prepared(runtime: Any, call: declare.Call) -> tuple[Launches, int]:
     planner = DevicePlanner(call.op, call.constants, call.op.outputs_of(call.constants))
     outputs, _ = planner(samples, [""] * len(inputs), memory)
     written = sum(view.nbytes for views in outputs if views is not None for view in views)
-    cropped = "crop" in call.constants  # what is outside of the window need not be read
+    cropped = "crop" in call.constants  # pixels outside of the window need not be read
     read = (
         sum(view.size for views in outputs if views is not None for view in views)
         if cropped
@@ -149,7 +149,7 @@ def prepared(runtime: Any, call: declare.Call) -> tuple[Launches, int]:
 
 
 def peer_seconds(name: str) -> dict[str, float]:
-    """The same work by torchvision and kornia, where they are installed."""
+    """The same work by torchvision and kornia, if they are installed."""
     found: dict[str, float] = {}
     if name not in PEERS or importlib.util.find_spec("torch") is None:
         return found

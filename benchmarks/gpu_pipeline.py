@@ -1,12 +1,12 @@
-"""How fast is a whole pipeline on the GPU, and how much of the copies is hidden?
+"""How fast is a whole pipeline on the GPU, and what share of the copies runs during kernels?
 
     python benchmarks/gpu_pipeline.py
 
-The augmentation of ResNet-50: JPEG files of 500 x 375 from memory are decoded (by nvImageCodec where it is installed, on
-the CPU otherwise), cropped, resized, mirrored and normalised to float16 of 224 x 224, in batches of 128. Then the parts of
-the way: raw images that are only copied to the GPU, kernels that only compute, and both at once. What both take less than
-the sum of the parts is overlap; all of it would be the shorter part. Launches and copies a batch come from the pipeline's
-own statistics.
+The augmentation of ResNet-50: JPEG files of 500 x 375 from memory are decoded (by nvImageCodec if it is installed,
+else on the CPU), cropped, resized, mirrored and normalised to float16 of 224 x 224, in batches of 128. Then the parts
+are measured: raw images that are only copied to the GPU, kernels that only compute, and both together. The overlap is
+the sum of the times of the parts minus the time of both together; it can be at most the time of the shorter part.
+Launches and copies per batch come from the pipeline's own statistics.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ IMAGES = [PICTURES * (BATCH // 16)]
 
 
 def augmented(images: Any) -> Any:
-    """What ResNet-50 is trained on."""
+    """The augmentation with which ResNet-50 is trained."""
     images = fn.random_resized_crop(images, size=(224, 224))
     mirror = fn.random.coin_flip()
     return fn.crop_mirror_normalize(images, mirror=mirror, dtype=types.FLOAT16, mean=MEAN, std=STD)
@@ -66,7 +66,7 @@ def copied() -> Any:
 
 
 def both() -> Any:
-    """Raw images that go there and are augmented."""
+    """Raw images that go to the GPU and are augmented there."""
     return augmented(copied())
 
 
@@ -77,7 +77,7 @@ def computed() -> Any:
 
 
 def measure(define: Callable[[], Any]) -> tuple[float, dict[str, Any]]:
-    """Seconds a batch, when the GPU is done with all of them, and the statistics."""
+    """Seconds per batch, measured until the GPU has finished all batches, and the statistics."""
     pipe = pipeline_def(define, batch_size=BATCH, num_threads=THREADS, device_id=0, seed=1)()
     for _ in range(5):
         batch = pipe.run()

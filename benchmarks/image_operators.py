@@ -1,10 +1,11 @@
 """What does each image operator cost on one thread, compared with DALI?
 
-One pipeline an operator, 16 images of 480 x 360 from memory; microseconds of CPU time per sample, less those of the
-same pipeline with nothing but the images' shapes as output (the row "source": a pipeline that returned the images
-themselves would copy them in DALI, which no operator's pipeline does). The last column compares the whole pipelines.
-The smallest of all repetitions counts, because neighbours on the machine only ever add.
-`python benchmarks/image_operators.py resize flip` measures only the cases whose names begin so.
+Each operator has one pipeline with 16 images of 480 x 360 from memory. The figures are microseconds of CPU time per
+sample, minus those of the same pipeline with only the shapes of the images as output (the row "source": in DALI a
+pipeline that returned the images would copy them, which the pipeline of an operator does not do). The last column
+compares the whole pipelines. The smallest figure of all repetitions counts, because other programs on the machine can
+only make it larger. `python benchmarks/image_operators.py resize flip` measures only the cases whose names begin with
+these words.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ LARGE = [RNG.integers(0, 256, (400, 500, 3), dtype=np.uint8) for _ in range(4)] 
 GREY = [image[..., :1].copy() for image in IMAGES]
 FLOATS = [image.astype(np.float32) for image in IMAGES]
 PLANES = [image.transpose(2, 0, 1).copy() for image in IMAGES]
-# Waves instead of noise, which no photograph looks like to a JPEG encoder.
+# Waves, because noise is very different from a photograph for a JPEG encoder.
 SMOOTH = [
     np.rint(
         127.5
@@ -49,7 +50,7 @@ RGB, GRAY, YCBCR, NEAREST, CUBIC = (
 )
 NORM = {"mean": [120.0, 110.0, 100.0], "std": [60.0, 61.0, 62.0]}
 
-# name: (samples, layout, call with (fn, data), how many times DALI's speed is asked)
+# name: (samples, layout, call with (fn, data), the speed to reach as a multiple of DALI's)
 CASES = {
     "source": (IMAGES, "HWC", lambda _, x: x.shape(), 0),
     "resize 500x400 to 224x224": (LARGE, "HWC", lambda fn, x: fn.resize(x, size=(224, 224)), 12),
@@ -192,7 +193,7 @@ SIDES = [Side("pipeflow", prepare_with("pipeflow")), Side("dali", prepare_with("
 
 
 def least(rows: list[Measures], name: str) -> float:
-    """The smallest of all repetitions: what disturbs a measurement only ever adds."""
+    """The smallest of all repetitions: a disturbance can only make a measurement larger."""
     return min(row[name] for row in rows)
 
 

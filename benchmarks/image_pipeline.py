@@ -1,7 +1,7 @@
 """How fast do files become normalised batches: ResNet-50's training and validation pipelines?
 
-Images a CPU second, over all threads of a side, are what one thread would do on an idle machine, and hardly change on a
-busy one; torch works in processes of its own, so it has none here.
+Images per CPU second, over all threads of a side, are the speed of one thread on an idle machine, and they hardly
+change on a busy machine. torch works in processes of its own, so this figure is missing for it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from _harness import Measures, Side, Target, header, measure, median, save, star
 
 BATCH = 64
 BATCHES = 8
-READY = 5  # the most batches that a side makes ahead: torch, two for each worker, and the one in its hands
+READY = 5  # the most batches that a side makes ahead: torch makes two for each worker, and has one more in work
 FILES = 500
 SIDE = 224
 MEAN = [0.485 * 255, 0.456 * 255, 0.406 * 255]
@@ -74,7 +74,7 @@ def resident() -> float:
 
 
 def repetition_of(next_batch) -> object:
-    """Runs the batches of one repetition; those that stood ready beforehand are taken first and not counted."""
+    """Runs the batches of one repetition; batches that were ready before it are taken first and not counted."""
 
     def repetition() -> Measures:
         for _ in range(READY):
@@ -95,7 +95,7 @@ def parse(case: str) -> tuple[str, int]:
 
 
 def prepare_with(library: str):
-    """DALI's own code for both pipelines; the same for us, by another import."""
+    """Both pipelines in code written for DALI; pipeflow runs the same code with another import."""
 
     def prepare(case: str):
         gc.collect()  # the batches of the last case

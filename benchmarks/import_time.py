@@ -1,4 +1,4 @@
-"""How long does the import take, net of NumPy?"""
+"""How long does the import take, without the time of NumPy?"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What does `jit=True` gain over the plain Python loop, and what does it lose to a kernel written for Numba by hand?
+"""How much faster is `jit=True` than the plain Python loop, and how much slower than a Numba kernel written by hand?
 
-The marginal cost of a step is (the pipeline with the function - the same pipeline without it) / samples. The hand-written
-kernel is called in a loop over the same arrays, outside any pipeline, and writes into memory that is there already. All of
-it is CPU time; the pipelines have one thread.
+The marginal cost of a step is (the pipeline with the function - the same pipeline without it) / samples. The
+hand-written kernel is called in a loop over the same arrays, outside any pipeline, and writes into memory that was
+allocated before. All times are CPU time; the pipelines have one thread.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def pipeline_with(function: Callable | None, **arguments: object):
 def turn(step: Callable[[], object], batches: int) -> float:
     step()
     step()
-    begin = process_time()  # of all threads: what other programs do in the meantime does not count
+    begin = process_time()  # of all threads of this process: the work of other programs is not counted
     for _ in range(batches):
         step()
     return (process_time() - begin) / (batches * BATCH)

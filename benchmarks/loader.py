@@ -1,10 +1,11 @@
-"""How does `pipeflow.loader` compare with torch's DataLoader, and SPDL, on one Dataset as it stands, with two workers?
+"""How fast is `pipeflow.loader` on an unchanged Dataset with two workers, compared with torch's DataLoader and SPDL?
 
-Three Datasets: one that holds the GIL for half a millisecond an item, one that draws and resizes with Pillow, one that takes
-rows of arrays. Two processes that only read the items are a side of their own: no loader can be faster than they are. The
-clock of a machine with other work says little, so the CPU time of all processes of a side is there too: a worker for each of
-two free processors takes half of it. The memory of a worker is its proportional share (PSS) and what is its own (USS), read
-while a loop runs. The first batch is that of four workers, from the call of the loader.
+There are three Datasets: one holds the GIL for half a millisecond per item, one draws and resizes with Pillow, and one
+takes rows of arrays. One more side is two processes that only read the items: no loader can be faster than they are.
+On a machine with other work the time of the clock says little, so the table also has the CPU time of all processes of
+a side: on two free processors two workers would need half of it. The memory of a worker is its proportional share
+(PSS) and its own part (USS), read while a loop runs. The time to the first batch is measured with four workers, from
+the call of the loader.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def pass_over(loader) -> tuple[float, float, float]:
 
 
 def read_alone(case: str) -> Measures:
-    """An epoch's items read by two processes that do nothing else: what no loader can be faster than."""
+    """The items of an epoch, read by two processes that do nothing else: no loader can be faster."""
     data = data_set(case)
     size = SIZES.get(case, (4, 0))[0]
     begin, worked = perf_counter(), sum(os.times()[:4])
@@ -189,7 +190,7 @@ SIDES = [
 
 
 def main() -> None:
-    """Every figure once, and what is to be reached."""
+    """Prints every figure, and the targets."""
     reading = header(__doc__)
     results = measure(__file__, SIDES, CASES, {}, ROUNDS)
     rows, targets = [], []

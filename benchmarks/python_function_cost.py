@@ -1,8 +1,8 @@
-"""What does a Python function in the pipeline cost, and what do a second thread and a released GIL bring?
+"""What does a Python function in the pipeline cost, and how much do a second thread and a released GIL help?
 
 The marginal cost is (the pipeline with the function - the same pipeline without it) / samples. Both pipelines
-of a side run in turn within each repetition. pipeflow and DALI run the very same pipeline code: the import
-differs. TensorFlow's is its documented equivalent, `tf.numpy_function` in a `tf.data` map.
+of a side run in turn within each repetition. pipeflow and DALI run the same pipeline code; only the import
+differs. TensorFlow runs its documented equivalent, `tf.numpy_function` in a `tf.data` map.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def identity_random(x, rng):  # noqa: ARG001  (the name asks for a generator)
 
 
 def hold_gil(x):
-    """About 1 ms of interpreted work: a fixed number of steps, since a deadline would let threads overlap."""
+    """About 1 ms of interpreted work: a fixed number of steps; with a deadline the calls of threads would overlap."""
     total = 0
     for i in range(SETTINGS["steps"]):
         total += i
@@ -47,7 +47,7 @@ BUFFER = bytes(32 << 20)
 
 
 def calibrate() -> dict[str, int]:
-    """Sizes the heavy functions to 1 ms and 2 ms on this machine."""
+    """Finds the amount of work with which the heavy functions take 1 ms and 2 ms on this machine."""
 
     def best(function: Callable, repeats: int = 15) -> float:
         times = []
@@ -94,7 +94,7 @@ CASES = {
 
 
 def alternate(plain: Callable[[], object], full: Callable[[], object], case: Case) -> Callable[[], Measures]:
-    """A repetition: some batches without the function, as many with it, the queues filled before each."""
+    """A repetition: some batches without the function, and as many with it; the queues are filled before each part."""
 
     def turn(step: Callable[[], object]) -> tuple[float, float]:
         for _ in range(3):
@@ -141,7 +141,7 @@ def same(outputs, case: Case) -> bool:
 
 
 def wrong_dtype_passes(library) -> bool:
-    """Whether a pipeline swallows a function whose 200th result is of another dtype than the others."""
+    """True if a pipeline accepts a function whose 200th result has another dtype than the others."""
     calls: Iterator[int] = iter(range(1, 1 << 30))
 
     def wrong_at_200(x):

@@ -1,12 +1,12 @@
-"""What does the way over Ray cost: two workers on this machine against the same two cores in one process?
+"""What does Ray cost: two Ray workers on this machine, compared with one process on the same two cores?
 
-A row is a JPEG image of 640x480 that is decoded, cropped at random and resized to 224x224; both sides give all rows of one
-epoch. The sides take turns, and the first turn of each, in which Ray starts its workers and these import and load their
-kernels, is not counted. Of every epoch two rates are taken: over all of it, and over the rows behind the first quarter, in
-which Ray Data has only one of the two workers at work (it learns of the second one's free core with its next look at the
-cluster, a second later). The second rate is the one with an aim. The processor time of a row, of all processes of a side,
-says what Ray's way costs where the machine is not idle.
-Needs an environment with Ray: .venvs/adapters (make test-adapters makes it).
+A row is a JPEG image of 640x480 that is decoded, cropped at random and resized to 224x224; both sides return all rows
+of one epoch. The sides take turns. The first turn of each is not counted, because in it Ray starts its workers, and
+these import and load their kernels. Two rates are measured for every epoch: over the whole epoch, and over the rows
+after the first quarter. In the first quarter only one of the two workers works, because Ray Data learns a second
+later, when it looks at the cluster again, that the second core is free. The target is for the second rate. The
+processor time per row, of all processes of a side, shows what Ray costs on a machine that is not idle. The benchmark
+needs an environment with Ray: .venvs/adapters (make test-adapters makes it).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from PIL import Image
 from pipeflow import fn, pipeline_def
 
 IMAGES = 200
-PASSES = 60  # each file is read so often in an epoch
+PASSES = 60  # how often each file is read in an epoch
 SHARDS = 4  # some seconds each: Ray Data looks at its tasks ten times a second, and a core waits in between
 CASES = ["one epoch"]
 FOLDER = Path(tempfile.gettempdir()) / "pipeflow-ray-path"
@@ -58,7 +58,7 @@ def prepare_local(name: str):
 
 
 def timed(sizes: Iterable[int]) -> Measures:
-    """How long an epoch took, the rows behind its first quarter, and the processor time of this and all child processes."""
+    """Seconds of an epoch, of the rows after its first quarter, and on processors (this process and its children)."""
     spent, begin = processor_seconds(), perf_counter()
     rows, mark, marked = 0, 0, begin
     for size in sizes:

@@ -1,11 +1,11 @@
-"""How many images a second does each transform of the public table give, on one thread, beside other libraries?
+"""How many images per second does each transform of the public table make on one thread, compared with other libraries?
 
-The table is the one that augmentation libraries are compared by. What is timed is a call on one decoded uint8 RGB image after
-the other; torchvision and kornia get tensors in the layout they work in, DALI a batch in a pipeline of one thread.
+Augmentation libraries are compared with this table. The calls are timed on decoded uint8 RGB images, one after another;
+torchvision and kornia get tensors in their own layout, DALI gets a batch in a pipeline with one thread.
 
     python benchmarks/transforms.py [--photographs FOLDER] [resize rotate ...]
 
-Without photographs of your own the images are drawn; names are those of the rows to measure.
+Without a folder of photographs the images are drawn; the names are the rows to measure.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SETTINGS: dict[str, str] = {"photographs": ""}
 
 
 def photographs() -> list[np.ndarray]:
-    """What the parent has cut out of photographs, or where it was given none, drawn ones."""
+    """The images that the parent has cut out of photographs; drawn ones if the parent got no photographs."""
     return list(np.load(SETTINGS["photographs"])) if SETTINGS["photographs"] else drawn()
 
 
@@ -490,7 +490,7 @@ def dali():
 
         return run
 
-    # what is given for an image is whether it is the first: the batch is run for it, and nothing for the others
+    # each call gets True for the first image and False for the others: the whole batch runs for the first one
     given = iter([True] + [False] * (len(images) - 1))
     return {name: running(make) for name, make in made.items()}, lambda _: next(given)
 

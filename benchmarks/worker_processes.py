@@ -1,11 +1,12 @@
-"""What do worker processes cost, how soon are they there, and what do two of them bring to a function that holds the GIL?
+"""What do worker processes cost, how long is their start, and how much do two of them help if a function holds the GIL?
 
-The function of about 1 ms is the same fixed number of interpreted steps on every side; DALI and pipeflow run the same
-pipeline code, torch's is its documented equivalent, a Dataset whose items are made in two workers of a DataLoader.
-Two workers take both cores, so on a machine with other work the times of the clock say little; the CPU time of all
-processes of a side, as a multiple of the function's own, says what it would be: half of it with both cores free.
-The overhead of the process path is the time per image, in and out, that a function which returns its input adds to a
-pipeline; the images come from a source on the pipeline's threads in both.
+The function of about 1 ms is the same fixed number of interpreted steps on every side. DALI and pipeflow run the same
+pipeline code; torch runs its documented equivalent, a Dataset whose items are made in two workers of a DataLoader. Two
+workers use both cores, so on a machine with other work the times of the clock say little. The CPU time of all
+processes of a side, as a multiple of the function's own time, is a better figure: with both cores free the time would
+be half of it. The overhead of worker processes is the time per image that a function which returns its input adds to a
+pipeline, for the way to the worker and back; with and without the function the images come from a source on the
+pipeline's threads.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from python_function_cost import SETTINGS, calibrate, hold_gil
 
 BATCH = 32
 BATCHES = 24
-SETTLE = 0.3  # seconds after a turn, in which workers finish what they make ahead: the next side's turn is not theirs
+SETTLE = 0.3  # seconds after a turn, so that workers finish the batches they make ahead before the next side's turn
 WORKERS = 2
 IMAGES = np.random.default_rng(0).integers(0, 256, (BATCH, 224, 224, 3), dtype=np.uint8)
 
@@ -53,7 +54,7 @@ def heavy(steps: int):
 
 
 def turn(step, batches: int = BATCHES) -> float:
-    """Seconds a sample, the queues filled before."""
+    """Seconds per sample; the queues are filled before."""
     for _ in range(5):
         step()
     begin = perf_counter()
@@ -65,7 +66,7 @@ def turn(step, batches: int = BATCHES) -> float:
 
 
 def processor_seconds() -> float:
-    """The CPU time of this process and of all its descendants, threads that have ended not counted."""
+    """The CPU time of this process and of all its descendants, without threads that have ended."""
     parents: dict[int, int] = {}
     for folder in os.listdir("/proc"):
         if folder.isdigit():
@@ -87,7 +88,7 @@ def processor_seconds() -> float:
 
 
 def measured(step, is_equal) -> Measures:
-    """One turn of a side with the function that holds the GIL, and what it costs all its processes together."""
+    """One turn of a side with the function that holds the GIL, and the CPU time of all its processes together."""
     begin = processor_seconds()
     seconds = turn(step)
     worked = processor_seconds() - begin
@@ -169,7 +170,7 @@ def new_pool():
 
 
 def in_a_new_process(call: str) -> float:
-    """What a function of this file returns in a process that has only imported the library."""
+    """The result of a function of this file in a process that has only imported the library."""
     program = f"import pipeflow, worker_processes; print(worker_processes.{call})"
     folder = __file__.rpartition("/")[0]
     command = [sys.executable, "-c", program]
@@ -178,7 +179,7 @@ def in_a_new_process(call: str) -> float:
 
 
 def time_to_two_workers() -> float:
-    """From nothing to a result of both workers, the fork server included."""
+    """Seconds from the start until both workers have returned a result, with the start of the fork server."""
     begin = perf_counter()
     pool = new_pool()
     handle = pool.register(lambda: os.getpid())
@@ -192,7 +193,7 @@ def time_to_two_workers() -> float:
 
 
 def time_to_replacement() -> float:
-    """From the kill of one of two workers until its successor has answered."""
+    """Seconds from the kill of one of two workers until the worker that replaces it has answered."""
     with new_pool() as pool:
         handle = pool.register(lambda: os.getpid())
         before: set[int] = set()
@@ -208,7 +209,7 @@ def time_to_replacement() -> float:
 
 
 def overhead(bare, called) -> Measures:
-    """What the function adds to a sample: in seconds of the clock, and of this process's two threads."""
+    """The time that the function adds to a sample: by the clock, and as CPU time of this process's two threads."""
     begin = process_time()
     without = turn(bare, 40)
     between = process_time()

@@ -1,12 +1,12 @@
 """Advice from measured figures: the step that limits a pipeline, and the changes that would help, with their gain.
 
-Figures in, advice out; nothing here runs, asks or changes a pipeline. Words:
+This module computes advice from figures; it does not run, read or change a pipeline. Words:
 
 - A step is *busy* while it is on a processor, *waits* while it is not (for data, for a processor, for the interpreter), and
   *keeps the interpreter* (Python's global lock, the GIL) while no other thread of the process could run Python code.
-- The *pace* is the time from batch to batch. What takes longest sets it: the loop itself, a step that takes one batch after
-  another, the threads, the workers, the interpreter or the processors. The same sum over changed figures is what a change
-  would give: at best, since what it costs in itself is not in it.
+- The *pace* is the time from batch to batch. The slowest part sets it: the loop itself, a step that takes one batch
+  after another, the threads, the workers, the interpreter or the processors. To estimate a change, the same pace is
+  computed from changed figures: it is the best case, because the cost of the change itself is not included.
 """
 
 import math
@@ -18,13 +18,13 @@ from pipeflow.errors import count_of
 from pipeflow.executor.figures import Statistics, StepFigures, in_ms
 
 # Shares of the time from batch to batch, and factors between two paces.
-STARVED = 0.2  # a loop that waits longer than this is bound by its pipeline
-FED = 0.1  # and one that waits less is not
-FULL = 0.75  # what is at work longer than this sets the pace
-SLACK = 0.5  # a pipeline that could be twice as fast as its loop waits for it
-WORTH = 1.15  # advice must bring this much
+STARVED = 0.2  # if a loop waits longer than this, its pipeline limits it
+FED = 0.1  # if a loop waits less than this, its pipeline does not limit it
+FULL = 0.75  # a part that works longer than this sets the pace
+SLACK = 0.5  # a pipeline whose possible pace is at most this share of the loop's waits for the loop
+WORTH = 1.15  # advice is given only if the gain is at least this
 KEEPS = 0.35  # of its busy time: a function that keeps the interpreter longer cannot share it
-COMPUTES = 0.3  # of its time: a function that is busy for less mostly waits
+COMPUTES = 0.3  # of its time: a function that is busy for less than this mostly waits
 MOST_THREADS = 32
 Kind = Literal[
     "bound",
@@ -44,7 +44,7 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class Advice:
-    """One finding: its kind, the step it is about, what the change would bring, and the figures behind it."""
+    """One finding: its kind, the step it is about, the gain of the change, and the figures that it is computed from."""
 
     kind: Kind
     text: str
@@ -57,7 +57,7 @@ class Advice:
 
 
 def advise(run: Statistics) -> list[Advice]:
-    """What the figures say, the most important first; nothing for a balanced pipeline."""
+    """The advice that follows from the figures, the most important first; none for a balanced pipeline."""
     found: list[Advice] = []
     waited = run.waited / max(run.seconds, 1e-9)
     if waited >= STARVED:
@@ -68,11 +68,11 @@ def advise(run: Statistics) -> list[Advice]:
 
 
 # ----------------------------------------------------------------------------------------------------
-# The sum behind all estimates
+# The formula of all estimates
 
 
 def limits(run: Statistics) -> dict[str, float]:
-    """By what could set it, the shortest pace that it allows."""
+    """For each part that could set the pace, the shortest pace that this part allows."""
     inside = [step for step in run.steps if step.role != "processes"]
     outside = [step for step in run.steps if step.role == "processes"]
     work = sum(step.seconds for step in inside)
@@ -99,26 +99,26 @@ def _with_step(run: Statistics, old: StepFigures, new: StepFigures, **changes: i
 
 
 def in_processes(run: Statistics, step: StepFigures) -> Statistics:
-    """The figures as they would be with the step in as many worker processes as there are processors."""
+    """The figures with the step in as many worker processes as there are processors."""
     changed = replace(step, role="processes", seconds=_alone(run, step), kept=0.0)
     return _with_step(run, step, changed, workers=max(run.workers, run.processors))
 
 
 def on_threads(run: Statistics, step: StepFigures, free: bool = False) -> Statistics:
-    """The figures as they would be with the step on all threads; ``free``: without the interpreter, as compiled code is."""
+    """The figures with the step on all threads; ``free``: it does not need the interpreter, like compiled code."""
     own = _alone(run, step) if free else step.seconds
     changed = replace(step, role="pool", seconds=own, kept=0.0 if free else step.kept)
     return _with_step(run, step, changed, threads=max(run.threads, run.processors))
 
 
 def _alone(run: Statistics, step: StepFigures) -> float:
-    """Its seconds on one thread: time that several threads spend waiting for the interpreter counts once."""
+    """The step's seconds on one thread: time in which several threads wait for the interpreter is counted once."""
     return min(step.seconds, run.seconds) if keeps_interpreter(run, step) else step.seconds
 
 
 def keeps_interpreter(run: Statistics, step: StepFigures) -> bool:
     """True if a step is known to keep the interpreter most of the time."""
-    # On several threads it mostly waits for itself, and on a machine with other work for a processor.
+    # On several threads it mostly waits for itself; on a machine with other work it also waits for a processor.
     own = max(step.busy, min(step.seconds, run.seconds) - (run.queued or 0.0))
     return step.kept is not None and step.busy >= COMPUTES * own and step.kept >= KEEPS * step.busy
 
@@ -142,7 +142,7 @@ def _starved(run: Statistics) -> Iterator[Advice]:
         yield from _few_workers(run, step)
     elif step.python and keeps_interpreter(run, step):
         yield from _keeps_interpreter(run, step)
-        return  # more threads would only wait for it
+        return  # more threads would only wait for the interpreter
     elif step.role == "serial":
         yield from _one_after_another(run, step)
     yield from _few_threads(run)
@@ -170,7 +170,7 @@ def _bound(run: Statistics, step: StepFigures) -> Advice:
 
 
 def _bounding(run: Statistics) -> StepFigures | None:
-    """The step that sets the pace: a serial one that never rests, or the largest one of a pool that never rests."""
+    """The step that sets the pace: a serial one that is always busy, or the largest of a pool that is always busy."""
     serial = [step for step in run.steps if step.role in ("source", "serial")]
     inside = [step for step in run.steps if step.role != "processes"]
     outside = [step for step in run.steps if step.role == "processes"]
@@ -337,7 +337,7 @@ def _few_threads(run: Statistics) -> Iterator[Advice]:
     occupied = inside / max(run.seconds * run.threads, 1e-9)
     if occupied < FULL:
         return
-    own = max(inside - (run.queued or 0.0), 0.0)  # threads that wait for a processor are not helped by more of them
+    own = max(inside - (run.queued or 0.0), 0.0)  # more threads do not help threads that wait for a processor
     others = {name: pace for name, pace in limits(run).items() if name != "threads"}
     at_once = int(run.depth * run.samples / max(run.batches, 1))  # samples in flight
     wanted = min(MOST_THREADS, at_once, math.ceil(run.per_batch(own) / max(*others.values(), 1e-9) - 1e-6))
@@ -357,7 +357,7 @@ def _few_threads(run: Statistics) -> Iterator[Advice]:
 
 
 # ----------------------------------------------------------------------------------------------------
-# A loop that does not wait, and what is too much or too small anyway
+# A loop that does not wait, and settings that are too large or too small for any loop
 
 
 def _fed(run: Statistics) -> Iterator[Advice]:
@@ -424,7 +424,7 @@ def _hints(run: Statistics) -> Iterator[Advice]:
 
 
 def _idle(run: Statistics) -> float:
-    """The share of their time that the pool's threads have nothing to do."""
+    """The share of the time in which the pool's threads have nothing to do."""
     inside = sum(step.seconds for step in run.steps if step.role != "processes")
     return max(0.0, 1 - inside / max(run.seconds * run.threads, 1e-9))
 

@@ -94,7 +94,7 @@ def reason_against(function: types.FunctionType) -> str | None:
 
 
 def python_function(callable_: Any) -> types.FunctionType | None:
-    """The Python function that runs when something is called, None for compiled code."""
+    """The Python function that runs when an object is called; None for compiled code."""
     while isinstance(callable_, functools.partial):
         callable_ = callable_.func
     if isinstance(callable_, type):
@@ -198,7 +198,7 @@ def find_definition(function: types.FunctionType) -> tuple[Definition | None, st
     found = source.definitions.get((code.co_name, code.co_firstlineno), [])
     if code.co_name == "<lambda>":
         places = {(line, column) for line, _, column, _ in code.co_positions() if line and column is not None}
-        places.discard((code.co_firstlineno, 0))  # the start of the function, which is no expression
+        places.discard((code.co_firstlineno, 0))  # the start of the function, which is not an expression
         if len(found) > 1 and not places:
             return None, "several lambdas share its line and Python runs without column positions (-X no_debug_ranges)"
         fitting = [node for node in found if all(_covers(node.body, *place) for place in places)]

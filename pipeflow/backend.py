@@ -1,4 +1,4 @@
-"""The names that programs for DALI use from ``nvidia.dali.backend``: batches and tensors, the lists of operators, calls
+"""The names that programs for DALI use from ``nvidia.dali.backend``: batches, tensors, lists of operators, and calls
 about memory.
 """
 
@@ -37,7 +37,7 @@ def RegisteredGPUOps() -> list[str]:
 
 
 def RegisteredMixedOps() -> list[str]:
-    """The names of the operators that take data of the CPU and give it on the GPU."""
+    """The names of the operators that take data on the CPU and return it on the GPU."""
     return sorted(ops.mixed_ops())
 
 
@@ -50,16 +50,16 @@ def GetCUDADeviceCount() -> int:
 
 
 def ReleaseUnusedMemory() -> None:
-    """Nothing: memory that no batch uses belongs to the pipelines, and goes with them."""
+    """Does nothing: memory that no batch uses belongs to the pipelines, and is released with them."""
 
 
 def PreallocateDeviceMemory(bytes: int, device_id: int) -> None:
-    """Nothing: a pipeline takes its memory once, from ``bytes_per_sample_hint`` or from its first batches."""
+    """Does nothing: a pipeline allocates memory once; ``bytes_per_sample_hint`` or its first batches give the size."""
     del bytes, device_id
 
 
 def PreallocatePinnedMemory(bytes: int) -> None:
-    """Nothing: a pipeline takes its staging memory once."""
+    """Does nothing: a pipeline allocates its staging memory once."""
     del bytes
 
 

@@ -1,7 +1,7 @@
 """Names of DALI that are absent here, and those that mean something else: one table for messages, `port` and the docs.
 
-A name is written as after a port: ``fn.readers.video``, ``plugin_manager``. What begins with an entry belongs to it. An entry
-whose name exists by now is not used.
+A name is written as after a port: ``fn.readers.video``, ``plugin_manager``. An entry is also valid for all names that
+begin with it. An entry is not used if pipeflow has its name.
 """
 
 import importlib.abc
@@ -84,7 +84,7 @@ ABSENT: dict[str, Absent] = {
     "plugin.triton": Absent("there is no backend of Triton", "`pipe.serialize()`, and a Python model that loads it"),
 }
 
-# Names that exist and do something else in a program that relies on it; the page of differences has the rest.
+# Names that exist but do something else, on which a program may depend; the page of differences has the rest.
 DIFFERENT: dict[str, str] = {
     "fn.readers": "`random_shuffle` is a permutation of the whole epoch; for shards give all of them one `seed`",
     "fn.random": "other numbers for the same seed: a function of seed, operator, epoch and position",
@@ -103,7 +103,7 @@ DIFFERENT: dict[str, str] = {
 
 
 def entry(name: str, table: Mapping[str, Any]) -> Any:
-    """The entry that a dotted name belongs to; None where there is none."""
+    """The entry to which a dotted name belongs; None if there is none."""
     parts = name.split(".")
     for end in range(len(parts), 0, -1):
         found = table.get(".".join(parts[:end]))
@@ -113,7 +113,7 @@ def entry(name: str, table: Mapping[str, Any]) -> Any:
 
 
 def absent(name: str) -> Absent | None:
-    """What the table says of a name that does not exist here; a class of ``ops`` is as absent as its operator."""
+    """The entry of a name that does not exist here; a class of ``ops`` has the entry of its operator."""
     if name.startswith("ops."):
         name, table = name.lower(), _CLASSES
     else:
@@ -130,7 +130,7 @@ _CLASSES = {
 
 
 def message(name: str, known: Iterable[str]) -> str:
-    """The words of an error: the name is DALI's and absent, or it is none, and what is nearest."""
+    """The message of an error: DALI has the name but pipeflow does not, or neither has it; then the nearest name."""
     found = absent(name)
     if found is not None:
         return f"{name} of DALI is not part of pipeflow: {found.why}. Instead: {found.instead}".replace("`", "")
@@ -140,7 +140,7 @@ def message(name: str, known: Iterable[str]) -> str:
 
 
 def _elsewhere(leaf: str, place: str) -> str:
-    """`` (did you mean 'fn.random.uniform'?)`` where another namespace has the name."""
+    """`` (did you mean 'fn.random.uniform'?)`` if another namespace has the name, else nothing."""
     root = f"pipeflow.{place.partition('.')[0]}."
     for name, module in sorted(sys.modules.items()):
         if name.startswith(root) and leaf in vars(module):
@@ -149,14 +149,14 @@ def _elsewhere(leaf: str, place: str) -> str:
 
 
 def speaking(place: str, names: Callable[[], Iterable[str]]) -> Callable[[str], Any]:
-    """A ``__getattr__`` for a module: its errors say what an absent name is."""
+    """A ``__getattr__`` for a module: its errors explain why a name is absent."""
 
     def __getattr__(name: str) -> Any:
         if re.fullmatch("__.*__", name):
             raise AttributeError(name)
         text = message(f"{place}.{name}".removeprefix("."), names())
         caller = sys._getframe(1)
-        # `from pipeflow import name` would put a message of its own in place of an AttributeError's.
+        # `from pipeflow import name` would replace the message of an AttributeError with its own message.
         if 0 <= caller.f_lasti < len(caller.f_code.co_code) and caller.f_code.co_code[caller.f_lasti] == _IMPORT_FROM:
             raise ImportError(text, name=name)
         raise AttributeError(text)
@@ -168,10 +168,10 @@ _IMPORT_FROM = opmap["IMPORT_FROM"]
 
 
 class AbsentModules(importlib.abc.MetaPathFinder):
-    """Says of modules that DALI has and pipeflow has not why they are absent; it finds none."""
+    """Explains why a module that DALI has is absent from pipeflow; it never finds a module."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
-        """The import system's question for a module that nothing else has found."""
+        """The import system calls this for a module that no other finder has found."""
         del path, target
         package, _, name = fullname.partition(".")
         if package == __package__ and absent(name) is not None:
@@ -179,7 +179,7 @@ class AbsentModules(importlib.abc.MetaPathFinder):
 
 
 def install() -> None:
-    """Lets imports of absent modules say why."""
+    """Makes imports of absent modules explain why the module is absent."""
     if not any(isinstance(finder, AbsentModules) for finder in sys.meta_path):
         sys.meta_path.append(AbsentModules())
 

@@ -32,7 +32,7 @@ from pipeflow.tensors import TensorCPU, TensorListCPU, traced
 
 
 class DebugNode(DataNode):
-    """A DataNode that has its values already."""
+    """A DataNode whose values have been computed."""
 
     __slots__ = ()
 
@@ -62,7 +62,7 @@ class DebugRecorder(Recorder):
         self.plan = Plan((), (Stage("source", ()),), (), ())
         self.runners: list[StageRunner] = [StageRunner()]  # of the stages: the sources, then every other step
         self.surroundings = Surroundings(run.settings, run.pool, run.course)
-        self.unread = {item.step.name: item for item in run.course.sources}  # what this batch has not asked yet
+        self.unread = {item.step.name: item for item in run.course.sources}  # sources that this batch has not read yet
         run.failures.begin()
 
     def _record(self, call: Call, inputs: Any, member: int = 0, scope: Any = None, group: Any = None) -> Any:
@@ -79,7 +79,7 @@ class DebugRecorder(Recorder):
         return DebugNode(self, recorded, index)
 
     def as_node(self, value: Any, what: str = "value") -> DataNode:
-        """As in a recording; a list of arrays, or a batch that the user has taken out, is a batch again."""
+        """As in a recording; a list of arrays, or a batch that the user has read from a node, becomes a node again."""
         arrays = isinstance(value, list) and value and all(isinstance(x, (np.ndarray, TensorCPU)) for x in value)
         if not arrays and not isinstance(value, TensorListCPU):
             return super().as_node(value, what)
@@ -87,7 +87,7 @@ class DebugRecorder(Recorder):
         return self._record(call, ())
 
     def value(self, node: DataNode, output: int | None = None) -> TensorListCPU:
-        """The values of a node as a batch, without rows that were left out; as an output with what stands in their place."""
+        """The values of a node as a batch, without rows that were left out; with ``output``, these are replaced."""
         slot = self.slots[(node.source.id, node.index)]
         values, info = self.batch.values[slot], self.batch.origins.get(self.plan.origins[slot])
         rows = self.batch.seen() if output is None else self.batch.rows()
@@ -97,7 +97,7 @@ class DebugRecorder(Recorder):
         return TensorListCPU.from_parts(values, node.spec.dtype, node.spec.ndim, self.batch.layouts[slot] or "", info)
 
     def end(self, nodes: list[DataNode]) -> list[TensorListCPU]:
-        """The outputs of the definition; rows that get values of their own instead of all outputs get them now."""
+        """The outputs of the definition; rows for which a rule gives values for all outputs get these values now."""
         self.plan.outputs = tuple(self.slots[(node.source.id, node.index)] for node in nodes)
         waiting, self.run.failures.waiting = self.run.failures.waiting, []
         for order in waiting:
@@ -162,7 +162,7 @@ class DebugRecorder(Recorder):
         self._raise()
 
     def _size(self) -> int:
-        """The batch size: what the sources gave, or the largest there may be where there is no source."""
+        """The batch size: the number of samples from the sources, or the largest batch size if there is no source."""
         if not len(self.batch.positions):
             self.run.course.place(self.batch, self.run.course.batch_size)
         return self.batch.size
@@ -183,7 +183,7 @@ class DebugRecorder(Recorder):
                 f"the sources of a batch gave different numbers of samples ({size} and {self.batch.size})"
             )
         self.run.course.place(self.batch, size)
-        for sample, donor in self.batch.donors.items():  # rows that were replaced before this source was reached
+        for sample, donor in self.batch.donors.items():  # rows that were replaced before this source was read
             self.run.failures.take_from(source.step, self.batch, sample, donor)
         self._settle(len(self.runners) - 1)
         if node.op.fetches:
@@ -191,12 +191,12 @@ class DebugRecorder(Recorder):
             self._run(Stage("sample", (replace(step, fetch=True, inputs=source.step.outputs),)))
 
     def _request(self, item: SourceStep) -> Request:
-        # A reader that ends its epoch gives fewer samples; the other sources are then asked for as many.
+        # A reader that ends its epoch gives fewer samples; the other sources are then asked for the same number.
         course = self.run.course
         return course.request(item, self.batch.size if len(self.batch.positions) else course.batch_size)
 
     def skip_unread(self) -> None:
-        """Lets the readers that a failed definition did not come to pass over this batch, so that all keep step."""
+        """Skips this batch in readers that a failed definition did not reach: all readers stay at the same batch."""
         for item in self.unread.values():
             if item.op.fetches:
                 feed = item.source.next(self._request(item))
@@ -209,21 +209,21 @@ class DebugRecorder(Recorder):
 
 
 class DebugFailures(Failures):
-    """The rules of a definition whose steps become known one by one."""
+    """The rules for failed rows, in a run whose steps become known one by one."""
 
     def __init__(self, limit: Any) -> None:
         super().__init__(Plan((), (), (), ()), [], limit)
         self.begin()
 
     def begin(self) -> None:
-        """A new batch."""
+        """Begins a new batch."""
         self.rules.clear()
         self.movers.clear()
         self.left_out: dict[int, tuple[BaseException, Step]] = {}
-        self.waiting: list[Any] = []  # rows that get values in place of all outputs, which are known at the end
+        self.waiting: list[Any] = []  # rows that get values for all outputs; the outputs are known at the end
 
     def follow(self, plan: Plan, runners: list[StageRunner], step: Step) -> None:
-        """Takes up a step that is about to run."""
+        """Adds the rule of a step that will run next."""
         self.plan, self.stages = plan, runners
         self.rules[step.name] = self.rule_of(step)
         self.find_movers(step)
@@ -249,12 +249,12 @@ class DebugFailures(Failures):
         self.settle(batch, stage)
 
     def give_row(self, *order: Any) -> bool:
-        """Keeps the order until the outputs are known."""
+        """Keeps the request to replace a row until the outputs are known."""
         self.waiting.append(order)
         return True
 
     def take_from(self, step: Step, batch: BatchRun, sample: int, donor: int) -> None:
-        """The same for one source."""
+        """Replaces a row in the outputs of one source."""
         for slot in step.outputs:
             put(batch, slot, sample, value_at(batch.values[slot], donor))
         batch.failures.pop(sample, None)
@@ -277,16 +277,16 @@ class DebugRun:
         self.pool = HeapPool()
         self.failures = DebugFailures(settings.max_failures)
         self.course = Course(settings.batch_size)
-        self.course.ending = "partial"  # as loops over epochs mostly want it; run() asks for "fill"
+        self.course.ending = "partial"  # most loops over epochs need this; run() sets "fill"
         self.course.failures = self.failures.state
         self._waiting: dict[str, list[tuple[Any, str | None]]] = {}
-        self._ready: _Ready | None = None  # a batch that was made and is no caller's yet
+        self._ready: _Ready | None = None  # a batch that was made and that no caller has yet
         self._broken = False  # the making of a batch was interrupted
         self._made = 0
         self._outputs = 0
 
     def source_step(self, name: str, make: Callable[[], SourceStep]) -> SourceStep:
-        """The source of a name; it lives from batch to batch."""
+        """The source with a name; all batches use the same one."""
         found = next((item for item in self.course.sources if item.step.name == name), None)
         if found is None:
             found = make()
@@ -299,7 +299,7 @@ class DebugRun:
         """Keeps a batch for an external source until the definition reaches it."""
         self._waiting.setdefault(name, []).append((data, layout))
 
-    # What a loop asks.
+    # Methods that loops call.
 
     @property
     def sources(self) -> list[SourceStep]:
@@ -340,7 +340,7 @@ class DebugRun:
         return list(self.failures.log)
 
     def _settle(self) -> None:
-        """Counts the batch that the caller has; goes back where the making of one was interrupted."""
+        """Counts the batch that the caller has; if the making of a batch was interrupted, takes the sources back."""
         ready = self._ready
         if ready is not None and ready.handing is not None and ready.handing.done:
             self.failures.account(ready.batch)
@@ -356,12 +356,12 @@ class DebugRun:
         self.course.go_to(state, ending)
 
     def end_epochs(self, ending: Ending) -> None:
-        """Says how readers end their epochs from now on; a batch that was made to look at is made again."""
+        """Sets how readers end their epochs from now on; a batch that was made but not taken is made again."""
         self._settle()
         if self.course.ending == ending:
             return
         self.course.ending = ending
-        if self._ready is None or self.readers:  # else it would be the same
+        if self._ready is None or self.readers:  # else the batch would be the same
             self.go_to(self.state(), ending)
 
     def next_epoch(self, state: dict[str, Any]) -> None:
@@ -398,7 +398,7 @@ class DebugRun:
             self._make()
 
     def _make(self) -> None:
-        """Runs the definition for one batch. An interrupt leaves the sources to be taken back."""
+        """Runs the definition for one batch. After an interrupt ``_settle`` takes the sources back."""
         self._broken = True
         recorder = DebugRecorder(self)
         batch = recorder.batch
@@ -418,7 +418,7 @@ class DebugRun:
             self._made, self._broken = self._made + 1, False
             self._ready = _Ready(batch, None)
             return
-        except Exception as failure:  # a batch that fails is consumed whole, as elsewhere
+        except Exception as failure:  # a batch that fails is consumed as a whole, as in the compiled run
             recorder.skip_unread()
             error = batch.error = failure
         error = error or self.failures.judge(batch)

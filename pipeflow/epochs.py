@@ -2,8 +2,9 @@
 
 ``Pipeline.epoch()`` and every adapter in ``plugin/`` use this code; a checkpoint holds its state.
 
-An epoch ends in one of three ways. With a reader (``reader_name``, or the only one) its own count decides, and the next epoch
-follows without a reset. With ``size`` batches are counted. Otherwise the source ends it with StopIteration.
+An epoch ends in one of three ways. With a reader (``reader_name``, or the only one) the number of its samples decides,
+and the next epoch follows without a reset. With ``size`` batches are counted. Otherwise StopIteration of the source
+ends it.
 """
 
 import math
@@ -30,17 +31,17 @@ class Place(NamedTuple):
     """How far a loop has come."""
 
     epoch: int = 0  # how many epochs have been finished
-    step: int = 0  # how many batches of this one have been given
-    ended: bool = False  # the last batch of this epoch has been given
-    over: bool = False  # and its end has been announced
-    carry: int = 0  # samples of this epoch that the last one has given already (``size`` and FILL)
+    step: int = 0  # how many batches of this epoch have been returned
+    ended: bool = False  # the last batch of this epoch has been returned
+    over: bool = False  # the loop has raised StopIteration for this epoch
+    carry: int = 0  # samples of this epoch that were in the last batch of the epoch before (``size`` and FILL)
 
 
 class Past(NamedTuple):
-    """Passes over epochs that were finished before the program was started again; they give nothing."""
+    """Passes over epochs that were finished before the program was started again; they return no batches."""
 
-    passes: int  # that are still to come, with the present one
-    over: bool  # the end of the present one has been announced
+    passes: int  # the number of passes that remain, with the present one
+    over: bool  # the present pass has raised StopIteration
 
 
 @unique
@@ -60,7 +61,7 @@ _ENDINGS = {LastBatchPolicy.FILL: "fill", LastBatchPolicy.DROP: "drop", LastBatc
 
 
 class Loop:
-    """Walks one or several pipelines epoch by epoch, in step; gives what they delivered, unconverted."""
+    """Runs one or several pipelines together, epoch by epoch, and returns their batches without conversion."""
 
     def __init__(
         self,
@@ -87,19 +88,19 @@ class Loop:
         self.reader = self._find_reader(reader_name, any_reader)
         self.ending: Any = _ENDINGS[policy] if self.reader else "fill"
         self._at = Held(Place())
-        self._leaving: list[Callable[[], None]] = []  # what takes each pipeline to the next epoch, until all are there
-        self._skipped: Handing | None = None  # a batch that was passed over at the end of this epoch
-        self.walker: weakref.ref[Epoch] | None = None  # whose pass over this loop is under way
+        self._leaving: list[Callable[[], None]] = []  # calls that take the pipelines to the next epoch, kept until done
+        self._skipped: Handing | None = None  # a batch that was skipped at the end of this epoch
+        self.walker: weakref.ref[Epoch] | None = None  # the present pass over this loop
         self._take_up()
         self.journal = RunJournal(journal) if isinstance(journal, (str, os.PathLike)) else journal
-        self._out: Handing | None = None  # of the batch that is with the loop and not recorded as done
+        self._out: Handing | None = None  # of the batch that the user's loop has and that is not recorded as done
         self._repeated = Held(False)
         self._past = Past(0, False)
         if self.journal is not None:
             self._resume(self.journal)
 
     def _resume(self, journal: RunJournal) -> None:
-        """Goes on where the journal says; the passes over epochs that were finished then give nothing."""
+        """Continues from the journal; passes over epochs that are finished there return no batches."""
         metas = [self.pipelines[0].reader_meta(name) for name in self.pipelines[0].reader_meta()]
         shard, shards = (metas[0]["shard_id"], metas[0]["number_of_shards"]) if metas else (0, 1)
         journal.take_up(self.pipelines, shard, shards)
@@ -123,7 +124,7 @@ class Loop:
 
     @property
     def at(self) -> Place:
-        """How far the loop has come, with the batch that the caller got last."""
+        """How far the loop has come; the last batch that the caller got is counted."""
         return self._at.get()
 
     # What an epoch is.
@@ -135,7 +136,7 @@ class Loop:
         if name is None:
             return None
         for pipeline in self.pipelines:
-            pipeline.reader_meta(name)  # says which there are
+            pipeline.reader_meta(name)  # its error names the readers that exist
         metas = [pipeline.reader_meta(name) for pipeline in self.pipelines]
         name = self.pipelines[0]._name_of(name)
         for key, what in (
@@ -159,7 +160,7 @@ class Loop:
         return name
 
     def _check_agreement(self, executors: Sequence[Any], name: str) -> None:
-        """Refuses shards of one permutation that would be shuffled differently: samples would be lost and come twice."""
+        """Refuses shards that would shuffle the same data differently: samples would be lost or come twice."""
         found = {
             item.source.shared_permutation(item.step.key or 0)
             for executor in executors
@@ -185,7 +186,7 @@ class Loop:
             )
 
     def length(self) -> int:
-        """The number of batches in the present epoch; a TypeError says why where it cannot be known."""
+        """The number of batches in the present epoch; if it cannot be known, a TypeError gives the reason."""
         at = self.at
         if at.over:
             return self._total(self._next_carry(at)) if self.size > 0 else self._left()
@@ -198,7 +199,7 @@ class Loop:
         return min(lengths)
 
     def _total(self, carry: int) -> int:
-        """Batches of an epoch that is counted by ``size``."""
+        """The number of batches of an epoch whose end is given by ``size``."""
         each = self.batch_size * len(self.pipelines)
         wanted = self.size - carry
         return wanted // each if self.policy is LastBatchPolicy.DROP else -(-wanted // each)
@@ -209,7 +210,7 @@ class Loop:
         fills = self.policy is LastBatchPolicy.FILL and not self.padded and at.ended
         return (given - self.size) % self.size if fills else 0
 
-    # Walking.
+    # Running through the epochs.
 
     def prepare(self) -> None:
         """Lets the pipelines begin to work on their first batches."""
@@ -219,10 +220,10 @@ class Loop:
         self.release()
 
     def next(self, convert: Callable[[list[Any], list[int]], Any]) -> Any:
-        """The next batch: ``convert(what each pipeline delivers, how many of its samples belong to the epoch)``.
+        """The next batch: ``convert(batches of the pipelines, how many samples of each belong to the epoch)``.
 
-        StopIteration at the end of the epoch, until ``start``. The batch is the caller's when all of it is done, so an interrupt
-        on the way loses none: the next call gives the same one.
+        At the end of the epoch it raises StopIteration, until ``start`` is called. A batch counts as returned only
+        when all work on it is done, so an interrupt before that loses no batch: the next call returns the same one.
         """
         handing, delivered, at, error = self._ask()
         if error is None:
@@ -249,7 +250,7 @@ class Loop:
         for pipeline in self.pipelines:
             pipeline._begin(self, self.ending)
             pipeline._prefetch()
-        # Every pipeline is asked, so that one that fails does not put the others out of step.
+        # If one pipeline fails, the others are still called, so that all pipelines stay at the same batch.
         delivered, failures = [], []
         for pipeline in self.pipelines:
             try:
@@ -279,7 +280,7 @@ class Loop:
         return handing, delivered, at, error
 
     def _acknowledge(self) -> None:
-        """The loop takes another batch: the previous one is done."""
+        """Records the previous batch as done, because the loop takes another one."""
         if self.journal is not None and self._out is not None and self._out.done:
             self.journal.done(self.pipelines)
             self._out = None
@@ -329,7 +330,7 @@ class Loop:
         self._go_on()
 
     def _way_out(self, executor: Any, at: Place) -> Callable[[], None]:
-        """What takes a pipeline to its next epoch, however often it is called."""
+        """A call that takes a pipeline to its next epoch; more calls have the same result."""
         state = executor.state()
         if executor.course.ended or (self.reader is None and self.size < 0):
             return partial(executor.reset, True, state)
@@ -338,20 +339,20 @@ class Loop:
         return lambda: None
 
     def _go_on(self) -> None:
-        """Begins the epoch that ``start`` wants, from the beginning where an interrupt has broken that off."""
+        """Begins the epoch that ``start`` has requested; if an interrupt stopped this, all of it is done again."""
         if not self._leaving:
             return
         at = self.at
         for pipeline, leave in zip(self.pipelines, self._leaving):
             leave()
             pipeline._consumed = False
-        if at.step or at.over:  # else it is done already, but for what follows
+        if at.step or at.over:  # else the place of the loop is already set
             self._set(Place(at.epoch + 1, carry=self._next_carry(at) if self.size > 0 else at.carry))
         self._skipped = None
         self._leaving = []
 
     def _skip_rest(self, at: Place) -> None:
-        """Passes over the samples that DROP leaves of an epoch that is counted by ``size``: they are no part of the next one."""
+        """With ``size`` and DROP, skips the remaining samples of an epoch: they do not belong to the next one."""
         rest = self.size % (self.batch_size * len(self.pipelines))
         if self.policy is not LastBatchPolicy.DROP or not at.ended or not rest:
             return
@@ -378,7 +379,7 @@ class Loop:
         for pipeline in self.pipelines:
             pipeline._release(self)
 
-    # Where it is, for checkpoints: every pipeline carries it.
+    # The place of the loop, for checkpoints: every pipeline has a copy of it.
 
     def _set(self, at: Place) -> None:
         self._at.set(at)
@@ -386,7 +387,7 @@ class Loop:
             pipeline._place.set(at._asdict())
 
     def take_up(self) -> None:
-        """Goes on where a state that was loaded into the pipelines stands."""
+        """Continues from the state that was loaded into the pipelines."""
         self.release()
         self._take_up()
 
@@ -458,7 +459,7 @@ def part(batch: Any, rows: int) -> Any:
 class Epoch:
     """One pass over a pipeline, for ``for batch in pipe.epoch()``. It begins with its first batch."""
 
-    _state: Literal["new", "running", "done"] = "done"  # of one whose making was interrupted
+    _state: Literal["new", "running", "done"] = "done"  # if __init__ was interrupted
     _meter: Any = None
 
     def __init__(self, loop: Loop, meter: Any = None) -> None:
@@ -526,7 +527,7 @@ class Meter:
             bar = None
         self._pipeline = loop.pipelines[0]
         self._executor = self._pipeline._built()
-        self._measures = not self._pipeline._measuring  # else the figures belong to who asked first
+        self._measures = not self._pipeline._measuring  # else another caller is already measuring
         if self._measures:
             self._executor.measure(True)
         self._samples = 0

@@ -47,7 +47,7 @@ class OutOfRange(IndexError, RuntimeError):
 
 
 class BadArgument(TypeError, ValueError, RuntimeError):
-    """An argument is missing, of a wrong kind or out of its range; DALI raises the one or the other, early or late."""
+    """An argument is missing, of a wrong kind or out of its range; DALI raises one of these base classes."""
 
 
 class BadValue(ValueError, RuntimeError):
@@ -75,7 +75,7 @@ class RaggedBatch(ValueError, RuntimeError):
 
 
 class WrongResult(TypeError, RuntimeError):
-    """User code returned something that is no array, or arrays of different types."""
+    """User code returned a value that is not an array, or arrays of different types."""
 
 
 class WrongShape(ValueError, RuntimeError):
@@ -83,11 +83,11 @@ class WrongShape(ValueError, RuntimeError):
 
 
 class DivergentBranches(UserWarning, RuntimeError):
-    """A batch with samples of both branches of a condition will be an error; as an error it is that one, early."""
+    """Warns that a batch with samples of both branches of a condition will fail; as an error it fails earlier."""
 
 
 class InvalidState(RuntimeError):
-    """An object was used at a moment when it cannot be: a call out of order, a closed or running pipeline, after fork."""
+    """An object was used when it cannot be: a call in the wrong order, a closed or running pipeline, after fork."""
 
 
 class CheckpointingOff(InvalidState, ValueError):
@@ -95,7 +95,7 @@ class CheckpointingOff(InvalidState, ValueError):
 
 
 class NoGpu(RuntimeError):
-    """A pipeline has work for a GPU and none can be used; the message says why and what to do."""
+    """A pipeline has work for a GPU, but no GPU can be used; the message says why and what to do."""
 
 
 class BadData(ValueError, RuntimeError):
@@ -104,7 +104,7 @@ class BadData(ValueError, RuntimeError):
 
 @dataclass(frozen=True)
 class Failed:
-    """Stands in the place of a sample whose call raised, where the other samples go on."""
+    """Takes the place of a sample whose call raised an exception, while the other samples continue."""
 
     error: BaseException
 
@@ -153,7 +153,7 @@ def user_origin() -> Origin | None:
 
 
 def add_notes(error: BaseException, notes: Iterable[str]) -> None:
-    """Attaches notes once: an exception object raised twice does not grow."""
+    """Attaches each note once, so that an exception object that is raised twice does not get it twice."""
     present = set(getattr(error, "__notes__", ()))
     for note in notes:
         if note not in present:
@@ -166,9 +166,9 @@ _WIDER: dict[type, type] = {
 
 
 def widened(error: Exception) -> Exception:
-    """An operator's own error in the class that what DALI raises in its place is a base of, too; others as they are.
+    """An operator's error as a class that is also a subclass of the type that DALI raises; other errors unchanged.
 
-    Operators raise Python's plain classes, which say what is wrong. DALI raises RuntimeError for most of it.
+    Operators raise Python's plain classes, which say what is wrong. DALI raises RuntimeError in most of these cases.
     """
     kind = _WIDER.get(type(error))
     if kind is None:
@@ -198,13 +198,13 @@ def function_name(function: object) -> str:
 
 
 def optional(path: str, purpose: str, install: str) -> Any:
-    """A module or ``module:name`` of a library that is not required; an error says what it is for and how to install it."""
+    """A module or ``module:name`` of an optional library; an error says what needs it and how to install it."""
     try:
         return resolve_name(path)
     except ModuleNotFoundError as error:
         library = path.partition(":")[0].partition(".")[0]
         if error.name is None or error.name.partition(".")[0] != library:
-            raise  # the library is installed and lacks something itself
+            raise  # the library is installed, but a module that it needs is missing
         raise ModuleNotFoundError(f"{purpose} needs {library}: pip install {install}", name=library) from error
 
 
@@ -220,7 +220,7 @@ LAYOUT = "Give both the same layout, e.g. with fn.transpose or fn.reshape(..., l
 
 
 def merge_error(name: str, first: str, second: str, advice: str) -> str:
-    """The message for two sides that cannot be one batch; also of merges that find out when they run."""
+    """The message for two sides that cannot be one batch; a merge also uses it if it fails while it runs."""
     found = "Divergent data found in different branches of conditional operation"
     return f"{found}: {name!r}: {first}, {second}. {advice}"
 
@@ -231,7 +231,7 @@ def scalar_error(what: str, got: str) -> str:
 
 
 def logical_error(operator: str, side: str, where: str, got: str) -> str:
-    """The message for an operand of ``and`` or ``or`` that is no scalar bool."""
+    """The message for an operand of ``and`` or ``or`` that is not a scalar bool."""
     return (
         f"`{operator}` at {where} needs a scalar bool on its {side} side, got {got}; compare it (x != 0) or use & / |."
     )

@@ -1,4 +1,4 @@
-"""The functional API: ``fn.flip(images)``, ``fn.random.uniform()``; every operator of the registry by its name."""
+"""The functional API: ``fn.flip(images)``, ``fn.random.uniform()``; each operator of the registry has its name here."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The class API: ``ops.Flip(horizontal=1)(images)``; arguments at construction, data and per-sample arguments at the call."""
+"""The class API, ``ops.Flip(vertical=1)(images)``: objects take arguments; calls take data and per-sample arguments."""
 
 import sys
 from collections.abc import Callable as _Callable
@@ -40,12 +40,12 @@ class Operator:
 
     @property
     def device(self) -> str:
-        """Where it runs, as it was given: "cpu" by default."""
+        """The device that was given; "cpu" by default."""
         return self._arguments.get("device") or "cpu"
 
     @property
     def preserve(self) -> bool:
-        """True where it runs even if nothing reads its result."""
+        """True if the operator runs even if nothing reads its result."""
         return bool(self._arguments.get("preserve"))
 
     @property
@@ -65,7 +65,7 @@ class Operator:
 
 
 class Compose:
-    """Operators one after another: each is called with the result of the one before."""
+    """Operators in a chain: each one is called with the result of the one before."""
 
     def __init__(self, op_list: _Sequence[_Callable[..., Any]]) -> None:
         self._operators = list(op_list)
@@ -93,7 +93,7 @@ def gpu_ops() -> set[str]:
 
 
 def mixed_ops() -> set[str]:
-    """The operators that take data of the CPU and give it on the GPU."""
+    """The operators that take data on the CPU and return it on the GPU."""
     return _names("mixed")
 
 

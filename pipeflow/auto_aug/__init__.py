@@ -1,5 +1,5 @@
-"""Automatic augmentation: AutoAugment, RandAugment and TrivialAugment, made of operators, each run for the samples that drew it.
+"""Automatic augmentation: AutoAugment, RandAugment, TrivialAugment; each operator runs only for samples that drew it.
 
-`auto_augment`, `rand_augment` and `trivial_augment` are the three; `augmentations` has the transformations they choose from,
-`core` what your own are made with.
+The modules are `auto_augment`, `rand_augment` and `trivial_augment`. `augmentations` has the transformations from which
+they choose, and `core` has the parts from which you make your own.
 """

@@ -83,7 +83,7 @@ def rotate(data: Any, angle: Any, fill_value: Any = 128, interp_type: Any = None
 
 
 def shift_enhance_range(magnitude: float) -> float:
-    """A factor around 1, which leaves the image as it is, of a magnitude around 0."""
+    """Converts a magnitude around 0 to a factor around 1; the factor 1 does not change the image."""
     return 1 + magnitude
 
 
@@ -106,7 +106,7 @@ def color(data: Any, parameter: Any) -> Any:
 
 
 def sharpness_kernel(magnitude: float) -> np.ndarray:
-    """The window that sharpens by a magnitude above 0 and smooths by one below it."""
+    """The window that sharpens if the magnitude is above 0, and smooths if it is below 0."""
     return (-magnitude * _SMOOTH + (1 + magnitude) * _IDENTITY).astype(np.float32)
 
 
@@ -117,19 +117,19 @@ def sharpness_kernel_shifted(magnitude: float) -> np.ndarray:
 
 @augmentation(mag_range=(0, 0.9), randomly_negate=True, mag_to_param=sharpness_kernel, param_device="auto")
 def sharpness(data: Any, kernel: Any) -> Any:
-    """Sharpens or smooths; beyond its border the image is reflected."""
+    """Sharpens or smooths; outside of its border the image is reflected."""
     return fn.filter(data, kernel)
 
 
 def poster_mask_uint8(magnitude: float) -> np.ndarray:
-    """The mask of as many high bits as the magnitude says, from 1 to 8."""
+    """A mask of high bits; the magnitude is their number, from 1 to 8."""
     bits = min(max(int(np.round(magnitude)), 1), 8)
     return np.array(0xFF00 >> bits & 0xFF, np.uint8)
 
 
 @augmentation(mag_range=(0, 4), mag_to_param=poster_mask_uint8, param_device="auto")
 def posterize(data: Any, mask: Any) -> Any:
-    """Clears the bits of every value that a mask has not."""
+    """Clears the bits of every value that are not in the mask."""
     return data & mask
 
 
@@ -140,7 +140,7 @@ def solarize(data: Any, threshold: Any) -> Any:
 
 
 def solarize_add_shift(shift: float) -> np.ndarray:
-    """What is added, a whole number below 128."""
+    """The value to be added, a whole number below 128."""
     if not 0 <= shift < 128:
         raise ValueError(f"solarize_add adds from 0 to 127 to values below 128, got {shift}")
     return np.array(shift, np.int32)
@@ -148,13 +148,13 @@ def solarize_add_shift(shift: float) -> np.ndarray:
 
 @augmentation(mag_range=(0, 110), mag_to_param=solarize_add_shift)
 def solarize_add(data: Any, shift: Any) -> Any:
-    """Adds to the values below 128."""
+    """Adds `shift` to the values below 128."""
     return fn.solarize_add(data, shift=shift)
 
 
 @augmentation
 def invert(data: Any, _: Any) -> Any:
-    """Replaces every value by 255 minus it."""
+    """Replaces every value v by 255 - v."""
     return fn.invert(data)
 
 
@@ -172,5 +172,5 @@ def auto_contrast(data: Any, _: Any) -> Any:
 
 @augmentation
 def identity(data: Any, _: Any) -> Any:
-    """The image as it is."""
+    """Returns the image unchanged."""
     return data

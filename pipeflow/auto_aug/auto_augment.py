@@ -1,4 +1,4 @@
-"""AutoAugment (https://arxiv.org/abs/1805.09501): one of a policy's sequences of augmentations for each sample."""
+"""AutoAugment (https://arxiv.org/abs/1805.09501): each sample gets one of a policy's sequences of augmentations."""
 
 from collections.abc import Callable
 from typing import Any
@@ -177,7 +177,7 @@ def auto_augment_image_net(
 def apply_auto_augment(policy: Policy, data: Any, seed: int | None = None, **kwargs: Any) -> Any:
     """Applies one of the sequences of a policy, drawn for each sample; keywords go to the augmentations that take them.
 
-    Each step of the sequence is done or left out by its probability.
+    The probability of each step decides whether the step is applied to a sample.
     """
     if not policy.sub_policies:
         raise ValueError(f"policy {policy.name!r} has no sub-policies to choose from")
@@ -209,7 +209,7 @@ def _unchanged(data: Any) -> Any:
 
 
 def _tables(policy: Policy, stages: int) -> tuple[list[list[Augmentation]], np.ndarray, np.ndarray, np.ndarray]:
-    """Of each stage its augmentations; of each sub-policy and stage which of them, with what probability, and which bin."""
+    """The augmentations of each stage; for each sub-policy and stage, the number of one, its probability and bin."""
     augmentations: list[list[Augmentation]] = [[] for _ in range(stages)]
     extents = (len(policy.sub_policies), stages)
     places, bins, probabilities = (

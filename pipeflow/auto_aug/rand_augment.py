@@ -89,7 +89,7 @@ def get_rand_augment_suite(
 def get_rand_augment_non_monotonic_suite(
     use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
 ) -> list[Augmentation]:
-    """The same augmentations, those of colours and values with the ranges of AutoAugment."""
+    """The same augmentations; those that change colours and values have the ranges of AutoAugment."""
     return [
         *translations(use_shape, _FAR_PIXELS, _FAR_SHARE, max_translate_abs, max_translate_rel),
         a.shear_x.augmentation((0, 0.3), True),

@@ -1,4 +1,4 @@
-"""Parts of the standard suites: shifts, the other augmentations, and leaving some out."""
+"""Parts of the standard suites: shifts, the other augmentations, and a function that leaves some out."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from pipeflow.errors import nearest
 
 
 def translations(use_shape: bool, pixels: Any, share: Any, max_abs: Any, max_rel: Any) -> list[Augmentation]:
-    """Shifts along x and along y, by pixels or by parts of the shape; `pixels` and `share` are how far unless given."""
+    """Shifts along x and along y, by pixels or by parts of the shape; `pixels` and `share` are the default limits."""
     if not isinstance(use_shape, bool):
         raise TypeError(f"use_shape must be True or False, got {use_shape!r}")
     wrong, right, given = ("abs", "rel", max_abs) if use_shape else ("rel", "abs", max_rel)
@@ -24,7 +24,7 @@ def translations(use_shape: bool, pixels: Any, share: Any, max_abs: Any, max_rel
 
 
 def strengths(shear: float, angle: float, colors: tuple[float, float], bits: tuple[int, int]) -> list[Augmentation]:
-    """Shears, rotation and changes of values up to these magnitudes, each stronger with a higher bin, and those without one."""
+    """Shears, rotation and changes of values up to these limits, stronger with a higher bin; and those without bins."""
     return [
         a.shear_x.augmentation((0, shear), True),
         a.shear_y.augmentation((0, shear), True),
@@ -59,12 +59,12 @@ def without(augmentations: Sequence[Augmentation], excluded: Sequence[str] | Non
 
 
 def check_bins(num_magnitude_bins: Any) -> None:
-    """A whole number of at least 1."""
+    """Refuses a number of bins that is not a whole number of at least 1."""
     if not isinstance(num_magnitude_bins, int) or num_magnitude_bins < 1:
         raise ValueError(f"num_magnitude_bins must be a whole number of at least 1, got {num_magnitude_bins!r}")
 
 
 def check_some(augmentations: Sequence[Augmentation], caller: str) -> None:
-    """At least one to choose from."""
+    """Refuses an empty list of augmentations."""
     if not augmentations:
         raise ValueError(f"{caller} needs at least one augmentation to choose from")

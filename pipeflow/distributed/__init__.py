@@ -1,4 +1,4 @@
-"""Shares of the work of several processes: which shard of the data is this one's."""
+"""Sharing the work of several processes: the shard of the data that belongs to this process."""
 
 import os
 import sys
@@ -18,8 +18,9 @@ _VARIABLES = (
 def shard(shard_id: int | None = None, num_shards: int | None = None) -> dict[str, int]:
     """``fn.readers.file(..., **shard())``: this process's ``shard_id`` and ``num_shards``.
 
-    Given numbers count; else those of torch.distributed or jax.distributed where one is initialised; else those that
-    launchers (torchrun, Slurm, MPI) put into the environment; else one shard.
+    Numbers that are given are used. Otherwise they come from torch.distributed or jax.distributed if one is
+    initialised, else from the environment variables of launchers (torchrun, Slurm, MPI); without these there is one
+    shard.
     """
     if (shard_id is None) != (num_shards is None):
         raise ValueError("give both shard_id and num_shards, or neither")

@@ -1,8 +1,9 @@
 """Pipelines on a Ray cluster: Ray places, retries and moves tasks; each worker runs a graph that was sent to it.
 
-A pipeline travels as its serialized graph. ``read`` makes a Ray Dataset in which every shard of the pipeline's reader is a
-read task; ``PipelineMap`` is a class for ``map_batches``. A task that is lost is run again by Ray and gives the same blocks,
-since everything a pipeline gives is a function of its seed and of the sample: so nothing is lost and nothing comes twice.
+A pipeline travels as its serialized graph. ``read`` makes a Ray Dataset in which every shard of the pipeline's reader
+is a read task; ``PipelineMap`` is a class for ``map_batches``. Ray runs a lost task again, and the task returns the
+same blocks, because the results of a pipeline depend only on its seed and on the sample: so no sample is lost and none
+comes twice.
 """
 
 import json
@@ -38,11 +39,12 @@ def read(
 ) -> "ray.data.Dataset":
     """One epoch of a pipeline with a reader as a Ray Dataset, its rows made by ``num_shards`` tasks.
 
-    The pipeline is not built here: its graph is sent. Python functions in it go by import path, or by value with
-    ``allow_pickle=True``. A task whose worker is lost is run again, which is Ray's own doing. With ``retries`` a task meets
-    an OSError (storage that was away for a moment) by making the same batch again, that often; what fails then fails the
-    task, as Ray's ``DataContext.max_errored_blocks`` counts it. The pipeline's own ``on_error`` decides about single samples.
-    ``read_options`` are those of ``ray.data.read_datasource``; give ``num_cpus`` as many as ``num_threads``.
+    The pipeline is not built here: its graph is sent to the workers. Python functions in it are sent by import path,
+    or by value with ``allow_pickle=True``. Ray itself runs a task again if its worker is lost. After an OSError (for
+    example if storage was not available for a moment) a task makes the same batch again, up to ``retries`` times. If
+    the batch still fails, the task fails, and Ray's ``DataContext.max_errored_blocks`` counts it. The pipeline's own
+    ``on_error`` decides about single samples. ``read_options`` are those of ``ray.data.read_datasource``; set
+    ``num_cpus`` to ``num_threads``.
     """
     for name, value, least in (("num_shards", num_shards, 1), ("retries", retries, 0), ("num_threads", num_threads, 1)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -68,7 +70,7 @@ class _Source(Datasource):
         self._blocks = blocks
 
     def estimate_inmemory_data_size(self) -> int | None:
-        """Not known before the samples are made."""
+        """None: the size is not known before the samples are made."""
         return None
 
     def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[ReadTask]:
@@ -121,7 +123,7 @@ class _Blocks:
 
 
 def _column(batch: Any, valid: np.ndarray) -> Any:
-    """The valid rows of one output: an array where they have one shape."""
+    """The valid rows of one output; they are an array if they have the same shape."""
     if batch.is_dense_tensor():
         return batch.as_array() if valid.all() else batch.as_array()[valid]
     rows = [sample for sample, keep in zip(batch.samples(), valid) if keep]
@@ -148,7 +150,7 @@ def _sharded(text: "str | bytes", shard: int, num_shards: int) -> str:
 
 
 def _loaded(text: "str | bytes", functions: Iterable[Any], allow_pickle: bool, num_threads: int) -> Pipeline:
-    """A pipeline in a worker. One thread is the caller's own: handing every batch over to another one costs a tenth."""
+    """A pipeline in a worker. A single thread is the caller's: passing each batch to another thread costs a tenth."""
     ahead = num_threads > 1
     settings: dict[str, Any] = {"num_threads": num_threads, "exec_async": ahead, "exec_pipelined": ahead}
     return Pipeline.deserialize(text, functions=functions, allow_pickle=allow_pickle, **settings)
@@ -159,7 +161,7 @@ class PipelineMap:
 
     ``dataset.map_batches(PipelineMap, fn_constructor_args=(pipe.serialize(), ["image"]), batch_size=64, concurrency=2)``.
     ``functions`` allows the functions that the pipeline calls, as for ``Pipeline.deserialize``.
-    The pipeline's inputs are ``fn.external_source(name=...)`` without a source; columns that are no input pass through.
+    The pipeline's inputs are ``fn.external_source(name=...)`` without a source; other columns are returned unchanged.
     """
 
     def __init__(

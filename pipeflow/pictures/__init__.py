@@ -1,6 +1,6 @@
 """Shows data: batches and arrays as pictures; batches, pipelines and plans as HTML for notebooks.
 
-This module is the door. What draws, and Pillow with it, is loaded with the first picture, never by ``import pipeflow``.
+This module loads the code that draws, and Pillow, with the first picture; ``import pipeflow`` does not load them.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The sheet that pictures are put together on: pixels, lines, marks and text; the only place that draws with Pillow."""
+"""The sheet on which pictures are put together: pixels, lines, marks and text; only this module draws with Pillow."""
 
 import io
 from functools import cache
@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw, ImageFont
 from pipeflow.pictures.colors import INK, PAPER, Color
 
 TEXT = 13  # height of the usual letters
-SMOOTH = 96  # pictures of at least so many pixels in both directions are made larger smoothly
+SMOOTH = 96  # pictures with at least this many pixels in both directions are made larger with smoothing
 
 
 @cache
@@ -34,7 +34,7 @@ class Canvas:
         return sheet
 
     def put(self, pixels: np.ndarray, x: int, y: int) -> None:
-        """Puts a picture of bytes (height, width, 3) there."""
+        """Puts a picture of bytes (height, width, 3) at a position."""
         self._image.paste(Image.fromarray(np.ascontiguousarray(pixels)), (x, y))
 
     def text(self, x: float, y: float, text: str, color: Color = INK, size: int = TEXT) -> None:
@@ -42,7 +42,7 @@ class Canvas:
         self._draw.text((x, y), readable(text), fill=color, font=_font(size))
 
     def box(self, left: float, top: float, right: float, bottom: float, color: Color, width: int = 0) -> None:
-        """A rectangle: its outline, or filled where the line has no width."""
+        """A rectangle: its outline, or filled if the line has no width."""
         if right < left or bottom < top:
             return
         if width:
@@ -59,7 +59,7 @@ class Canvas:
         self._draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=color, outline=edge)
 
     def pixels(self) -> np.ndarray:
-        """What is on the sheet, as bytes (height, width, 3)."""
+        """The pixels of the sheet, as bytes (height, width, 3)."""
         return np.array(self._image)
 
     def png(self) -> bytes:
@@ -75,12 +75,12 @@ def width_of(text: str, size: int = TEXT) -> float:
 
 
 def readable(text: str) -> str:
-    """The text with a sign in place of what cannot be drawn on one line."""
+    """The text with a sign in place of characters that cannot be drawn on one line."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def shortened(text: str, room: float, size: int = TEXT, keep_end: bool = False) -> str:
-    """The text cut to a width; of names of files the end says more than the beginning."""
+    """The text cut to a width; ``keep_end`` is for names of files, whose end says more than their beginning."""
     if width_of(text, size) <= room:
         return text
     while text and width_of(f"{text}...", size) > room:
@@ -114,7 +114,7 @@ def wrapped(text: str, room: float, lines: int, size: int = TEXT) -> list[str]:
 
 
 def resized(pixels: np.ndarray, room: tuple[int, int]) -> np.ndarray:
-    """The picture as large as fits: one of few pixels by a whole factor, so that each of them is seen."""
+    """The picture, as large as fits; one with few pixels is enlarged by a whole factor, so that each pixel is seen."""
     height, width = pixels.shape[:2]
     scale = min(room[0] / width, room[1] / height)
     if scale >= 1 and (min(height, width) < SMOOTH or int(scale) == scale):
@@ -125,7 +125,7 @@ def resized(pixels: np.ndarray, room: tuple[int, int]) -> np.ndarray:
 
 
 def as_jpeg(png: bytes, quality: int = 82) -> bytes:
-    """A finished picture as a JPEG file: smaller where it shows photographs."""
+    """A finished picture as a JPEG file, which is smaller than PNG if it shows photographs."""
     file = io.BytesIO()
     with Image.open(io.BytesIO(png)) as image:
         image.convert("RGB").save(file, "JPEG", quality=quality)
@@ -133,7 +133,7 @@ def as_jpeg(png: bytes, quality: int = 82) -> bytes:
 
 
 def decoded(data: bytes) -> "tuple[np.ndarray, str] | None":
-    """The pixels of an encoded image with the name of its format, or None where it cannot be decoded."""
+    """The pixels of an encoded image with the name of its format, or None if it cannot be decoded."""
     try:
         with Image.open(io.BytesIO(data)) as image:
             kind = image.format or "image"

@@ -1,4 +1,4 @@
-"""Colours that stay apart for colour-blind eyes: eight of Okabe and Ito, and a scale from dark blue to yellow."""
+"""Colours that colour-blind people can distinguish: eight of Okabe and Ito, and a scale from dark blue to yellow."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ PALETTE: tuple[Color, ...] = (
     (153, 153, 153),
 )
 
-# Corners of a scale whose lightness only rises.
+# Points of a scale whose lightness always rises.
 _CORNERS = np.array(
     [[0, 32, 81], [40, 62, 107], [87, 93, 109], [124, 123, 120], [166, 157, 117], [212, 193, 100], [253, 234, 69]],
     float,
@@ -37,13 +37,13 @@ def of_class(number: int) -> Color:
 
 
 def class_table(size: int) -> np.ndarray:
-    """A colour for each class from 0, which is the background and dark."""
+    """A colour for each class; class 0 is the background and dark."""
     table = np.array([of_class(number - 1) for number in range(max(size, 1))], np.uint8)
     table[0] = 30
     return table
 
 
 def ink_on(color: Color) -> Color:
-    """Black or white, whichever is read better on a colour."""
+    """Black or white: the one that is easier to read on a colour."""
     red, green, blue = color
     return INK if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else PAPER

@@ -1,7 +1,7 @@
 """A graph as SVG, drawn without another program: nodes in levels from top to bottom, in an order with few crossings.
 
-Every node is one level below the lowest of those it reads. An edge that passes levels bends around the nodes there: at each
-level it has a place of its own.
+Every node is one level below the lowest node that it reads. An edge that crosses a level goes around the nodes of this
+level: it has a place of its own there.
 """
 
 import itertools
@@ -48,7 +48,7 @@ def svg(nodes: Sequence[Drawn]) -> str:
     drawn = list(nodes)
     for node in drawn:
         node.level = max((drawn[other].level + 1 for other in node.reads), default=0)
-    for node in drawn:  # what reads nothing is drawn just above what reads it
+    for node in drawn:  # a node that reads nothing is drawn just above the nodes that read it
         if not node.reads:
             below = [other.level for other in drawn if any(drawn[number] is node for number in other.reads)]
             node.level = min(below, default=1) - 1
@@ -116,7 +116,7 @@ def _ordered(drawn: list[Drawn]) -> list[list[int]]:
 
 
 def _place(drawn: list[Drawn], levels: list[list[int]]) -> None:
-    """Gives every node its middle: first side by side, then again and again towards those it is joined to."""
+    """Gives every node its middle: first side by side, then in several rounds nearer to the nodes it is joined to."""
     for level in levels:
         x = 0.0
         for number in level:
@@ -135,7 +135,7 @@ def _place(drawn: list[Drawn], levels: list[list[int]]) -> None:
 
 
 def _spread(drawn: list[Drawn], level: list[int], wanted: dict[int, float]) -> None:
-    """Puts the nodes of a level as near to where they want to be as their widths allow, in their order."""
+    """Puts the nodes of a level as near to their wanted places as their widths allow, without changing their order."""
     groups: list[tuple[list[int], float]] = []  # neighbours that touch move together
 
     def offsets(numbers: list[int]) -> list[float]:
@@ -164,7 +164,7 @@ def _spread(drawn: list[Drawn], level: list[int], wanted: dict[int, float]) -> N
 
 
 def _curve(points: list[tuple[float, float]], drawn: list[Drawn], route: list[int]) -> str:
-    """From the bottom of the first node to the top of the last; straight past the levels between."""
+    """A curve from the bottom of the first node to the top of the last; it is straight at the levels between."""
     x, y = points[0]
     path, at = f"M{x:.1f} {y + HEIGHT:.1f}", y + HEIGHT
     for number, (to, y) in zip(route[1:], points[1:]):

@@ -5,7 +5,7 @@ from typing import Any
 
 from pipeflow.pictures.graph_drawing import Drawn, svg
 
-WHOLE = re.compile(r"(?<=\d)\.0(?!\d)")  # what numbers lose that are whole
+WHOLE = re.compile(r"(?<=\d)\.0(?!\d)")  # the end of whole numbers, which is not written
 PYTHON = ("function", "source")  # constants that hold the user's code
 
 
@@ -50,7 +50,7 @@ def needed_nodes(graph: Any) -> list[Any]:
 
 
 def title_of(node: Any) -> str:
-    """The operator's name as it is written after ``fn.``; of a function of the user its own name too."""
+    """The operator's name as it is written after ``fn.``; for a function of the user also the function's name."""
     title = node.op.title.removeprefix("fn.").lstrip("_")
     function = next((node.constants[name] for name in PYTHON if callable(node.constants.get(name))), None)
     name = getattr(function, "__name__", "")
@@ -110,7 +110,7 @@ def to_text(graph: Any, width: int = 80) -> str:
 
 
 def one_line(graph: Any, room: int = 80) -> str:
-    """``readers.file -> decoders.image -> resize``, with the middle left out where there is no room."""
+    """``readers.file -> decoders.image -> resize``; the middle is left out if there is no room."""
     titles = [title_of(node) for node in needed_nodes(graph)]
     text, left = " -> ".join(titles), len(titles)
     while len(text) > room and left > 2:

@@ -100,7 +100,7 @@ def _form(
 ) -> tuple[int, tuple[int, int]]:
     """The number of columns, and (width, height) of the place of a sample."""
     shapes = [[tiles.shape_of(look, sample) for sample in output.samples[:count]] for output, look in shown]
-    # The outputs of a sample get equal room side by side: the widest one, and all samples together, decide the form.
+    # The outputs of a sample get equal room side by side: the widest one decides, and the median over all samples.
     ratio = float(np.median([max(w / h for w, h in sample) * len(shapes) for sample in zip(*shapes)]))
     if columns is None:
         choices = range(1, count + 1)
@@ -135,7 +135,7 @@ def _marked(
 
 
 def _label(marked: Mapping[str, list[Any]], index: int, names: "Sequence[str] | None") -> list[str]:
-    """The line with the label; labels of several boxes are at their boxes."""
+    """The line with the label; if there are several boxes, their labels are drawn at the boxes."""
     if "labels" not in marked:
         return []
     label = np.asarray(marked["labels"][index])
@@ -196,7 +196,7 @@ def _sheet(cells: list[Cell], columns: int, heads: list[str]) -> Picture:
 def _put(sheet: Canvas, cell: Cell, x: int, y: int, width: int) -> None:
     at = x
     for picture in cell.pictures:
-        if picture.min() > 235:  # white pictures would have no edge
+        if picture.min() > 235:  # the edge of a white picture would not be seen
             sheet.box(at - 1, y - 1, at + picture.shape[1], y + picture.shape[0], SHADE)
         sheet.put(picture, at, y)
         at += picture.shape[1] + INNER

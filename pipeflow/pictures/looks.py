@@ -1,6 +1,6 @@
-"""What an output shows: pictures, strips, sound, spectrograms, text, files or numbers; and which values are dark and bright.
+"""How an output is shown (pictures, strips, sound, spectrograms, text, files or numbers), and its range of brightness.
 
-The layout decides where there is one; else the number of axes, their extents and the type do.
+The layout decides if there is one; otherwise the number of axes, their extents and the type decide.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ import numpy as np
 Kind = Literal["picture", "strip", "sound", "spectrum", "text", "file", "numbers"]
 
 CHANNELS = (1, 3, 4)
-SMALLEST = 8  # an array without a layout is a picture when both its sides are at least as long
-SOUND = 400  # a row of floats without a layout is sound when it is at least as long
+SMALLEST = 8  # an array without a layout is a picture if both its sides are at least this long
+SOUND = 400  # a row of floats without a layout is sound if it is at least this long
 CLASSES = 32  # whole numbers below this are numbers of classes rather than grey values
 FILES = {
     b"\xff\xd8\xff": "JPEG", b"\x89PNG": "PNG", b"BM": "BMP", b"GIF8": "GIF", b"II*\0": "TIFF", b"MM\0*": "TIFF", b"RIFF": "RIFF",
@@ -23,13 +23,13 @@ FILES = {
 
 @dataclass(frozen=True)
 class Look:
-    """How the samples of one output are drawn, and how that is said."""
+    """How the samples of one output are drawn, and the words that say it."""
 
     kind: Kind
     layout: str = ""  # found or given
     low: float = 0.0  # drawn black
     high: float = 255.0  # drawn white
-    classes: bool = False  # whole numbers that are drawn in a colour each
+    classes: bool = False  # the values are class numbers, and each class has a colour
     words: str = ""  # about the values
 
 
@@ -80,7 +80,7 @@ def _is_text(sample: np.ndarray) -> bool:
 
 
 def image_layout(sample: np.ndarray) -> str:
-    """The layout of a picture, a sequence or a volume that names none; "" for other arrays."""
+    """The layout of a picture, a sequence or a volume that has no layout; "" for other arrays."""
     shape = sample.shape
     if sample.ndim == 2:
         return "HW" if min(shape) >= SMALLEST else ""
@@ -118,14 +118,14 @@ def extremes(samples: Sequence[np.ndarray]) -> tuple[float, float, int]:
 
 
 def span(low: float, high: float, dtype: np.dtype) -> str:
-    """``0 ... 255``, with as many digits as the type is worth."""
+    """``0 ... 255``, with as many digits as are useful for the type."""
     if dtype.kind in "biu":
         return f"{low:.0f} ... {high:.0f}"
     return f"{low:.3g} ... {high:.3g}"
 
 
 def _with_range(kind: Kind, layout: str, samples: Sequence[np.ndarray]) -> Look:
-    """Which values are black and white: those of the type or of the usual ranges, else the extremes found."""
+    """The values for black and white: limits of the type or of a usual range, else the smallest and largest value."""
     dtype = samples[0].dtype
     low, high, wrong = extremes(samples)
     words = f"values {span(low, high, dtype)}"
@@ -154,12 +154,12 @@ def _with_range(kind: Kind, layout: str, samples: Sequence[np.ndarray]) -> Look:
 
 
 def moved(sample: np.ndarray, layout: str, wanted: str) -> np.ndarray:
-    """The axes of a sample in another order; one that it does not have is put in with extent 1."""
+    """The axes of a sample in another order; an axis that is missing is added with extent 1."""
     present = [letter for letter in wanted if letter in layout]
     array = sample.transpose([layout.index(letter) for letter in present])
     return array[tuple(slice(None) if letter in layout else None for letter in wanted)]
 
 
 def is_scalar(sample: Any) -> bool:
-    """Whether it is one number or word, which fits below a picture."""
+    """True for one number or word, which fits below a picture."""
     return sample.size == 1 and sample.ndim <= 1

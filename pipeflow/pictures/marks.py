@@ -12,7 +12,7 @@ SMALL = 11  # height of the letters on boxes
 
 
 def masked(pixels: np.ndarray, masks: np.ndarray) -> np.ndarray:
-    """The picture with masks on it: one with numbers of objects (0 is none), or a stack of one each."""
+    """The picture with masks on it: an array with numbers of objects (0: none), or a stack with one mask for each."""
     masks = np.asarray(masks)
     if masks.ndim == 3 and 1 in (masks.shape[0], masks.shape[-1]):
         masks = masks.squeeze(0 if masks.shape[0] == 1 else -1)
@@ -43,7 +43,7 @@ def _edge(region: np.ndarray) -> np.ndarray:
 def boxed(
     pixels: np.ndarray, boxes: np.ndarray, size: tuple[int, int], box_format: str, words: list[str]
 ) -> np.ndarray:
-    """The picture with boxes on it; ``size`` is the (width, height) that pixels of boxes count in."""
+    """The picture with boxes on it; boxes in pixels refer to an image of ``size`` (width, height)."""
     boxes = np.asarray(boxes, np.float64).reshape(-1, 4) if np.size(boxes) else np.zeros((0, 4))
     if box_format not in ("ltrb", "xywh"):
         raise ValueError(f"box_format must be 'ltrb' or 'xywh', got {box_format!r}")
@@ -55,7 +55,7 @@ def boxed(
         color = of_class(number)
         sheet.box(left - 1, top - 1, right + 1, bottom + 1, (20, 20, 20), 3)
         sheet.box(left, top, right, bottom, color, 2 if min(pixels.shape[:2]) > 90 else 1)
-    for number, corners in enumerate(boxes[: len(words)]):  # above all boxes
+    for number, corners in enumerate(boxes[: len(words)]):  # words are drawn on top of all boxes
         left, top, _, _ = (corners.reshape(2, 2) * factors(boxes, size, pixels)).ravel()
         if words[number]:
             color = of_class(number)
@@ -67,7 +67,7 @@ def boxed(
 
 
 def pointed(pixels: np.ndarray, points: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """The picture with points (x, y) on it; of points with a third number those are left out for which it is 0."""
+    """The picture with points (x, y) on it; a point whose third number is 0 is left out."""
     points = np.asarray(points, np.float64)
     if points.ndim != 2 or points.shape[1] not in (2, 3):
         raise ValueError(f"keypoints are (points, 2) or (points, 3), got an array of shape {points.shape}")
@@ -80,7 +80,7 @@ def pointed(pixels: np.ndarray, points: np.ndarray, size: tuple[int, int]) -> np
 
 
 def factors(places: np.ndarray, size: tuple[int, int], pixels: np.ndarray) -> Any:
-    """From the unit of places to pixels of the picture: they are in parts of the image where none is above 1."""
+    """The factors from places to pixels of the picture: if no value is above 1, places are fractions of the image."""
     height, width = pixels.shape[:2]
     if places.size and np.abs(places).max() <= 1.001:
         return np.array([width, height])

@@ -12,7 +12,7 @@ from pipeflow.pictures.looks import extremes, span
 from pipeflow.tensors import Metadata
 
 THUMBNAILS = 8
-RANGED = 64  # samples whose values are looked at
+RANGED = 64  # the most samples whose values are read to find their range
 STYLE = (
     "border-collapse: collapse; font: 13px system-ui, sans-serif; margin: 6px 0",
     "text-align: left; padding: 2px 14px 2px 0; vertical-align: top",
@@ -20,7 +20,7 @@ STYLE = (
 
 
 def describe(thing: Any, *details: Any) -> str:
-    """The HTML of one of them."""
+    """The HTML of a batch, a sample, a pipeline or a plan."""
     if isinstance(thing, Metadata):
         return batch(thing) if hasattr(thing, "at") else sample(thing)
     return plan(thing) if hasattr(thing, "stages") else pipeline(thing, *details)
@@ -35,7 +35,7 @@ def batch(value: Any) -> str:
 
 
 def sample(value: Any) -> str:
-    """The same of one sample."""
+    """The same for one sample."""
     on_cpu = value.as_cpu()
     return _section(type(value).__name__, _thumbnails(on_cpu) + _table(_facts([on_cpu.array], value)))
 

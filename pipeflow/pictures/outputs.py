@@ -22,9 +22,9 @@ class Output:
 
 
 def outputs_of(data: Any, layout: "str | None" = None) -> list[Output]:
-    """The outputs in anything that can be shown: batches, results of ``run()`` (one or several), or arrays."""
+    """The outputs of data that can be shown: batches, results of ``run()`` (one or several), or arrays."""
     if isinstance(data, list) and len(data) == 1 and isinstance(data[0], Mapping):
-        data = data[0]  # as iterators with names of outputs give it
+        data = data[0]  # iterators with named outputs return a list with one dictionary
     if isinstance(data, list) and data and all(isinstance(item, tuple) and all(map(_is_batch, item)) for item in data):
         runs = [outputs_of(item, layout) for item in data]
         return [_joined(parts) for parts in zip(*runs)]
@@ -45,7 +45,7 @@ def outputs_of(data: Any, layout: "str | None" = None) -> list[Output]:
 
 
 def _joined(parts: Sequence[Output]) -> Output:
-    """One output of several runs."""
+    """One output of several runs, as one."""
     sources = [source for part in parts for source in part.sources]
     return Output([sample for part in parts for sample in part.samples], parts[0].layout, sources, parts[0].name)
 
@@ -88,7 +88,7 @@ def _on_cpu(value: Any) -> Any:
 
 
 def _split(array: np.ndarray, layout: "str | None") -> list[np.ndarray]:
-    """The samples of an array: its rows, or the array itself where it is one image."""
+    """The samples of an array: its rows, or the array itself if it is one image."""
     if array.ndim == 0:
         return [array]
     if layout:

@@ -1,4 +1,4 @@
-"""Sound as pixels: its waveform above its spectrogram, and spectrograms that are there already."""
+"""Sound as pixels: its waveform above its spectrogram; also spectrograms that the pipeline has computed."""
 
 import itertools
 
@@ -8,7 +8,7 @@ from pipeflow.pictures.canvas import Canvas, resized
 from pipeflow.pictures.colors import FAINT, PALETTE, SCALE, SHADE
 from pipeflow.pictures.looks import Look
 
-FLOOR = 80  # decibels below the loudest that are still to be seen
+FLOOR = 80  # values up to this many decibels below the loudest are visible
 WINDOW = 256
 
 
@@ -57,13 +57,13 @@ def spectrum(values: np.ndarray, look: Look, room: tuple[int, int]) -> np.ndarra
 
 
 def _scaled(values: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Numbers in the colours of the scale, the first row at the bottom."""
+    """Numbers as colours of the scale, with the first row at the bottom."""
     place = ((values - low) * (255 / max(high - low, 1e-12))).clip(0, 255).astype(np.uint8)
     return SCALE[place[::-1]]
 
 
 def _stretched(pixels: np.ndarray, width: int, height: int) -> np.ndarray:
-    """Exactly so large: time and frequency have no natural proportion."""
+    """Stretches to exactly this size, because time and frequency have no natural proportion."""
     rows = np.arange(height) * pixels.shape[0] // height
     columns = np.arange(width) * pixels.shape[1] // width
     return pixels[rows][:, columns]

@@ -1,4 +1,4 @@
-"""One sample at every step of a pipeline: a picture each, with the step's name."""
+"""One sample at every step of a pipeline: one picture for each step, with the step's name."""
 
 from collections.abc import Sequence
 

@@ -12,7 +12,7 @@ BUSY, WAITS = PALETTE[4], PALETTE[0]
 ROWS = 9  # steps at most
 
 
-Bar = tuple[str, str, float, float]  # a step: its name, its time, its shares of the work on a processor and waiting
+Bar = tuple[str, str, float, float]  # a step: name, time, share of the work on a processor, share of the work waiting
 
 
 def draw(

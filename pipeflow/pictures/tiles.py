@@ -1,4 +1,4 @@
-"""One sample as pixels: (height, width, 3) bytes, drawn as its output's look says."""
+"""One sample as pixels: (height, width, 3) bytes, drawn according to the ``Look`` of its output."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,14 +17,14 @@ LINE = 16  # height of a line of text
 
 @dataclass(frozen=True)
 class Tile:
-    """The pixels of a sample before they are fitted to their place; ``size`` is that of the image, for marks."""
+    """The pixels of a sample before they are fitted to their place; ``size`` is the size of the image, for marks."""
 
     pixels: np.ndarray
     note: str = ""
 
 
 def shape_of(look: Look, sample: np.ndarray) -> tuple[int, int]:
-    """(width, height) of a sample before it is fitted: what the form of the grid is chosen from."""
+    """(width, height) of a sample before it is fitted; the form of the grid is chosen from these."""
     if look.kind == "picture":
         height, width = moved(sample, look.layout, "HW").shape if "C" not in look.layout else _sides(sample, look)
         return width, height
@@ -63,7 +63,7 @@ def draw(sample: np.ndarray, look: Look, room: tuple[int, int], sample_rate: flo
 
 
 def channels(image: np.ndarray) -> np.ndarray:
-    """An image that is drawn as one: the channels of two or more than four are put side by side, at most four of them."""
+    """An image to be drawn; if it has two or more than four channels, up to four of them are put side by side."""
     count = image.shape[-1]
     if count in (1, 3, 4):
         return image
@@ -71,7 +71,7 @@ def channels(image: np.ndarray) -> np.ndarray:
 
 
 def fitted(image: np.ndarray, look: Look, room: tuple[int, int]) -> np.ndarray:
-    """An image (HWC) as pixels in its place; a very large one is thinned out before anything is computed."""
+    """An image (HWC) as pixels in its place; of a very large one only some rows and columns are used."""
     step = max(1, min(image.shape[0] // (2 * room[1]), image.shape[1] // (2 * room[0])))
     pixels = colored(image[::step, ::step], look)
     if not look.classes:
@@ -178,7 +178,7 @@ def number(value: Any) -> str:
 
 
 def _lines(text: str, room: tuple[int, int]) -> np.ndarray:
-    """Text on a light ground."""
+    """Text on a light background."""
     width = room[0]
     fit = max(1, (room[1] - 12) // LINE)
     lines = wrapped(text, width - 16, fit)

@@ -27,7 +27,7 @@ def dense_array(batch: Any, name: str) -> np.ndarray:
 
 
 def dense_tensor(batch: TensorListGPU, name: str) -> TensorGPU:
-    """A batch on the GPU as one tensor there."""
+    """A batch on the GPU as one tensor on the GPU."""
     return _dense(batch.as_tensor, batch, name)
 
 
@@ -46,7 +46,7 @@ def _dense(join: Callable[[], Any], batch: Any, name: str) -> Any:
         ) from None
 
 
-Batch = TypeVar("Batch")  # what an iterator gives
+Batch = TypeVar("Batch")  # the type of the batches of an iterator
 
 
 class BaseIterator(Generic[Batch]):
@@ -105,11 +105,11 @@ class BaseIterator(Generic[Batch]):
                 )
 
     def convert(self, batch: TensorListCPU, name: str) -> Any:
-        """One output of one batch for the framework."""
+        """One output of one batch as an array of the framework."""
         raise NotImplementedError
 
     def convert_mask(self, valid: np.ndarray) -> Any:
-        """Which samples of the batch are not padding."""
+        """The mask of a batch (False for padding) as an array of the framework."""
         raise NotImplementedError
 
     def combine(self, batches: list[Any]) -> Any:
@@ -149,7 +149,7 @@ class BaseIterator(Generic[Batch]):
         return self.loop.length()
 
     def __bool__(self) -> bool:
-        return True  # not a question for __len__, which may be unknown
+        return True  # without this, Python would call __len__, which may be unknown
 
     @property
     def batch_size(self) -> int:
@@ -158,7 +158,7 @@ class BaseIterator(Generic[Batch]):
 
     @property
     def size(self) -> int:
-        """The samples of an epoch of one shard, with those that fill its last batch; -1 where the number is not known."""
+        """The samples of an epoch of one shard, with those that fill its last batch; -1 if the number is not known."""
         if self.loop.size > 0 or self.loop.reader is None:
             return self.loop.size
         meta = self.loop.pipelines[0].reader_meta(self.loop.reader)
@@ -171,18 +171,18 @@ class BaseIterator(Generic[Batch]):
 
     @property
     def _size(self) -> int:
-        return self.size  # programs for DALI read it
+        return self.size  # programs for DALI read this attribute
 
     def reset(self) -> None:
         """Begins the next epoch, also in the middle of one; does nothing if an epoch has just begun."""
         self.loop.start()
 
     def close(self) -> None:
-        """Lets others iterate over the pipelines."""
+        """Ends this iteration, so that another iterator can use the pipelines."""
         self.loop.release()
 
     def checkpoints(self) -> list[bytes]:
-        """The checkpoint of every pipeline, after the batch that was given last; give each to its pipeline's ``checkpoint=``."""
+        """The checkpoints of all pipelines after the last returned batch, one for each pipeline's ``checkpoint=``."""
         return [pipeline.checkpoint() for pipeline in self.loop.pipelines]
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""``LastBatchPolicy`` and the base of iterators where DALI has them.
+"""``LastBatchPolicy`` and the base class of iterators, under the module name that DALI has for them.
 
-An iterator for a framework is a subclass of ``pipeflow.plugin.base.BaseIterator`` with a ``convert``. One that was written for
-DALI overrides ``__next__`` and calls the methods with an underscore; they are here, over the same loop.
+An iterator for a framework is a subclass of ``pipeflow.plugin.base.BaseIterator`` with a ``convert``. An iterator that
+was written for DALI overrides ``__next__`` and calls the methods with an underscore; these methods here use the same
+loop.
 """
 
 from typing import Any
@@ -42,12 +43,12 @@ class _DaliBaseIterator(BaseIterator):
         return [item.outputs for item in self._delivered]
 
     def _schedule_runs(self) -> None:
-        """Nothing: the pipelines work ahead by themselves."""
+        """Does nothing: the pipelines work ahead by themselves."""
 
     def _advance_and_check_drop_last(self) -> None:
-        """Nothing: a batch that is to be dropped has not been given."""
+        """Does nothing: a batch that is to be dropped was not returned."""
 
     def _remove_padded(self) -> tuple[np.ndarray, list[int]]:
-        """For every pipeline whether its batch holds samples beyond the epoch, and how many belong to it."""
+        """For every pipeline: True if its batch has samples after the epoch's end, and the number that belong to it."""
         beyond = [count < item.size for count, item in zip(self._counts, self._delivered)]
         return np.array(beyond), self._counts

@@ -27,7 +27,7 @@ def from_torch_dataset(
     use operators of ``fn`` there. The reader is named "dataset", so ``reader_name="dataset"`` gives adapters its
     length.
     """
-    try:  # iterable data sets of torch have an index, too, which only raises
+    try:  # iterable data sets of torch also have an index, but it only raises
         indexed = len(dataset) >= 0 and dataset[0] is not None
     except (TypeError, NotImplementedError):
         indexed = False

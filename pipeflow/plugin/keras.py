@@ -1,4 +1,4 @@
-"""Keras 3: a pipeline as a PyDataset, and as a tf.data.Dataset where TensorFlow is installed."""
+"""Keras 3: a pipeline as a PyDataset, and as a tf.data.Dataset if TensorFlow is installed."""
 
 import threading
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ from pipeflow.plugin.base import dense_array
 
 __all__ = ["PyDataset", "tf_dataset"]
 
-LOOKED_AT = 2  # at how many batches Keras looks before its first pass
+LOOKED_AT = 2  # the number of batches that Keras reads before its first pass
 
 
 class PyDataset(keras.utils.PyDataset):
     """The data for ``model.fit``: batches of ``(inputs, targets)`` or ``(inputs, targets, sample_weights)``.
 
-    Every epoch of ``fit`` is one of the pipeline. The pipeline decides the order (``random_shuffle`` of its reader):
-    Keras's index only says that one more batch is wanted. The last batch is as short as it is.
+    Every epoch of ``fit`` is one epoch of the pipeline. The pipeline decides the order (``random_shuffle`` of its
+    reader): an index from Keras only means that Keras needs one more batch. The last batch is not filled up.
     """
 
     def __init__(self, pipeline: Any, last_batch_policy: LastBatchPolicy = LastBatchPolicy.PARTIAL) -> None:
@@ -36,8 +36,8 @@ class PyDataset(keras.utils.PyDataset):
         self._asked: set[int] = set()  # the indices of this epoch's batches
         self._looked_at: dict[int, tuple[np.ndarray, ...]] = {}
         self._within = False
-        self._before = False  # Keras fetched these batches before training: the first epoch gives them again
-        self._lock = threading.Lock()  # TensorFlow asks from threads of its own
+        self._before = False  # Keras fetched these batches before training: the first epoch returns them again
+        self._lock = threading.Lock()  # TensorFlow calls from threads of its own
 
     @property
     def num_batches(self) -> int:
@@ -48,8 +48,8 @@ class PyDataset(keras.utils.PyDataset):
         return self.num_batches
 
     def __getitem__(self, index: int) -> tuple[np.ndarray, ...]:
-        # Keras looks at the first one or two batches to learn their shapes before its first pass, in which it asks for them
-        # again: they are kept. Any other index that comes again belongs to a new pass, the one before was given up.
+        # Keras reads the first one or two batches before its first pass, to learn their shapes. They are kept, because
+        # the pass requests them again. Any other index that comes again means a new pass: the last one was stopped.
         with self._lock:
             if index in self._looked_at and (self._left or self._within):
                 return self._looked_at.pop(index)
@@ -58,7 +58,7 @@ class PyDataset(keras.utils.PyDataset):
             batch = next(self._epoch)
             self._left -= 1
             if not self._left:
-                next(self._epoch, None)  # the epoch has ended, as its state says
+                next(self._epoch, None)  # after this call the state says that the epoch has ended
             arrays = tuple([dense_array(output, f"output {number}") for number, output in enumerate(batch)])
             if len(self._asked) < LOOKED_AT:
                 self._looked_at[index] = arrays
@@ -75,7 +75,7 @@ class PyDataset(keras.utils.PyDataset):
         self._looked_at.clear()
 
     def on_epoch_begin(self) -> None:
-        """Keras begins a pass, or goes on with one where ``steps_per_epoch`` ended its epoch."""
+        """Keras begins a pass, or continues one after ``steps_per_epoch`` has ended its epoch."""
         self._within = True
         if not self._left and not self._before:
             self._looked_at.clear()
@@ -88,7 +88,7 @@ class PyDataset(keras.utils.PyDataset):
 def tf_dataset(pipeline: Any, output_signature: Sequence[Any] | None = None) -> Any:
     """A ``tf.data.Dataset`` over the epochs of a pipeline, with the signature of its batches.
 
-    Without ``output_signature`` the first batch is made to learn types and numbers of axes, and put back.
+    Without ``output_signature`` the first batch is made to find types and numbers of axes; then the pipeline goes back.
     """
     tensorflow = optional("tensorflow", "tf_dataset()", "tensorflow")
     if output_signature is None:

@@ -1,4 +1,4 @@
-"""``pipeflow.plugin.numba.fn.numba_function``, where DALI has it: the same as ``fn.numba_function``."""
+"""``pipeflow.plugin.numba.fn.numba_function``: the name that DALI has for ``fn.numba_function``."""
 
 import sys
 import types as _python_types

@@ -1,4 +1,4 @@
-"""Batches as NumPy arrays, with the epochs of every other adapter."""
+"""Batches as NumPy arrays, with the same epochs as in every other adapter."""
 
 import numpy as np
 

@@ -9,7 +9,7 @@ from pipeflow.record.conditional.session import cond
 
 
 def select(ops: Sequence[Callable[..., Any]], selected_op_idx: Any, *op_args: Any, **op_kwargs: Any) -> Any:
-    """`ops[selected_op_idx](*op_args, **op_kwargs)`, where the index is one for each sample.
+    """`ops[selected_op_idx](*op_args, **op_kwargs)`, with one index for each sample.
 
     Each of the functions is called once, while the graph is built, and runs for its samples only.
     """
@@ -26,7 +26,7 @@ def select(ops: Sequence[Callable[..., Any]], selected_op_idx: Any, *op_args: An
 
 
 def keywords(function: Callable[..., Any]) -> dict[str, bool]:
-    """The arguments of an augmentation beyond data and parameter, and whether each must be given."""
+    """The arguments of an augmentation after data and parameter; the value is True if the argument is required."""
     found, positional = {}, 0
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.POSITIONAL_ONLY):
@@ -53,5 +53,5 @@ def forbid_unused(augmentations: Iterable[Any], given: Mapping[str, Any], caller
 
 
 def draw_seed(seed: int | None, number: int) -> int | None:
-    """A seed for one of several draws, made of the user's: draws with equal seeds would be equal."""
+    """A seed for one of several draws, computed from the user's seed: draws with equal seeds would be equal."""
     return None if seed is None else (seed + number * 0x9E3779B97F4A7C15) % 2**63

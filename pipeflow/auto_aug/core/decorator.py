@@ -13,7 +13,7 @@ from pipeflow.declare import outside_package
 
 
 class Augmentation:
-    """A transformation whose strength is a magnitude bin. `@augmentation` makes it of a function."""
+    """A transformation whose strength is a magnitude bin. `@augmentation` makes it from a function."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Augmentation:
 
     @property
     def mag_range(self) -> Any:
-        """The ends of the range of magnitudes, or an array of all; None where the strength is fixed."""
+        """The ends of the range of magnitudes, or an array of all magnitudes; None if the strength is fixed."""
         return self._settings["mag_range"]
 
     @property
@@ -80,7 +80,7 @@ class Augmentation:
         name: Any = ...,
         augmentation_cls: type["Augmentation"] | None = None,
     ) -> "Augmentation":
-        """The same function with other settings; those not given stay."""
+        """The same function with other settings; settings that are not given do not change."""
         changes = {
             "mag_range": mag_range,
             "randomly_negate": randomly_negate,
@@ -94,7 +94,7 @@ class Augmentation:
     def __call__(
         self, data: Any, *, magnitude_bin: Any = None, num_magnitude_bins: int | None = None, **kwargs: Any
     ) -> Any:
-        """Applies the function with the parameter of the bin; of the other keywords it gets those that it takes."""
+        """Applies the function with the parameter of the bin, and with those of the other keywords that it takes."""
         known = keywords(self._op)
         missing = [name for name, required in known.items() if required and name not in kwargs]
         if missing:

@@ -1,4 +1,4 @@
-"""Magnitude bins with their random signs, and the tables of parameters that both choose from."""
+"""Magnitude bins with random signs, and the tables from which bin and sign select a parameter."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from pipeflow.data_node import DataNode
 
 
 class SignedBin:
-    """A magnitude bin and whether the magnitude is negated, for a sample or for each of its stages."""
+    """A magnitude bin and its sign (1: the magnitude is negated), for a sample or for each of its stages."""
 
     def __init__(self, magnitude_bin: Any, random_sign: Any, signed_magnitude_idx: Any) -> None:
         self.bin = magnitude_bin
@@ -25,8 +25,8 @@ class SignedBin:
 def signed_bin(magnitude_bin: Any, random_sign: Any = None, seed: int | None = None, shape: Any = None) -> SignedBin:
     """A bin, a number or a DataNode of them, with a sign that is drawn here unless `random_sign` gives it: 0, or 1 to negate.
 
-    `shape=(n,)` draws signs for n stages. Where each sample takes one of several augmentations it is better to draw the sign
-    once, before the choice, than in each of them.
+    `shape=(n,)` draws signs for n stages. If each sample takes one of several augmentations, draw the sign once,
+    before the choice: this is better than drawing it in each of them.
     """
     index: Any = magnitude_bin
     if not isinstance(magnitude_bin, (int, np.integer, DataNode)):
@@ -39,7 +39,7 @@ def signed_bin(magnitude_bin: Any, random_sign: Any = None, seed: int | None = N
 
 
 def magnitudes_of(mag_range: Any, bins: int | None, name: str) -> np.ndarray:
-    """The magnitude of each bin: evenly from one end of the range to the other, or as an array lists them."""
+    """The magnitude of each bin: in equal steps from one end of the range to the other, or the values of an array."""
     if isinstance(mag_range, np.ndarray):
         if bins is not None and len(mag_range) != bins:
             raise ValueError(f"augmentation {name!r} has {len(mag_range)} magnitudes, num_magnitude_bins is {bins}")
@@ -55,7 +55,7 @@ def magnitudes_of(mag_range: Any, bins: int | None, name: str) -> np.ndarray:
 
 
 def both_signs(magnitudes: np.ndarray) -> np.ndarray:
-    """Every magnitude, each followed by its negative."""
+    """Every magnitude, followed by its negative."""
     return np.stack([magnitudes, -magnitudes], axis=1).reshape(-1)
 
 

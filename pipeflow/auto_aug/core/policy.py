@@ -64,7 +64,7 @@ class Policy:
 
 
 def _named_apart(sub_policies: Sequence[SubPolicy]) -> tuple[tuple[Any, ...], ...]:
-    """The sub-policies, with numbers before the names where two augmentations have the same."""
+    """The sub-policies; if two augmentations have the same name, their names get numbers."""
     different = list(dict.fromkeys(step[0] for sub_policy in sub_policies for step in sub_policy))
     renamed = {one: one for one in different}
     if len({one.name for one in different}) < len(different):

@@ -1,4 +1,4 @@
-"""JAX: an iterator that gives its arrays, and its arrays inside user functions (``fn.py_function``, ``fn.jax_function``)."""
+"""JAX: an iterator that returns its arrays, and its arrays in user functions (``fn.py_function``, ``jax_function``)."""
 
 import contextlib
 import functools
@@ -27,7 +27,7 @@ from pipeflow.plugin.base import BaseIterator, dense_array, dense_tensor
 
 @jax.jit
 def _copy(array: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """A copy, and a number of it that is there when the copy is, and that no user donates."""
+    """A copy, and one of its numbers, which is ready when the copy is and which no user can donate to JAX."""
     return jnp.copy(array), array.reshape(-1)[0]
 
 
@@ -61,22 +61,22 @@ class GenericIterator(BaseIterator[dict[str, jax.Array]]):
                 "LastBatchPolicy.PARTIAL gives shards of different sizes, which cannot be one array: use FILL with mask=, or DROP"
             )
         self._sharding = sharding
-        self._copying: deque[tuple[jax.Array, TensorGPU]] = deque()  # batches on the GPU that JAX has yet to copy
+        self._copying: deque[tuple[jax.Array, TensorGPU]] = deque()  # batches on the GPU that JAX has not copied yet
         weakref.finalize(self, _finish, self._copying).atexit = False
         options["last_batch_policy"] = last_batch_policy
         super().__init__(pipelines, output_map, *args, **options)
 
     def convert(self, batch: Any, name: str) -> Any:
-        """The batch as one array; from the CPU it becomes JAX's when the batches of all pipelines are together."""
+        """The batch as one array; a batch on the CPU becomes a JAX array in ``combine``."""
         if isinstance(batch, TensorListGPU):
             return self._copied(dense_tensor(batch, name))
         return dense_array(batch, name)
 
     def _copied(self, tensor: TensorGPU) -> jax.Array:
-        """JAX's own copy on the same device; the batch is held until it is made, and the host does not wait.
+        """JAX's own copy on the same device; the batch is kept until the copy is made, and the host does not wait.
 
-        XLA reads foreign memory on streams without a public name, so no event says when it is done. But it knows when an array
-        of its own is complete.
+        XLA reads the memory of others on streams that are not public, so no event tells when it has finished. But XLA
+        knows when an array of its own is complete.
         """
         while self._copying and self._copying[0][0].is_ready():
             self._copying.popleft()
@@ -112,7 +112,7 @@ class GenericIterator(BaseIterator[dict[str, jax.Array]]):
         return jnp.asarray(arrays[0]) if len(arrays) == 1 else jnp.asarray(np.stack(arrays))
 
     def _on_devices(self, arrays: list[jax.Array]) -> jax.Array:
-        """The same for arrays that lie on devices already, one of each pipeline."""
+        """The same for arrays that are on devices, one of each pipeline."""
         if self._sharding is None:
             return arrays[0] if len(arrays) == 1 else jnp.stack(arrays)
         shape = (arrays[0].shape[0] * len(self._sharding.device_set), *arrays[0].shape[1:])
@@ -129,8 +129,8 @@ def data_iterator(
 ) -> Any:
     """Turns a pipeline definition into a function that returns an iterator: ``@data_iterator(output_map=["x", "y"])``.
 
-    With ``sharding`` or ``devices`` there is one pipeline for each device of this process, and the definition is given
-    ``shard_id`` and ``num_shards`` where it has parameters of those names. The function takes the arguments of the
+    With ``sharding`` or ``devices`` there is one pipeline for each device of this process, and the definition gets
+    ``shard_id`` and ``num_shards`` if it has parameters with these names. The function takes the arguments of the
     definition and of the pipeline, and ``checkpoints``, one for each pipeline.
     """
     return iterator_maker(GenericIterator, pipeline_fn, output_map, sharding, devices, options)
@@ -193,8 +193,8 @@ DALIGenericIterator = GenericIterator
 def to_tensor(array: np.ndarray) -> jax.Array:
     """The array as a JAX array: on the same memory if no other code reads or writes it, else a copy.
 
-    JAX takes its arrays for immutable, so memory that others may write is copied; and it copies what does not begin at a
-    multiple of 64 bytes, or has a type that it does not keep.
+    JAX assumes that its arrays do not change, so memory that other code may write is copied. JAX also copies memory
+    that does not begin at a multiple of 64 bytes, and types that it converts.
     """
     mine = array.flags.writeable and array.flags.c_contiguous
     if not mine or jax.dtypes.canonicalize_dtype(array.dtype) != array.dtype:
@@ -290,7 +290,7 @@ def jax_function(
     return call
 
 
-# ``pipeflow.plugin.jax.fn.jax_function``, where DALI has it.
+# ``pipeflow.plugin.jax.fn.jax_function`` is the name that DALI has for it.
 fn = _python_types.ModuleType(f"{__name__}.fn", "Operators that call functions of JAX arrays.")
 fn.jax_function = jax_function  # type: ignore[attr-defined]
 sys.modules[fn.__name__] = fn

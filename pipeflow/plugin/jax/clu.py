@@ -29,14 +29,14 @@ class PeekableIterator(GenericIterator):
 
     @property
     def element_spec(self) -> ElementSpec:
-        """Shape and type of every output; the first batch is read for it."""
+        """Shape and type of every output; the first batch is read to find them."""
         with self._turn:
             if self._spec is None:
                 self.peek()
             return self._spec
 
     def peek(self) -> Any:
-        """The next batch; the following ``next`` gives the same."""
+        """The next batch; the following ``next`` returns the same one."""
         with self._turn:
             if self._peeked is None:
                 self._peeked = self._checked(super().__next__())
@@ -58,7 +58,7 @@ class PeekableIterator(GenericIterator):
             return self if self._peeked is not None else super().__iter__()  # type: ignore[return-value]
 
     def reset(self) -> None:
-        """Begins the next epoch; a batch that was looked at and not taken is left out."""
+        """Begins the next epoch; a batch that ``peek`` returned and that was not taken is left out."""
         with self._turn:
             self._peeked = None
             super().reset()
