@@ -1,7 +1,7 @@
-"""The door to the devices.
+"""The devices. The modules for a GPU are imported when a pipeline first needs them.
 
-``backends.gpu``, and with it CuPy, is imported by the first pipeline that has work for it; ``backends.codec``, and with it
-nvImageCodec, by the first that decodes there.
+The first pipeline with work for a GPU imports ``backends.gpu``, which imports CuPy. The first one that decodes on a GPU
+imports ``backends.codec``, which imports nvImageCodec.
 """
 
 from importlib import import_module

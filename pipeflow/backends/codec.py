@@ -10,13 +10,13 @@ from nvidia import nvimgcodec
 from pipeflow.errors import NoGpu
 
 ON_CPU = -99999  # nvImageCodec's number for no device: its decoders of the CPU, for tests
-# Chroma is interpolated, as on the CPU: versions before 0.9 repeat it unless this is said.
+# Chroma is interpolated, as on the CPU: without this option, versions before 0.9 repeat it.
 OPTIONS = ":fancy_upsampling=1"
 INSTALL = (
     "are nvidia-nvimgcodec-cu13 and nvidia-nvjpeg installed (for CUDA 12: nvidia-nvimgcodec-cu12 and nvidia-nvjpeg-cu12)? "
     'device="cpu" decodes without them'
 )
-# A gray JPEG of 8 x 8 pixels, which every decoder can decode: where it cannot, the trouble is not in the user's files.
+# A gray JPEG of 8 x 8 pixels, which every decoder can decode. If one cannot, the user's files are not the reason.
 KNOWN = np.frombuffer(
     base64.b85decode(
         "|JeWF01!$>Nk#wx0RR9200961|JwjV01yid4h#wq4h;?x5fBp?C>j_R78o%jB^@X_Gd(;xGdMRuNL)@pL{~*OI8bd-S6^ahXlFi6ad~iLcwA*?"
@@ -28,7 +28,7 @@ Region = tuple[int, int, int, int]  # top, left, height, width
 
 
 class Codec:
-    """A decoder of one device; NoGpu where nvImageCodec decodes nothing."""
+    """A decoder of one device; NoGpu if nvImageCodec decodes nothing."""
 
     def __init__(self, device_id: int) -> None:
         backends = [nvimgcodec.Backend(nvimgcodec.BackendKind.CPU_ONLY)] if device_id == ON_CPU else None
@@ -51,9 +51,9 @@ class Codec:
         stream: int = 0,
         regions: Sequence[Region] | None = None,
     ) -> list[Any]:
-        """An image of nvImageCodec for each file, or for the part of it, or a text that says why there is none.
+        """An image of nvImageCodec for each file, or for its region; or a text that says why there is none.
 
-        RuntimeError where the library itself has failed, not on the files.
+        RuntimeError if the library itself has failed, and the files are not the reason.
         """
         specs = nvimgcodec.ColorSpec
         wanted = specs.GRAY if color == "GRAY" else specs.SRGB if hasattr(specs, "SRGB") else specs.RGB
@@ -63,12 +63,12 @@ class Codec:
         for index, data in enumerate(files):
             try:
                 code = nvimgcodec.CodeStream(data)
-                _ = code.height  # reads the header: one bad file would be an error of the whole batch
+                _ = code.height  # reads the header now: later one bad file would be an error of the whole batch
                 if regions is not None:
                     top, left, height, width = regions[index]
                     code = code.get_sub_code_stream(region=nvimgcodec.Region(top, left, top + height, left + width))
                 opened[index] = code
-            except Exception as error:  # of pybind11: its types say nothing
+            except Exception as error:  # pybind11 raises it, and the type says nothing
                 results[index] = f"nvImageCodec cannot read it: {error}"
         if not opened:
             return results

@@ -1,7 +1,7 @@
-"""Heap memory in size classes that is used again when no array refers to it any more.
+"""Heap memory in size classes. It is used again when no array refers to it any more.
 
-A fresh page costs 80 times a warm one, so blocks are kept: a lease under the first array gives its block back. Small
-blocks are left to malloc, which is as fast.
+A new page costs 80 times as much as a warm one, so blocks are kept: the lease under the first array gives its block
+back. malloc provides small blocks, because it is as fast for them.
 """
 
 import threading
@@ -33,7 +33,7 @@ class HeapPool:
         self.reserved = 0
 
     def take(self, nbytes: int) -> np.ndarray:
-        """``nbytes`` of memory as uint8; it is the caller's until the last array that refers to it is gone."""
+        """``nbytes`` of memory as uint8; the caller has it until the last array that refers to it is gone."""
         if nbytes <= SMALL:
             return np.empty(nbytes, np.uint8)
         capacity = size_class(nbytes)
@@ -88,7 +88,7 @@ class HeapPool:
 
 
 class Arena:
-    """Memory of one thread for what is between two steps of a stage: overwritten with every sample, warm in cache."""
+    """Memory of one thread for results between steps of a stage. Each sample overwrites it, so it is in the cache."""
 
     def __init__(self) -> None:
         self._buffers: dict[int, np.ndarray] = {}
@@ -109,7 +109,7 @@ class Arena:
         if buffer is None or len(buffer) < nbytes:
             buffer = self._buffers[slot] = np.empty(max(size_class(nbytes), 1), np.uint8)
             self._views = {key: kept for key, kept in self._views.items() if key[0] != slot}
-        if len(self._views) > 512:  # images of ever new sizes must not make the table grow without end
+        if len(self._views) > 512:  # images of always different sizes must not make the table grow without end
             self._views.clear()
         view = self._views[(slot, shape, dtype)] = buffer[:nbytes].view(dtype).reshape(shape)
         return view

@@ -1,7 +1,7 @@
-"""Contexts, events and memory of CUDA by their handles; what is let go is given back with its own device current.
+"""Contexts, events and memory of CUDA by their handles. Each is released while its own device is current.
 
-They may be collected in any thread, also in one that never used CUDA, where a call without a context would open one on GPU 0.
-``cuda`` is ``cupy.cuda``, which ``backends.gpu`` imports.
+They may be collected in any thread, also in one that never used CUDA. There, a call without a context would open one on
+GPU 0. ``cuda`` is ``cupy.cuda``, which ``backends.gpu`` imports.
 """
 
 import contextlib
@@ -19,8 +19,8 @@ PORTABLE = 1  # cudaHostAllocPortable: pinned for all contexts
 class Context:
     """A device that can be made current in any thread for a while.
 
-    This goes by contexts of the driver: choosing a device, also only to go back to the one before, opens a context on it, half a
-    gigabyte on GPU 0 for every process that works on another one.
+    It uses contexts of the driver. ``setDevice`` would open a context on the chosen device, also when it only restores
+    the device that was current before: half a gigabyte on GPU 0 for every process that works on another GPU.
     """
 
     def __init__(self, cuda: Any, device_id: int) -> None:
@@ -29,10 +29,10 @@ class Context:
         self.process = os.getpid()
         self.streams: deque[Any] = (
             deque()
-        )  # of pipelines that are gone: what CuPy and torch keep for them is used again
+        )  # of closed pipelines: CuPy and torch keep memory for each stream, which is used again
         self.events: deque[int] = deque()
         opened: Future[int] = Future()
-        thread = threading.Thread(target=self._open, args=(opened,))  # which has no current device that must stay
+        thread = threading.Thread(target=self._open, args=(opened,))  # it has no current device to restore
         thread.start()
         thread.join()
         self.handle = opened.result()
@@ -47,7 +47,7 @@ class Context:
 
     @contextlib.contextmanager
     def current(self) -> Iterator[None]:
-        """Makes the device current in this thread, and then what was before."""
+        """Makes the device current in this thread, and at the end the one that was current before."""
         driver = self.cuda.driver
         before = driver.ctxGetCurrent()
         driver.ctxSetCurrent(self.handle)
@@ -80,7 +80,7 @@ class Event:
 
 
 class PinnedMemory:
-    """Page-locked memory, of which NumPy makes an array."""
+    """Page-locked memory; NumPy can make an array of it."""
 
     def __init__(self, context: Context, nbytes: int) -> None:
         self._context = context
@@ -94,7 +94,7 @@ class PinnedMemory:
 
 
 class DeviceMemory:
-    """Device memory; it goes back when this object does, and CUDA waits then for what still uses it."""
+    """Device memory, released when this object is collected. CUDA waits then for work that still uses it."""
 
     def __init__(self, context: Context, nbytes: int) -> None:
         self._context = context

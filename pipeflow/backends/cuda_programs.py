@@ -1,7 +1,7 @@
 """Machine code of the CUDA kernels: NVRTC compiles a file with all its instances, and the result is kept on disk.
 
-The options are those that the tests compile with, and no others: CuPy's own way to NVRTC adds ``-ftz=true``, by which small
-numbers become 0. ``nvrtc`` is CuPy's thin layer over the compiler, which needs neither a driver nor a GPU.
+The options are exactly those of the tests. CuPy's own compilation adds ``-ftz=true``, which makes very small numbers 0.
+``nvrtc`` is CuPy's thin layer over the compiler; it needs neither a driver nor a GPU.
 """
 
 import hashlib
@@ -28,12 +28,12 @@ class Program(NamedTuple):
 
 
 def options(architecture: int, headers: str) -> tuple[str, ...]:
-    """The options of NVRTC: separate operations are not fused, so that results are equal to the CPU's."""
+    """The options of NVRTC: a multiplication and an addition are not fused, so that results are equal to the CPU's."""
     return (f"-arch=sm_{architecture}", "--std=c++17", "--fmad=false", f"-I{kernels.FOLDER}", f"-I{headers}")
 
 
 def architecture_for(capability: int, supported: Sequence[int], version: tuple[int, int]) -> int:
-    """The newest architecture that the compiler knows and whose code the GPU runs: one of the same generation."""
+    """The newest architecture of the GPU's generation that the compiler knows and the GPU can run."""
     usable = [known for known in supported if known <= capability and known // 10 == capability // 10]
     if not usable:
         known = f"sm_{min(supported)} to sm_{max(supported)}" if supported else "none"
@@ -65,7 +65,7 @@ def compiled(nvrtc: Any, file: str, text: str, names: Sequence[str], architectur
 
 @cache
 def shared_digest(headers: str) -> str:
-    """A digest of what the kernel files include: our headers, and CUDA's."""
+    """A digest of the headers that kernel files include: those of this package, and CUDA's."""
     digest = hashlib.sha256()
     for path in (*sorted(kernels.FOLDER.glob("*.cuh")), *sorted(Path(headers).glob("cuda_fp16.h*"))):
         digest.update(path.name.encode() + path.read_bytes())
@@ -73,7 +73,7 @@ def shared_digest(headers: str) -> str:
 
 
 def key_of(nvrtc: Any, file: str, architecture: int, headers: str) -> tuple[Any, ...]:
-    """The inputs of the code. Folders are left out, because they differ between environments with the same contents."""
+    """The inputs of the code, without the folders: these differ between environments with the same contents."""
     text = hashlib.sha256(kernels.source(file).encode()).hexdigest()
     flags = [option for option in options(architecture, headers) if not option.startswith("-I")]
     return (text, kernels.instances_of(file), shared_digest(headers), tuple(flags), nvrtc.getVersion())
@@ -97,7 +97,7 @@ _programs: dict[tuple[str, int], Future[Program]] = {}  # of this process
 
 
 def program(nvrtc: Any, file: str, architecture: int, headers: str) -> Program:
-    """A compiled file: of this process, from the disk, or made now. Who comes while it is made waits for it."""
+    """A compiled file: of this process, from the disk, or compiled now. Other threads wait while it is compiled."""
     with _lock:
         future = _programs.get((file, architecture))
         mine = future is None
@@ -108,13 +108,13 @@ def program(nvrtc: Any, file: str, architecture: int, headers: str) -> Program:
             future.set_result(_kept_or_compiled(nvrtc, file, architecture, headers))
         except BaseException as error:
             with _lock:
-                del _programs[file, architecture]  # the next one tries again
+                del _programs[file, architecture]  # the next call tries again
             future.set_exception(error)
     return future.result()
 
 
 def prepare(nvrtc: Any, files: Sequence[str], architecture: int, headers: str) -> None:
-    """Compiles files, several at once: NVRTC works without Python's lock."""
+    """Compiles several files at the same time: NVRTC works without Python's lock."""
     if len(files) < 2:
         for file in files:
             program(nvrtc, file, architecture, headers)

@@ -1,7 +1,7 @@
 """The GPU, by CuPy: streams, events, memory and kernels of one device for one pipeline.
 
-CuPy is imported here and nowhere else, and this module by the first pipeline that has work for a GPU. Nothing is created
-before ``why_not`` has found the device usable, since half-made CUDA objects complain when they are collected.
+CuPy is imported only here, and the first pipeline with work for a GPU imports this module. Nothing is created before
+``why_not`` has found that the device can be used, because incomplete CUDA objects cause errors when they are collected.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ _initialised: list[int] = []  # the process that has used CUDA
 
 
 def why_not(device_id: int = 0) -> str:
-    """The reason why a GPU cannot be used, with what to do; "" where it can."""
+    """The reason why a GPU cannot be used, and what to do; "" if it can be used."""
     if _initialised and _initialised[0] != os.getpid():
         return (
             f"CUDA was initialised in process {_initialised[0]}, and this one ({os.getpid()}) was forked from it, where CUDA "
@@ -105,7 +105,7 @@ def _why_not(device_id: int) -> str:
 
 
 def installed_wheels() -> list[str]:
-    """The distributions of CuPy in this environment; more than one is too many."""
+    """The distributions of CuPy in this environment; two of them disturb each other."""
     names = {(item.metadata["Name"] or "").lower() for item in importlib.metadata.distributions()}
     return sorted(name for name in names if name == "cupy" or name.startswith("cupy-cuda"))
 
@@ -116,7 +116,7 @@ def has_codec() -> bool:
 
 
 def require(device_id: int) -> None:
-    """Raises NoGpu with the reason where a GPU cannot be used."""
+    """Raises NoGpu with the reason if a GPU cannot be used."""
     reason = why_not(device_id)
     if reason:
         raise NoGpu(f"this pipeline works on GPU {device_id}, which cannot be used here: {reason}")
@@ -124,7 +124,7 @@ def require(device_id: int) -> None:
 
 @functools.cache
 def headers_folder() -> str:
-    """The folder of cuda_fp16.h: of the wheel of the CUDA runtime, or of an installed toolkit; "" where there is none."""
+    """The folder of cuda_fp16.h, in the wheel of the CUDA runtime or in an installed toolkit; "" if there is none."""
     folders = []
     if pathfinder is not None:
         folders.append(pathfinder.find_nvidia_header_directory("cudart"))
@@ -152,7 +152,7 @@ def open_device(device_id: int) -> Runtime:
     return CupyRuntime(device_id)
 
 
-_own: dict[int, Runtime] = {}  # for batches that the user makes of his own arrays
+_own: dict[int, Runtime] = {}  # for batches that the user makes of arrays
 
 
 def for_arrays(value: Any = None) -> Runtime:
@@ -187,11 +187,11 @@ def context_of(device_id: int) -> Context:
 
 
 class OutOfMemory(MemoryError):
-    """The GPU has no memory left; the pipeline can be used on."""
+    """The GPU has no memory left; the pipeline can still be used."""
 
 
 class Handle(NamedTuple):
-    """A stream that is known by its number: CuPy's objects for such warn, and cost microseconds."""
+    """A stream that is known by its number: CuPy's objects for such streams warn, and take microseconds."""
 
     ptr: int
 
@@ -205,7 +205,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def _explained(method: Method) -> Method:
-    """Adds to errors of CUDA what a user should know of them."""
+    """Adds notes for the user to errors of CUDA."""
 
     @functools.wraps(method)
     def call(*args: Any, **options: Any) -> Any:
@@ -219,7 +219,7 @@ def _explained(method: Method) -> Method:
 
 
 def explain(error: BaseException) -> None:
-    """Notes what is known of an error of CUDA, unless it is of memory or of something else."""
+    """Adds notes to an error of CUDA. Errors about missing memory and errors of other kinds get none."""
     of_cuda = isinstance(error, (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError))
     if of_cuda and "MEMORY" not in str(error).upper().replace("ILLEGAL MEMORY", ""):
         careful = os.environ.get("PIPEFLOW_SYNC", "0") not in ("", "0")
@@ -278,12 +278,12 @@ class CupyRuntime:
 
     @_explained
     def wait(self, stream: Any, event: Any) -> None:
-        """Lets a stream wait."""
+        """Makes a stream wait for an event."""
         cupy.cuda.runtime.streamWaitEvent(stream.ptr, event.ptr)
 
     @_explained
     def synchronize(self, event: Any) -> None:
-        """Lets the host wait."""
+        """Makes the host wait for an event."""
         cupy.cuda.runtime.eventSynchronize(event.ptr)
 
     def done(self, event: Any) -> bool:
@@ -309,12 +309,12 @@ class CupyRuntime:
         return cupy.cuda.get_current_stream(self.device[1]).ptr or LEGACY
 
     def holder(self, handle: int) -> Any:
-        """CuPy's current stream, where it is this one: as long as it is referred to it is not destroyed."""
+        """CuPy's current stream, if it has this handle. A reference to it keeps it from being destroyed."""
         stream = cupy.cuda.get_current_stream(self.device[1])
         return stream if stream.ptr == handle else None
 
     def allocate(self, nbytes: int) -> DeviceMemory:
-        """Memory straight from CUDA: these blocks are kept, so a pool beneath would only hide them."""
+        """Memory directly from CUDA. Its blocks are kept, so another pool below would only hide them."""
         try:
             return DeviceMemory(self.context, nbytes)
         except cupy.cuda.runtime.CUDARuntimeError as error:
@@ -335,7 +335,7 @@ class CupyRuntime:
         memory.free()
 
     def pinned(self, nbytes: int) -> np.ndarray:
-        """Page-locked memory that no pool of CuPy hands out meanwhile."""
+        """Page-locked memory, not from a pool of CuPy, which could give it to other code."""
         return np.asarray(PinnedMemory(self.context, nbytes))
 
     @_explained
@@ -357,14 +357,14 @@ class CupyRuntime:
 
     @_explained
     def launch(self, stream: Any, kernel: str, grid: int, threads: int, rows: int, first: int, count: int) -> None:
-        """Queues a kernel; the first launch of a process loads its file, which is compiled where no process has done so yet."""
+        """Queues a kernel. The first launch of a process loads its file, or compiles it if no process has done so."""
         function = self._functions.get(kernel)
         if function is None:
             function = self._functions[kernel] = loaded(kernel, self.device[1])
         function((grid,), (threads,), (np.uint64(rows), np.uint64(first), np.int32(count)), stream=stream)
 
     def run(self, stream: Any, function: Callable[..., None], arrays: Sequence[Any]) -> None:
-        """Queues a function of CuPy's arrays."""
+        """Queues a function that works on arrays of CuPy."""
         with self.using(stream):
             function(cupy, *arrays)
 
@@ -375,7 +375,7 @@ class CupyRuntime:
         return cupy.ndarray(shape, dtype, cupy.cuda.MemoryPointer(memory, 0))
 
     def as_array(self, value: Any) -> Any:
-        """A CuPy array on the memory of whatever is on this kind of device."""
+        """A CuPy array on the memory of any object on a device of CUDA; None for other objects."""
         if isinstance(value, cupy.ndarray):
             array = value
         elif hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] in ON_DEVICE:
@@ -391,7 +391,7 @@ class CupyRuntime:
         return array
 
     def capsule(self, array: Any, **options: Any) -> Any:
-        """A capsule; which stream waits for which is settled already."""
+        """A capsule. The pipeline has already made the streams wait, so CuPy makes none wait."""
         return array.__dlpack__(stream=-1, **options)
 
     @_explained
@@ -402,7 +402,7 @@ class CupyRuntime:
         adjust_orientation: bool,
         regions: Sequence[tuple[int, int, int, int]] | None = None,
     ) -> list[Any]:
-        """CuPy arrays on the memory of nvImageCodec's images, or why there is none."""
+        """CuPy arrays on the memory of nvImageCodec's images, or the reason why there is no image."""
         found = self._open_codec().decode(files, color, adjust_orientation, self.computing.ptr, regions)
         return [image if isinstance(image, str) else self._array_of(image) for image in found]
 
@@ -418,7 +418,7 @@ class CupyRuntime:
         return self.array(interface["data"][0], tuple(interface["shape"]), np.dtype(interface["typestr"]), image)
 
     def prepare(self, kernels: Sequence[str]) -> None:
-        """Compiles kernels, those of several files at once."""
+        """Compiles kernels, several files at the same time."""
         files = sorted({kernel.partition(":")[0] for kernel in kernels})
         cuda_programs.prepare(cupy.cuda.nvrtc, files, architecture_of(self.device[1]), headers_folder())
         with self.context.current():
@@ -426,7 +426,7 @@ class CupyRuntime:
                 self._functions[kernel] = loaded(kernel, self.device[1])
 
     def require(self, library: str) -> None:
-        """Sees that a library is there; NoGpu says how to install it."""
+        """Checks that a library can be loaded; NoGpu says how to install it."""
         if library == "nvImageCodec":
             with self.context.current():
                 self._open_codec()
@@ -456,7 +456,7 @@ class _Capsule:
 
 
 _loading = threading.Lock()
-_modules: dict[tuple[str, int], Any] = {}  # a file on a device
+_modules: dict[tuple[str, int], Any] = {}  # (file, number of the device) -> the loaded code
 
 
 def loaded(kernel: str, device_id: int) -> Any:

@@ -1,7 +1,7 @@
 """Fusion: chains of image operators that become one pass over the pixels.
 
-It works on the recorded graph, before it is compiled. It looks for two kinds of chains. Each link has one reader, the
-same guard, and is no output:
+It works on the recorded graph, before it is compiled. It looks for two kinds of chains. All links have the same guard;
+each has one reader and is no output:
 
 - an operator that samples an image (a resize), then any number that crop or mirror it (a crop, a flip), then one that ends
   sampling (a normalisation): no image between them is written, and only the pixels of the result are computed;
@@ -75,7 +75,7 @@ def _continues(before: GraphNode, after: GraphNode, readers: dict[int, list[int]
 
 
 def _same_rule(before: object, after: object) -> bool:
-    """True if both links have the same rule for failures; a value would be the output of one of them."""
+    """True if both links have the same rule for failures. A value does not count: it is for one link only."""
     return before is after is None or (isinstance(before, str) and isinstance(after, str) and before == after)
 
 

@@ -1,9 +1,10 @@
 """The compiler pass for fn.gradients: it adds the nodes that compute derivatives.
 
-It makes a new Graph from a Graph. A node ``gradients`` becomes a row of nodes from the ys back to the xs. For each node between
-an x and a y there is one new node: it gets the derivatives with respect to the outputs and computes those with respect to the
-inputs. Python functions become ``_taped_function``, which has a tape as one more output. Operators have a declared derivative.
-New nodes have the guard of the node that they differentiate, so each sample goes back through the branch that it took.
+It makes a new Graph from a Graph. A node ``gradients`` becomes a series of nodes from the ys back to the xs. For each
+node between an x and a y there is one new node: it gets the derivatives with respect to the outputs and computes those
+with respect to the inputs. Python functions become ``_taped_function``, which has a tape as one more output. Operators
+have a declared derivative. New nodes have the guard of the node that they differentiate, so each sample goes back
+through the branch that it took.
 
 ``check_history`` is for ``differentiable=True``. There, results keep their history until they reach the training loop, so
 every step that reads them must keep it too.
@@ -73,7 +74,7 @@ def expand(graph: Graph) -> Graph:
     if not wanted:
         return graph
     ways = {node.id: _way(graph, node) for node in wanted}
-    needs: dict[int, set[int]] = {}  # for each node on a way, the inputs that a derivative passes through
+    needs: dict[int, set[int]] = {}  # for each node between an x and a y, the inputs that a derivative passes through
     for gradient in wanted:
         reached = set(_xs(gradient))
         for number in ways[gradient.id]:

@@ -6,7 +6,7 @@ from pipeflow.record.graph import Graph, GraphNode
 
 
 def check(graph: Graph) -> None:
-    """Refuses a cache of something that is not the same in every epoch, or cannot be found again by a reader's index."""
+    """Refuses a cache of samples that are not the same in every epoch, or that have no index of a reader."""
     for node in graph.nodes:
         if node.op.role == "kept":
             reason = _refused(graph, node)

@@ -1,7 +1,7 @@
 """Decoders with ``device="mixed"`` and sources with ``device="gpu"``: CPU work, and a copy to the GPU.
 
-A decoder for which there is no GPU library becomes the same decoder on the CPU, where all threads work on it, and a copy to
-the GPU; so does a source.
+A decoder without a GPU library becomes the same decoder on the CPU, which all threads run, and a copy to the GPU. A
+source also becomes a CPU source and a copy.
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ def on_gpu(node: GraphNode) -> bool:
 
 
 def split(graph: Graph, codec: bool) -> Graph:
-    """The graph with sources on the CPU, and the decoders that the GPU does not have. ``codec``: nvImageCodec is there."""
+    """The graph with sources, and decoders that the GPU does not have, on the CPU. ``codec``: nvImageCodec is used."""
     apart = {
         node.id
         for node in graph.nodes

@@ -63,7 +63,7 @@ class Step:
     user_code: bool = False
     writable: tuple[bool, ...] = ()
     shared_with: tuple[str, ...] = ()  # for each input of user code: the other readers, for messages
-    on_error: Any = None  # the rule for a sample that fails; None: that of the plan
+    on_error: Any = None  # the rule for a sample that fails; None: the rule of the plan
     copied: bool = (
         False  # the results are objects of the user, or views of them: they are copied at the end of the stage
     )
@@ -86,11 +86,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Stage:
-    """Steps that run together; the words above explain it.
+    """Steps that run together; the start of this file explains the words.
 
     ``columns`` are computed when the stage begins, ``merges`` when it ends: the merges that no step of the stage reads.
     ``strands`` are the numbers of steps that belong together, where functions of one sample may wait for each other: each
-    strand of a sample is work for another thread, and reads nothing of the others. () if one thread runs all steps.
+    strand of a sample is work for another thread, and reads no result of the others. () if one thread runs all steps.
     """
 
     kind: Literal["source", "sample", "batch", "processes", "device", "function", "arrival"]

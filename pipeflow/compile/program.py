@@ -22,7 +22,7 @@ class Program:
         self.by_id = {node.id: node for node in self.nodes}
         self.traits: dict[int, Traits] = {node.id: node.op.traits_of(node.constants) for node in self.nodes}
         self.specs: list[Spec] = []
-        self.on_device: list[bool] = []  # of every slot
+        self.on_device: list[bool] = []  # for every slot
         self.indices: dict[int, int] = {}  # node of a reader -> the slot of the indices of its samples
         self._slots: dict[Edge, int] = {}
         for node in self.nodes:
@@ -58,10 +58,10 @@ class Program:
 
         constants = [(name, kept(name, value)) for name, value in node.constants.items()]
         if node.op.fetches and node.seed is not None:
-            # the shards of a reader have one order by the seed of the reader, not of the pipeline
+            # all shards of a reader have one order, so it depends on the reader's seed and not on the pipeline's
             constants.append(("seed", node.seed))
         key = None
-        if node.op.random:  # also of sources: they shuffle by it
+        if node.op.random:  # sources too: they shuffle with it
             key = seeds.node_key(seed if node.seed is None else node.seed, node.random_name)
         calls_user = self.traits[node.id].user_code or (node.device == "gpu" and node.op.role == "function")
         return step_of(node, self.slot, constants, key, kept("on_error", node.on_error), calls_user)

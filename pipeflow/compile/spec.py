@@ -246,7 +246,7 @@ class _Implied:
         self._found: dict[Guard, Guard] = {}
 
     def by(self, guard: Guard) -> Guard:
-        """Every (predicate, value) that follows from those of a guard."""
+        """Every (predicate, value) that follows from the conditions of a guard."""
         if guard not in self._found:
             facts = dict(guard)
             todo = list(guard)

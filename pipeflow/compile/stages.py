@@ -1,4 +1,4 @@
-"""The stages of a plan: which steps run together.
+"""The stages of a plan: the steps that run together.
 
 Sources have level 0, steps that work sample by sample odd levels, and steps for the whole batch even levels. All
 steps of an odd level are one stage, unless functions in it may wait for each other (``strands.py``). Each step of an
@@ -16,7 +16,7 @@ from pipeflow.compile.program import Program
 from pipeflow.compile.strands import Layer, layers_of
 from pipeflow.record.graph import GraphNode
 
-COLUMN_ELEMENTS = 64  # outputs of at most so many elements are computed for the whole batch at once
+COLUMN_ELEMENTS = 64  # outputs with at most this number of elements are computed for the whole batch at once
 
 
 def columns_of(program: Program) -> set[int]:
@@ -108,7 +108,7 @@ def _sample_stage(program: Program, layer: Layer, steps: Mapping[int, Step]) -> 
 
 
 def _last_merges(program: Program, members: Sequence[GraphNode]) -> set[int]:
-    """The merges that no other step of the stage reads. For the whole batch at its end they cost almost nothing."""
+    """The merges that no other step of the stage reads. At its end, for the whole batch, they take almost no time."""
     read = {need for node in members if node.op.role != "merge" for need in program.needs(node)}
     last: set[int] = set()
     for node in reversed(members):
@@ -154,7 +154,7 @@ def _kind_of(program: Program, node: GraphNode, step: Step) -> Any:
 
 
 def origins_of(stages: Sequence[Stage], slots: int) -> tuple[int, ...]:
-    """The source of the samples of a slot: that of the first input of its step that has one."""
+    """The source of the samples of a slot: the source of the first input of its step that has one."""
     origin = [-1] * slots
     for position, step in enumerate(stages[0].steps):
         for slot in step.outputs:

@@ -23,7 +23,7 @@ def storage_of(stages: Sequence[Stage], specs: Sequence[Spec], outputs: Collecti
                 storage[slot] = "column" if indices else _BY_KIND.get(stage.kind, "batch")
             for slot in step.reads():
                 readers.setdefault(slot, []).append((number, step))
-    # From the last step to the first: whether the result of a reading step stays in the stage decides about its input.
+    # From the last step to the first, because the storage of a step's result decides the storage of its input.
     for number in reversed(range(len(stages))):
         if stages[number].kind != "sample":
             continue
@@ -39,7 +39,7 @@ def storage_of(stages: Sequence[Stage], specs: Sequence[Spec], outputs: Collecti
 
 
 def _stays(number: int, readers: Sequence[tuple[int, Step]], storage: Sequence[Storage]) -> bool:
-    """True if only its stage needs a slot: no step passes it to another stage, to the user, or on as a view."""
+    """True if only its stage needs a slot: no step passes it, or a view of it, to another stage or to the user."""
     return all(
         where == number
         and not reader.user_code

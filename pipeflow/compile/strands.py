@@ -1,4 +1,4 @@
-"""Functions of one sample that may wait for each other: which steps of a level run side by side.
+"""Functions of one sample that may wait for each other, and the steps of a level that run at the same time.
 
 Two functions with ``parallel="threads"`` that do not depend on each other are *apart*. They are in different *strands* of
 one *layer*. A layer becomes a stage; each strand of a sample is work for another thread. A level without such functions
@@ -56,7 +56,7 @@ class _Level:
         return above
 
     def layers(self) -> list[Layer]:
-        """Places every step. Functions that are apart, with equally many functions before them, come into one layer."""
+        """Places every step. Functions that are apart, with the same number of functions before them, get one layer."""
         least: dict[int, int] = {}
         while True:
             place = self._placed(least)
@@ -71,7 +71,7 @@ class _Level:
             least.update(raised)
 
     def _placed(self, least: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-        """For each step its layer and its strand; functions are in the layer ``least`` says, or later."""
+        """For each step its layer and its strand; a function is in the layer that ``least`` names, or a later one."""
         layer: dict[int, int] = {}
         strand: dict[int, int] = {}  # step -> the first step of its strand
         inside: dict[int, list[int]] = {}  # first step of a strand -> all its steps
@@ -100,12 +100,12 @@ class _Level:
         return {number: (layer[number], strand[number]) for number in layer}
 
     def _fit(self, number: int, strand: Sequence[int]) -> bool:
-        """True if a step can join a strand: no function in it is apart from one that is in it, or depends on a step in it."""
+        """True if a step can join a strand: no function in it may be apart from another one in it or after it."""
         after = self.below[number].union(*[self.below[other] for other in strand])
         return all(not self.apart[function] & after for function in self.functions & {number, *strand})
 
     def _gathered(self, place: Mapping[int, tuple[int, int]]) -> list[Layer]:
-        """The layers with their strands; what has no function in it is one strand."""
+        """The layers with their strands; steps without a function in their strand are one strand."""
         layers: list[Layer] = []
         for number in sorted({layer for layer, _ in place.values()}):
             members = [node for node in self.members if place[node.id][0] == number]

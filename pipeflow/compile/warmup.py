@@ -1,8 +1,8 @@
 """Compiling kernels before the first sample needs them.
 
-A kernel is compiled for the types of its arguments. ``prepare`` runs every step of a plan on one blank sample of the types
-that are known of its inputs. ``everyday`` does so for the operators that most image pipelines use:
-``python -m pipeflow warmup`` runs it. Both only save time: other kernels are compiled when they are first called.
+A kernel is compiled for the types of its arguments. ``prepare`` runs every step of a plan on one blank sample with the
+known types of its inputs. ``everyday`` does so for the operators that most image pipelines use, and
+``python -m pipeflow warmup`` calls it. Both only save time: other kernels are compiled when they are first called.
 """
 
 import logging
@@ -20,7 +20,7 @@ log = logging.getLogger("pipeflow")
 
 EXTENT = 512  # the extent of an unknown axis: larger than common crops, and small enough to cost nothing
 GUESSES = {"C": 3, "F": 2, "D": 4}
-SAID = 1.0  # compilation of so many seconds gets a line in the log
+SAID = 1.0  # compilation that takes this number of seconds gets a line in the log
 
 
 def prepare(plan: Plan) -> int:
@@ -38,7 +38,7 @@ def prepare(plan: Plan) -> int:
 
 
 def show_large() -> None:
-    """Copies in the way that large batches are copied."""
+    """Compiles the kernel that copies large batches."""
     kernels.streaming.copy(np.zeros(1, np.uint8), np.empty(1, np.uint8))
 
 

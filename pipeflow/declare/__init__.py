@@ -1,12 +1,12 @@
 """One operator, one declaration.
 
 ``@operator`` turns a function into an OpDef: its signature is the schema and its body the CPU kernel for one sample.
-From the OpDef come ``fn.name``, ``ops.Name``, the eager call, argument checking, stubs, docs and the registry tests.
+``fn.name``, ``ops.Name``, the eager call, argument checks, stubs, docs and the registry tests are made from the OpDef.
 
-Words: a *sample* is one array; a *batch* a list of them. *Data* is positional, *arguments* are keywords: ``Arg[T]``
-is a constant or one value per sample, plain ``T`` is static, ``Drawn[T]`` is filled by the operator's ``draw``.
-Calling an OpDef binds the call and hands it to the current ``interpreter``: recording inside a pipeline definition,
-running at once (``eager``) everywhere else.
+Words: a *sample* is one array; a *batch* is a list of them. *Data* is positional, *arguments* are keywords: ``Arg[T]``
+is a constant or one value per sample, plain ``T`` is static, and the operator's ``draw`` computes ``Drawn[T]``.
+A call of an OpDef is checked and passed to the current ``interpreter``. Inside a pipeline definition it is recorded;
+everywhere else it runs at once (``eager``).
 """
 
 from pipeflow.declare.binding import FORMER as FORMER

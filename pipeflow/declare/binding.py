@@ -27,7 +27,7 @@ from pipeflow.errors import (
 )
 from pipeflow.tensors import TensorListCPU
 
-# Former names of arguments: what they are called now, and in which operators they are still understood.
+# Former names of arguments: the present name, and the operators that still accept the former one.
 FORMER = {
     "output_dtype": ("dtype", ("crop", "crop_mirror_normalize", "lookup_table", "rotate", "slice", "warp_affine")),
     "type": ("dtype", ("shapes",)),
@@ -44,7 +44,7 @@ class Call:
     op: OpDef
     inputs: tuple[Any, ...]
     constants: dict[str, Any]
-    arguments: dict[str, Any]  # those that vary from sample to sample
+    arguments: dict[str, Any]  # the arguments that vary from sample to sample
     name: str | None = None
     device: str | None = None
     seed: int | None = None
@@ -57,7 +57,7 @@ class Call:
 
 
 def input_set_size(inputs: Sequence[Any]) -> int:
-    """The number of members of the input sets (lists of nodes) among the inputs, 0 without one."""
+    """The number of members of the input sets (lists of nodes) among the inputs; 0 if there are none."""
     sets = [x for x in inputs if isinstance(x, (list, tuple)) and x and all(isinstance(item, Node) for item in x)]
     return len(sets[0]) if sets else 0
 
@@ -79,7 +79,7 @@ def spread(op: OpDef, positional: Sequence[Any], keywords: Mapping[str, Any]) ->
             given.pop(data, None)
             bind(
                 op, (), {"sizes": (1, 1), **given} if "sizes" in op.arguments else given
-            )  # what else is wrong comes first
+            )  # other errors are reported first
             raise TypeError(f"{op.title}: argument {data!r} is required (a list of inputs)")
         inputs = given.pop(data)
         if isinstance(inputs, Mapping):
@@ -117,7 +117,7 @@ def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
     members = input_set_size(given)
     for name, param in op.arguments.items():
         value = keywords.get(name)
-        if value is None:  # not given
+        if value is None:  # the argument is not given
             if param.required:
                 meaning = f": {param.meaning}" if param.meaning else ""
                 problems.append(BadArgument(f"argument {name!r} is required ({describe_kind(param)}){meaning}"))
@@ -168,7 +168,7 @@ def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
 
 
 def check_names(op: OpDef, names: Iterable[str]) -> None:
-    """Refuses arguments that an operator does not have, whatever their values."""
+    """Refuses arguments that an operator does not have, with any value."""
     random = ("key", "rng") if op.random else ()
     former = [name for name, (_, operators) in FORMER.items() if op.name in operators]
     known = {*op.arguments, *universal(op), *op.no_effect, *NO_EFFECT, *random, *former, "seed"}
@@ -183,7 +183,7 @@ def _unknown(op: OpDef, name: str) -> UnknownArgument:
 
 
 def _by_present_names(op: OpDef, keywords: Mapping[str, Any], problems: list[Exception]) -> Mapping[str, Any]:
-    """The keywords with former names replaced; each is warned of."""
+    """The keywords with present names in place of former ones, with a warning for each."""
     for former, (present, names) in FORMER.items():
         if former in keywords and op.name in names:
             if present in keywords:
@@ -195,7 +195,7 @@ def _by_present_names(op: OpDef, keywords: Mapping[str, Any], problems: list[Exc
 
 
 def outside_package() -> int:
-    """The ``stacklevel`` of a warning by the caller of this function, so that it names the user's line."""
+    """The ``stacklevel`` with which a warning by the caller of this function names the user's line."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("pipeflow"):
         frame, level = frame.f_back, level + 1
@@ -234,7 +234,7 @@ def _bind_universal(call: Call, name: str, value: Any) -> None:
 
 
 def check_rule(value: Any) -> Any:
-    """``on_error`` as a user may write it."""
+    """The value of ``on_error``, after a check that it is a rule."""
     if isinstance(value, str) and value not in ("raise", "skip", "replace"):
         raise ValueError(f"must be 'raise', 'skip', 'replace', a value or a function, got {value!r}")
     return value

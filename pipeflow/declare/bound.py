@@ -14,7 +14,7 @@ from pipeflow.declare.specs import UNKNOWN, Spec
 from pipeflow.declare.values import READY, OfSample, check_finite, from_sample, refused
 from pipeflow.errors import count_of, widened
 
-PLAIN_ERRORS = (ValueError, TypeError, IndexError)  # what operators raise; `widened` makes of them what DALI's are
+PLAIN_ERRORS = (ValueError, TypeError, IndexError)  # operators raise these; `widened` makes DALI's classes of them
 Allocate = Callable[[int, tuple[int, ...], np.dtype], np.ndarray]
 
 
@@ -30,22 +30,22 @@ class Inferred:
 
 
 class Signature:
-    """The results of a Bound for inputs of these types, numbers of axes and layouts."""
+    """The known results of a Bound for inputs of the same types, numbers of axes and layouts."""
 
     __slots__ = ("depends", "frames", "layouts", "specs")
 
     def __init__(self, layouts: tuple[str, ...], frames: bool) -> None:
-        self.layouts = layouts  # as the body sees them: a missing one becomes the first declared one that fits
-        self.frames = frames  # a sequence, whose frames are passed to the body one by one
-        self.specs: dict[Any, Inferred] = {}  # of the outputs, by the shapes of the inputs
+        self.layouts = layouts  # those that the body gets: the first declared one that fits in place of a missing one
+        self.frames = frames  # True for a sequence: its frames are passed to the body one by one
+        self.specs: dict[Any, Inferred] = {}  # shapes of the inputs -> the Specs of the outputs
         self.depends = False  # the outputs' shapes and types depend on arguments that change from sample to sample
 
 
-KEPT_SPECS = 1024  # images of ever new sizes must not make a table grow without end
+KEPT_SPECS = 1024  # the limit of the table, which would grow without end if all images had different sizes
 
 
 class Bound:
-    """One step of a plan made ready to run on samples: constants bound, shapes cached.
+    """One step of a plan, ready to run on samples: its constants are bound, and shapes are kept.
 
     ``kernel(inputs, layouts, per_sample, key, allocate)`` returns the tuple of outputs; ``allocate(output, shape,
     dtype)`` gives the memory of an output. ``per_frame`` names the arguments whose first axis counts the frames of a
@@ -64,7 +64,7 @@ class Bound:
         self.count = count
         self.per_frame = frozenset(per_frame)
         self.constants = {**op.defaults, **constants}
-        # Where no argument changes from sample to sample, the body gets the same ones every time.
+        # If no argument changes from sample to sample, the body gets the same arguments every time.
         required = all(name in self.constants for name in op.arguments)
         self._keywords = op.keywords(self.constants) if required and op.draw_hook is None else None
         self.kinds = {name: param.kind for name, param in op.arguments.items()}
@@ -73,7 +73,7 @@ class Bound:
         self._wants_layouts = "layouts" in op.wants
         self._wants_key = "key" in op.wants
         self._wants_source = "source" in op.wants
-        # the Specs of a sequence are those of the whole; its kernel works on frames
+        # the Specs describe the whole sequence, but its kernel works on frames
         single = not op.sequences or all(spec.layout and spec.layout[0] != "F" for spec in static or ())
         fixed = bool(static) and single and all(spec.static for spec in static or ())
         self._fixed = Inferred(tuple(static or ())) if fixed else None
@@ -121,7 +121,7 @@ class Bound:
         allocate: Allocate,
         source: Any,
     ) -> tuple[np.ndarray, ...]:
-        """Runs a sequence frame by frame into one block; arguments marked by ``fn.per_frame`` change from frame to frame."""
+        """Processes the frames of a sequence into one block; ``fn.per_frame`` arguments change from frame to frame."""
         count = len(inputs[0])
         for name in self.per_frame & per_sample.keys():
             if len(per_sample[name]) != count:
@@ -164,7 +164,7 @@ class Bound:
         return tuple(blocks)
 
     def _shared(self, parts: Sequence[Any], layouts: tuple[str, ...]) -> dict[str, Any]:
-        """The largest extents among the frames' results, as the argument that gives them to all frames."""
+        """The largest extents of the frames' results, as the argument that makes all results of this size."""
         shapes = []
         for images, own in parts:
             values = {name: x if type(x) in READY else self._converted(name, x) for name, x in own.items()}
@@ -210,7 +210,7 @@ class Bound:
     ) -> Callable[[Sequence[np.ndarray], int | None], tuple[np.ndarray, ...]]:
         """``(inputs, key) -> outputs`` for inputs of these shapes and types, without arguments that change.
 
-        It is the call with all that depends on shapes and types found out before. What the body raises comes as it is.
+        Everything that depends only on shapes and types is computed in advance. Errors of the body are not changed.
         """
         kind = self._kind(inputs, tuple(layouts))
         specs = None if kind.frames else self._static_out(kind, inputs)
@@ -224,7 +224,7 @@ class Bound:
         shape, dtype = (out.shape, out.dtype) if out is not None else ((), np.dtype(np.uint8))
         several = specs.specs if specs is not None and count != 1 else None
         if fixed is not None and not self._wants_key and several is None:
-            # the usual case: nothing but the memory of the result is new
+            # the usual case: only the memory of the result changes from call to call
             keywords = {**fixed, **common}
             if out is None:
 
@@ -261,7 +261,7 @@ class Bound:
         return run
 
     def _static_out(self, kind: Signature, inputs: Sequence[np.ndarray]) -> "Inferred | None":
-        """The Specs of outputs whose memory the body is given; None where they depend on values."""
+        """The Specs of the outputs if the body gets memory for them; None if they depend on values."""
         if not self._wants_out or self._allocates:
             return None
         inferred = self._fixed or self._output_specs(kind, inputs, self.constants, {})
@@ -276,7 +276,7 @@ class Bound:
     def output_layouts(
         self, inputs: Sequence[np.ndarray], layouts: Sequence[str], per_sample: Mapping[str, Any]
     ) -> list[str | None]:
-        """The layouts of the outputs for these inputs; None where the declaration does not say."""
+        """The layouts of the outputs for these inputs; None for one that the declaration does not determine."""
         first = {
             name: value[0] if name in self.per_frame and len(value) else value for name, value in per_sample.items()
         }
@@ -289,7 +289,7 @@ class Bound:
         ]
 
     def accepted_layouts(self, layouts: Sequence[str], ndims: tuple[int, ...]) -> tuple[str, ...]:
-        """The layouts as the kernel sees them: a missing one becomes the first declared one with that number of axes."""
+        """The layouts for the kernel: in place of a missing one the first declared one with that number of axes."""
         signature = (tuple(layouts), ndims)
         known = self._layouts.get(signature)
         if known is None:
@@ -324,7 +324,7 @@ class Bound:
     def _output_specs(
         self, kind: Signature, inputs: Sequence[np.ndarray], arguments: Mapping[str, Any], per_sample: Mapping[str, Any]
     ) -> "Inferred":
-        """What the declaration says of the outputs, kept by the inputs' shapes where no changing argument has a part in it."""
+        """The declared Specs of the outputs, kept by the inputs' shapes if no changing argument affects them."""
         op = self.op
         changing = per_sample or op.drawn
         if changing and kind.depends:
@@ -336,7 +336,7 @@ class Bound:
             if not changing:
                 known = Inferred(op.specs(specs, arguments, self.count))
             else:
-                # Where the answer is complete without the arguments that change, it is the same for every value of them.
+                # If the Specs are complete without the changing arguments, they are the same for every value of these.
                 unknown = dict.fromkeys([*per_sample, *op.drawn], UNKNOWN)
                 known = Inferred(op.specs(specs, {**arguments, **unknown}, self.count))
                 if not known.static:
@@ -365,7 +365,7 @@ def run_whole(
     batch: BatchCall,
     count: int,
 ) -> list[Any]:
-    """One call of an operator on a whole batch; an entry an output, each a dense array or a list of samples."""
+    """One call of an operator on a whole batch. It returns a dense array or a list of samples for each output."""
     try:
         return _run_whole(op, {**op.defaults, **constants}, nodes, inputs, batch, count)
     except PLAIN_ERRORS as error:

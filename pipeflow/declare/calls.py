@@ -11,14 +11,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Traits:
-    """How a step of this operator wants to be run; may depend on its static arguments.
+    """How a step of this operator must be run. The traits may depend on its static arguments.
 
-    ``ordered`` steps see the batches one after another; ``user_code`` may keep or change what it is given; ``pure`` ones
-    may be merged when equal and dropped when unused. One that is ``by_batch_size`` counts the samples of its branch;
-    ``processes`` ones run in worker processes. A batch call of one with ``rows`` is the same as a call for each row. One that
-    ``moves`` gives samples of the batch in other places, as they are. One that ``converts`` calls its function with tensors:
-    on the memory of inputs that may be written, else on copies. One that ``meets`` may wait for another function of the
-    same sample, so those that do not depend on each other must be able to run at the same time.
+    ``ordered`` steps get the batches one after another; ``user_code`` may keep or change its inputs; ``pure`` steps may
+    be merged if they are equal and removed if they are unused. A step with ``by_batch_size`` counts the samples of its
+    branch. Steps with ``processes`` run in worker processes. With ``rows``, a call for a batch is the same as a call
+    for each row. A step with ``moves`` returns samples of the batch at other places, unchanged. A step with
+    ``converts`` calls its function with tensors: on the memory of inputs that may be written, else on copies. A step
+    with ``meets`` may wait for another function of the same sample, so functions that do not depend on each other must
+    be able to run at the same time.
     """
 
     granularity: Literal["sample", "batch"] = "sample"
@@ -35,10 +36,10 @@ class Traits:
 
 @dataclass(frozen=True)
 class WorkerCall:
-    """What of a step runs in a worker process; ``function`` travels by pickle.
+    """The part of a step that runs in a worker process; ``function`` is sent there by pickle.
 
-    It is called with ``key, *inputs`` of one sample and returns a tuple of arrays; with ``whole`` with a list of such
-    rows, and returns for every output a list of arrays.
+    It is called with ``key, *inputs`` of one sample and returns a tuple of arrays. With ``whole`` it is called with a
+    list of such rows, and returns a list of arrays for every output.
     """
 
     function: Callable[..., Any]
@@ -47,10 +48,10 @@ class WorkerCall:
 
 
 class BatchCall:
-    """What an operator that works on whole batches gets in addition to its inputs and arguments.
+    """An operator that works on whole batches gets this object in addition to its inputs and arguments.
 
-    ``draw_keys`` makes the keys of the samples, when they are asked for. ``take(nbytes)`` gives memory that belongs to the
-    batch. ``current`` is the sample that is being worked on, so that an exception can be blamed on it (-1: on none).
+    ``draw_keys`` makes the keys of the samples when they are first read. ``take(nbytes)`` returns memory that belongs
+    to the batch. ``current`` is the number of the current sample, so that an exception can name it (-1: no sample).
     """
 
     __slots__ = ("current", "draw_keys", "hints", "layouts", "size", "sources", "take")
@@ -78,7 +79,7 @@ class BatchCall:
         return self.draw_keys()
 
     def each(self, values: Iterable[T]) -> Iterator[tuple[int, T]]:
-        """The values with the numbers of their samples; an exception in between is blamed on that sample."""
+        """The values with the numbers of their samples; an exception in the loop names the current sample."""
         for index, value in enumerate(values):
             self.current = index
             yield index, value

@@ -1,7 +1,8 @@
-"""What random operators draw outside of any pipeline.
+"""Results of random operators that are called outside of any pipeline.
 
-The result of an eager call reports the key that repeats it. What was drawn without any data is also remembered as a draw: a
-pipeline that reads such an array, or arithmetic on it, draws again for every sample, as if it had been called inside.
+The result of an eager call has the key that repeats it. An array that was drawn without any data also remembers its
+call: a pipeline that reads such an array, or arithmetic on it, draws again for every sample, as if the call were inside
+it.
 """
 
 import operator
@@ -43,21 +44,21 @@ class ReportedArray(np.ndarray):
 
 
 class DrawnArray(ReportedArray):
-    """What was drawn without data, or computed from that alone; ``node`` is the same inside a pipeline."""
+    """An array drawn without data, or computed only from such arrays; ``node`` is the same inside a pipeline."""
 
     _make: Callable[[], Any] | None = None
     _node: Any = None
 
     @classmethod
     def of(cls, values: Any, key: int | None, make: Callable[[], Any] | None) -> "DrawnArray":
-        """The values, with what makes their node."""
+        """The values, with the function that makes their node."""
         result = np.asarray(values).view(cls)
         result.key, result._make = key, make
         return result
 
     @property
     def node(self) -> Any:
-        """The draw as a node: one, however often the array is used."""
+        """The draw as a node. It is one node, also if the array is used several times."""
         if self._make is None:
             raise InvalidState(
                 "this array was computed outside of any pipeline from what a random operator drew there, so it would be the "
@@ -80,12 +81,12 @@ class DrawnArray(ReportedArray):
 
 
 def nodes_of(values: Sequence[Any]) -> list[Any]:
-    """The values, with the node of each that was drawn."""
+    """The values, with nodes in place of drawn arrays."""
     return [value.node if isinstance(value, DrawnArray) else value for value in values]
 
 
 def redrawn(inputs: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
-    """The inputs and arguments of a call that makes a node, with nodes in place of what was drawn outside."""
+    """The inputs and arguments of a call that makes a node, with nodes in place of arrays that were drawn outside."""
     if not any(isinstance(value, DrawnArray) for value in (*inputs, *keywords.values())):
         return inputs, keywords
     return nodes_of(inputs), dict(zip(keywords, nodes_of(list(keywords.values()))))

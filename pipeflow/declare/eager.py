@@ -1,4 +1,4 @@
-"""Calls outside a pipeline: run at once, in the caller's thread."""
+"""Calls outside a pipeline. They run at once, in the caller's thread."""
 
 import enum
 import marshal
@@ -63,7 +63,7 @@ NOTHING: Mapping[str, Any] = {}
 
 
 class PlainCall:
-    """A checked call of an operator on plain arrays, kept for the next one with the same arguments."""
+    """A checked call of an operator on plain arrays, kept for the next call with the same arguments."""
 
     __slots__ = ("bound", "constants", "count", "layouts", "packs", "prepared")
 
@@ -73,7 +73,7 @@ class PlainCall:
         self.bound = Bound(call.op, call.constants, self.count)
         self.layouts = ("",) * len(call.inputs)
         self.packs = self.count != 1 or call.op.names_hook is not None or call.op.list_hook is not None
-        self.prepared: dict[Any, Any] = {}  # what runs inputs of these shapes and types
+        self.prepared: dict[Any, Any] = {}  # shapes and types of inputs -> the function that runs them
 
     def prepare(self, signature: Any, inputs: Sequence[np.ndarray]) -> Any:
         if not all(x.dtype in types.NUMBERS for x in inputs):
@@ -86,10 +86,10 @@ class PlainCall:
 
 
 def form_of(count: int, keywords: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """What makes two calls with so many inputs the same but for the values of their arrays; None for one that is not plain.
+    """The form of a call: calls of one form differ only in their input arrays. None for a call that is not plain.
 
-    ``marshal`` keeps apart what is equal and not the same: 1, 1.0 and True, 0.0 and -0.0. Its second version writes equal
-    bytes for equal values; later ones also write who else refers to them.
+    ``marshal`` distinguishes values that are equal but not the same: 1, 1.0 and True, 0.0 and -0.0. Its second version
+    writes equal bytes for equal values; the bytes of later versions also depend on other references to the values.
     """
     values = list(keywords.values())
     others: list[Any] = []
@@ -113,14 +113,14 @@ def form_of(count: int, keywords: Mapping[str, Any]) -> tuple[Any, ...] | None:
 
 
 SCALARS = {bool, int, float, str}
-SMALL = 64  # elements of an array among the arguments, a matrix
+SMALL = 64  # the most elements of an array among the arguments, such as a matrix
 MISSING, SEEN = object(), object()
 
 
 def again(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """The result of a plain call that was made before, without checking its arguments again; None where it was not.
+    """The result of a plain call that was made before; its arguments are not checked again. None for any other call.
 
-    Whatever goes wrong is left to the whole way, which says what it is.
+    After any error it returns None too: then the complete call is made, and that one reports the error.
     """
     for x in inputs:
         if type(x) is not np.ndarray:
@@ -136,7 +136,7 @@ def again(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     if form is None:
         return None
     known = op.plain_calls.get(form, MISSING)
-    if known is MISSING:  # what comes once only is not worth keeping
+    if known is MISSING:  # a call that is made only once is not kept
         if len(op.plain_calls) >= PLAIN_CALLS:
             op.plain_calls.clear()
         op.plain_calls[form] = SEEN
@@ -157,7 +157,7 @@ def again(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
 
 
 def kept(op: Any, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> PlainCall | None:
-    """The call made ready, where it is one sample by itself, without effects and with its present arguments only."""
+    """The call made ready; None if it needs a batch, has effects or has other arguments than the operator's own."""
     if op.result_hook is not None or op.factory is not None or not op.arguments.keys() >= keywords.keys():
         return None
     own = {name: value.copy() if type(value) is np.ndarray else value for name, value in keywords.items()}
@@ -211,7 +211,7 @@ def _fresh_bytes(nbytes: int) -> np.ndarray:
 
 
 def run_batch(call: Call, inputs: Sequence[TensorListCPU], size: int) -> tuple[list[Any], list[str | None]]:
-    """Infer, draw and body over the samples of a batch, one after another."""
+    """Runs infer, draw and the body for the samples of a batch, one after another."""
     op = call.op
     count = op.outputs_of(call.constants, len(call.inputs))
     keys = seeds.sample_keys(call.key or 0, np.arange(size)).tolist() if op.random else [None] * size

@@ -1,6 +1,6 @@
-"""Former names of operators, which DALI still understands: ``fn.image_decoder`` is ``fn.decoders.image``.
+"""Former names of operators, which DALI still accepts: ``fn.image_decoder`` is ``fn.decoders.image``.
 
-They call the operator of today and warn; they have no page and no stub.
+They call the present operator and warn; they have no page and no stub.
 """
 
 import warnings
@@ -40,7 +40,7 @@ FORMER_NAMES = {
     "transform_translation": "transforms.translation",
     "uniform": "random.uniform",
 }
-# DALI keeps a second copy of many of them, and of three that it has in no other place, in modules named "hidden".
+# DALI has many of these names a second time in modules named "hidden", and three names only there.
 FORMER_NAMES |= {
     ".".join([*former.split(".")[:-1], "hidden", former.split(".")[-1]]): present
     for former, present in [

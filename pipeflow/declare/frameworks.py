@@ -1,4 +1,4 @@
-"""Array libraries whose tensors functions may be called with."""
+"""Array libraries. Functions may be called with their tensors."""
 
 import importlib
 from collections.abc import Callable, Sequence
@@ -13,15 +13,16 @@ from pipeflow.tensors import as_sample
 
 @dataclass(frozen=True)
 class Framework:
-    """How arrays become a framework's tensors and back, for functions that are called with tensors.
+    """Converts arrays to a framework's tensors and back, for functions that are called with tensors.
 
-    ``to_tensor(array)`` shares memory only with an array that may be written; ``to_array(tensor)`` shares it where it can
-    and says no with a TypeError. ``differentiate(function, tensors, wanted)`` calls a function: its result, and
-    ``back(weights)``, from the derivatives by its outputs (arrays, None for zero) to those by the wanted inputs.
-    On a GPU ``from_device`` makes a tensor of an array there, ``to_device`` gives something with DLPack back, and
-    ``on_stream(device_id, handle)`` is a context in which the framework works on a stream.
+    ``to_tensor(array)`` shares memory only with an array that may be written. ``to_array(tensor)`` shares memory if it
+    can, and raises TypeError if no array can be made. ``differentiate(function, tensors, wanted)`` calls a function and
+    returns its result and ``back(weights)``: from the derivatives with respect to the outputs (arrays, None for zero)
+    this computes those with respect to the wanted inputs. On a GPU ``from_device`` makes a tensor of an array there,
+    ``to_device`` returns an object with DLPack, and ``on_stream(device_id, handle)`` is a context in which the
+    framework works on a stream.
     ``trace(tensor)`` makes an array that keeps the tensor and its history of gradients, for frameworks whose tensors have
-    one; ``recording()`` tells whether they have now. ``loading`` is what ``pipeflow.loader`` uses of it.
+    one; ``recording()`` is True if they have one now. ``pipeflow.loader`` uses ``loading``.
     """
 
     name: str
@@ -44,7 +45,7 @@ FRAMEWORK_MODULES = {"torch": "pipeflow.plugin.pytorch", "jax": "pipeflow.plugin
 
 
 def framework(name: str) -> Framework:
-    """The framework of a name; its plugin, and with it the framework itself, is loaded by the first call."""
+    """The framework with this name. The first call loads its plugin, which loads the framework itself."""
     if name not in frameworks:
         if name not in FRAMEWORK_MODULES:
             known = ", ".join(["numpy", *FRAMEWORK_MODULES])

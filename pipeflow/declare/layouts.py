@@ -6,11 +6,11 @@ from pipeflow.errors import BadValue
 
 
 def check_layouts(declared: Sequence[str], layouts: Sequence[str | None], ndims: Sequence[int]) -> tuple[str, ...]:
-    """Checks the inputs' layouts against the declared ones; a missing layout becomes the first that fits."""
+    """Checks the inputs' layouts. A missing layout becomes the first declared one that fits."""
     fitting = []
     for position, (layout, ndim) in enumerate(zip(layouts, ndims, strict=True)):
         if position and not layout:
-            fitting.append("")  # further inputs (masks, matrices) follow rules of their own
+            fitting.append("")  # other inputs (masks, matrices) have their own rules
             continue
         allowed = [known for known in declared if len(known) == ndim]
         if layout:

@@ -27,17 +27,17 @@ def class_name(name: str) -> str:
     return "".join(_SPELLED.get(part, part[:1].upper() + part[1:]) for part in name.rpartition(".")[2].split("_"))
 
 
-# What an operator is to the compiler and the executor; most are just work to be done.
+# The role of an operator for the compiler and the executor; most operators have the role "work".
 Part = Literal[
     "work", "constant", "transfer", "copy", "merge", "late merge", "function", "differentiable", "gradients", "kept"
 ]
 
 
 class _LazySignature:
-    """``__signature__``, made when it is first read: for all operators it takes a tenth of the time of ``import pipeflow``."""
+    """``__signature__``, made when it is first read: all of them take a tenth of the time of ``import pipeflow``."""
 
     def __get__(self, op: "OpDef | None", owner: type) -> inspect.Signature:
-        if op is None:  # the class has a signature of its own
+        if op is None:  # read from the class, which has its own signature
             raise AttributeError("__signature__")
         made = op.__dict__["__signature__"] = _signature(op)
         return made
@@ -79,7 +79,7 @@ class OpDef:
     instead_names: tuple[str, ...] = ()
     instead_hook: Callable[[dict[str, Any]], Any] | None = None
     derivative_hook: Callable[..., Any] | None = None
-    entry_hook: Callable[[Any], Any] | None = None  # what an entry of a list of inputs means
+    entry_hook: Callable[[Any], Any] | None = None  # converts an entry of a list of inputs
     flows: tuple[int, ...] | None = None  # the inputs that derivatives pass to; None: all, or it has no derivative
     order: tuple[str, ...] = ()
     gpu_module: str = ""
@@ -87,8 +87,8 @@ class OpDef:
     own: frozenset[str] | None = None  # the parameters in the body's signature; None: all
     role: Part = "work"
     compiled: bool = False
-    frames_share: str = ""  # the argument for extents that the results of frames have in common: the largest of them
-    written_as: str = ""  # the name in messages, where a pass of the compiler put the operator in place of another
+    frames_share: str = ""  # the argument that gives all frames the largest extents of their results
+    written_as: str = ""  # the name in messages, if a pass of the compiler put the operator in place of another
     dali_class: str = ""  # the class in the names that DALI gives to unnamed calls, if it is not that of ``ops``
     codec_hook: Callable[[Args], bool] | None = None
     line_hook: Callable[..., Any] | None = None
@@ -115,11 +115,11 @@ class OpDef:
         self.__module__ = "pipeflow.fn"
 
     def entry(self, hook: Callable[[Any], Any]) -> None:
-        """Declares what one entry of a list of inputs means, for operators with an ``order`` of their own."""
+        """Declares the conversion of one entry of a list of inputs, for operators with their own ``order``."""
         self.entry_hook = hook
 
     def derivative(self, hook: Callable[..., Any] | None, flows: tuple[int, ...] | None = None) -> None:
-        """Declares the derivative (operators/derivatives.py), and the inputs that it is taken by."""
+        """Declares the derivative (operators/derivatives.py), and the inputs that derivatives pass to."""
         self.derivative_hook = hook
         self.flows = tuple(range(self.max_inputs)) if flows is None else flows
 
@@ -135,7 +135,7 @@ class OpDef:
 
     @property
     def schema_name(self) -> str:
-        """The name that DALI's registry has for it: ``readers__File``."""
+        """Its name in DALI's registry: ``readers__File``."""
         return "__".join([*self.name.split(".")[:-1], self.ops_name])
 
     @property
@@ -160,7 +160,7 @@ class OpDef:
         return hook
 
     def worker(self, hook: Callable[[Args], WorkerCall]) -> Callable[[Args], WorkerCall]:
-        """Declares what a worker process is to call where the traits ask for processes."""
+        """Declares the function that a worker process calls, if the traits have ``processes``."""
         self.worker_hook = hook
         return hook
 
@@ -180,17 +180,17 @@ class OpDef:
         return hook
 
     def returns_list(self, hook: Callable[[Args], bool]) -> Callable[[Args], bool]:
-        """Declares when a single output comes in a list."""
+        """Declares when a single output is returned in a list."""
         self.list_hook = hook
         return hook
 
     def result(self, hook: Callable[[Args, Any], Any]) -> Callable[[Args, Any], Any]:
-        """Declares the form in which the caller gets the outputs, where it is not one or a list: a dictionary, say."""
+        """Declares the form in which a call returns the outputs, if it is not one or a list: for example a dict."""
         self.result_hook = hook
         return hook
 
     def instead(self, names: Sequence[str]) -> Callable[..., Any]:
-        """Declares what a call does instead, given its keywords, where one of these arguments is a node."""
+        """Declares a function of the keywords that replaces the call if one of these arguments is a node."""
 
         def declare(hook: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], Any]:
             self.instead_names, self.instead_hook = tuple(names), hook
@@ -203,27 +203,27 @@ class OpDef:
         self.names_hook = hook
         return hook
 
-    # What the fusion of a plan has to know (operators/chains.py).
+    # The fusion of a plan reads these declarations (operators/chains.py).
     def line(self, hook: Callable[..., Any]) -> Callable[..., Any]:
-        """Declares that every value goes through a line: ``(args, type of the input, of the result) -> (factor, offset)``."""
+        """Declares a factor and an offset for every value: ``(args, input type, result type) -> (factor, offset)``."""
         self.line_hook = hook
         return hook
 
     def samples(self, hook: Callable[..., Any]) -> Callable[..., Any]:
-        """Declares where the pixels of an image come from: ``(its height and width, args) -> two sampling.Axis``."""
+        """Declares the source of the pixels of an image: ``(its height and width, args) -> two sampling.Axis``."""
         self.samples_hook = hook
         return hook
 
     def resamples(self, hook: Callable[..., Any]) -> Callable[..., Any]:
-        """Declares how it cuts or turns sampled axes: ``(axes, args) -> axes``, or None where they do not describe it."""
+        """Declares how it crops or mirrors sampled axes: ``(axes, args) -> axes``; None if axes cannot describe it."""
         self.resamples_hook = hook
         return hook
 
     def ends_sampling(self, hook: Callable[..., Any]) -> Callable[..., Any]:
-        """Declares the end of a chain of the above: the one kernel that computes it, for images of three channels side by side.
+        """Declares the end of a chain of such operators: one kernel for it, for images of three interleaved channels.
 
-        ``(image, axes, args of the first link, type between, args, out) -> result``, or None for a sample that the kernel is
-        not made for.
+        ``(image, axes, args of the first link, type between, args, out) -> result``; the result is None for a sample
+        that the kernel cannot compute.
         """
         self.ends_sampling_hook = hook
         return hook
@@ -234,7 +234,7 @@ class OpDef:
         return hook
 
     def gpu_plan(self, hook: Callable[..., Any]) -> Callable[..., Any]:
-        """Declares ``(item) -> plan``, what the GPU form computes on the host for one item; an exception is that sample's."""
+        """Declares ``(item) -> plan``, which the GPU form computes on the host; its exceptions name the sample."""
         self._gpu_hooks["plan"] = hook
         return hook
 
@@ -244,7 +244,7 @@ class OpDef:
         return hook
 
     def gpu_specs(self, hook: Callable[..., Any]) -> Callable[..., Any]:
-        """Declares ``(items) -> a tuple of Specs for each``, where shapes on the GPU depend on the whole batch."""
+        """Declares ``(items) -> a tuple of Specs for each``, if shapes on the GPU depend on the whole batch."""
         self._gpu_hooks["specs"] = hook
         return hook
 
@@ -254,18 +254,18 @@ class OpDef:
         return hook
 
     def gpu_needs(self, library: Literal["cuFFT", "nvImageCodec"]) -> None:
-        """Declares a library that the GPU form needs; building a pipeline without it says how to install it."""
+        """Declares a library that the GPU form needs; without it, ``build()`` fails and says how to install it."""
         self._gpu_hooks["needs"] = lambda: library
 
     def codec(self, hook: Callable[[Args], bool]) -> Callable[[Args], bool]:
-        """Declares for which arguments nvImageCodec can decode with ``device="mixed"``."""
+        """Declares the arguments for which nvImageCodec can decode with ``device="mixed"``."""
         self.codec_hook = hook
         return hook
 
     def gpu_hook(
         self, role: Literal["launch", "plan", "view", "specs", "check", "needs"] = "launch"
     ) -> Callable[..., Any] | None:
-        """A part of the GPU form; its module is imported when the first one is asked for."""
+        """A part of the GPU form; the first call imports its module."""
         if not self._gpu_hooks:
             importlib.import_module(f"pipeflow.operators.on_gpu.{self.gpu_module}")
         assert self._gpu_hooks, f"on_gpu/{self.gpu_module}.py declares no GPU form of {self.title}"
@@ -276,13 +276,13 @@ class OpDef:
         return self.traits_hook(self.known(static)) if self.traits_hook else self.base_traits
 
     def outputs_of(self, static: Mapping[str, Any], inputs: int | None = None) -> int:
-        """The number of outputs of a call with these static arguments and so many inputs (all, where None is said)."""
+        """The number of outputs of a call with these static arguments and so many inputs (None: all)."""
         count = self.outputs_hook(self.known(static)) if self.outputs_hook else self.num_outputs
         given = [x.name for x in self.inputs[:inputs]]
         return count - sum(name not in given for name in self.paired)
 
     def pack(self, outputs: Sequence[Any], static: Mapping[str, Any]) -> Any:
-        """The outputs as a call returns them: nothing, one, a list, or by names."""
+        """The outputs in the form that a call returns: None, one output, a list, or NamedOutputs."""
         names = self.names_hook(self.known(static)) if self.names_hook is not None else ()
         if names:
             return NamedOutputs(outputs, names)
@@ -302,7 +302,7 @@ class OpDef:
         return named
 
     def known(self, values: Mapping[str, Any]) -> Args:
-        """Arguments with their defaults filled in."""
+        """The arguments, with defaults for those that are not given."""
         return Args(**{name: values.get(name, param.default) for name, param in self.arguments.items()})
 
     def specs(self, inputs: Sequence[Spec], values: Mapping[str, Any], count: int) -> tuple[Spec, ...]:
@@ -347,7 +347,7 @@ class OpDef:
         return self.sequences and layout[:1] == "F" and layout[1:] in self.layouts
 
     def fitting(self, inputs: Sequence[Spec]) -> list[Spec] | None:
-        """The inputs with the layouts that the body will see; None while they are not known."""
+        """The inputs with the layouts that the body will get; None while they are not known."""
         if inputs[0].layout is None or inputs[0].ndim is None:
             return None
         layouts = check_layouts(self.layouts, [x.layout for x in inputs], [x.ndim or 0 for x in inputs])
@@ -364,17 +364,17 @@ class OpDef:
 
 
 def counted(op: "OpDef", param: Param) -> bool:
-    """True if an argument is not given but counted: the lengths of the lists of data."""
+    """True for an argument that the user does not give, because it is counted: the lengths of the lists of data."""
     return bool(op.order) and param.name == "sizes"
 
 
 def universal(op: "OpDef") -> dict[str, Param]:
-    """The arguments every operator has, and ``seed`` where it means something."""
+    """The arguments that every operator has, and ``seed`` if it has an effect."""
     return UNIVERSAL | SEED if op.random else UNIVERSAL
 
 
 def _signature(op: OpDef) -> inspect.Signature:
-    """The signature users see: without the hidden and drawn parameters, with the universal ones."""
+    """The signature for users: without the hidden and drawn parameters, with the universal ones."""
     shown = []
     inputs = op.inputs
     if op.order:

@@ -47,8 +47,8 @@ class Args(_python_types.SimpleNamespace):
     """All arguments of a call by name, as bodies, ``infer``, ``draw``, ``check`` and the GPU forms read them."""
 
 
-# Numbers that become elements, or limits that may be open. All others say where, how large or how much: there infinity and
-# NaN are mistakes, whatever the operator.
+# Numbers that become elements, or limits that may be infinite. All others are places, sizes or amounts: for these,
+# infinity and NaN are mistakes in every operator.
 ANY_NUMBER = frozenset(
     (
         "default_value",
@@ -88,9 +88,9 @@ class Param:
 
 
 class Node:
-    """Marks values that stand for a batch in a graph; the recorder's DataNode is the only subclass.
+    """Base of the values that represent a batch in a graph; the recorder's DataNode is the only subclass.
 
-    ``outside`` takes calls of sources and of nodes while no pipeline is being defined; record/outside.py is there.
+    While no pipeline is being defined, calls of sources and of nodes go to ``outside``, which record/outside.py sets.
     """
 
     __slots__ = ()
@@ -112,14 +112,14 @@ def default(value: Any, meaning: str) -> Any:
 
 
 def required(meaning: str) -> Any:
-    """Stands in the signature of a body in the place of a default: the caller must give this argument."""
+    """Marks an argument in the signature of a body, in place of a default: the caller must give it."""
     return _Declared(REQUIRED, meaning)
 
 
 def parameters(**declared: tuple[Any, Any, str]) -> dict[str, Param]:
-    """Arguments that several operators share: to each name its annotation, its default (or REQUIRED) and its meaning.
+    """Arguments that several operators share. Each name has its annotation, its default (or REQUIRED) and its meaning.
 
-    Two sets are joined by ``|``.
+    ``|`` joins two sets.
     """
     return {
         name: Param(name, *_read_annotation(annotation), value, meaning=meaning)
@@ -143,7 +143,7 @@ def read_signature(body: Callable[..., Any], method: bool = False) -> tuple[tupl
             continue
         role, kind = _read_annotation(hints.get(item.name, Any))
         if kind is Args or (item.name in HIDDEN and item.kind is item.KEYWORD_ONLY and kind is Any):
-            role = Role.HIDDEN  # by the annotation too: get_property has an argument `key: str`
+            role = Role.HIDDEN  # the name is not enough: get_property has an argument `key: str`
         if (item.kind in (item.POSITIONAL_ONLY, item.VAR_POSITIONAL)) != (role is Role.INPUT):
             raise TypeError(f"{body.__qualname__}: data (Sample) is positional-only, nothing else is: {item}")
         variadic, positional = item.kind is item.VAR_POSITIONAL, item.kind is item.POSITIONAL_OR_KEYWORD
@@ -156,9 +156,9 @@ def read_signature(body: Callable[..., Any], method: bool = False) -> tuple[tupl
 
 
 def with_shared(own: Sequence[Param], shared: Mapping[str, Param]) -> tuple[Param, ...]:
-    """The parameters of a declaration: data and what the body itself requires, the shared ones, the others of the body.
+    """The parameters of a declaration: the body's data and required ones, then the shared ones, then the body's others.
 
-    What the body declares itself takes the place of a shared parameter of that name.
+    A parameter of the body replaces a shared parameter of the same name.
     """
     names = {param.name for param in own}
     first = [
@@ -169,8 +169,8 @@ def with_shared(own: Sequence[Param], shared: Mapping[str, Param]) -> tuple[Para
 
 
 def _declared(body: Any) -> dict[str, _Declared]:
-    """What ``default(...)`` and ``required(...)`` say of a body's parameters. In the body itself plain defaults take their
-    place, so that it can be called; what they said is kept with it, for a second operator of the same body."""
+    """The parameters that a body declares by ``default(...)`` and ``required(...)``. In the body itself plain defaults
+    replace them, so that it can be called. It keeps the declared ones, for a second operator with the same body."""
     known = vars(body).get("declared_parameters")
     if known is None:
         parameters = inspect.signature(body).parameters.values()
@@ -206,7 +206,7 @@ def _read_annotation(hint: Any) -> tuple[Role, Any]:
     return Role.STATIC, hint
 
 
-# Every operator has these; what is not in NO_EFFECT has a test of its effect.
+# Every operator has these; those that are not in NO_EFFECT have a test of their effect.
 UNIVERSAL = parameters(
     name=(str, None, "name of the node: in messages, in the key of its random numbers, and as a named input"),
     device=(
@@ -228,6 +228,6 @@ UNIVERSAL = parameters(
         "that gives one) for its outputs; default: as the pipeline says",
     ),
 )
-# Random operators have it too.
+# Random operators have this one too.
 SEED = parameters(seed=(int, None, "seed of this node's random numbers, in place of one derived from the pipeline's"))
 DTYPE = parameters(dtype=(DType, None, "type of the result; default: that of the input"))

@@ -30,7 +30,7 @@ class Operator(OpDef):
         return self.apply(inputs, keywords)
 
     def apply(self, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """The call with the data apart from the arguments, whatever the operator's own order of them is."""
+        """The call with data and arguments separate, for every ``order`` of the operator."""
         if self.instead_hook:
             given = {**dict(zip(self.positional, inputs)), **keywords}
             if any(_holds_node(given.get(name)) for name in self.instead_names):
@@ -54,12 +54,12 @@ def _holds_node(value: Any) -> bool:
 
 
 registry: dict[str, Operator] = {}
-# What makes the operator of a chain, "resize+flip": operators/chains.py puts its function here.
+# The function that makes the operator of a chain, "resize+flip"; operators/chains.py puts it here.
 composers: list[Callable[[tuple[str, ...]], Operator]] = []
 
 
 def find(name: str) -> Operator:
-    """The operator of a registry key, or of several joined by "+"."""
+    """The operator of a registry key, or of several keys joined by "+"."""
     try:
         return composers[0](tuple(name.split("+"))) if "+" in name else registry[name]
     except KeyError:
@@ -101,7 +101,7 @@ def operator(
     - ``dtypes``: the types that the first input may have: names ("uint8 float32") or groups ("number" is everything, "integer",
       "float", "bool").
     - ``examples``: calls as in a pipeline, on the arrays of ``tools/example_data.py``: ``"fn.flip(image, vertical=True)"``. The
-      page, the support table and the tests of every operator run them. If no argument is required, one is made without.
+      page, the support table and the tests of every operator run them. If none is required, one is made automatically.
     - ``infer="like image"``: the result has the shape and the layout of that input, and its type unless there is a ``dtype``.
       Every other rule is a function next to the body, ``@name.infer``.
     - ``gpu``: the file of the same name in operators/on_gpu/ has the GPU form.
@@ -159,7 +159,7 @@ def operator(
 
 
 def _like(op: OpDef, rule: str) -> Callable[[Sequence[Spec], Args], Spec]:
-    """The inference that a rule ``"like data"`` names: shape and layout of that input, its type unless ``dtype`` is given."""
+    """The ``infer`` function of a rule ``"like data"``: shape, layout and type of that input, or the given dtype."""
     word, _, name = rule.partition(" ")
     place = [param.name for param in op.inputs].index(name)
     assert word == "like", f"{op.title}: infer={rule!r} is not of the form 'like <input>'"
@@ -182,7 +182,7 @@ def source(
 ) -> Callable[[type], Operator]:
     """Declares a source operator from a class: the keywords of its constructor are the operator's static arguments.
 
-    ``takes`` adds arguments, made by ``parameters``, that ``build(cls, **arguments)`` takes for itself.
+    ``takes`` adds arguments, made by ``parameters``, for ``build(cls, **arguments)`` and not for the constructor.
     """
 
     def declare(cls: type) -> Operator:
@@ -206,7 +206,7 @@ def source(
 
 
 def alias(op: Operator, name: str) -> Operator:
-    """The same operator under another name, which counts as much as the first."""
+    """The same operator under another name; both names have the same rights."""
     examples = [text.replace(f"fn.{op.name}(", f"fn.{name}(") for text in op.examples]
     return _register(dataclasses.replace(op, name=name, examples=examples))
 

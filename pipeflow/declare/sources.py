@@ -18,17 +18,17 @@ class Request:
     epoch: int
     iteration: int
     position: int
-    key: int = 0  # the source's own randomness, for shuffling
+    key: int = 0  # for the source's own random numbers, which shuffle
     ending: Ending = "fill"  # how a reader ends its epochs
 
 
 @dataclass
 class Feed:
-    """One batch from a source: per output a dense array or a list of samples.
+    """One batch from a source: a dense array or a list of samples for each output.
 
-    ``owned`` says that the arrays are fresh and used nowhere else, so they may be handed on as they are. ``positions`` are the
-    samples' places in the epoch's global order; None counts on from the request's position. ``padding`` marks samples that
-    are there only to fill the batch; ``ends_epoch`` says that it is the last one of an epoch that others follow.
+    With ``owned`` the arrays are new and used nowhere else, so they are passed on without a copy. ``positions`` are the
+    samples' positions in the epoch; with None they are counted from the request's position. ``padding`` marks samples
+    that only fill the batch; ``ends_epoch`` is True for the last batch of an epoch if other epochs follow.
     """
 
     size: int
@@ -42,18 +42,19 @@ class Feed:
     ends_epoch: bool = False
     failures: dict[int, Exception] = field(
         default_factory=dict
-    )  # samples the source could not give; None stands for them
+    )  # samples that the source could not give: None is in their places
 
 
 class Source:
-    """What an operator declared with ``@source`` builds from its static arguments: asked for batches in order.
+    """An operator declared with ``@source`` makes this object from its static arguments. It returns batches in order.
 
-    A source has at least ``next``, ``reset``, ``state`` and ``restore``. The others say what else it can do: as they are
-    here, it has always something to give, needs no workers, has nothing to close and does not know when it ends.
+    A source has at least ``next``, ``reset``, ``state`` and ``restore``. The other methods say what else it can do. In
+    this class they are for a source that always has data, needs no workers, has nothing to close and does not know its
+    end.
     """
 
     takes_data = False  # ``feed`` gives it batches
-    fed: Any = None  # where fed batches wait, in a source that has no other data
+    fed: Any = None  # the queue of fed batches, in a source that has no other data
     wants_workers = False  # ``use_workers`` gives it the worker processes
 
     def next(self, request: Request) -> Feed:
@@ -81,21 +82,21 @@ class Source:
         raise NotImplementedError
 
     def use_workers(self, pool: Any) -> None:
-        """Has the batches made by the workers of a pool from now on."""
+        """From now on the workers of a pool make the batches."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Lets go of a thread that waits for data."""
+        """Releases a thread that waits for data."""
 
     def rewind(self) -> None:
-        """Lets data that can be read again, and has no ``cycle``, start over."""
+        """Starts data from its beginning, if it can be read again and has no ``cycle``."""
 
     def fetch(self, index: int) -> tuple[np.ndarray, ...]:
-        """One sample. A source that has this gives one output, the indices, and the pipeline's threads fetch."""
+        """One sample. A source with this method returns one output, the indices, and the pipeline's threads call it."""
         raise NotImplementedError
 
     def next_epoch(self) -> None:
-        """Leaves an epoch that has begun for the next one; for sources whose epochs follow each other without a reset."""
+        """Leaves the current epoch and begins the next one; for sources that need no reset between epochs."""
         raise NotImplementedError
 
     def seek(self, step: int, epoch: int, batch_size: int, key: int) -> None:
@@ -108,9 +109,9 @@ class Source:
         return None
 
     def unsaveable(self) -> str:
-        """Why the state cannot be saved, "" where it can."""
+        """The reason why the state cannot be saved; "" if it can."""
         return ""
 
     def reader_meta(self) -> dict[str, int] | None:
-        """Sizes and sharding; None where there are none."""
+        """Sizes and sharding; None if the source is no reader."""
         return None

@@ -13,7 +13,7 @@ from pipeflow.errors import count_of
 
 
 class UnknownValue(Exception):
-    """A decision was asked of a value that is known only when the pipeline runs."""
+    """A decision depends on a value that is known only when the pipeline runs."""
 
 
 class _Unknown:
@@ -31,7 +31,7 @@ class _Unknown:
         __getitem__
     ) = _refuse
 
-    __array__ = _refuse  # else NumPy takes it for a sequence that is broken
+    __array__ = _refuse  # without this, NumPy treats it as a broken sequence
 
     def __repr__(self) -> str:
         return "UNKNOWN"
@@ -45,11 +45,11 @@ UNKNOWN = _Unknown()
 
 @dataclass(frozen=True)
 class Spec:
-    """The description of one output: shape (None: not even the number of axes), dtype and layout (None: not known)."""
+    """The description of one output: shape, dtype and layout. None: not known; for a shape, also its number of axes."""
 
     shape: Any = None
     dtype: Any = None
-    layout: Any = None  # a string where it is known
+    layout: Any = None  # a string if it is known
 
     def __post_init__(self) -> None:
         if self.shape is not None and self.shape is not UNKNOWN:
@@ -64,14 +64,14 @@ class Spec:
 
     @classmethod
     def exact(cls, array: np.ndarray, layout: str) -> "Spec":
-        """The Spec of an array; made for every sample of some operators, so nothing is checked again."""
+        """The Spec of an array. Some operators make one for every sample, so nothing is checked again."""
         spec = object.__new__(cls)
         spec.__dict__.update(shape=array.shape, dtype=array.dtype, layout=layout)
         return spec
 
     @property
     def ndim(self) -> int | None:
-        """The number of axes where it is known."""
+        """The number of axes, if it is known."""
         return None if self.shape is None else len(self.shape)
 
     @property
@@ -109,7 +109,7 @@ class OutputSpec(Spec):
 
 @dataclass(frozen=True)
 class Outputs:
-    """The promised outputs of a Python function, with names where it returns a dict, dataclass or named tuple."""
+    """The promised outputs of a Python function, with names if it returns a dict, dataclass or named tuple."""
 
     specs: tuple[Spec, ...]
     names: tuple[str, ...] = ()
@@ -130,7 +130,7 @@ class Outputs:
         return cls((_promised(value),))
 
     def check_count(self, num_outputs: int) -> None:
-        """Refuses another number of outputs than the one that is given with it."""
+        """Refuses a ``num_outputs`` that is neither 1 nor the number of these outputs."""
         if num_outputs not in (1, len(self.specs)):
             raise ValueError(
                 f"outputs has {count_of(len(self.specs), 'entry', 'entries')} and num_outputs is {num_outputs}"

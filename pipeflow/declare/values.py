@@ -1,4 +1,4 @@
-"""Arguments as Python values: what users give, and what a sample of a node gives."""
+"""Arguments as Python values: from users, and from a sample of a node."""
 
 import enum
 import operator as _operator
@@ -43,7 +43,7 @@ def refused(kind: type[Exception], param: Param, reason: Any) -> Exception:
 
 
 def convert(kind: Any, value: Any) -> Any:
-    """A constant argument in the form its kernel wants; TypeError or ValueError says what is accepted."""
+    """A constant argument in the form that its kernel needs; TypeError or ValueError says what is accepted."""
     if kind is not Any and ((isinstance(value, np.ndarray) and value.ndim == 0) or isinstance(value, np.generic)):
         value = value.item()
     if isinstance(value, (types.ScalarConstant, types.ArrayConstant)):
@@ -87,7 +87,7 @@ def convert(kind: Any, value: Any) -> Any:
 
 
 def check_finite(param: Param, value: Any) -> Any:
-    """The value of an argument, refused where it is infinite or NaN and the argument cannot be."""
+    """The value of an argument; an error if it is infinite or NaN and the argument must be finite."""
     if param.finite:
         for number in value if isinstance(value, tuple) else (value,):
             if not isfinite(number):
@@ -126,13 +126,13 @@ def _sequence(value: Any, accepted: str) -> list[Any]:
 
 
 class OfSample(tuple):
-    """Numbers that belong to one sample: extents of warps are cut off where those of a constant are rounded."""
+    """Numbers that belong to one sample. Warps truncate extents of this class, and round constant ones."""
 
     __slots__ = ()
 
 
 def from_sample(kind: Any, array: Any) -> Any:
-    """A per-sample argument, a small array, in the form its kernel wants."""
+    """A per-sample argument, a small array, in the form that its kernel needs."""
     if kind == "ints":
         return tuple(_whole(item) for item in np.ravel(array).tolist())
     if kind == "floats":
@@ -151,19 +151,19 @@ def _whole(number: Any) -> int:
     return int(number)
 
 
-READY = frozenset({bool, int, float, tuple, OfSample, str})  # what a per-sample argument is once it is converted
+READY = frozenset({bool, int, float, tuple, OfSample, str})  # the types of converted per-sample arguments
 
 
 def column_values(kind: Any, values: np.ndarray) -> list[Any] | None:
-    """The per-sample arguments of a whole batch in the form the kernels want; None where they have to be looked at one by one."""
+    """The per-sample arguments of a batch in the form that kernels need; None if each must be converted by itself."""
     try:
         if values.dtype.kind not in "biuf" or (values.dtype.kind == "f" and not np.isfinite(values).all()):
-            return None  # a sample of its own says what is wrong with it
+            return None  # the conversion of the single sample reports what is wrong
         if kind in ("ints", "floats"):
             number, many = (int, tuple) if kind == "ints" else (float, OfSample)
             return [many([number(x) for x in row]) for row in values.reshape(len(values), -1).tolist()]
         if kind in (bool, int, float) and values.size == len(values):
             return [kind(x) for x in values.reshape(-1).tolist()]
     except (ValueError, OverflowError):
-        pass  # a nan that should be an integer: its own sample reports it
+        pass  # a nan that should be an integer: the conversion of the single sample reports it
     return None

@@ -1,8 +1,8 @@
 """Calls of the GPU form of an operator: rows of descriptors, and launches.
 
-``@flip.gpu``, in operators/on_gpu/, declares a function of one DeviceCall. It runs on the host and uses no device: from
-the shapes, arguments and random numbers of the items it fills one row of numbers for each item, and queues launches. An
-*item* is a sample, or one frame of a sequence. Every kernel has the same form,
+``@flip.gpu``, in operators/on_gpu/, declares a function of one DeviceCall. It runs on the host and uses no device. It
+fills one row of numbers for each item, from its shapes, arguments and random numbers, and queues launches. An *item*
+is a sample, or one frame of a sequence. Every kernel has the same form,
 
     template <class T> __global__ void flip(const FlipRow* rows, const int* first, int count)
 
@@ -59,7 +59,7 @@ class View(NamedTuple):
 
 
 class Item(NamedTuple):
-    """A sample, or a frame of a sequence, as the CPU kernel would get it."""
+    """A sample, or a frame of a sequence: the values that a CPU kernel would get."""
 
     inputs: tuple[View, ...]
     outputs: tuple[View, ...]
@@ -67,7 +67,7 @@ class Item(NamedTuple):
     layouts: tuple[str, ...]
     key: int
     plan: Any = (
-        None  # the result of the operator's gpu_plan for this item, or for another one with these shapes and arguments
+        None  # the result of the operator's gpu_plan for this item, or for an item with the same shapes and arguments
     )
 
     @property
@@ -82,7 +82,7 @@ class Item(NamedTuple):
 
 
 def array_address(array: Any) -> int:
-    """The address of an array of the module."""
+    """The address of an array of the runtime's module."""
     interface = getattr(array, "__cuda_array_interface__", None) or array.__array_interface__
     return int(interface["data"][0])
 
@@ -91,7 +91,7 @@ class DeviceMemory(Protocol):
     """The memory for a call: the executor's segment on a device, an array in tests."""
 
     def place(self, output: int, sizes: Sequence[int]) -> Sequence[int]:
-        """The addresses of memory for one output of every sample, with these numbers of bytes."""
+        """The addresses of memory with these numbers of bytes, for one output of every sample."""
         ...
 
     def view(self, output: int, views: Sequence[View]) -> Sequence[int]:
@@ -111,7 +111,7 @@ class DeviceMemory(Protocol):
         ...
 
     def run(self, function: Callable[..., None], views: Sequence[View]) -> None:
-        """Queues ``function(array_module, *arrays)``, for work that a library does better than our kernels (Fourier)."""
+        """Queues ``function(array_module, *arrays)``, for work that a library does better (Fourier transforms)."""
         ...
 
 
@@ -134,7 +134,7 @@ class DeviceCall:
         return self._memory.scratch(nbytes)
 
     def scratch_view(self, shape: tuple[int, ...], dtype: np.dtype) -> View:
-        """An array in such memory."""
+        """An array in memory for data between two launches of this call."""
         view = View(0, shape, dtype)
         return view._replace(address=self._memory.scratch(view.nbytes))
 
@@ -166,7 +166,7 @@ def row_type(**fields: str) -> np.dtype:
 
 
 def given_value(op: OpDef, name: str, value: np.ndarray) -> Any:
-    """An argument that differs from sample to sample, as the kernel of a sample gets it."""
+    """The value of an argument that differs from sample to sample, in the form that the kernel of a sample gets."""
     param = op.arguments[name]
     try:
         return check_finite(param, from_sample(param.kind, value))
@@ -193,7 +193,7 @@ class DevicePlanner:
         self._kernel = Bound(op, constants, count)
         self._launch, self._view = op.gpu_hook("launch"), op.gpu_hook("view")
         self._plan_of_item, self._specs_of_batch = op.gpu_hook("plan"), op.gpu_hook("specs")
-        # The plans for inputs of the same shapes, if nothing else decides.
+        # The plans by the shapes of the inputs, if they depend on nothing else.
         self._by_shapes = op.draw_hook is None and self._view is None and self._specs_of_batch is None
         self._known: dict[Any, tuple[tuple[Spec, ...], Item]] = {}
 
@@ -309,7 +309,7 @@ class DevicePlanner:
             views = self._view(item)
             outputs = (views,) if isinstance(views, View) else tuple(views)
         elif self._specs_of_batch is not None:
-            outputs = ()  # set as soon as all items are known
+            outputs = ()  # set when all items are known
         elif all(spec.static for spec in specs):
             outputs = tuple(_unplaced(spec) for spec in specs)
         else:

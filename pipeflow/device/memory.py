@@ -25,7 +25,7 @@ JOINED, STAND_IN, ADOPTED = "joined", "stand-in", "adopted"
 
 @dataclass
 class Adopted:
-    """Memory of another library, kept while anything refers to it."""
+    """Memory of another library, kept as long as any object refers to it."""
 
     address: int
     nbytes: int
@@ -38,7 +38,7 @@ def aligned(nbytes: int) -> int:
 
 
 def offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
-    """The offsets of samples of these sizes, and the total size. Equal sizes are dense, others begin at aligned addresses."""
+    """The offsets of samples of these sizes, and the total size. Equal sizes are dense; others have aligned offsets."""
     if len(set(sizes)) <= 1:
         step = sizes[0] if sizes else 0
         return [step * index for index in range(len(sizes))], step * len(sizes)
@@ -52,7 +52,7 @@ def offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
 class DevicePool:
     """Blocks for data that leaves a segment. Each purpose has its own, so a block of one batch fits the next batch.
 
-    ``ahead`` is how many blocks of a purpose the copy stream fills in turn, so that it is not held up by kernels.
+    ``ahead`` is the number of blocks of a purpose that the copy stream fills in turn, so that kernels do not delay it.
     """
 
     def __init__(self, runtime: Runtime, ahead: int = 1) -> None:
@@ -63,7 +63,7 @@ class DevicePool:
         self._returned: dict[Hashable, deque[DeviceBlock]] = {}
         self._free: dict[Hashable, list[DeviceBlock]] = {}
         self._capacity: dict[Hashable, int] = {}
-        self._made: Counter[Hashable] = Counter()  # blocks of each purpose, free or not
+        self._made: Counter[Hashable] = Counter()  # the number of blocks of each purpose, free or not
         self._lock = threading.RLock()
 
     def reserve(self, purpose: Hashable, nbytes: int, blocks: int) -> None:
@@ -79,7 +79,7 @@ class DevicePool:
             for purpose, returned in self._returned.items():
                 while returned:
                     block = returned.popleft()
-                    # The default stream of the consumer's thread is another one here; the legacy one is ordered with all of them.
+                    # In this thread PER_THREAD is another stream. The legacy stream waits for those of all threads.
                     for handle in {LEGACY if handle == PER_THREAD else handle for handle in block.streams}:
                         self._consumed(block, handle)
                     block.streams.clear()
@@ -91,7 +91,7 @@ class DevicePool:
         event = block.spare.pop() if block.spare else self.runtime.event()
         try:
             self.runtime.record(event, self.runtime.external(handle))
-        except Exception as error:  # the consumer's stream was destroyed: what it had queued is waited for here
+        except Exception as error:  # the consumer's stream was destroyed: wait here for its work
             log.debug("the stream %#x of a consumer cannot be waited for: %r", handle, error)
             self.runtime.drain_all()
             block.spare.append(event)
@@ -99,7 +99,7 @@ class DevicePool:
             block.consumed.append(event)
 
     def take(self, purpose: Hashable, nbytes: int, writer: object) -> DeviceLease:
-        """A block of at least so many bytes that the stream ``writer`` may write to."""
+        """A block of at least this number of bytes that the stream ``writer`` may write to."""
         with self._lock:
             self._free.setdefault(purpose, [])
             home = self._returned.setdefault(purpose, deque())
@@ -122,7 +122,7 @@ class DevicePool:
         return DeviceLease(block, home, self)
 
     def _next(self, purpose: Hashable, capacity: int, writer: object) -> DeviceBlock:
-        """The block that has been free for longest; for the copy stream one that is idle, while there may be more."""
+        """The block that has been free for longest. The copy stream gets an idle or new one, up to ``ahead`` blocks."""
         free = self._free[purpose]
         if writer is self.runtime.copying and self._made[purpose] < self.ahead:
             found = next(filter(self._idle, free), None)
@@ -133,7 +133,7 @@ class DevicePool:
         return free.pop(0) if free else self._block(purpose, capacity)
 
     def adopt(self, address: int, nbytes: int, owner: Any, shared: bool) -> DeviceLease:
-        """Memory that is the owner's: it is held until the device has done with it, and never used for anything else."""
+        """Memory of another owner: it is kept until the device has finished with it, and never used for other data."""
         with self._lock:
             home = self._returned.setdefault(ADOPTED, deque())
             self._free.setdefault(ADOPTED, [])
@@ -157,12 +157,12 @@ class DevicePool:
             return freed
 
     def memory(self, nbytes: int) -> Memory:
-        """Memory that one owner keeps."""
+        """Memory that one owner keeps until ``release``."""
         with self._lock:
             return self._allocate(nbytes)
 
     def release(self, memory: Memory) -> None:
-        """Frees such memory."""
+        """Frees memory of one owner."""
         with self._lock:
             self.reserved -= memory.nbytes
             self.runtime.free(memory)
@@ -176,7 +176,7 @@ class DevicePool:
         try:
             memory = self.runtime.allocate(nbytes)
         except MemoryError:
-            gc.collect()  # for example, an exception may keep the batch that it came from
+            gc.collect()  # for example, an exception may keep a batch
             self.trim()
             memory = self.runtime.allocate(nbytes)
         self.allocations += 1
@@ -246,7 +246,7 @@ class Arena:
         self._used = self._wanted = 0
 
     def take(self, nbytes: int) -> int:
-        """The address of so many bytes."""
+        """The address of this number of bytes."""
         nbytes = aligned(nbytes)
         self._wanted += nbytes
         if not self._chunks or self._used + nbytes > self._chunks[-1].nbytes:

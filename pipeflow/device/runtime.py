@@ -1,9 +1,9 @@
 """The interface of a device: streams, events, copies, launches, and the owners of memory.
 
-There are two runtimes: CuPy's (backends/gpu.py), and a fake one in the tests. Its streams do their work late, in any
-order that the recorded waits allow. Work on one stream runs in the order in which it was queued. Work on different streams
-runs in any order that no wait forbids. These waits make it safe. They are all in ``device/memory.py``,
-``executor/device/`` and ``device/tensors.py``:
+There are two runtimes: CuPy's (backends/gpu.py), and a fake one in the tests. Streams of the fake one do their work
+late, in any order that the recorded waits allow. Work on one stream runs in the order in which it was queued. Work on
+different streams runs in any order that no wait forbids. These waits make it safe. They are all in
+``device/memory.py``, ``executor/device/`` and ``device/tensors.py``:
 
 1. The host fills a staging block after the last copy from it is done (``synchronize``).
 2. The copy stream writes a device block after the last kernels that read it are done, and
@@ -15,7 +15,7 @@ runs in any order that no wait forbids. These waits make it safe. They are all i
    wait in this way, and only for that copy.
 8. The stream of copies to the host reads a block after the kernels that wrote it are done. The next write of the block waits
    for the copy, which is one of its consumers.
-9. The compute stream copies the results of a function after the streams are done on which it may have worked.
+9. The compute stream copies the results of a function after all streams that the function may have used are done.
 """
 
 from collections import deque
@@ -43,12 +43,12 @@ class Runtime(Protocol):
 
     module: Any  # the array module: cupy
     device: tuple[int, int]  # as DLPack numbers it: (2, device_id)
-    copying: Any  # the stream of the copies to the device
-    computing: Any  # the stream of everything else
-    returning: Any  # the stream of the copies to the host
+    copying: Any  # the stream for copies to the device
+    computing: Any  # the stream for all other work
+    returning: Any  # the stream for copies to the host
 
     def active(self) -> AbstractContextManager[Any]:
-        """Makes the device current in this thread; an error if it cannot be used any more (after fork)."""
+        """Makes the device current in this thread; an error if the process cannot use it any more (after fork)."""
         ...
 
     def using(self, stream: Any) -> AbstractContextManager[Any]:
@@ -80,11 +80,11 @@ class Runtime(Protocol):
         ...
 
     def drain_all(self) -> None:
-        """Waits for everything on the device."""
+        """Waits for all work on the device."""
         ...
 
     def external(self, handle: int) -> Any:
-        """The stream of a foreign handle, as DLPack numbers them: 1 is the legacy default stream, 2 the thread's."""
+        """The stream of other code, by its number in DLPack: 1 is the legacy default stream, 2 the thread's."""
         ...
 
     def current(self) -> int:
@@ -148,7 +148,7 @@ class Runtime(Protocol):
     ) -> list[Any]:
         """Images as arrays on the device; for an image that cannot be decoded there, a text with the reason.
 
-        With ``regions`` (top, left, height, width) those parts of them.
+        With ``regions`` (top, left, height, width) only these parts of the images.
         """
         ...
 
@@ -157,16 +157,16 @@ class Runtime(Protocol):
         ...
 
     def require(self, library: str) -> None:
-        """Raises NoGpu, with how to install it, where a library is missing: "cuFFT" or "nvImageCodec"."""
+        """Raises NoGpu if a library ("cuFFT" or "nvImageCodec") is missing; the error says how to install it."""
         ...
 
     def close(self) -> None:
-        """Releases memory that nothing refers to, when the pipeline ends."""
+        """Releases memory without references, when the pipeline ends."""
         ...
 
 
 def wait_for(runtime: Runtime, handles: Iterable[int]) -> None:
-    """Lets what comes next on the compute stream wait for what is queued on other streams now; the host does not wait."""
+    """Makes later work on the compute stream wait for the present work of other streams; the host does not wait."""
     for handle in handles:
         event = runtime.event()
         runtime.record(event, runtime.external(handle))
@@ -174,7 +174,7 @@ def wait_for(runtime: Runtime, handles: Iterable[int]) -> None:
 
 
 def wait_for_default_streams(runtime: Runtime) -> None:
-    """For data of others that does not say which stream it is made on: one of the default streams, as a rule."""
+    """Waits for the default streams, for data that does not name its stream: usually it is made on one of these."""
     wait_for(runtime, (LEGACY, PER_THREAD))
 
 
@@ -184,14 +184,14 @@ class DeviceBlock:
     __slots__ = ("address", "computed", "consumed", "memory", "nbytes", "shared", "spare", "streams")
 
     def __init__(self, memory: Memory, computed: Any, shared: bool = False) -> None:
-        self.shared = shared  # it is the user's, and is not written
+        self.shared = shared  # it is the user's memory, which is not written
         self.memory = memory
         self.address = memory.address
         self.nbytes = memory.nbytes
         self.computed = computed  # recorded on the compute stream after the last use there
-        self.streams: dict[int, Any] = {}  # streams of consumers since it was written, and what keeps each from its end
+        self.streams: dict[int, Any] = {}  # streams of consumers since the last write -> what keeps them alive
         self.consumed: list[Any] = []  # recorded on those streams when the batch was released
-        self.spare: list[Any] = []  # events for the next records
+        self.spare: list[Any] = []  # events that can be used again
 
 
 class DeviceLease:
@@ -201,7 +201,7 @@ class DeviceLease:
 
     def __init__(self, block: DeviceBlock, home: "deque[DeviceBlock]", pool: Any) -> None:
         self.block = block
-        self.pool = pool  # where it comes from
+        self.pool = pool  # the pool of the block
         self._home = home
 
     def __del__(self) -> None:
@@ -260,7 +260,7 @@ class FunctionCall:
         raise NotImplementedError
 
     def array(self, position: int, index: int) -> Any:
-        """A sample of an input as an array. Arrays there are always writable, so if another step reads it too it is a copy."""
+        """A sample of an input as an array: a copy if another step reads it too, because such arrays are writable."""
         raise NotImplementedError
 
     def args_of(self, index: int) -> Args:
@@ -276,9 +276,9 @@ class FunctionCall:
         raise NotImplementedError
 
     def leave_out(self) -> None:
-        """Continues after a sample that failed."""
+        """Leaves out a sample that failed, and continues with the next one."""
         raise NotImplementedError
 
     def note(self, reason: str) -> None:
-        """Counts in the statistics the reason why something was done on the CPU."""
+        """Counts in the statistics a reason why work was done on the CPU."""
         raise NotImplementedError

@@ -29,7 +29,7 @@ class TensorGPU(Metadata):
     _source_info: str
 
     def __init__(self, data: Any, layout: str | None = None, *, source_info: str = "") -> None:
-        """Wraps anything that is on a device (an array of CuPy, a tensor of torch) without a copy."""
+        """Wraps any object on a device (an array of CuPy, a tensor of torch) without a copy."""
         if isinstance(data, TensorGPU):
             self._runtime, self._sample, self._array = data._runtime, data._sample, data._array
             layout = data._layout if layout is None else layout
@@ -103,8 +103,8 @@ class TensorGPU(Metadata):
         if self._sample is None:
             return self._array.__cuda_array_interface__
         runtime = self._runtime
-        # The interface does not name the consumer's stream, and torch does not look at the pipeline's: the default stream, and
-        # CuPy's current one, wait.
+        # The interface does not name the consumer's stream, and torch ignores the pipeline's. So the default stream and
+        # CuPy's current stream wait.
         for handle in {LEGACY, runtime.current()}:
             lend(runtime, [self._sample], handle)
         view = self._sample.view
@@ -142,7 +142,7 @@ class TensorGPU(Metadata):
         with self._runtime.active():
             array = self._array if self._array.flags.c_contiguous else self._array.copy()
             self._array = array
-            event = self._runtime.event()  # what the caller's stream has queued on it comes first
+            event = self._runtime.event()  # the copy waits for the work on the caller's stream
             self._runtime.record(event, self._runtime.external(self._runtime.current()))
             self._runtime.wait(self._runtime.returning, event)
         return DeviceArray(View(array_address(array), tuple(array.shape), np.dtype(array.dtype)), None)
@@ -201,7 +201,7 @@ class TensorListGPU(Metadata):
     _source_info: Sequence[str] | None
 
     def __init__(self, data: Any = (), layout: str | None = None, *, source_info: Sequence[str] | None = None) -> None:
-        """A batch of anything that is on a device: a list of arrays or tensors, or one whose first axis is the samples."""
+        """A batch of objects on a device: a list of arrays or tensors, or one array whose first axis is the samples."""
         self._dense = None
         if isinstance(data, TensorListGPU):
             for name in ("_runtime", "_samples", "_wrapped", "_dense", "_dtype", "_ndim", "_source_info"):

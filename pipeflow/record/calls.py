@@ -20,7 +20,7 @@ class Outcome(NamedTuple):
 
 
 def outcome(call: Call, inputs: Sequence[Any], arguments: Mapping[str, Any]) -> Outcome:
-    """The outcome of a call with these DataNodes; an error says why the call is refused."""
+    """The Outcome of a call with these DataNodes; an error says why the call is refused."""
     device = _device(call, inputs, arguments)
     count = call.op.outputs_of(call.constants, len(inputs))
     if len(call.hint) > max(count, 1):

@@ -1,4 +1,4 @@
-"""Augmentation by chance: ``fn.maybe`` and ``fn.one_of``, branches that a random number of each sample chooses."""
+"""Random augmentation: ``fn.maybe`` and ``fn.one_of``. A random number chooses the branch of each sample."""
 
 import itertools
 from collections.abc import Callable, Sequence

@@ -24,7 +24,7 @@ def _is_table(value: Any) -> bool:
 
 
 def array_of(value: Any) -> tuple[np.ndarray, str]:
-    """The array and the layout of a constant. 64 bits that NumPy chose become 32, as in all constants."""
+    """The array and the layout of a constant. If NumPy chose a type of 64 bits, it becomes 32, as in all constants."""
     if isinstance(value, types.ArrayConstant):
         return value.value, value.layout
     if isinstance(value, types.ScalarConstant):
@@ -52,7 +52,7 @@ def operand(value: Any, sign: str) -> Any:
             "or a constant value of type bool, int, float, NumPy array, list of numbers or types.Constant"
         )
     if isinstance(value, (np.float64, np.complex128)):
-        return value.item()  # they are also numbers of Python, so they become FLOAT and COMPLEX64
+        return value.item()  # these types are also numbers of Python, so they become FLOAT and COMPLEX64
     return types.ScalarConstant(value, value.dtype) if isinstance(value, np.generic) else value
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pipeflow.declare import OpDef, Spec
 from pipeflow.errors import Origin
-from pipeflow.operators import math as _math  # noqa: F401  (what the operators of DataNode record)
+from pipeflow.operators import math as _math  # noqa: F401  (DataNode's operators record calls of it)
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class GraphNode:
     arguments: dict[str, Edge]  # the named arguments that vary from sample to sample
     count: int
     name: str
-    known_as: str  # the name that the user gave, or the one that DALI gives
+    known_as: str  # the name from the user, or the one that DALI gives
     random_name: str
     device: str
     seed: int | None
@@ -68,7 +68,7 @@ class Graph:
     outputs: list[Edge] = field(default_factory=list)
 
     def find(self, name: str) -> GraphNode | None:
-        """The node with a name: its unique name, the one that the user gave, or the one that DALI gives."""
+        """The node with a name: its unique name, the name from the user, or the one that DALI gives."""
         return next((node for node in self.nodes if name in (node.name, node.known_as)), None)
 
     def spec(self, edge: Edge) -> Spec:

@@ -1,9 +1,9 @@
 """Calls outside a pipeline whose result is a node: sources, and operators on nodes.
 
-Such a call is in no graph yet: it becomes a ``DetachedNode``, and is checked at once like any other call. A pipeline takes it,
-with all nodes that it depends on, when it is an output (``set_outputs``) or an input of a node of the pipeline. Several
-pipelines can take the same node: each then has its own source. Calls on nodes of a pipeline after its ``with`` block are
-recorded in that pipeline.
+Such a call is in no graph yet: it becomes a ``DetachedNode``, and is checked at once like any other call. A pipeline
+takes it, with all nodes that it depends on, when it is an output (``set_outputs``) or an input of a node of the
+pipeline. Several pipelines can take the same node: each then has its own source. After the ``with`` block of a
+pipeline, calls on its nodes are recorded in that pipeline.
 """
 
 import itertools
@@ -19,7 +19,7 @@ from pipeflow.record.calls import class_name, outcome
 from pipeflow.record.graph import DetachedNode
 from pipeflow.record.recorder import DataNode, Recorder, members, recording
 
-_numbers = itertools.count()  # for different names; nothing depends on the numbers
+_numbers = itertools.count()  # they make names different; nothing else depends on them
 
 
 class Outside:
@@ -43,7 +43,7 @@ class Outside:
         op = call.op
         try:
             given = tuple(np.array(value) if isinstance(value, np.ndarray) else value for value in inputs)
-            # This recorder only checks the constants; it is thrown away.
+            # This recorder only checks the constants; it is not kept.
             scratch = Recorder()
             found = [x if isinstance(x, DataNode) else scratch.as_node(x, f"input `{i}`") for i, x in enumerate(given)]
             named = {

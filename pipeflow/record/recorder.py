@@ -30,12 +30,12 @@ class DataNode(OneValue, declare.Node):
 
     __slots__ = ("_node", "_recorder", "index")
 
-    __array_priority__ = 1000  # ndarray + DataNode is ours
+    __array_priority__ = 1000  # ndarray + DataNode calls the method of DataNode
     __array_ufunc__ = None
 
     _recorder: Any  # None outside a pipeline
 
-    # The operators of Python, which _install_operators gives it.
+    # The operators of Python; _install_operators adds them.
     __add__: Arithmetic
     __radd__: Arithmetic
     __sub__: Arithmetic
@@ -78,7 +78,7 @@ class DataNode(OneValue, declare.Node):
 
     @property
     def edge(self) -> Edge:
-        """The edge of the graph that this node is."""
+        """The edge of the graph for this output."""
         return Edge(self._node.id, self.index)
 
     @property
@@ -88,7 +88,7 @@ class DataNode(OneValue, declare.Node):
 
     @property
     def name(self) -> str:
-        """A name that is unique in the pipeline: the given one, or the one that DALI gives."""
+        """A name that is unique in the pipeline: from the user, or the one that DALI gives."""
         return self._node.known_as if self._node.count == 1 else f"{self._node.known_as}[{self.index}]"
 
     @property
@@ -108,7 +108,7 @@ class DataNode(OneValue, declare.Node):
 
     @property
     def scope(self) -> Scope | None:
-        """The samples that have this value; None outside a pipeline: every scope can read that."""
+        """The samples that have this value. None outside a pipeline: then every scope can read it."""
         return None if self.detached else self._recorder.scopes[self._node.id]
 
     @property
@@ -266,7 +266,7 @@ def _subscript_plan(index: tuple[Any, ...], ndim: int | None) -> tuple[tuple[Any
 
 
 def members(call: Call) -> list[tuple[Call, tuple[Any, ...]]]:
-    """The calls that a call with input sets (lists of nodes) makes, each with its inputs. Without sets: an empty list."""
+    """The calls that a call with input sets (lists of nodes) consists of, each with its inputs. Without sets: []."""
     sets = [len(value) for value in call.inputs if _is_input_set(value)]
     if not sets:
         return []
@@ -292,8 +292,8 @@ class Recorder:
         self._groups: dict[int, tuple[Any, int]] = {}
         self._taken: dict[int, tuple[DetachedNode, GraphNode]] = {}
         self.root = self.scope = Scope()
-        self.scopes: list[Scope] = []  # of each node
-        self.guard: Guard = ()  # of a saved graph that is recorded again
+        self.scopes: list[Scope] = []  # the scope of each node
+        self.guard: Guard = ()  # the guard of the next node, while a saved graph is recorded again
         self.session = Session(self, enabled=False)
 
     def __call__(self, call: Call) -> Any:
@@ -402,7 +402,7 @@ class Recorder:
         weak: tuple[bool, bool],
         name: str,
     ) -> DataNode:
-        """The node that reads one of two others. For a Python number and an unknown type, the whole batch decides the type."""
+        """The node that reads one of two others. For a Python number and an unknown type the batch decides the type."""
         late = any(weak) and (first.spec.dtype is None or second.spec.dtype is None)
         sides = (place(first, "if"), place(second, "else"))
         constants = {"variable": name, "sides": sides, **({"weak": weak} if late else {})}
@@ -474,7 +474,7 @@ current: ContextVar[Recorder | None] = ContextVar("pipeflow_recorder", default=N
 class recording:
     """Makes ``recorder`` the interpreter of operator calls inside a ``with`` block.
 
-    It is a class, not a generator: if it is entered and never left, it ends without a warning.
+    It is a class, not a generator: a block that is entered and never left then causes no warning.
     """
 
     def __init__(self, recorder: Recorder) -> None:

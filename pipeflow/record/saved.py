@@ -175,7 +175,7 @@ def graph_from_json(serialized: "str | bytes", recorder: Recorder, allowed: Allo
             AttributeError,
             LookupError,
             OverflowError,
-        ) as error:  # of constants whose values have other types than when they were saved
+        ) as error:  # the values of some constants do not have the types that were saved
             raise ValueError(f"a serialized pipeline is damaged: {op.title} ({entry['name']}): {error!r}") from error
         node = recorder.graph.nodes[-1]
         node.random_name = entry["random_name"]

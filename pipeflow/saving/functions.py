@@ -1,4 +1,4 @@
-"""Functions by value: how user functions reach a worker, and the name of what keeps one from travelling."""
+"""Functions by value: user functions are sent to workers, and errors name the variable that cannot be sent."""
 
 import functools
 import inspect
@@ -15,12 +15,12 @@ try:
 except ModuleNotFoundError:
     cloudpickle = None
 
-LARGE = 16 << 20  # a pickled function beyond this is more likely a mistake than a wish
+LARGE = 16 << 20  # a pickled function larger than this is probably a mistake
 _DEPTH = 3
 
 
 def require_cloudpickle() -> None:
-    """Says what to install where functions cannot be sent by value."""
+    """Raises an error that says what to install if functions cannot be sent by value."""
     if cloudpickle is None:
         raise ModuleNotFoundError(
             "worker processes need cloudpickle, which is not installed: pip install cloudpickle", name="cloudpickle"
@@ -28,7 +28,7 @@ def require_cloudpickle() -> None:
 
 
 def dumps_value(value: Any) -> bytes:
-    """Pickles data; classes and functions of the user's script go by value, for no worker ever imports that script."""
+    """Pickles data. Classes and functions of the user's script are pickled by value: no worker imports that script."""
     try:
         data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     except Exception:
@@ -39,7 +39,7 @@ def dumps_value(value: Any) -> bytes:
 
 
 def dumps_with_holes(value: Any, hole: Callable[[Any], Any]) -> bytes:
-    """As `dumps_value`; an object for which `hole` gives something else than None goes as that, and is filled in at loading."""
+    """Pickles like `dumps_value`. A value other than None that `hole` returns for an object is pickled in its place."""
 
     def dump(kind: type) -> bytes:
         file = io.BytesIO()
@@ -57,7 +57,7 @@ def dumps_with_holes(value: Any, hole: Callable[[Any], Any]) -> bytes:
 
 
 def loads_with_holes(data: bytes, fill: Callable[[Any], Any]) -> Any:
-    """What `dumps_with_holes` pickled, of this program or its workers; `fill` gives the object for what `hole` gave."""
+    """The value that `dumps_with_holes` pickled in this program or a worker; `fill` returns objects for the holes."""
     unpickler = pickle.Unpickler(io.BytesIO(data))
     unpickler.persistent_load = fill  # type: ignore[method-assign]
     return unpickler.load()
@@ -67,7 +67,7 @@ def dumps_function(function: Callable[..., Any]) -> bytes:
     """Pickles a callable by value; a TypeError names the variable or attribute that cannot be pickled."""
     require_cloudpickle()
     user = function
-    while type(user).__module__.startswith("pipeflow."):  # what the user wrote is inside
+    while type(user).__module__.startswith("pipeflow."):  # the user's function is inside
         inner = next((getattr(user, name) for name in ("function", "func", "source") if hasattr(user, name)), None)
         if inner is None:
             break
@@ -93,7 +93,7 @@ def dumps_function(function: Callable[..., Any]) -> bytes:
 
 
 class _Bounded(io.RawIOBase):
-    """A file that takes no more than so many bytes."""
+    """A file that accepts at most this number of bytes."""
 
     def __init__(self, most: int) -> None:
         self._left = most
@@ -117,7 +117,7 @@ def travels(function: Callable[..., Any]) -> bool:
 
 
 def find_culprit(value: Any) -> str:
-    """The path to the part of a callable that does not pickle, like ``global 'pool' (Pool)``; or an empty text."""
+    """The path to the part of a callable that cannot be pickled, like ``global 'pool' (Pool)``; "" if there is none."""
     return _search(value, _DEPTH, {id(value)})
 
 

@@ -1,12 +1,13 @@
 """Samples that are kept for later epochs, in files that several processes read and write at the same time.
 
-A cache is a folder. Each process that writes has two files of its own there, to which it only appends: the samples, and an
-index with a line of fixed size for each, written after its sample and with a checksum. What a crash leaves unfinished is
-therefore a line that is not there, and a sample that nobody finds. The checksum of a sample is compared when a process first
-reads it. All processes find what the others wrote by reading the rest of their indexes from time to time.
+A cache is a folder. Each process that writes has two files of its own there, and only appends to them: the samples,
+and an index. The index has a line of fixed size for each sample, with a checksum, which is written after the sample.
+So after a crash an unfinished sample has no line in the index, and no process finds it. The checksum of a sample is
+compared when a process first reads it. From time to time every process reads the new lines in the indexes of the
+others.
 
-The files of a cache in memory are in the memory file system of the machine; the last process that uses them removes them, and
-the next one that makes a cache removes what killed processes have left.
+The files of a cache in memory are in the memory file system of the machine. The last process that uses them removes
+them, and the next process that makes a cache removes the files of killed processes.
 """
 
 import contextlib
@@ -29,7 +30,7 @@ from pipeflow import system
 
 _LINE = struct.Struct(
     "<QQIQIQ"
-)  # sample, offset, bytes of its description, bytes of its data, their checksum, what it was made of
+)  # sample, offset, bytes of its description, bytes of its data, their checksum, the digest of its sources
 _SUM = struct.Struct("<I")
 LINE = _LINE.size + _SUM.size
 _ENTRY = np.dtype(
@@ -45,8 +46,8 @@ _ENTRY = np.dtype(
     ]
 )
 _LOOK_AFTER = 256  # samples that were not found, before the files of other processes are read again
-_MOST_PARTS = 10_000_000  # of a constant: a list of paths is known by all of them
-_SHARE = 64  # part of the limit that a process writes between two looks at what all have written
+_MOST_PARTS = 10_000_000  # of a constant: enough to compare a list of paths completely
+_SHARE = 64  # a process writes this part of the limit (1/64) before it looks again at the size of all files
 
 
 class Kept:
@@ -57,13 +58,13 @@ class Kept:
         self._lock = threading.Lock()
         self._entries = np.zeros(count, _ENTRY)
         self._files: list[tuple[str, int]] = []  # name and descriptor of the samples
-        self._read: dict[str, int] = {}  # name -> how much of its index is known
+        self._read: dict[str, int] = {}  # name -> the number of bytes of its index that are known
         self._missed = 0
         self._room = 0  # bytes that may be written before the next look at the files
         self._full = False
         self._pid = os.getpid()
         self._own: tuple[int, int, int] | None = None  # number of the own file, descriptors of samples and index
-        self._end = 0  # of the own file
+        self._end = 0  # the end of the own file
         self.folder = folder
         _private(self._home)
         with _alone(self._home):
@@ -85,7 +86,7 @@ class Kept:
     # Reading.
 
     def find(self, number: int, made_of: int) -> tuple[tuple[int, ...], np.dtype, str] | None:
-        """Shape, type and layout of a sample that is kept and was made of the same."""
+        """Shape, type and layout of a kept sample, if it was made from the same sources; else None."""
         entry = self._entries[number]
         if not entry["known"]:
             self._missed += 1
@@ -107,7 +108,7 @@ class Kept:
             shape, dtype, layout = json.loads(about)
             return tuple(shape), np.dtype(dtype), layout
         except (ValueError, TypeError):
-            entry["known"] = False  # damaged: it is made and kept again
+            entry["known"] = False  # it is damaged, so it will be made and kept again
             return None
 
     def read(self, number: int, target: np.ndarray) -> None:
@@ -126,7 +127,7 @@ class Kept:
             target[...] = np.frombuffer(os.pread(descriptor, target.nbytes, offset), target.dtype).reshape(target.shape)
 
     def look(self) -> None:
-        """Reads what other processes have added."""
+        """Reads the lines that other processes have added."""
         with self._lock:
             self._missed = 0
             for path in sorted(self.folder.glob("*.index")):
@@ -153,7 +154,7 @@ class Kept:
             sample, offset, about, data, total, made_of = _LINE.unpack_from(line)
             fits = sample < len(self._entries) and offset + about + data <= size
             if _SUM.unpack_from(line, _LINE.size)[0] != zlib.crc32(line[: _LINE.size]) or not fits:
-                break  # half a line, or a damaged one: nothing after it is believed
+                break  # an incomplete or damaged line: the lines after it are not used
             self._entries[sample] = (number, about, total, True, False, offset, data, made_of)
             place += LINE
         self._read[name] = begun + place
@@ -161,7 +162,7 @@ class Kept:
     # Writing.
 
     def keep(self, number: int, made_of: int, sample: np.ndarray, layout: str) -> bool:
-        """Keeps a sample; False where there is no room for it."""
+        """Keeps a sample; False if there is no room for it."""
         if self._full or os.getpid() != self._pid or sample.dtype.hasobject:
             return False
         about = json.dumps([sample.shape, sample.dtype.str, layout]).encode()
@@ -213,13 +214,13 @@ class Kept:
         return size + LINE <= self._room
 
     def _others(self) -> list[Path]:
-        """The other caches of the same home, the one first that was used longest ago."""
+        """The other caches of the same home, least recently used first."""
         found = [(x.stat().st_mtime_ns, x.parent) for x in self._home.glob("*/used") if x.parent != self.folder]
         return [folder for _, folder in sorted(found)]
 
 
 def memory_home() -> Path:
-    """The folder of caches in memory: one of the user in the memory file system."""
+    """The folder of caches in memory: each user has one in the memory file system."""
     base = Path("/dev/shm")
     return (base if base.is_dir() else Path(tempfile.gettempdir())) / f"pipeflow-cache-{system.user()}"
 
@@ -232,7 +233,7 @@ def _private(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _alone(home: Path) -> Iterator[None]:
-    """No other process opens or removes caches of this home."""
+    """While this context is open, no other process opens or removes caches of this home."""
     descriptor = os.open(home / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         system.wait_for_lock(descriptor)
@@ -283,7 +284,7 @@ def made_of(text: str) -> int:
 
 
 def contents(value: Any) -> str | None:
-    """A constant as text that is equal only for equal values; None for an object that is no data."""
+    """A constant as text, which is equal only for equal values; None for an object that is not data."""
     if value is None or isinstance(value, (bool, int, float, str, bytes, np.dtype, np.number)):
         return repr(value)
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:

@@ -1,8 +1,9 @@
 """Values as JSON data, and back.
 
-Data runs no code: ``decode`` gives numbers, text, bytes, arrays and containers of them. The constants of a graph may also be
-functions and classes, saved by import path (``module:qualname``) and looked up only if the caller allows that function or its
-module; by value, pickled, only with ``allow_pickle`` when saving and again when loading.
+Data runs no code: ``decode`` returns numbers, text, bytes, arrays and containers of them. The constants of a graph may
+also be functions and classes. They are saved by import path (``module:qualname``), and looked up only if the caller
+allows that function or its module. They are pickled by value only with ``allow_pickle`` when saving and again when
+loading.
 """
 
 import base64
@@ -50,7 +51,7 @@ class Allowed:
         return self.everything or path in self.objects or inside
 
     def find(self, path: str, what: str) -> Any:
-        """The object of a path; only one that is defined there, not something that its module has imported."""
+        """The object of a path. It must be defined in that module, and not only imported there."""
         if not self.allows(path):
             raise refused([path])
         if path in self.objects:
@@ -172,7 +173,7 @@ def _atom(value: Any) -> bool:
 
 
 def encode_constant(value: Any, what: str, allow_pickle: bool) -> Any:
-    """A constant of a graph: data, or a function by import path, by value only with ``allow_pickle``."""
+    """A constant of a graph as JSON data; a function by its import path, or with ``allow_pickle`` by value."""
     try:
         return encode(value, what)
     except TypeError:
@@ -189,7 +190,7 @@ def encode_constant(value: Any, what: str, allow_pickle: bool) -> Any:
 
 
 def decode_constant(data: Any, what: str, allowed: Allowed) -> Any:
-    """The constant that ``encode_constant`` saved; code only where the caller allows it."""
+    """The constant that ``encode_constant`` saved; functions and classes only if the caller allows them."""
     if isinstance(data, dict) and isinstance(data.get("import"), str):
         return allowed.find(data["import"], what)
     if isinstance(data, dict) and "pickle" in data:
@@ -202,7 +203,7 @@ def decode_constant(data: Any, what: str, allowed: Allowed) -> Any:
 
 
 def imports_of(data: Any) -> list[str]:
-    """The paths of all functions and classes that some constants name."""
+    """The paths of all functions and classes that these constants name."""
     if isinstance(data, dict):
         own = [data["import"]] if isinstance(data.get("import"), str) else []
         return own + [path for item in data.values() for path in imports_of(item)]
@@ -210,7 +211,7 @@ def imports_of(data: Any) -> list[str]:
 
 
 def import_path(value: Any) -> str | None:
-    """``module:qualname`` if that leads back to this very object in another process."""
+    """``module:qualname``, if another process finds the same object by it; else None."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not module or not name or module == "__main__" or "<" in name:
         return None

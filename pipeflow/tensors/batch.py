@@ -30,7 +30,7 @@ class TensorListCPU(Metadata):
         inherited = ""
         self._dense: np.ndarray | None = None
         self._samples: list[np.ndarray] | None = None
-        self.key: int | None = None  # the key an eager random operator drew for itself
+        self.key: int | None = None  # the key that an eager random operator drew
         if isinstance(data, TensorListCPU):
             inherited = data.layout()
             self._dense, self._samples = data._dense, data._samples

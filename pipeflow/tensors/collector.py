@@ -1,4 +1,4 @@
-"""The collector: results of one output, each copied once into the memory of its batch."""
+"""The collector copies each result of one output once, into the memory of its batch."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,16 +8,16 @@ Take = Callable[[int], np.ndarray]
 
 
 def slab_size(samples: int, hint: int) -> int:
-    """The bytes for so many samples of the hinted size, each beginning at a multiple of 64."""
+    """The bytes for this number of samples of the hinted size; each begins at a multiple of 64."""
     return samples * (-(-hint // 64) * 64)
 
 
 class Collector:
-    """Gathers the results of one output over a batch: each is copied once, at once, into memory of the batch.
+    """Gathers the results of one output for a batch: each is copied once, immediately, into memory of the batch.
 
-    Results go into one slab of memory until it is full. Equal shapes become one dense array, different shapes views one
-    after another. ``take(nbytes)`` gives fresh memory. ``hint`` is the expected size of a sample in bytes: a slab for the
-    whole batch is made from it at the start, whatever the shapes.
+    Results go into one slab of memory until it is full. Results of equal shapes become one dense array; those of
+    different shapes become views one after another. ``take(nbytes)`` returns new memory. ``hint`` is the expected size
+    of a sample in bytes: with it, a slab for the whole batch is made at the start, for any shapes.
     """
 
     __slots__ = ("_offset", "_slab", "_table", "_take", "dense", "hint", "size")
@@ -44,7 +44,7 @@ class Collector:
         return self.dense
 
     def store(self, index: int, sample: np.ndarray) -> None:
-        """Writes a sample of the shape of the first."""
+        """Writes a sample with the same shape as the first one."""
         assert self.dense is not None
         # a 0-d array of an object would be stored as that array, not as the object
         self.dense[index] = sample[()] if sample.dtype.hasobject else sample

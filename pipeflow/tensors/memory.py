@@ -1,6 +1,6 @@
 """Blocks of a pool, and the leases that give them back.
 
-An array that is taken out of a batch stays valid as long as the array lives, whatever happens to the batch or the pipeline.
+An array that is taken out of a batch is valid as long as it exists, also after the batch and the pipeline are gone.
 The base of every pooled array is a Lease: the object that gives its Block back to the pool when the last array that refers to
 it is gone.
 """

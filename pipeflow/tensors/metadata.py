@@ -19,7 +19,7 @@ class CallableInt(int):
         return int(self)
 
 
-LINES = 20  # the most lines of numbers that are printed of a batch or a sample: with the other lines, one screen
+LINES = 20  # the most lines of numbers that are printed for a batch or a sample: with the others, one screen
 
 
 def shown_values(array: np.ndarray, room: int = LINES) -> list[str]:

@@ -1,4 +1,4 @@
-"""Samples that the user's source gives on a GPU: what they are, without a look at their bytes."""
+"""Samples that the user's source returns on a GPU: their shapes and types, without reading their bytes."""
 
 from typing import Any
 
@@ -29,11 +29,11 @@ class DeviceSample:
         if hasattr(value, "as_array"):  # a TensorGPU
             value = value.as_array()
         make = getattr(value, "clone", None) or getattr(value, "copy", None)
-        return DeviceSample(value if make is None else make(), make is None)  # what cannot be copied is never written
+        return DeviceSample(value if make is None else make(), make is None)  # without a copy it is never written
 
 
 def on_gpu(value: Any) -> bool:
-    """True if an object's data is on a GPU."""
+    """True if the data of an object is on a GPU."""
     if type(value) is np.ndarray or isinstance(value, (list, tuple, str, bytes)) or value is None:
         return False
     if hasattr(value, "__dlpack_device__"):

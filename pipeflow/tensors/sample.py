@@ -1,4 +1,4 @@
-"""TensorCPU, one sample in CPU memory, and the arrays that other objects hold."""
+"""TensorCPU, one sample in CPU memory, and arrays made from other objects."""
 
 import sys
 from collections import deque
@@ -40,13 +40,13 @@ def as_sample(item: Any) -> np.ndarray:
 
 
 def has_mask(array: np.ndarray) -> bool:
-    """True for a masked array. It does not load numpy.ma, which takes 20 ms: without the module there is no masked array."""
+    """True for a masked array. It does not load numpy.ma, which takes 20 ms; without it no masked array can exist."""
     module = sys.modules.get("numpy.ma")
     return module is not None and isinstance(array, module.MaskedArray)
 
 
 def _without_mask(array: np.ndarray) -> np.ndarray:
-    """The plain array, if no element is masked. The number under a mask is not the user's data, so it is refused."""
+    """The plain array if no element is masked, else an error: the number under a mask is not the user's data."""
     if not has_mask(array):
         return array
     if np.ma.is_masked(array):

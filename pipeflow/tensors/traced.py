@@ -14,7 +14,7 @@ class Traced(np.ndarray):
     """
 
     tensor: Any
-    join: "Callable[[Sequence[Any]], Traced]"  # several such tensors as one, whose first axis is new
+    join: "Callable[[Sequence[Any]], Traced]"  # joins several such tensors along a new first axis
     whole: "Traced | None"  # the batch that this is a row of, if the function returned the batch as one tensor
     row: int
 
@@ -27,7 +27,7 @@ class Traced(np.ndarray):
         whole: "Traced | None" = None,
         row: int = -1,
     ) -> "Traced":
-        """The array with the tensor whose memory it shows."""
+        """The array with the tensor that has the same memory."""
         view = array.view(cls)
         view.flags.writeable = False
         view.tensor, view.join, view.whole, view.row = tensor, join, whole, row
@@ -39,7 +39,7 @@ class Traced(np.ndarray):
         return [Traced.of(plain[row, ...], self.tensor[row], self.join, self, row) for row in range(len(plain))]
 
     def shaped(self, shape: Sequence[int]) -> "Traced":
-        """The same in another shape."""
+        """The same array and tensor in another shape."""
         return Traced.of(self.view(np.ndarray).reshape(shape), self.tensor.reshape(tuple(shape)), self.join)
 
     @staticmethod
@@ -73,8 +73,8 @@ def check_untraced(value: Any) -> None:
 def lent(array: np.ndarray, copied: bool = False) -> np.ndarray:
     """A read-only view for a function of the user.
 
-    torch ignores the flag and writes to read-only memory (``from_numpy``, ``from_dlpack``), so with torch loaded it is a copy,
-    unless it will be ``copied`` before the function sees it.
+    torch ignores the flag and writes to read-only memory (``from_numpy``, ``from_dlpack``). So if torch is loaded, the
+    function gets a copy, unless the array is ``copied`` before the function gets it.
     """
     if type(array) is Traced:
         return array  # it is read-only already, and a view would have no history
