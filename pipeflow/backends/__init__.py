@@ -1,4 +1,4 @@
-"""The devices. The modules for a GPU are imported when a pipeline first needs them.
+"""The devices; the modules for a GPU are imported when a pipeline first needs them.
 
 The first pipeline with work for a GPU imports ``backends.gpu``, which imports CuPy. The first one that decodes on a GPU
 imports ``backends.codec``, which imports nvImageCodec.

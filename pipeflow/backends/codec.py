@@ -1,4 +1,4 @@
-"""JPEG and other images on the GPU by nvImageCodec, which is imported here and nowhere else."""
+"""JPEG and other images decoded on the GPU by nvImageCodec, which is imported only here."""
 
 import base64
 from collections.abc import Sequence

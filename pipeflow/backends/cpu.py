@@ -1,4 +1,4 @@
-"""Heap memory in size classes. It is used again when no array refers to it any more.
+"""Heap memory in size classes, which is used again when no array refers to it any more.
 
 A new page costs 80 times as much as a warm one, so blocks are kept: the lease under the first array gives its block
 back. malloc provides small blocks, because it is as fast for them.
@@ -16,7 +16,7 @@ ALIGNMENT = 64
 
 
 def size_class(nbytes: int) -> int:
-    """The block size for a request: powers of two in four steps, so that at most a fifth is unused."""
+    """The block size for a request: there are four sizes for each power of two, so that at most a fifth is unused."""
     if nbytes <= SMALL:
         return SMALL
     step = 1 << ((nbytes - 1).bit_length() - 3)

@@ -1,4 +1,4 @@
-"""Contexts, events and memory of CUDA by their handles. Each is released while its own device is current.
+"""Contexts, events and memory of CUDA by their handles; each is released while its own device is current.
 
 They may be collected in any thread, also in one that never used CUDA. There, a call without a context would open one on
 GPU 0. ``cuda`` is ``cupy.cuda``, which ``backends.gpu`` imports.

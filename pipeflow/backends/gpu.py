@@ -84,7 +84,7 @@ def _why_not(device_id: int) -> str:
         )
     try:
         cupy.cuda.nvrtc.getVersion()
-    except Exception as error:  # a missing library is of another type in every CuPy
+    except Exception as error:  # each version of CuPy raises another type if a library is missing
         return f"NVRTC, the CUDA compiler, is not installed ({error}): {INSTALL}"
     if not headers_folder():
         return (
@@ -357,7 +357,7 @@ class CupyRuntime:
 
     @_explained
     def launch(self, stream: Any, kernel: str, grid: int, threads: int, rows: int, first: int, count: int) -> None:
-        """Queues a kernel. The first launch of a process loads its file, or compiles it if no process has done so."""
+        """Queues a kernel. The first launch in a process loads its file, and compiles it if no process has done so."""
         function = self._functions.get(kernel)
         if function is None:
             function = self._functions[kernel] = loaded(kernel, self.device[1])
@@ -436,7 +436,7 @@ class CupyRuntime:
             _ = cupy.cuda.cufft  # loads it
         except AttributeError:
             pass  # an older CuPy loads it with the first transform
-        except Exception as error:  # a missing library is of another type in every CuPy
+        except Exception as error:  # each version of CuPy raises another type if a library is missing
             first = str(error).partition("\n")[0]
             raise NoGpu(f"spectra on the GPU need cuFFT, which cannot be loaded ({first}): {INSTALL_CUFFT}") from None
 

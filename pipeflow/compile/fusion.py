@@ -9,9 +9,9 @@ each has one reader and is no output:
 
 The declarations say which operators these are (``@name.samples``, ``resamples``, ``ends_sampling`` and ``line``).
 
-The fused kernel rounds between the links as the chain does, so the results are the same. For samples that it is not made
-for (volumes, planar images, padding), the same step runs the links one after another.
-Chains on the GPU stay as they are: there an operator is one launch for the whole batch.
+The fused kernel rounds between the links like the chain, so the results are the same. For samples that it cannot
+process (volumes, planar images, padding), the same step runs the links one after another. Chains on the GPU are not
+changed: there an operator is one launch for the whole batch.
 """
 
 from collections.abc import Sequence

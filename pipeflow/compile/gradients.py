@@ -179,7 +179,7 @@ class _Back:
         return self.node(structure.merge, [*sides, predicate], guard, [like], variable="derivative", sides=("", ""))
 
     def through(self, node: GraphNode, positions: Sequence[int]) -> None:
-        """From the derivatives with respect to the outputs of a node to those with respect to its inputs."""
+        """Computes the derivatives with respect to a node's inputs from those with respect to its outputs."""
         weights = {output: self.found.get(Edge(node.id, output)) for output in range(node.count)}
         given = {output: edge for output, edge in weights.items() if edge is not None}
         if not given or not positions:

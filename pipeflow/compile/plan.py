@@ -107,7 +107,7 @@ class Stage:
 
 @dataclass(eq=False, repr=False)
 class Plan:
-    """Everything an executor needs."""
+    """All data that an executor needs."""
 
     slots: tuple[Slot, ...]
     stages: tuple[Stage, ...]
@@ -128,11 +128,11 @@ class Plan:
         return [step for stage in self.stages for step in stage.all_steps()]
 
     def needs_device(self) -> bool:
-        """True if some of it runs on the GPU."""
+        """True if a part of the plan runs on the GPU."""
         return any(stage.kind in ("device", "function", "arrival") for stage in self.stages)
 
     def differentiable(self) -> list[Step]:
-        """The functions whose results keep their gradients. With one, batches are made one at a time."""
+        """The functions whose results keep their gradients. If there are any, batches are made one at a time."""
         return [step for step in self.steps() if dict(step.constants).get("differentiable")]
 
     def fingerprint(self) -> str:

@@ -114,7 +114,7 @@ def alive_nodes(graph: Graph) -> set[int]:
 
 
 def equal_nodes(graph: Graph, alive: set[int]) -> dict[int, int]:
-    """For every node the first node that computes the same."""
+    """For every node the first node that computes the same result."""
     same: dict[int, int] = {}
     seen: dict[Any, int] = {}
     for node in graph.nodes:

@@ -9,11 +9,11 @@ from pipeflow.compile.plan import Stage, Step, Storage, is_in_inputs, takes_out
 
 @dataclass
 class Memory:
-    """The memory that slots share: for each slot the slots in whose memory its samples may be, and the readers of those."""
+    """The memory that slots share: ``roots`` are the slots whose memory a slot may use, ``uses`` their readers."""
 
     roots: dict[int, frozenset[int]]
     foreign: set[int] = field(default_factory=set)  # slots in memory that does not belong to the pipeline
-    constants: set[int] = field(default_factory=set)  # those of them that are constants
+    constants: set[int] = field(default_factory=set)  # the foreign slots that are constants
     users: set[int] = field(
         default_factory=set
     )  # results of user code that are passed on inside a stage without a copy

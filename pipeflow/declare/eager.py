@@ -1,4 +1,4 @@
-"""Calls outside a pipeline. They run at once, in the caller's thread."""
+"""Calls outside a pipeline, which run at once in the caller's thread."""
 
 import enum
 import marshal

@@ -1,4 +1,4 @@
-"""Array libraries. Functions may be called with their tensors."""
+"""The conversion between arrays and the tensors of other libraries, such as torch and JAX."""
 
 import importlib
 from collections.abc import Callable, Sequence

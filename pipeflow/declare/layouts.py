@@ -6,7 +6,7 @@ from pipeflow.errors import BadValue
 
 
 def check_layouts(declared: Sequence[str], layouts: Sequence[str | None], ndims: Sequence[int]) -> tuple[str, ...]:
-    """Checks the inputs' layouts. A missing layout becomes the first declared one that fits."""
+    """Checks the inputs' layouts against the declared ones; a missing layout becomes the first that fits."""
     fitting = []
     for position, (layout, ndim) in enumerate(zip(layouts, ndims, strict=True)):
         if position and not layout:

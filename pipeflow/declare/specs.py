@@ -17,7 +17,7 @@ class UnknownValue(Exception):
 
 
 class _Unknown:
-    """A dimension or argument that is not known yet: arithmetic on it is unknown, decisions on it are impossible."""
+    """A dimension or argument that is not known yet. Arithmetic on it is unknown, and a decision on it is an error."""
 
     def _same(self, *_: Any) -> "_Unknown":
         return self
@@ -45,7 +45,7 @@ UNKNOWN = _Unknown()
 
 @dataclass(frozen=True)
 class Spec:
-    """The description of one output: shape, dtype and layout. None: not known; for a shape, also its number of axes."""
+    """The description of one output: shape (None: the number of axes is unknown), dtype, layout (None: unknown)."""
 
     shape: Any = None
     dtype: Any = None
@@ -97,7 +97,7 @@ class Spec:
 
 
 class OutputSpec(Spec):
-    """The declaration of one output of a Python function: ``Spec(np.uint8, (None, None, 3), "HWC")``; None is anything."""
+    """The declaration of one output of a Python function: ``Spec(np.uint8, (None, None, 3), "HWC")``; None: any."""
 
     def __init__(self, dtype: Any = None, shape: Any = None, layout: str | None = None) -> None:
         super().__init__(shape, dtype, types.check_layout(layout) if layout is not None else None)

@@ -184,7 +184,7 @@ class SampleValues:
 
 
 class DevicePlanner:
-    """The device's counterpart of declare.Bound: arguments, draws and result shapes of every item, then the launches."""
+    """The counterpart of declare.Bound for a device: it finds each item's arguments, draws and shapes, and launches."""
 
     def __init__(self, op: OpDef, constants: Mapping[str, Any], count: int, per_frame: Sequence[str] = ()) -> None:
         self.op = op

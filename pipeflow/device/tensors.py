@@ -3,7 +3,7 @@
 A batch is delivered while the device still works on it. A consumer that calls ``__dlpack__(stream=...)``, as torch and JAX
 do, makes its stream wait for the batch. The pipeline waits for that stream before it uses the memory again. The host
 never waits. ``__cuda_array_interface__`` names the pipeline's stream: there the consumer itself must wait for it.
-Memory is held by reference, as on the CPU: it stays valid as long as anything refers to it.
+Memory is held by reference, as on the CPU: it is valid as long as any object refers to it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Random augmentation: ``fn.maybe`` and ``fn.one_of``. A random number chooses the branch of each sample."""
+"""Random augmentation by ``fn.maybe`` and ``fn.one_of``: a random number chooses the branch of each sample."""
 
 import itertools
 from collections.abc import Callable, Sequence

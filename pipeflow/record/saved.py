@@ -16,7 +16,7 @@ FORMAT = 1
 
 
 def graph_to_json(graph: Graph, settings: Mapping[str, Any], allow_pickle: bool) -> str:
-    """A graph and the settings of its pipeline."""
+    """A graph and the settings of its pipeline, as JSON."""
     nodes = []
     for node in graph.nodes:
         entry: dict[str, Any] = {

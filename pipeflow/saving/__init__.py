@@ -1,1 +1,1 @@
-"""Values and functions as data that can be stored or sent. Checkpoints, saved graphs and workers use it."""
+"""Values and functions as data that can be stored or sent: checkpoints, saved graphs and workers use it."""

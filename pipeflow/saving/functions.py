@@ -1,4 +1,4 @@
-"""Functions by value: user functions are sent to workers, and errors name the variable that cannot be sent."""
+"""User functions are sent to workers by value; an error names the variable that cannot be sent."""
 
 import functools
 import inspect

@@ -275,7 +275,7 @@ def _size_of(folder: Path) -> int:
 
 
 def made_of(text: str) -> int:
-    """The sources of a sample as a number; files count with their size and the time of their last change."""
+    """The sources of a sample as a number; for a file it depends on its size and the time of its last change too."""
     with contextlib.suppress(OSError, ValueError):
         status = os.stat(text)
         text = f"{text}\0{status.st_size}\0{status.st_mtime_ns}"

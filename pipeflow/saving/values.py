@@ -111,7 +111,7 @@ def encode(value: Any, what: str) -> Any:
 
 
 def decode(data: Any, what: str) -> Any:
-    """The value that ``encode`` made. It imports nothing, and checks sizes before it asks for memory."""
+    """The value that ``encode`` made. It imports nothing, and checks sizes before it allocates memory."""
     try:
         return _decoded(data, what)
     except (AttributeError, LookupError, OverflowError, TypeError) as error:

@@ -32,7 +32,7 @@ class Collector:
         self._table: list[np.ndarray] = []
 
     def start(self, first: np.ndarray) -> np.ndarray:
-        """Memory for the whole batch if all samples look like the first: an array (samples, *shape)."""
+        """Memory for the whole batch if all samples are like the first one: an array (samples, *shape)."""
         shape = (self.size, *first.shape)
         if first.dtype == object:
             self.dense = np.empty(shape, object)

@@ -13,7 +13,7 @@ Shape = tuple[int, ...]
 
 
 class CallableInt(int):
-    """DALI's ``ndim`` is a method here and an attribute there; this number is both."""
+    """DALI's ``ndim`` is a method of some classes and an attribute of others; this number can be used as both."""
 
     def __call__(self) -> int:
         return int(self)
