@@ -152,7 +152,7 @@ def _busy_seconds() -> float | None:
 def measure(
     script: str, sides: Sequence[Side], cases: Iterable[str], settings: dict[str, Any], repetitions: int = 7
 ) -> dict[str, dict[str, list[Measures]]]:
-    """{case: {side: measures of every repetition}}; the sides take turns within a case."""
+    """Returns {case: {side: measures of every repetition}}; within a case the sides take turns."""
     present = [side for side in sides if side.installed]
     for side in sides:
         if side not in present:

@@ -84,7 +84,7 @@ class Launches:
     queue: list[Callable[[], None]]
 
     def place(self, _output: int, sizes: Sequence[int]) -> list[int]:
-        """One block, dense."""
+        """Allocates one block for all samples, without gaps."""
         base = self.scratch(max(sum(sizes), 1))
         return [base + sum(sizes[:index]) for index in range(len(sizes))]
 
@@ -93,12 +93,12 @@ class Launches:
         return [view.address for view in views]
 
     def scratch(self, nbytes: int) -> int:
-        """Memory."""
+        """Allocates memory that only this call uses."""
         self.kept.append(self.runtime.allocate(max(nbytes, 1)))
         return self.kept[-1].address
 
     def upload(self, array: np.ndarray) -> int:
-        """A table."""
+        """Copies a table to the device."""
         address = self.scratch(array.nbytes)
         host = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         self.runtime.upload(self.runtime.computing, address, host)
@@ -116,7 +116,7 @@ class Launches:
 
 
 def call_of(function: Callable[[], Any]) -> declare.Call:
-    """The call that a case makes, not run."""
+    """The call that a case makes; it is not run."""
     calls: list[declare.Call] = []
     token = declare.interpreter.set(calls.append)
     try:

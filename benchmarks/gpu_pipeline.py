@@ -55,7 +55,7 @@ def augmented(images: Any) -> Any:
 
 
 def resnet50() -> Any:
-    """From files to tensors."""
+    """The whole pipeline, from files to tensors."""
     files = fn.external_source(FILES, cycle="quiet", no_copy=True)
     return augmented(fn.decoders.image(files, device="mixed"))
 
@@ -71,7 +71,7 @@ def both() -> Any:
 
 
 def computed() -> Any:
-    """Images that are made on the GPU out of small ones, and augmented as often as the others."""
+    """Images that are made from small ones on the GPU, and augmented as often as the others."""
     small = fn.external_source([[image[:8, :8] for image in IMAGES[0]]], cycle="quiet", layout="HWC").gpu()
     return augmented(fn.resize(small, size=(375, 500)))
 

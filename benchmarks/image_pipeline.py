@@ -34,7 +34,7 @@ SETTINGS: dict[str, str] = {}
 
 
 def make_files(folder: Path, photographs: str) -> str:
-    """Writes the JPEG files at quality 90; says what they are."""
+    """Writes the JPEG files at quality 90, and returns a description of them."""
     cv2 = importlib.import_module("cv2")
     rng = np.random.default_rng(0)
     names = sorted(Path(photographs).glob("*.jp*g")) if photographs else []

@@ -1,4 +1,4 @@
-"""Do memory, file descriptors and threads stay where they were, over many batches, epochs and pipelines?
+"""Do memory, file descriptors and threads grow over many batches, epochs and pipelines?
 
 python benchmarks/soak.py                                              (some minutes)
 python benchmarks/soak.py --batches 1000000 --epochs 20000             (an hour)
@@ -68,7 +68,7 @@ def source():
 
 @pipeline_def(batch_size=2, num_threads=2, device_id=None, seed=1)
 def short_epochs(items):
-    """Five samples, shuffled: three batches an epoch, the last one smaller."""
+    """Five shuffled samples: an epoch has three batches, and the last one is smaller."""
     number, text = fn.readers.dataset(dataset=items, num_outputs=2, random_shuffle=True, name="items")
     return number + fn.random.uniform(range=(0.0, 1.0)), text
 

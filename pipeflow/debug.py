@@ -320,13 +320,13 @@ class DebugRun:
         return self._outputs
 
     def fill(self, ahead: int) -> None:
-        """Nothing runs ahead."""
+        """Does nothing: a debug run does not work ahead."""
 
     def measure(self, on: bool) -> None:
-        """Operators are not timed."""
+        """Does nothing: a debug run does not time operators."""
 
     def slowest(self) -> str:
-        """Not known."""
+        """No name: the slowest operator is not known."""
         return ""
 
     def state(self) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from pipeflow.handle.reports import Reports
 from pipeflow.handle.running import Running
 from pipeflow.handle.states import States
 from pipeflow.operators.readers.files import open_regular
-from pipeflow.record import outside  # noqa: F401  (takes the calls outside of any pipeline)
+from pipeflow.record import outside  # noqa: F401  (handles calls outside of any pipeline)
 from pipeflow.record import saved as saving
 from pipeflow.record.recorder import recording
 from pipeflow.resume import RunJournal
@@ -87,7 +87,7 @@ class Pipeline(Running, States, Reports, Looking):
         if seed is None and checkpoint is not None:
             seed = saved_state.from_json(checkpoint)["seed"]
         super().__init__(Settings(**{**given, "seed": seed}), seed_given)
-        self._waited = 0.0  # seconds that loops have waited for batches
+        self._waited = 0.0  # seconds in which loops have waited for batches
         self._iterated_by: weakref.ref[Any] | None = None
 
     def epoch(
@@ -142,7 +142,7 @@ class Pipeline(Running, States, Reports, Looking):
         return np.ones(last.size, bool) if last.padding is None else ~last.padding
 
     def _begin(self, loop: Loop, ending: Any) -> None:
-        """Gives this pipeline to one loop; ``ending`` says how its readers end their epochs."""
+        """Gives this pipeline to one loop; ``ending`` is the way in which its readers end their epochs."""
         other = self._iterated_by and self._iterated_by()
         if other is not None and other is not loop:
             raise InvalidState(ONE_AT_A_TIME)

@@ -1,7 +1,7 @@
 """Finds the names of DALI in a program and whether pipeflow has them, and changes the imports of the program.
 
-A program is read, never run: `import nvidia.dali as dali` and `dali.fn.resize` are followed through its syntax tree. Of a
-notebook the cells of code are read as one program; magics count as comments.
+A program is read and never run: names such as `dali.fn.resize` after `import nvidia.dali as dali` are followed through
+its syntax tree. The code cells of a notebook are read as one program; magics count as comments.
 """
 
 import ast
@@ -23,7 +23,7 @@ PACKAGE = Path(pipeflow.__file__).parent
 
 @dataclass
 class Uses:
-    """The names of DALI in a program, each with the lines it is used in, as written after a port: ``fn.resize``."""
+    """The names of DALI in a program, written as after a port (``fn.resize``), each with the lines that use it."""
 
     lines: dict[str, list[int]] = field(default_factory=dict)
     keywords: dict[tuple[str, str], list[int]] = field(default_factory=dict)  # (name, argument of its call)
@@ -118,7 +118,7 @@ class _Reader(ast.NodeVisitor):
         return None if known is None else ".".join([known, *parts] if known else parts)
 
     def _replace(self, line: int, column: int, old: str, new: str) -> None:
-        """Notes that the text at a place becomes another; columns of a syntax tree count bytes."""
+        """Notes that the text at a place is to be replaced; columns of a syntax tree count bytes."""
         raw = self.text[line - 1].encode()
         begin = raw.find(old.encode(), column)
         if begin >= 0 and (line, begin, begin + len(old.encode()), new) not in self.uses.places:
@@ -126,7 +126,7 @@ class _Reader(ast.NodeVisitor):
 
 
 def _below(module: str) -> str | None:
-    """``fn`` of ``nvidia.dali.fn``; None of another library's module."""
+    """``fn`` for ``nvidia.dali.fn``; None for the module of another library."""
     if module == DALI:
         return ""
     return module.removeprefix(f"{DALI}.") if module.startswith(f"{DALI}.") else None
@@ -140,7 +140,7 @@ def uses_of(text: str, file: str = "<program>") -> Uses:
 
 
 def changed(text: str, uses: Uses) -> str:
-    """The text with its imports changed, all else as it was."""
+    """The text with changed imports; all other text is unchanged."""
     lines = text.splitlines(keepends=True)
     for line, begin, end, new in sorted(uses.places, reverse=True):
         raw = lines[line - 1].encode()
@@ -149,7 +149,7 @@ def changed(text: str, uses: Uses) -> str:
 
 
 # ----------------------------------------------------------------------------------------------------
-# What is here
+# The names that pipeflow has
 
 
 def is_here(name: str) -> bool:
@@ -206,7 +206,7 @@ def operator_of(name: str) -> OpDef | None:
 
 @dataclass
 class Report:
-    """What a port of one program meets."""
+    """The result of checking one program: names that pipeflow has, names with a difference, and absent names."""
 
     here: list[str]
     different: list[tuple[str, list[int], str]]
@@ -233,9 +233,9 @@ def _lines(numbers: list[int]) -> str:
 
 
 def report(uses: Uses) -> Report:
-    """Which names are here, here with a difference, and absent."""
+    """Sorts the names: those that pipeflow has, those that it has with a difference, and absent ones."""
     result = Report([], [], [])
-    inner = {name.rpartition(".")[0] for name in uses.lines}  # modules that other names go through
+    inner = {name.rpartition(".")[0] for name in uses.lines}  # modules that are the first part of longer names
     for name, lines in sorted(uses.lines.items()):
         if is_here(name):
             if name in inner:
@@ -267,7 +267,7 @@ def _near(name: str) -> str:
 
 
 def _unknown(op: OpDef, argument: str) -> str:
-    """The words of the error about an argument that an operator does not have, "" where it has it."""
+    """The message of the error about an argument that an operator does not have; "" if it has the argument."""
     try:
         check_names(op, [argument])
     except UnknownArgument as error:
@@ -291,7 +291,7 @@ def _about(op: OpDef | None, argument: str) -> str:
 
 
 def port(file: str, write: bool) -> int:
-    """Reports on a script or a notebook, and with ``write`` changes its imports; the exit status: 1 where names are absent."""
+    """Reports on a script or notebook; ``write`` changes its imports. The exit status is 1 if names are absent."""
     path = Path(file)
     notebook = json.loads(path.read_text(encoding="utf-8")) if path.suffix == ".ipynb" else None
     cells = _cells(notebook) if notebook is not None else [path.read_text(encoding="utf-8")]
@@ -315,7 +315,7 @@ def _cells(notebook: Any) -> list[str]:
 
 
 def _write_cells(notebook: Any, text: str) -> None:
-    """Puts changed lines back where they were: the number of lines of a cell stays."""
+    """Puts changed lines back into their cells; the number of lines of a cell does not change."""
     lines = text.split("\n")
     for cell in notebook["cells"]:
         if cell.get("cell_type") == "code":
@@ -326,7 +326,7 @@ def _write_cells(notebook: Any, text: str) -> None:
 
 
 def _without_magics(cell: str) -> str:
-    """A cell as Python reads it: magics and commands of a shell do nothing."""
+    """The Python code of a cell: magics and shell commands are replaced by code that does nothing."""
     if cell.startswith("%%"):
         return "\n".join("" for _ in cell.split("\n"))
     try:
@@ -334,5 +334,5 @@ def _without_magics(cell: str) -> str:
     except SyntaxError:
         pass
     else:
-        return cell  # what looks like a magic is the next line of an expression
+        return cell  # the line that looks like a magic continues an expression
     return re.sub(r"(?m)^(\s*)(?:[%!?].*|[^#'\"\n]*\?)$", r"\1pass", cell)

@@ -1,10 +1,11 @@
-"""Going on where a killed program stopped: what a loop writes into its journal, and how it takes a journal up.
+"""Continuing after a program was killed: the records that a loop writes into its journal, and how it reads a journal.
 
-A batch is done when the loop asks for the next one. The state after it is recorded before the next one is made, so a program
-that is started again goes on with the first batch that is not done. One that was handed out and not done comes again.
+A batch is done when the loop requests the next one. The state after it is recorded before the next one is made, so a
+program that is started again continues with the first batch that is not done. A batch that was handed out but not done
+comes again.
 
-The ranks of a job have a journal each: ``run.journal`` of shard 1 of 4 is ``run.journal.1-of-4``. A job that goes on with
-another number of shards reads all journals of the job before, which must be at the same batch.
+Each rank of a job has its own journal: ``run.journal`` of shard 1 of 4 is ``run.journal.1-of-4``. A job that continues
+with another number of shards reads all journals of the job before; they must be at the same batch.
 """
 
 import logging
@@ -30,8 +31,8 @@ class RunJournal:
         self.path = Path(path)
         self._fsync = fsync
         self._file: JournalFile | None = None
-        self._generation = 0  # how often the job has gone on with another number of shards
-        self.again = False  # whether the batch that comes next was handed out before
+        self._generation = 0  # how often the job has continued with another number of shards
+        self.again = False  # True if the next batch was handed out before
 
     def take_up(self, pipelines: Sequence[Any], shard: int, num_shards: int) -> None:
         """Restores the state of the journal in the pipelines, if there is one, and begins to write."""
@@ -58,7 +59,7 @@ class RunJournal:
             file.handed_out()
 
     def _latest(self, own: Contents | None, num_shards: int) -> Contents | None:
-        """The contents to go on from: this shard's own, or those of the job before with another number of shards."""
+        """The contents from which to continue: this shard's own, or those of an earlier job with other shards."""
         others = self._other_jobs(num_shards)
         newest = max((contents[0].fixed["generation"] for contents in others.values()), default=-1)
         mine = -1 if own is None else own.fixed["generation"]
@@ -95,7 +96,7 @@ class RunJournal:
         return job[0]
 
     def _other_jobs(self, num_shards: int) -> dict[int, list[Contents]]:
-        """By number of shards, the journals of jobs with other numbers of shards."""
+        """The journals of jobs with other numbers of shards, by this number."""
         jobs: dict[int, list[Contents]] = {}
         for path, count in self._files():
             contents = read(path) if count != num_shards else None
@@ -140,18 +141,18 @@ class RunJournal:
         self._file.done([{**pipeline._built().state(), "loop": dict(pipeline._place.get())} for pipeline in pipelines])
 
     def handed_out(self) -> None:
-        """Marks that a batch is with the loop."""
+        """Records that the user's loop has a batch."""
         assert self._file is not None
         self._file.handed_out()
 
     def close(self) -> None:
-        """Lets other processes use the journal."""
+        """Closes the journal, so that other processes can use it."""
         if self._file is not None:
             self._file.close()
 
 
 def _without_shard(states: Any) -> Any:
-    """The states of sources without the number of the shard, in which ranks differ."""
+    """The states of sources without the number of the shard, because it is different in each rank."""
     if isinstance(states, dict):
         return {name: _without_shard(value) for name, value in states.items() if name != "shard_id"}
     return states

@@ -1,9 +1,9 @@
 """Counter-based randomness: every random number is a function of (seed, operator, epoch, position, index).
 
-There is no generator state anywhere, so the numbers do not depend on threads, processes, prefetching, batch
+There is no generator state, so the numbers do not depend on threads, processes, prefetching, batch
 boundaries, shards or restarts. The function is two rounds of a 64-bit finaliser (xor-shift-multiply, the constants
-are Stafford's thirteenth mix): ``number(key, index) = mix(key ^ mix(index * GOLDEN + GOLDEN))``. Unlike a stream that is
-started at a random place, two keys never share a stretch of numbers. GPU kernels compute the same function.
+are Stafford's thirteenth mix): ``number(key, index) = mix(key ^ mix(index * GOLDEN + GOLDEN))``. Streams that start at
+random places can overlap, but two keys never share a part of their numbers. GPU kernels compute the same function.
 """
 
 import ctypes
@@ -41,7 +41,7 @@ def system_seed() -> int:
 
 
 def node_key(seed: int, name: str) -> int:
-    """The key of one random operator: of its (or the pipeline's) seed and its name in the recording."""
+    """The key of one random operator, computed from its (or the pipeline's) seed and its name in the recording."""
     digest = hashlib.blake2b(name.encode(), digest_size=8, salt=b"pipeflow").digest()
     return mix((seed & _MASK) ^ mix(int.from_bytes(digest, "little")))
 
@@ -84,12 +84,12 @@ def standard_normal(keys: Any, count: int, start: int = 0) -> np.ndarray:
 
 
 class Key:
-    """The randomness of one sample at one operator; the same questions always get the same answers."""
+    """The random numbers of one sample at one operator; the same call always returns the same number."""
 
     __slots__ = ("value",)
 
     def __init__(self, value: Any) -> None:
-        # one key as a Python integer, or in a column call an array of keys
+        # one key as a Python integer; in a call for a whole column, an array of keys
         self.value: Any = value
 
     def __repr__(self) -> str:
@@ -120,7 +120,7 @@ class Key:
         return standard_normal(self.value, count, start)
 
     def generator(self) -> "np.random.Generator":
-        """A NumPy generator of its own, for code that wants one."""
+        """A new NumPy generator with this key, for code that needs a generator."""
         return KeyedGenerator().rekey(generator_states(np.array([self.value], np.uint64))[0])
 
 
@@ -128,16 +128,16 @@ def generator_states(keys: np.ndarray) -> np.ndarray:
     """Generator states (n, 5 words) of the given keys, for KeyedGenerator.rekey."""
     states = np.zeros((len(keys), 5), np.uint64)
     states[:, :3] = bits(keys, 3, start=1 << 40)
-    states[:, 3] = 1  # SFC64's own counter starts at one; the fifth word says that no half number is left over
+    states[:, 3] = 1  # SFC64's own counter starts at one; 0 in the fifth word means that no half of a number is kept
     return states
 
 
 class KeyedGenerator:
     """One NumPy generator that can be set to any sample's key.
 
-    Writing the five words of the state where the generator keeps them takes 0.15 us; its ``state`` property takes 1 us and
-    a new generator 12. The address is public and the order of the words is checked at construction: should a NumPy keep
-    them otherwise, the property is used.
+    It writes the five words of the state directly into the generator's memory, which takes 0.15 us; the ``state``
+    property takes 1 us, and a new generator 12 us. The address is public, and the order of the words is checked at
+    construction: if a version of NumPy has another order, the property is used.
     """
 
     __slots__ = ("_bit_generator", "_state", "_words", "generator")

@@ -1,6 +1,6 @@
-"""What not every operating system has, and what is done without it: nothing else in the package asks which system it runs on.
+"""Functions that some operating systems do not have, and their replacements; only this module depends on the system.
 
-| where the system lacks                | then                                                                  |
+| if the system lacks                   | then                                                                  |
 |---------------------------------------|-----------------------------------------------------------------------|
 | locks on files (``fcntl``)            | two processes are not kept from one journal, or compile the same twice |
 | memory without a file (memfd)         | shared memory is a temporary file that is unlinked at once             |
@@ -8,7 +8,7 @@
 | ``fork``                              | every worker process is a fresh interpreter, as with ``"spawn"``       |
 | signals for descriptors (``F_SETSIG``)| a thread of the worker waits for the end of its parent                 |
 | choice of processors                  | ``set_affinity`` has no effect                                         |
-| ``/proc``                             | what it says is not known                                              |
+| ``/proc``                             | its information is not available                                       |
 """
 
 import errno
@@ -31,7 +31,7 @@ except ModuleNotFoundError:
 HAS_MEMFD = hasattr(os, "memfd_create")
 HAS_PIDFD = hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal")
 HAS_FORK = hasattr(os, "fork")
-PASSES_FILES = hasattr(socket, "send_fds")  # whether a process can give another one an open file: workers need it
+PASSES_FILES = hasattr(socket, "send_fds")  # True if a process can pass an open file to another one: workers need it
 
 
 def lock(descriptor: int) -> bool:
@@ -46,13 +46,13 @@ def lock(descriptor: int) -> bool:
 
 
 def lock_shared(descriptor: int) -> None:
-    """Keeps other processes from locking a file for themselves as long as it is open here."""
+    """Prevents other processes from locking a file for themselves, as long as it is open here."""
     if fcntl is not None:
         fcntl.flock(descriptor, fcntl.LOCK_SH)
 
 
 def wait_for_lock(descriptor: int) -> None:
-    """Locks a file for this process once no other one has it."""
+    """Waits until no other process has locked a file, then locks it for this process."""
     if fcntl is not None:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
 
@@ -65,8 +65,8 @@ def user() -> str:
 def lock_place(descriptor: int, place: int) -> bool:
     """Locks one place of a file for this process; False if another process has locked it.
 
-    The system drops such a lock when the process ends, however it ends, and a forked child does not have it. It is dropped
-    too when the process closes any descriptor of the file.
+    The system releases such a lock when the process ends, for whatever reason; a forked child does not have the lock.
+    The system also releases it when the process closes any descriptor of the file.
     """
     if fcntl is None:
         return True
@@ -78,7 +78,7 @@ def lock_place(descriptor: int, place: int) -> bool:
 
 
 def unlock_place(descriptor: int, place: int) -> None:
-    """Lets other processes have such a lock."""
+    """Releases the lock of one place of a file."""
     if fcntl is not None:
         fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, place)
 
@@ -92,16 +92,16 @@ def anonymous_file(label: str) -> int:
 
 
 def forbid_shortening(descriptor: int) -> None:
-    """Sees to it that no process can shorten such a file under a mapping."""
+    """Makes sure that no process can shorten an anonymous file while it is mapped."""
     if HAS_MEMFD and fcntl is not None:
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
 
 
 def killed_by_end_of(descriptor: int) -> bool:
-    """Whether the kernel kills this process from now on when the other end of a pipe is closed.
+    """True if from now on the kernel kills this process when the other end of a pipe is closed.
 
-    It does so by a signal, so also while C code holds the interpreter. The owner belongs to the open file, so each process needs
-    a pipe of its own.
+    The kernel uses a signal, so this also works while C code holds the interpreter. The process that gets the signal
+    is a property of the open file, so each process needs a pipe of its own.
     """
     if fcntl is None or not hasattr(fcntl, "F_SETSIG"):
         return False
@@ -120,7 +120,7 @@ def processors() -> list[int]:
 
 
 def keep_to(processor: int) -> None:
-    """Keeps the calling thread to one processor."""
+    """Makes the calling thread run on one processor only."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {processor})
 
@@ -142,7 +142,7 @@ def limits_reached(error: BaseException) -> list[str]:
 
 
 def lines_of(path: "str | Path") -> list[str]:
-    """The lines of a file in which Linux tells something, none where there is no such file."""
+    """The lines of a file in which Linux gives information; none if there is no such file."""
     try:
         return Path(path).read_text().splitlines()
     except OSError:

@@ -1,7 +1,7 @@
-"""The clocks of the library, in one place: a test puts others here, so that no result depends on how busy a machine is."""
+"""The clocks of the library: tests replace them here, so that no result depends on how busy the machine is."""
 
 import time
 
-wall = time.perf_counter  # seconds, counted from any moment
-processor = time.thread_time  # seconds that the calling thread has been on a processor
+wall = time.perf_counter  # seconds since an arbitrary moment
+processor = time.thread_time  # seconds in which the calling thread has been on a processor
 stamp = time.monotonic_ns  # nanoseconds, the same for all processes of the machine

@@ -1,6 +1,6 @@
-"""Types, layouts and the small records that user callbacks receive, under DALI's names and numbers.
+"""Types, layouts and the small records that user functions receive, under DALI's names and numbers.
 
-NumPy dtypes are accepted wherever a type is: ``types.FLOAT``, ``np.float32`` and ``"float32"`` mean the same.
+NumPy dtypes are accepted in every place for a type: ``types.FLOAT``, ``np.float32`` and ``"float32"`` mean the same.
 """
 
 from collections.abc import Callable
@@ -79,7 +79,7 @@ class DALIInterpType(IntEnum):
 
 
 class PipelineAPIType(IntEnum):
-    """Which of the two ways of running a pipeline has been used since the last reset."""
+    """The way of running a pipeline that has been used since the last reset."""
 
     BASIC = 0
     ITERATOR = 1
@@ -114,7 +114,7 @@ _GROUPS = {
 
 
 def dtypes_of(words: str) -> frozenset[np.dtype]:
-    """The types meant by names and groups: ``"uint8 float"``; number, integer, float, bool, complex, text and any are groups."""
+    """Types by names and groups: ``"uint8 float"``; groups are number, integer, float, bool, complex, text and any."""
     chosen: set[np.dtype] = set()
     for word in words.split():
         kinds = _GROUPS.get(word)
@@ -190,7 +190,7 @@ def default_number_dtype(value: Any) -> np.dtype | None:
 
 
 def as_constant(value: Any, dtype: Any = None) -> np.ndarray:
-    """A Python number, list or array as the array a constant node holds: 64-bit data is narrowed unless ``dtype`` says."""
+    """A Python number, list or array as the array of a constant node: without ``dtype``, 64-bit data is narrowed."""
     if isinstance(value, ScalarConstant):
         return np.array(value.value, _TO_NUMPY[value.dtype])
     if dtype is not None:
@@ -209,7 +209,7 @@ def as_constant(value: Any, dtype: Any = None) -> np.ndarray:
 
 
 def narrowed(array: np.ndarray) -> np.ndarray:
-    """What a constant array becomes: INT64, UINT64, FLOAT64 and COMPLEX128 in half the size."""
+    """A constant array with INT64, UINT64, FLOAT64 and COMPLEX128 converted to types of half the size."""
     as_dtype(array.dtype)
     if array.dtype == np.complex128:
         with np.errstate(over="ignore"):
@@ -271,7 +271,7 @@ class ScalarConstant:
 
 
 def _conversions() -> None:
-    """``constant.uint8()`` and its like: the same number with the type of that name."""
+    """Makes methods such as ``constant.uint8()``: the same number with the type of that name."""
 
     def conversion(kind: DALIDataType) -> Callable[[ScalarConstant], ScalarConstant]:
         def convert(self: ScalarConstant) -> ScalarConstant:
@@ -334,15 +334,15 @@ def saturate(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if dtype.kind == "b":
         return array != 0
     if dtype.kind == "f":
-        with np.errstate(over="ignore"):  # what is beyond the type is infinite in it
+        with np.errstate(over="ignore"):  # a value outside of the type's range becomes infinite
             return array.astype(dtype)
     limits = np.iinfo(dtype)
-    if array.dtype == np.float16:  # which has neither halves above 1024 nor the limits of other types
+    if array.dtype == np.float16:  # this type has no halves above 1024 and cannot represent the limits of other types
         array = array.astype(np.float32)
     if array.dtype.kind == "f":
         rounded = np.copysign(np.floor(np.abs(array) + 0.5), array)
         inside = np.clip(np.nan_to_num(rounded, nan=0.0), float(limits.min), float(limits.max))
-        # float(max) of 64-bit types is one above the type's maximum: those are set by hand
+        # float(max) of 64-bit types is one more than the type's maximum: these values are set separately
         result = np.where(inside >= float(limits.max), 0.0, inside).astype(dtype)
         return np.where(inside >= float(limits.max), dtype.type(limits.max), result)
     if array.dtype.kind == "b":
@@ -365,7 +365,7 @@ class ArrayConstant:
         return ArrayConstant(np.asarray(self.value[index]), "", self.device)
 
 
-# Set while a pipeline is being defined: makes the node of an array constant, which can be indexed and computed with.
+# Set while a pipeline is being defined: makes the node of an array constant, which supports indexing and arithmetic.
 constant_node: ContextVar[Callable[[ArrayConstant], Any] | None] = ContextVar("pipeflow_constant_node", default=None)
 
 
@@ -380,8 +380,8 @@ def Constant(
 ) -> Any:
     """A constant for a graph: a number with a type, or an array (with ``shape``: filled with the number).
 
-    Inside a pipeline definition an array is a DataNode at once, called ``name``; numbers become one where they meet a
-    DataNode.
+    Inside a pipeline definition an array becomes a DataNode immediately, with the name ``name``; a number becomes one
+    when it is used together with a DataNode.
     """
     if device not in (None, "cpu", "gpu"):
         raise ValueError(f"device must be 'cpu' or 'gpu', got {device!r}")
@@ -397,14 +397,14 @@ def Constant(
         array = np.full(extents, array, array.dtype) if array.size == 1 else array.reshape(extents)
     if layout and len(layout) != array.ndim:
         raise ValueError(f"layout {layout!r} has {len(layout)} axes and the constant has {array.ndim}")
-    # a copy, because the node makes its array read-only and the caller may go on to change theirs
+    # a copy, because the node makes its array read-only, and the caller may change the original later
     constant = ArrayConstant(np.array(array), check_layout(layout), device or "cpu", name)
     make_node = constant_node.get()
     return constant if make_node is None else make_node(constant)
 
 
 def ConstantNode(device: str, value: Any, dtype: Any, shape: Any, layout: str | None, **options: Any) -> Any:
-    """What ``Constant`` makes of an array, with everything said by position."""
+    """The node that ``Constant`` makes from an array; all arguments are positional."""
     return Constant(value, dtype, shape, layout, device, **options)
 
 

@@ -1,6 +1,6 @@
 """Builds the documentation site from the Markdown pages of the repository, into build/site.
 
-The pages keep their text and their folders, so their links stay right. This script adds the list of contents (from
+The pages keep their text and their folders, so that their links still work. This script adds the list of contents (from
 docs/README.md), a page for each example with its code, and pages for other code that pages link to. The tests run the code
 blocks. A link to a page that does not exist is an error.
 """
@@ -31,7 +31,7 @@ html_css_files = ["site.css"]
 copybutton_exclude = ".linenos, .gp, .go"
 """
 PAGES = ("*.md", "docs/**/*.md", "benchmarks/README.md", "tests/README.md", "tests/last_runs.md")
-ORPHAN = "---\norphan: true\n---\n\n"  # a page that is in no list of contents
+ORPHAN = "---\norphan: true\n---\n\n"  # for a page that is not in a list of contents
 STYLE = """.bd-sidebar-primary h3 { display: none }
 .bd-sidebar-primary ul { list-style: none; padding-left: 0; margin-bottom: .6rem }
 .bd-sidebar-primary a { text-decoration: none }
@@ -78,13 +78,13 @@ def assemble(source: Path) -> None:
 
 
 def site_text(text: str) -> str:
-    """A page with links to code turned into links to the pages that show it."""
+    """A page in which links to code are replaced by links to the pages that show this code."""
     text = re.sub(r"```output", "```text", text)
     return LINK.sub(lambda found: f"]({shown(found[1])})", text)
 
 
 def shown(link: str) -> str:
-    """Where the site shows what a link of the repository leads to."""
+    """The page of the site for a link of the repository."""
     if link.endswith(".py") and "://" not in link:
         return f"{link[:-3]}.md"
     return "../README.md" if link == "../docs/README.md" else link

@@ -1,8 +1,8 @@
 #!/bin/sh
 # environment.sh DIRECTORY PYTHON PIP-ARGUMENTS...
-# Makes or refreshes a virtual environment. DIRECTORY/.ready is written last and an environment that could
-# not be completed is removed, so one with the stamp is always whole; one without it is made anew.
-# $FIRST, where it is set, is installed before the rest: packages from an index of their own, which is asked for no others.
+# Makes or updates a virtual environment. DIRECTORY/.ready is written last, and an environment that could
+# not be completed is removed, so an environment with this file is always complete; one without it is made again.
+# If $FIRST is set, it is installed before the rest: packages from an index of their own, which is used for no others.
 directory=$1 python=$2
 shift 2
 [ -n "$python" ] || exit 1

@@ -13,7 +13,7 @@ import numpy as np
 rng = np.random.default_rng(7)
 rows, columns = np.mgrid[0:40, 0:60]
 
-# pictures and what goes with them
+# pictures, and data that belongs to them
 image = np.stack([rows * 6, columns * 4, (rows + columns) * 2], -1).astype(np.uint8)  # HWC
 gray = image[..., :1].copy()  # HWC, one channel
 plane = image[..., 0].copy()  # HW
@@ -85,7 +85,7 @@ encoded_image = bmp_bytes()
 encoded_array = npy_bytes()
 path = np.frombuffer(os.fsencode(__file__), np.uint8)
 
-# The name that stands for an input of a layout where an operator's example is made from its declaration.
+# The array for an input with a layout, for examples that are made from an operator's declaration.
 BY_LAYOUT = {
     "HWC": "image", "HW": "plane", "CHW": "planes", "FHWC": "frames", "FCHW": "frame_planes", "DHWC": "volume",
     "CDHW": "volume_planes", "ft": "spectrogram", "t": "signal",

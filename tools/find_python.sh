@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prints a Python that runs and can make virtual environments: of the version named ("3.12"), or without an
-# argument the first that works of 3.13, 3.12, 3.11 and any later python3. A name on PATH proves nothing
+# Prints the path of a Python that runs and can make virtual environments: of the given version ("3.12"), or
+# without an argument the first that works of 3.13, 3.12, 3.11 and any later python3. A name on PATH is not enough
 # (version managers leave shims for versions that are not active), so every candidate is started.
 works() {
     "$1" -c "import ensurepip, sys, venv; sys.exit(not ($2))" >/dev/null 2>&1 && { echo "$1"; exit 0; }

@@ -33,7 +33,7 @@ def public() -> list[OpDef]:
 
 
 def examples(op: OpDef) -> list[str]:
-    """The declared examples, or one made from the declaration where no argument is required."""
+    """The declared examples, or one made from the declaration if no argument is required."""
     if op.examples or op.factory is not None or any(p.required for p in op.arguments.values()):
         return list(op.examples)
     first = next((example_data.BY_LAYOUT[x] for x in op.layouts if x in example_data.BY_LAYOUT), "array")
@@ -74,7 +74,7 @@ def arguments(op: OpDef) -> str:
 
 
 def facts(op: OpDef) -> str:
-    """What the declaration says beyond the arguments."""
+    """The facts in the declaration that are not about arguments."""
     several = {0: "no output", 1: "one output"}.get(op.num_outputs, f"{op.num_outputs} outputs")
     outputs = "as many outputs as its arguments say" if op.outputs_hook else several
     inputs = str(op.min_inputs) if op.min_inputs == op.max_inputs else f"{op.min_inputs} to {op.max_inputs}"
@@ -112,7 +112,7 @@ def section(op: OpDef) -> str:
 
 
 def page(name: str, operators: list[OpDef]) -> str:
-    """A page: the text ``PAGE`` of the module where it has one (its docstring is for contributors), then its operators."""
+    """A page: the module's text ``PAGE`` if there is one (its docstring is for contributors), then its operators."""
     words = inspect.cleandoc(getattr(sys.modules[f"pipeflow.operators.{name}"], "PAGE", ""))
     set_up = SET_UP if any(op.factory is None for op in operators) else ""
     parts = [MARK, f"# {name.replace('_', ' ').capitalize()}\n", *([words + "\n"] if words else []), set_up]
@@ -133,7 +133,7 @@ def index(pages: dict[str, list[OpDef]]) -> str:
     lines += ["| name | type | shape |", "|---|---|---|"]
     for name, value in sorted(example_data.arrays().items()):
         shape = " x ".join(map(str, value.shape)) or "a number"
-        # how long the path is depends on where the project is
+        # the length of the path depends on the folder of the project
         lines.append(f"| `{name}` | {value.dtype} | {'the bytes of a file name' if name == 'path' else shape} |")
     lines += [
         "",
@@ -175,7 +175,7 @@ def support() -> str:
 
 
 def names() -> str:
-    """The names of DALI that are absent, or mean something else here."""
+    """The names of DALI that are absent or have another meaning here."""
     gone = {name: found for name, found in dali_names.ABSENT.items() if not porting.is_here(name)}
     alike: dict[dali_names.Absent, list[str]] = defaultdict(list)
     for name, found in gone.items():

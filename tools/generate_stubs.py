@@ -14,7 +14,7 @@ from pipeflow.declare import REQUIRED, UNIVERSAL, OpDef, Param, Role, counted, r
 PACKAGE = Path(fn.__file__).parent
 MARK = "# Generated from the declarations by tools/generate_stubs.py: run `make docs` to renew it.\n"
 
-# What fn.pyi and ops.pyi import alike.
+# The imports that fn.pyi and ops.pyi have in common.
 IMPORTS = """from pipeflow.record.recorder import DataNode
 from pipeflow.tensors import TensorListCPU
 from pipeflow.types import DALIDataType"""
@@ -113,7 +113,7 @@ def accepted(param: Param) -> str:
         return text
     if param.role is Role.ARG:
         text += " | DataNode"
-    return text if param.required else f"{text} | None"  # None is an argument that is not given
+    return text if param.required else f"{text} | None"  # None means that the argument is not given
 
 
 def default(param: Param) -> str:
@@ -125,8 +125,8 @@ def default(param: Param) -> str:
 
 
 def by_position(op: OpDef, narrowed: Narrowed = NOTHING) -> list[str]:
-    """The arguments that are no data and may be given by position; one that must be given is a keyword."""
-    if op.order:  # the signature of another library, where the data is a list among the arguments
+    """The arguments (not data) that may be given by position; required arguments are keywords."""
+    if op.order:  # the signature of another library: the data is a list among the arguments
         return [in_order(op, name, narrowed) for name in op.order]
     named = [param for param in op.arguments.values() if param.positional]
     return [spelled(param, narrowed) for param in named if "=" in narrowed.get(param.name, "=")]
@@ -157,7 +157,7 @@ def keywords(op: OpDef, narrowed: Narrowed = NOTHING) -> list[str]:
 
 
 def data(op: OpDef, first: str, given: Sequence[str] = ()) -> list[str]:
-    """The positional-only inputs; ``first`` is the annotation of the first one. ``given`` names optional ones that are there."""
+    """The positional-only inputs; ``first`` annotates the first one, ``given`` names optional ones that are present."""
     listed: list[str] = []
     if op.order:
         return listed
@@ -183,7 +183,7 @@ class Form(NamedTuple):
 
 
 class _Reads:
-    """Arguments at their defaults, which remember which of them were read."""
+    """Arguments with their default values; the object records which of them were read."""
 
     def __init__(self, op: OpDef) -> None:
         self._op, self._names = op, set()
@@ -197,7 +197,7 @@ class _Reads:
 
 
 def forms(op: OpDef) -> list[Form]:
-    """The overloads: by what decides how many outputs there are, and by whether there is data at all."""
+    """The overloads: one for each number of outputs, and one for calls without data."""
     found = counted_forms(op)
     optional = [param.name for param in op.inputs if not param.required]
     fewer = [form.count is not None and form.count - len(op.paired) == 1 for form in found]
@@ -205,7 +205,7 @@ def forms(op: OpDef) -> list[Form]:
         less = [form._replace(count=form.count and form.count - len(op.paired), without=op.paired) for form in found]
         found = less + [form._replace(given=op.paired) for form in found]
     elif op.inputs and not op.order and op.min_inputs == 0 and not (op.inputs[0].variadic and op.base_traits.pure):
-        # without data there is a node all the same
+        # a call without data also returns a node
         found = [form._replace(given=tuple(optional[:1])) for form in found] + [
             form._replace(without=tuple(optional)) for form in found
         ]
@@ -213,7 +213,7 @@ def forms(op: OpDef) -> list[Form]:
 
 
 def counted_forms(op: OpDef) -> list[Form]:
-    """The overloads by the arguments that decide how many outputs there are."""
+    """The overloads, by the arguments that determine the number of outputs."""
     if op.outputs_hook is None:
         return [Form(op.num_outputs)]
     reads = _Reads(op)
@@ -265,7 +265,7 @@ def summary(op: OpDef, indent: str) -> str:
 
 
 def star(inputs: list[str], named: list[str]) -> list[str]:
-    """Keyword-only arguments need a star before them, unless variadic data is there already."""
+    """Keyword-only arguments need a star before them, unless variadic data comes before."""
     variadic = any(text.startswith("*") for text in inputs)
     return [*inputs, *([] if variadic or not named else ["*"]), *named]
 

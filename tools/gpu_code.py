@@ -1,4 +1,4 @@
-"""What the compiler makes of the CUDA kernels: registers, stack, instructions and loops of each instance; no GPU is needed.
+"""The compiled code of the CUDA kernels: registers, stack, instructions and loops of each instance; it needs no GPU.
 
     python tools/gpu_code.py move.cu warp.cu [--architecture 90]
 
@@ -24,7 +24,7 @@ LABEL = re.compile(r"\.(L_x_\d+):")
 
 
 def tool(name: str) -> str:
-    """A program of CUDA's: of its wheel, or of the path."""
+    """The path of a CUDA program: from its wheel, or from PATH."""
     found = sorted(Path(sys.prefix).glob(f"lib/python*/site-packages/nvidia/**/bin/{name}"))
     return str(found[0]) if found else name
 

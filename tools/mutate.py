@@ -1,10 +1,11 @@
 """Which changes of the code do the tests notice? `make mutate COUNT=600 SEED=1`
 
-A mutant is the package with one change of `mutations.py`. For each one the tests that run the changed line are run, those
-of the most specific test files first, until one fails; a failure counts when the same test passes without the change. Which
-tests run which lines is recorded once (`--record`); lines of compiled kernels are not seen there, so all tests that come
-through their file stand for them. Every mutant is kept in build/mutate/results.jsonl, and a run that was stopped goes on
-where it was. tools/mutants_reviewed.txt lists changes that make no difference to a user, each with its reason.
+A mutant is the package with one change of `mutations.py`. For each mutant the tests that run the changed line are run
+until one fails; tests of the most specific files come first. A failure counts if the same test passes without the
+change. The lines that each test runs are recorded once (`--record`). The recording does not see lines of compiled
+kernels, so for these all tests that use their file are run. The results of all mutants are kept in
+build/mutate/results.jsonl, and a run that was stopped continues there. tools/mutants_reviewed.txt lists changes that
+make no difference to a user, each with its reason.
 """
 
 import argparse
@@ -32,7 +33,7 @@ REVIEWED = ROOT / "tools/mutants_reviewed.txt"
 NVRTC = os.environ.get("PIPEFLOW_NVRTC_PYTHON", str(ROOT / ".venvs/nvrtc/bin/python"))
 COPIED = ("pipeflow", "tests", "tools", "examples", "docs", "benchmarks", "README.md", "setup.cfg", "pyproject.toml",
           "CHANGELOG.md", "CONTRIBUTING.md", "Makefile")  # fmt: skip
-FILES, EACH = 3, 25  # the first run of a mutant: so many test files, and tests of each; the rest follow in one run
+FILES, EACH = 3, 25  # a mutant's first run: the number of test files, and of tests of each; one run of the rest follows
 PYTEST = ("-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider", "--order-seed=0", "--tb=line")
 
 
@@ -54,7 +55,7 @@ class Recorder:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item):
-        """Names what runs from here on by the test."""
+        """Records the lines that run from here on under the name of the test."""
         self.coverage.switch_context(item.nodeid)
         return (yield)
 
@@ -62,10 +63,10 @@ class Recorder:
         """Adds set-up, call and end."""
         self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
         if report.failed:
-            self.seconds[report.nodeid] = 1e9  # it fails by itself and says nothing about mutants
+            self.seconds[report.nodeid] = 1e9  # it fails without a change, so it cannot judge mutants
 
         if report.when == "teardown" and len(self.seconds) % 500 == 0:
-            self.save()  # a run that is stopped has recorded something
+            self.save()  # so that a run that is stopped has recorded something
 
     def save(self):
         """Writes down what has been recorded."""
@@ -87,7 +88,7 @@ def record(arguments: list[str]) -> int:
 
 
 class Lines:
-    """What was recorded; lines of files that have changed since are found by their text."""
+    """The recorded lines; lines of files that have changed since then are found by their text."""
 
     def __init__(self) -> None:
         self.data = coverage.CoverageData(str(WORK / "lines"))
@@ -104,13 +105,13 @@ class Lines:
 
     @functools.cache  # noqa: B019
     def places(self, file: str) -> dict[int, int]:
-        """Line of today -> line of the recorded file."""
+        """Line of the present file -> line of the recorded file."""
         now, then = (ROOT / file).read_text().splitlines(), self.sources.get(file, "").splitlines()
         blocks = difflib.SequenceMatcher(None, then, now, autojunk=False).get_matching_blocks()
         return {b + k + 1: a + k + 1 for a, b, size in blocks for k in range(size)}
 
     def tests(self, mutant: Mutant) -> list[str]:
-        """The tests that run the line, or else a line near it, or any of the file: those of the most specific files first."""
+        """The tests that run the line, else a line near it, else any line of the file; most specific files first."""
         with self.lock:
             if mutant.file not in self.sources:
                 return []
@@ -135,7 +136,7 @@ class Lines:
 
 
 class Tree:
-    """A copy of the repository in which one mutant after another is tried."""
+    """A copy of the repository in which the mutants are tried one after another."""
 
     def __init__(self, number: int, limit: float) -> None:
         self.root, self.limit = WORK / f"tree{number}", limit
@@ -187,7 +188,7 @@ class Tree:
         for python, extra, part in rounds:
             while part and not noticed:
                 left = self.limit - (time.monotonic() - began)
-                # tests that are slow alone go last, and only as far as the limit lets them
+                # tests that are slow alone run last, and only until the time limit
                 expected = sum(lines.seconds.get(test, 1.0) for test in part)
                 if tried and not cuda and expected > left:
                     part = [test for test in part if lines.seconds.get(test, 1.0) < 5][
@@ -229,7 +230,7 @@ def reviewed() -> dict[str, str]:
 
 
 def report(results: list[dict], reasons: dict[str, str]) -> str:
-    """A table by area, and every survivor with what was tried."""
+    """A table by area, and every mutant that no test noticed, with the tests that were tried."""
     areas = collections.defaultdict(lambda: [0, 0, 0])
     survivors = []
     for result in results:

@@ -1,8 +1,8 @@
 """The changes that `tools/mutate.py` draws from: small mistakes as people make them, found in the syntax tree.
 
-A comparison or its boundary, a constant, two arguments the wrong way round, one that is ignored or left out, a call, a copy,
-a note or a condition that is missing, another axis; for CUDA files the same by rules over the text. What messages say, types
-in annotations and what a decorator is given are not drawn from.
+The changes are: another comparison or boundary, another constant, two arguments in the wrong order, an argument that
+is ignored or left out, a missing call, copy, note or condition, another axis; in CUDA files rules over the text make
+the same changes. The text of messages, types in annotations and the arguments of decorators are not changed.
 """
 
 import ast
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# Area -> what its paths begin with; the longest prefix counts. Not drawn from: what needs a GPU or a framework to run.
+# Area -> the beginning of its paths; the longest prefix counts. Code that needs a GPU or a framework is not changed.
 AREAS = {
     "run": "executor/", "workers": "executor/workers/", "run on GPU": "executor/device device/ backends/",
     "compile": "compile/", "record": "record/ autograph_guard.py", "declare": "declare/",
@@ -117,7 +117,7 @@ class Draw(ast.NodeVisitor):
             self.visit(node.value)
 
     def visit_Raise(self, node: ast.Raise) -> None:
-        self.emit(node, "pass")  # what a message says is not drawn from
+        self.emit(node, "pass")  # the text of a message is not changed
 
     def visit_JoinedStr(self, _: ast.AST) -> None:
         return
@@ -251,7 +251,7 @@ def drawn(path: Path) -> Iterator[Mutant]:
 
 
 def choose(count: int, seed: int, only: str) -> list[Mutant]:
-    """As many of every area, in an order that the seed gives; a further `count` begins with the same ones."""
+    """The same number from each area, in an order that the seed determines; a larger `count` only adds to them."""
     paths = [x for kind in ("*.py", "*.cu", "*.cuh") for x in sorted((ROOT / "pipeflow").rglob(kind))]
     names = [(x, x.relative_to(ROOT / "pipeflow").as_posix()) for x in paths]
     chosen = [x for x, name in names if not name.startswith(NOT_DRAWN) and name.startswith(only)]

@@ -74,7 +74,7 @@ class _Source(Datasource):
         return None
 
     def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[ReadTask]:
-        """One task for each shard, whatever parallelism Ray proposes."""
+        """One task for each shard; the parallelism that Ray proposes is ignored."""
         del parallelism
         nothing_known = BlockMetadata(num_rows=None, size_bytes=None, input_files=None, exec_stats=None)
         return [ReadTask(blocks, nothing_known) for blocks in self._blocks]

@@ -11,15 +11,15 @@ TICKS = 4
 
 @dataclass(frozen=True)
 class Curve:
-    """Points (x, y) that a line joins."""
+    """Points (x, y) joined by a line."""
 
     points: Sequence[tuple[float, float]]
     dots: bool = False
-    ideal: bool = False  # a dashed line, which does not stretch the axis
+    ideal: bool = False  # a dashed line, which does not make the axis longer
 
 
 def chart(title: str, curves: Sequence[Curve], across: Sequence[int], words: Callable[[float], str]) -> str:
-    """Curves over an axis that begins at 0, both ways; ``across`` are the marks below, ``words`` the ones at the left."""
+    """Curves on two axes that begin at 0; ``across`` are the marks below, ``words`` makes the marks at the left."""
     right = max(across[-1], 1)
     top = 1.1 * max(y for curve in curves if not curve.ideal for _, y in curve.points) or 1.0
     inner = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
@@ -52,7 +52,7 @@ def chart(title: str, curves: Sequence[Curve], across: Sequence[int], words: Cal
 
 
 def cut(points: Sequence[tuple[float, float]], top: float) -> list[tuple[float, float]]:
-    """A rising line up to where it leaves the chart."""
+    """The part of a rising line that is inside the chart."""
     kept = [point for point in points if point[1] <= top]
     if len(kept) < len(points):
         (x, y), (beyond, high) = kept[-1], points[len(kept)]

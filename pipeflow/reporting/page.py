@@ -1,4 +1,4 @@
-"""A report as one page of HTML that needs nothing else: for a browser, light or dark, wide or narrow."""
+"""A report as one page of HTML that needs no other file: for a browser, light or dark, wide or narrow."""
 
 import base64
 import json
@@ -76,7 +76,7 @@ def page(report: Report) -> str:
 
 
 def figures(report: Report) -> list[tuple[str, str]]:
-    """The numbers of a report in their order, each with its words."""
+    """The numbers of a report in their order, each with its description."""
     run = report.run
     found = [
         (f"{run.rate:.4g}", "samples a second"),
@@ -146,7 +146,7 @@ def _beside(report: Report) -> str:
 
 
 def _each(facts: Mapping[str, Any]) -> dict[tuple[str, int], float]:
-    """Seconds a sample by step; steps with the same title are distinguished by their order."""
+    """Seconds per sample for each step; steps with the same title are distinguished by their order."""
     seen: Counter[str] = Counter()
     found = {}
     for step in facts["steps"]:
@@ -162,7 +162,7 @@ def _pair(name: str, old: float, new: float, words: Callable[[float], str]) -> s
 
 
 def _charts(report: Report) -> str:
-    """Speed against threads with the line that it would follow if every thread brought as much as the first; memory."""
+    """The speed by number of threads, with a line for threads that all add as much as the first one; and the memory."""
     drawn = []
     if len(report.scaling) > 1:
         points = sorted(report.scaling.items())

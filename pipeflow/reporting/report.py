@@ -25,7 +25,7 @@ class Report:
     run: Run
     advice: Sequence[Advice]
     scaling: Mapping[int, float] = field(default_factory=dict)  # samples a second by number of threads
-    exposed: float | None = None  # the share of its time that the user's own loop waited for batches
+    exposed: float | None = None  # the share of its time in which the user's own loop waited for batches
     earlier: Mapping[str, Any] | None = None  # the facts of an earlier run, and its file
 
     @property
@@ -39,7 +39,7 @@ class Report:
 
 
 def verdict(run: Run, advice: Sequence[Advice]) -> str:
-    """The speed, and the step that bounds it or has most of the work."""
+    """The speed, and the step that limits it or has most of the work."""
     steps = sorted(run.statistics.steps, key=lambda step: -step.seconds)
     total = sum(step.seconds for step in steps) or 1e-9
     bound = next((item for item in advice if item.kind == "bound"), None)

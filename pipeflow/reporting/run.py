@@ -11,7 +11,7 @@ from pipeflow import timing
 from pipeflow.errors import InvalidState
 from pipeflow.executor.figures import Statistics
 
-WARM = 2  # batches that are not counted, besides the first
+WARM = 2  # batches after the first one that are not counted either
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,12 @@ class Run:
         }
 
     def quantile(self, share: float) -> float:
-        """The time from batch to batch that this share of batches did not exceed."""
+        """The time from batch to batch that was not exceeded in this share of the batches."""
         return float(np.quantile(self.laps, share))
 
 
 def measured(pipe: Any, batches: int, seconds: float, step: Callable[[], object] = lambda: None) -> Run:
-    """Runs so many batches, or as many as fit into the seconds; an epoch that ends is begun again."""
+    """Runs this number of batches, or as many as fit into the seconds; after an epoch's end the next one begins."""
     refuse_fed(pipe)
     begun = timing.wall()
     next_batch(pipe)
@@ -98,7 +98,7 @@ def refuse_fed(pipe: Any) -> None:
 
 
 def next_batch(pipe: Any) -> Any:
-    """The next batch; an epoch that ends is begun again."""
+    """The next batch; after the end of an epoch the next one begins."""
     try:
         return pipe.run()
     except StopIteration:

@@ -13,7 +13,7 @@ ROW, LEFT, WIDTH = 22, 90, 900
 
 
 def traced(pipe: Any) -> Trace:
-    """Some more batches, traced."""
+    """Runs some more batches and returns their trace."""
     trace = Trace()
     trace.over(pipe._compiled())
     for _ in range(BATCHES):

@@ -14,7 +14,7 @@ from pipeflow.reporting.run import measured
 from pipeflow.reporting.units import seconds as in_words
 
 INNER = 790  # width of the samples in the picture
-ENOUGH = 3  # batches of a loop that show how long it waits
+ENOUGH = 3  # a loop with this many batches shows how long it waits
 
 
 def write(
@@ -40,7 +40,7 @@ def write(
 
 
 def checked(path: "str | os.PathLike[str]") -> Path:
-    """The file of a report; refuses one that it cannot be, before anything is measured."""
+    """The path of a report's file; refuses a path that cannot be used, before anything is measured."""
     target = Path(path)
     if target.suffix.lower() not in (".html", ".png"):
         raise ValueError(f"a report is a page or a picture: its name ends with .html or .png; got {str(target)!r}")
@@ -50,7 +50,7 @@ def checked(path: "str | os.PathLike[str]") -> Path:
 
 
 def save(report: Report, target: Path) -> None:
-    """Writes a report as the kind of file that its name says."""
+    """Writes a report; the name of the file determines whether it is a page or a picture."""
     if target.suffix.lower() == ".png":
         summary(report).save(target)
     else:

@@ -1,4 +1,4 @@
-"""Sockets of running programs that ``pipeflow top`` reads: where they are, and how their metrics are asked for."""
+"""The sockets of running programs that ``pipeflow top`` reads: their paths, and the request for metrics."""
 
 import os
 import socket
@@ -12,7 +12,7 @@ PATIENCE = 5.0  # seconds
 
 
 def folder() -> Path:
-    """The folder of this user's sockets; one that another user could have written to is refused."""
+    """The folder of this user's sockets; a folder to which another user could have written is refused."""
     found = Path(tempfile.gettempdir()) / f"pipeflow-top-{os.getuid()}"
     found.mkdir(mode=0o700, exist_ok=True)
     state = found.lstat()
@@ -22,9 +22,9 @@ def folder() -> Path:
 
 
 def listening() -> socket.socket:
-    """A socket of this process; its file goes away with ``ended``."""
+    """A socket of this process; ``ended`` removes its file."""
     path = folder() / f"{os.getpid()}.sock"
-    path.unlink(missing_ok=True)  # of an earlier process with this number
+    path.unlink(missing_ok=True)  # the file of an earlier process with this number
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     made.bind(str(path))
     made.listen()
@@ -32,12 +32,12 @@ def listening() -> socket.socket:
 
 
 def ended() -> None:
-    """Removes the file of this process."""
+    """Removes the file of this process's socket."""
     (folder() / f"{os.getpid()}.sock").unlink(missing_ok=True)
 
 
 def running() -> list[int]:
-    """The numbers of the processes that can be asked; files of processes that have gone are removed."""
+    """The numbers of the processes that can be queried; files of processes that have ended are removed."""
     found = []
     for path in sorted(folder().glob("*.sock")):
         try:

@@ -71,7 +71,7 @@ class Server:
 
     @property
     def port(self) -> int:
-        """The port that it got."""
+        """The port of the server."""
         number: int = self._socket.getsockname()[1]
         return number
 
@@ -93,4 +93,4 @@ class Server:
                     text = exposition(sorted(self._executors.items())).encode()
                     client.sendall(HEAD.format(size=len(text)).encode() + text)
             except OSError:
-                continue  # this client has gone
+                continue  # this client has closed the connection

@@ -25,7 +25,7 @@ class Event(NamedTuple):
     pipeline: int
     stage: int
     batch: int
-    first: int  # sample of the batch, and the one after the last
+    first: int  # the first sample of the batch; ``end`` is the one after the last
     end: int
     thread: int
     begun: float
@@ -38,9 +38,9 @@ class Trace:
     def __init__(self) -> None:
         self.process = os.getpid()
         self.begun = timing.wall()
-        self.events: deque[tuple[Any, ...]] = deque()  # what Event names
+        self.events: deque[tuple[Any, ...]] = deque()  # tuples with the fields of Event
         self.names: dict[int, str] = {}  # of threads
-        self.stages: list[list[str]] = []  # of each executor: what its stages do
+        self.stages: list[list[str]] = []  # for each executor: short descriptions of its stages
 
     def over(self, executor: Any) -> None:
         """Records the work of an executor from now on."""
@@ -55,7 +55,7 @@ class Trace:
 
         def traced_perform(
             task: Any, arena: Any, lap: Any
-        ) -> None:  # plain tuples: making an Event would double the cost
+        ) -> None:  # it appends plain tuples: an Event would double the cost
             batch, begin, end = task.batch, task.begin, task.end
             stage, index, begun = batch.stage, batch.index, wall()
             if outside[stage]:
@@ -80,7 +80,7 @@ class Trace:
         executor.perform, executor.take = traced_perform, traced_take
 
     def has_room(self) -> bool:
-        """True if another event is kept."""
+        """True if there is room for another event."""
         return len(self.events) < MOST
 
     def spans(self) -> list[Event]:

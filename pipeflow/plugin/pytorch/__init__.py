@@ -1,4 +1,4 @@
-"""torch: iterators that give its tensors, and its tensors inside user functions (``fn.py_function``)."""
+"""torch: iterators that return its tensors, and its tensors inside user functions (``fn.py_function``)."""
 
 import sys
 import types as _python_types
@@ -120,7 +120,7 @@ def _nested(samples: Sequence[np.ndarray], _fill: float) -> torch.Tensor:
     same_rest = len({sample.shape[1:] for sample in samples}) == 1 and samples[0].ndim > 0
     make = (
         torch.nested.as_nested_tensor if any(map(traced, samples)) else torch.nested.nested_tensor
-    )  # keeps the history
+    )  # keeps the history of gradients
     return make(tensors, layout=torch.jagged if same_rest else torch.strided)
 
 
@@ -233,7 +233,7 @@ declare.frameworks["torch"] = declare.Framework(
     TorchLoading(),
 )
 
-# ``pipeflow.plugin.pytorch.fn.torch_python_function``, where DALI has it.
+# ``pipeflow.plugin.pytorch.fn.torch_python_function`` is the name that DALI has for it.
 fn = _python_types.ModuleType(f"{__name__}.fn", "Operators that call functions of torch tensors.")
 fn.torch_python_function = tensor_functions.torch_python_function  # type: ignore[attr-defined]
 sys.modules[fn.__name__] = fn

@@ -1,4 +1,4 @@
-"""torch's tensors and batches of pipeflow, one made of the other; ``to_torch_type`` has torch's name for each type."""
+"""Converts torch's tensors to batches of pipeflow and back; ``to_torch_type`` has torch's name for each type."""
 
 import contextlib
 from typing import Any
@@ -29,9 +29,9 @@ to_torch_type = {
 
 
 def as_tensor(data: "np.ndarray | TensorCPU | TensorGPU | TensorListCPU | TensorListGPU") -> Any:
-    """A tensor of an array, of a sample or of a whole batch, on its memory; text stays a list of strings.
+    """A tensor of an array, of a sample or of a whole batch, on the same memory; text stays a list of strings.
 
-    What a differentiable function made is the tensor that it returned, with its gradients' history.
+    For the result of a differentiable function it is the tensor that the function returned, with its history.
     """
     if isinstance(data, (TensorGPU, TensorListGPU)):
         return torch.from_dlpack(data.as_tensor() if isinstance(data, TensorListGPU) else data)
@@ -42,13 +42,13 @@ def as_tensor(data: "np.ndarray | TensorCPU | TensorGPU | TensorListCPU | Tensor
 
 
 def to_torch_tensor(dali_tensor: Any, copy: bool = False) -> torch.Tensor:
-    """A sample or a batch of equal shapes as a torch tensor: on its memory, or with ``copy`` on memory of its own."""
+    """A sample or a batch of equal shapes as a torch tensor: on the same memory, or with ``copy`` on new memory."""
     tensor = as_tensor(dali_tensor)
     return tensor.clone() if copy else tensor
 
 
 def to_tensor(array: np.ndarray) -> torch.Tensor:
-    """The array as a tensor on the same memory where it may be written, else a copy: torch knows no read-only memory."""
+    """The array as a tensor: on the same memory if it may be written, else a copy, as torch has no read-only memory."""
     if traced(array):
         return array.tensor  # type: ignore[attr-defined]
     shared = array.flags.writeable and all(stride >= 0 for stride in array.strides)
@@ -67,7 +67,7 @@ def feed_ndarray(
 ) -> torch.Tensor:
     """Copies a tensor (or a batch of equal shapes) into a torch tensor of the same shape and type.
 
-    From the GPU the copy is made on ``cuda_stream``, torch's current one where it is not given, and the host does not wait.
+    From the GPU the copy is made on ``cuda_stream`` (default: torch's current stream), and the host does not wait.
     """
     if isinstance(tensor_or_tl, (TensorGPU, TensorListGPU)):
         return _feed_on_device(tensor_or_tl, arr, cuda_stream)
@@ -103,5 +103,5 @@ def _feed_on_device(tensor_or_tl: Any, arr: torch.Tensor, cuda_stream: Any) -> t
 
 
 def on_stream(device_id: int, handle: int) -> Any:
-    """torch's context in which work is queued on a stream given by its handle."""
+    """torch's context in which work is queued on the stream with this handle."""
     return torch.cuda.stream(torch.cuda.ExternalStream(handle, device=device_id))

@@ -1,1 +1,1 @@
-"""What DALI has under ``plugin.pytorch.experimental``: the proxy."""
+"""The names that DALI has under ``plugin.pytorch.experimental``: the proxy."""

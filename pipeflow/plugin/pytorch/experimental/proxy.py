@@ -4,11 +4,11 @@
         loader = DataLoader(server, ImageFolder(folder, transform=server.proxy, loader=read), batch_size=32, num_workers=4)
         for images, labels in loader: ...
 
-1. `proxy(...)` takes one sample for each input of the pipeline, the sources without a source of their own, and gives one
-   reference for each output. Nothing is computed: the call may be made in a worker process of the loader.
-2. Where the loader joins samples to a batch, the inputs of their calls are packed once and travel with the batch.
-3. The process that loops runs the pipeline over each batch, in a thread of its own where there are workers, and puts tensors in
-   the places of references. Batches keep the loader's order.
+1. `proxy(...)` takes one sample for each input of the pipeline (each `external_source` without a source) and returns
+   one reference for each output. It computes nothing, and a worker process of the loader may call it.
+2. When the loader joins samples to a batch, the inputs of their calls are packed once and are sent with the batch.
+3. The process with the loop runs the pipeline over each batch, in a thread of its own if there are workers, and
+   replaces the references by tensors. Batches keep the loader's order.
 4. An error names the item of the data set. Leaving the `with` block, or the loop, ends the thread at its next batch.
 """
 
@@ -34,7 +34,7 @@ _item: ContextVar[Any] = ContextVar("pipeflow_item_of_data_set", default=None)
 
 
 class _Call:
-    """One call of a proxy: the samples it was given, and the item of the data set that made it."""
+    """One call of a proxy: the samples that it got, and the item of the data set for which it was made."""
 
     def __init__(self, inputs: dict[str, np.ndarray], item: Any) -> None:
         self.inputs, self.item = inputs, item
@@ -87,7 +87,7 @@ class DALIOutputBatchRef:
 
 
 def _join(references: Sequence[DALIOutputSampleRef], **_: Any) -> DALIOutputBatchRef:
-    """The reference to a batch of references to samples, as torch's default_collate makes it."""
+    """Joins references to samples to a reference to a batch; torch's default_collate calls it."""
     calls = [reference.call for reference in references]
     batch = calls[0].batch
     if batch is None or any(call.batch is not batch for call in calls):
@@ -105,7 +105,7 @@ class Proxy:
         self._inputs, self._outputs = tuple(inputs), outputs
 
     def __call__(self, *samples: Any, **named: Any) -> Any:
-        """References to the outputs for one sample; several inputs are given by their names."""
+        """References to the outputs for one sample; several inputs are passed by name."""
         if len(samples) == 1 and not named and len(self._inputs) == 1:
             named = {self._inputs[0]: samples[0]}
         elif samples or set(named) != set(self._inputs):
@@ -178,7 +178,7 @@ class DALIServer:
             )
 
     def produce_data(self, obj: Any) -> Any:
-        """A batch of the loader with tensors in the places of references."""
+        """A batch of the loader in which tensors replace the references."""
         made: dict[_Batch, Any] = {}
         loose: list[_Call] = []
         _collect(obj, loose)
@@ -215,14 +215,14 @@ class DALIServer:
         return outputs
 
     def ahead(self, batches: Iterator[Any]) -> "_Ahead":
-        """The batches, made ahead by a thread."""
+        """The batches; a thread makes them ahead."""
         self._running = [one for one in self._running if not one.closed]
         self._running.append(_Ahead(self, batches))
         return self._running[-1]
 
 
 def _collect(obj: Any, loose: list[_Call]) -> None:
-    """The calls of references that no batch was made of, each once, in the order they are met."""
+    """The calls of references that are not joined to a batch, each call once, in the order in which they are found."""
     if isinstance(obj, DALIOutputSampleRef):
         if obj.call not in loose:
             loose.append(obj.call)
@@ -235,7 +235,7 @@ def _collect(obj: Any, loose: list[_Call]) -> None:
 
 
 def _replaced(obj: Any, tensor_of: Any) -> Any:
-    """A nested structure with tensors in the places of references."""
+    """A nested structure in which tensors replace the references."""
     if isinstance(obj, (DALIOutputSampleRef, DALIOutputBatchRef)):
         return tensor_of(obj)
     if isinstance(obj, Mapping):
@@ -247,7 +247,7 @@ def _replaced(obj: Any, tensor_of: Any) -> Any:
 
 
 class _Ahead:
-    """Batches that a thread makes, at most two ahead of the one that is used."""
+    """Batches that a thread makes, at most two before the loop needs them."""
 
     def __init__(self, server: DALIServer, batches: Iterator[Any]) -> None:
         self.closed = False
@@ -285,7 +285,7 @@ class _Ahead:
             self.close()
 
     def close(self) -> None:
-        """Ends the thread; a batch at work is finished."""
+        """Ends the thread; a batch that it has begun is finished."""
         self.closed = True
         with contextlib.suppress(queue.Empty):
             while True:
@@ -297,7 +297,7 @@ class _Ahead:
 
 
 class _Numbered(torch.utils.data.Dataset):  # type: ignore[misc]
-    """A data set whose calls of a proxy know the item they belong to; all else is the data set's own."""
+    """A data set whose calls of a proxy know the item that they belong to; it is otherwise the same as the user's."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
