@@ -34,7 +34,7 @@ def reading_now() -> dict[str, float]:
 
 
 class Watch:
-    """The reading after the first tenth, and the largest one after it."""
+    """The measurement after the first tenth of the run, and the largest measurement after it."""
 
     def __init__(self, total: int) -> None:
         self.marks = {total * tenth // 10 for tenth in range(1, 11)}
@@ -100,7 +100,7 @@ def many_pipelines(count: int) -> Watch:
         pipe = pipeline(source)
         pipe.build()
         pipe.run()
-        del pipe  # with prefetched batches in flight
+        del pipe  # while it is still making batches ahead
         watch.look(i + 1)
     return watch
 

@@ -127,7 +127,7 @@ class Loop:
         """How far the loop has come; the last batch that the caller got is counted."""
         return self._at.get()
 
-    # What an epoch is.
+    # The length and the end of an epoch.
 
     def _find_reader(self, name: str | None, any_reader: bool) -> str | None:
         executors = [pipeline._built() for pipeline in self.pipelines]
@@ -375,7 +375,7 @@ class Loop:
         return counts
 
     def release(self) -> None:
-        """Lets others iterate over the pipelines."""
+        """Gives the pipelines back, so that another loop can use them."""
         for pipeline in self.pipelines:
             pipeline._release(self)
 

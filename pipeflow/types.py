@@ -255,7 +255,7 @@ class ScalarConstant:
         return bool(self.value)
 
     def __int__(self) -> int:
-        return int(self.value)  # type: ignore[arg-type]  # of a complex number it is Python's TypeError
+        return int(self.value)  # type: ignore[arg-type]  # a complex number raises Python's TypeError
 
     def __float__(self) -> float:
         return float(self.value)  # type: ignore[arg-type]

@@ -70,7 +70,7 @@ class Canvas:
 
 
 def width_of(text: str, size: int = TEXT) -> float:
-    """How wide a line of text is."""
+    """The width of a line of text."""
     return _font(size).getlength(readable(text))
 
 

@@ -96,7 +96,7 @@ def to_mermaid(graph: Any) -> str:
 
 
 def to_text(graph: Any, width: int = 80) -> str:
-    """The graph as lines: a node and what it reads."""
+    """The graph as lines of text; each line has a node and the nodes that it reads."""
     nodes = drawn_nodes(graph)
     digits = len(str(len(nodes)))
     lines = []

@@ -13,7 +13,7 @@ from pipeflow.watching.metrics import exposition
 from pipeflow.watching.perfetto import write
 from pipeflow.watching.trace import Trace
 
-PATIENCE = 1.0  # seconds that a client may take for its request
+PATIENCE = 1.0  # the most seconds in which a client must send its request
 HEAD = "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {size}\r\n\r\n"
 
 _traces: dict[str, Trace] = {}  # by the path they are written to

@@ -101,7 +101,7 @@ class TorchLoading:
         return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
 
     def shuffled(self, size: int, generator: Any, seed: int | None) -> Iterator[int]:
-        """The order of a shuffling DataLoader of torch: by the user's generator, else by a number drawn for the epoch."""
+        """The shuffled order of torch's DataLoader: by the user's generator, else by a number drawn for the epoch."""
         if generator is None:
             generator = torch.Generator()
             generator.manual_seed(0 if seed is None else seed)
