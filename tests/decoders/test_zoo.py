@@ -170,6 +170,18 @@ def test_what_is_no_tiff_that_is_read_is_refused_by_name(options, message):
         decode(data)
 
 
+@pytest.mark.parametrize("compression", [1, 32773])
+@pytest.mark.parametrize("planar", [1, 2])
+def test_a_predictor_counts_only_where_there_can_be_one(compression, planar):
+    """Plain data and PackBits have none, whatever the tag says: libtiff ignores it there."""
+    values = numbers(8, 3)
+    plain, tagged = (
+        tiff(values, 8, compression=compression, planar=planar, tags=tags) for tags in ((), [(317, (3, [2]))])
+    )
+    np.testing.assert_array_equal(decode(tagged), decode(plain))
+    np.testing.assert_array_equal(decode(tagged), np.asarray(Image.open(io.BytesIO(tagged))))
+
+
 def test_cut_parts_of_tiff_files_are_refused():
     """Every compression notices that a strip is too short, wherever it is cut."""
     for compression in (1, 5, 8, 32773):

@@ -26,6 +26,7 @@ _TAGS = frozenset(
 _TYPES = {1: "u1", 3: "u2", 4: "u4", 16: "u8"}  # BYTE, SHORT, LONG, LONG8
 
 _NONE, _LZW, _DEFLATE, _OLD_DEFLATE, _PACKBITS = 1, 5, 8, 32946, 32773
+_PREDICTED = (_LZW, _DEFLATE, _OLD_DEFLATE)  # in other files the tag has no meaning, and libtiff ignores it
 _FAX = (2, 3, 4)
 _NAMES = {2: "fax", 3: "fax", 4: "fax", 6: "old JPEG", 7: "JPEG", 34925: "LZMA", 50000: "Zstandard", 50001: "WebP"}
 # The largest number of bytes that a byte of compressed data can stand for. LZW with 12-bit codes: under 4096 for 12
@@ -116,9 +117,10 @@ def read(data: memoryview) -> Layout:
     block = (one(_TILE_HEIGHT, 0), one(_TILE_WIDTH, 0)) if tiled else (min(one(_ROWS_PER_STRIP, height), height), width)
     if min(block) < 1 or any(side > max(whole, _LARGEST_TILE) for side, whole in zip(block, (height, width))):
         raise BadImage(f"damaged TIFF file: parts of {block[1]} x {block[0]} pixels")
+    predictor = one(_PREDICTOR, 1) if compression in _PREDICTED else 1
     layout = Layout(
         little, height, width, samples, bits, kind, compression, photometric,
-        one(_PLANAR, 1) == 2 and samples > 1, one(_PREDICTOR, 1), one(_FILL_ORDER, 1) == 2, _turn(one(_ORIENTATION, 1)),
+        one(_PLANAR, 1) == 2 and samples > 1, predictor, one(_FILL_ORDER, 1) == 2, _turn(one(_ORIENTATION, 1)),
         samples - colors, block, tags.get(_TILES if tiled else _STRIPS, _NOTHING),
         tags.get(_TILE_SIZES if tiled else _STRIP_SIZES, _NOTHING), _colors(tags, photometric, bits, samples, kind),
     )  # fmt: skip
@@ -211,7 +213,7 @@ def decode(data: np.ndarray) -> np.ndarray:
     """
     layout = read(data.data)
     known = (1, 3) if layout.format == _FLOAT else (1, 2)
-    if layout.predictor not in known and layout.compression != _NONE:
+    if layout.predictor not in known:
         raise BadImage(f"a TIFF file with predictor {layout.predictor} is not decoded")
     image = np.empty((layout.height, layout.width, layout.samples), _stored_type(layout))
     planes, _, across = layout.blocks
@@ -245,13 +247,13 @@ def _part(data: np.ndarray, layout: Layout, number: int, rows: int, wide: int, s
     flat = _expanded(stored, rows * row_bytes, layout.compression, number).reshape(rows, row_bytes)
     dtype = _stored_type(layout)
     if layout.bits not in (8, 16, 32, 64):
-        if layout.predictor != 1 and layout.compression != _NONE:
+        if layout.predictor != 1:
             raise BadImage(f"a TIFF file of {layout.bits} bits with predictor {layout.predictor} is not decoded")
         return unpacked(flat, layout.bits, wide * samples).reshape(rows, wide, samples)
-    if layout.predictor == 3 and layout.compression != _NONE:
+    if layout.predictor == 3:
         return _joined_floats(flat, samples, dtype).reshape(rows, wide, samples)
     numbers = flat.view(dtype.newbyteorder("<" if layout.little else ">")).reshape(rows, wide, samples)
-    if layout.predictor == 2 and layout.compression != _NONE:
+    if layout.predictor == 2:
         unsigned = numbers.astype(dtype, copy=False).view(f"u{dtype.itemsize}")
         return np.cumsum(unsigned, axis=1, dtype=unsigned.dtype).view(dtype)
     return numbers
