@@ -189,12 +189,15 @@ def _index(lines: list[str], tree: ast.Module) -> Source:
     return Source(lines, tree, definitions, parents, names)
 
 
+NOT_AVAILABLE = "its source is not available (defined by exec, in a bare REPL, or in a compiled module)"
+
+
 def find_definition(function: types.FunctionType) -> tuple[Definition | None, str | None]:
     """The syntax tree of a function, or the reason why there is none."""
     code = function.__code__
     source = source_of(code.co_filename, function.__globals__)
     if source is None:
-        return None, "its source is not available (defined by exec, in a bare REPL, or in a compiled module)"
+        return None, NOT_AVAILABLE
     found = source.definitions.get((code.co_name, code.co_firstlineno), [])
     if code.co_name == "<lambda>":
         places = {(line, column) for line, _, column, _ in code.co_positions() if line and column is not None}
@@ -203,6 +206,8 @@ def find_definition(function: types.FunctionType) -> tuple[Definition | None, st
             return None, "several lambdas share its line and Python runs without column positions (-X no_debug_ranges)"
         fitting = [node for node in found if all(_covers(node.body, *place) for place in places)]
         found = sorted(fitting, key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0, -node.col_offset))[:1]
+    if not found and code.co_filename == "<string>":  # since 3.13 Python keeps the text of `python -c` under this name
+        return None, NOT_AVAILABLE
     if len(found) != 1:
         return (
             None,

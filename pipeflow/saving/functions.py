@@ -58,9 +58,11 @@ def dumps_with_holes(value: Any, hole: Callable[[Any], Any]) -> bytes:
 
 def loads_with_holes(data: bytes, fill: Callable[[Any], Any]) -> Any:
     """The value that `dumps_with_holes` pickled in this program or a worker; `fill` returns objects for the holes."""
-    unpickler = pickle.Unpickler(io.BytesIO(data))
-    unpickler.persistent_load = fill  # type: ignore[method-assign]
-    return unpickler.load()
+
+    class Unpickler(pickle.Unpickler):  # Python 3.13 takes the method only from a class
+        persistent_load = staticmethod(fill)
+
+    return Unpickler(io.BytesIO(data)).load()
 
 
 def dumps_function(function: Callable[..., Any]) -> bytes:
