@@ -77,15 +77,18 @@ class DevicePool:
         """Records the work that consumers queued on released blocks, so that the pool can wait for it."""
         with self._lock:
             for purpose, returned in self._returned.items():
-                while returned:
-                    block = returned.popleft()
-                    # In this thread PER_THREAD is another stream. The legacy stream waits for those of all threads.
-                    for handle in {LEGACY if handle == PER_THREAD else handle for handle in block.streams}:
-                        self._consumed(block, handle)
-                    block.streams.clear()
-                    self._free[purpose].append(block)
+                self._take_back(purpose, returned)
             adopted = self._free.get(ADOPTED, [])
             adopted[:] = [block for block in adopted if not self._idle(block)]
+
+    def _take_back(self, purpose: Hashable, returned: "deque[DeviceBlock]") -> None:
+        while returned:
+            block = returned.popleft()
+            # In this thread PER_THREAD is another stream. The legacy stream waits for those of all threads.
+            for handle in {LEGACY if handle == PER_THREAD else handle for handle in block.streams}:
+                self._consumed(block, handle)
+            block.streams.clear()
+            self._free[purpose].append(block)
 
     def _consumed(self, block: DeviceBlock, handle: int) -> None:
         event = block.spare.pop() if block.spare else self.runtime.event()
@@ -150,11 +153,16 @@ class DevicePool:
             self.collect()
             freed = 0
             for purpose, free in self._free.items():
-                while free and purpose != ADOPTED:
-                    freed += free[-1].nbytes
-                    self._made[purpose] -= 1
-                    self._release(free.pop())
+                freed += self._freed(purpose, free) if purpose != ADOPTED else 0
             return freed
+
+    def _freed(self, purpose: Hashable, free: "list[DeviceBlock]") -> int:
+        freed = 0
+        while free:
+            freed += free[-1].nbytes
+            self._made[purpose] -= 1
+            self._release(free.pop())
+        return freed
 
     def memory(self, nbytes: int) -> Memory:
         """Memory that one owner keeps until ``release``."""

@@ -126,14 +126,18 @@ class Executor:
         if ahead > 1 and not self.synchronous:
             ahead += self._more_ahead
         flying = self.in_flight
-        if flying >= ahead:
-            return
-        with self._lock:
-            while flying < ahead and not self.course.ended:
-                if flying >= needed and self._available() < 1:
-                    return
-                self._schedule()
-                flying += 1
+        if flying < ahead:
+            with (
+                self._lock
+            ):  # without a loop in the block: an interrupt at its jump leaves the lock closed in Python 3.13
+                self._schedule_until(ahead, flying, needed)
+
+    def _schedule_until(self, ahead: int, flying: int, needed: int) -> None:
+        while flying < ahead and not self.course.ended:
+            if flying >= needed and self._available() < 1:
+                return
+            self._schedule()
+            flying += 1
 
     def schedule(self) -> None:
         """Schedules one more batch."""
@@ -551,8 +555,11 @@ class Executor:
         """A source has no more data: batches that were scheduled after this one are dropped."""
         with self._lock:
             self.course.ended = True
-            while self._ring and self._ring[-1].index > batch.index:
-                self._ring.pop()
+            self._drop_after(batch)
+
+    def _drop_after(self, batch: BatchRun) -> None:
+        while self._ring and self._ring[-1].index > batch.index:
+            self._ring.pop()
 
     def _compute_columns(self, batch: BatchRun, stage: int) -> None:
         for item in self.columns[stage]:

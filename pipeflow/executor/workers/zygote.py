@@ -289,10 +289,7 @@ class ForkServer:
         with self._lock:
             try:
                 socket.send_fds(self._control, [b"w"], descriptors)
-                while True:
-                    born = self._read_record(time.monotonic() + _PATIENCE)
-                    if born is not None:
-                        return born
+                return self._born()
             except (OSError, EOFError) as error:
                 raise RuntimeError(
                     f"the fork server of the workers ended ({self._server.wait(1.0)}); its messages are on stderr"
@@ -301,10 +298,19 @@ class ForkServer:
     def exit_status(self, process: Process, timeout: float) -> int | None:
         end = time.monotonic() + timeout
         with self._lock, suppress(OSError, EOFError):
-            while process.pid not in self._ends:
-                self._read_record(end)
+            self._read_until_ended(process.pid, end)
             return self._ends.pop(process.pid)
         return None
+
+    def _born(self) -> Process:
+        while True:
+            born = self._read_record(time.monotonic() + _PATIENCE)
+            if born is not None:
+                return born
+
+    def _read_until_ended(self, pid: int, end: float) -> None:
+        while pid not in self._ends:
+            self._read_record(end)
 
     def _read_record(self, end: float) -> Process | None:
         """Reads one record; returns the process if it reports a new one."""

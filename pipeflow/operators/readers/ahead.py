@@ -24,11 +24,14 @@ class Ahead:
     def expect(self, indices: Sequence[int]) -> None:
         """Begins to read the samples of a batch."""
         with self._lock:
-            while len(self._waiting) > _BATCHES * len(indices):
-                for future in self._waiting.popitem(last=False)[1]:
-                    future.cancel()
+            self._forget(_BATCHES * len(indices))
             for index in indices:
                 self._waiting.setdefault(index, deque()).append(self._threads.submit(self._fetch, index))
+
+    def _forget(self, most: int) -> None:
+        while len(self._waiting) > most:
+            for future in self._waiting.popitem(last=False)[1]:
+                future.cancel()
 
     def take(self, index: int) -> tuple[Any, ...]:
         """One sample, once it is there."""

@@ -35,11 +35,14 @@ class FedInput:
             self._queue.append(feed)
             self._arrived.notify()
 
+    def _wait(self) -> None:
+        while self._blocking and not self.available() and not self._closed:
+            self._arrived.wait()
+
     def get(self) -> Feed:
         """The next batch; without one an error, or with ``blocking`` a wait."""
         with self._arrived:
-            while self._blocking and not self.available() and not self._closed:
-                self._arrived.wait()
+            self._wait()
             if self._queue:
                 self._last = self._queue.popleft()
             elif not (self._repeat_last and self._last is not None):
