@@ -5,6 +5,8 @@ import json
 import multiprocessing
 import os
 import random
+import subprocess
+import sys
 import threading
 from collections import OrderedDict, namedtuple
 
@@ -303,6 +305,28 @@ class Joined:
         self.indices = np.array([item["i"] for item in items])
         self.draws = [item["draw"] for item in items]
         self.big = np.stack([item["big"] for item in items])
+
+
+def test_forked_workers_do_not_print_what_the_program_has_printed():
+    """What waits in the program's buffer when workers are forked is printed once."""
+    program = """
+import numpy as np, pipeflow
+class Items:
+    def __len__(self):
+        return 8
+    def __getitem__(self, index):
+        print("item", flush=True)
+        return np.full(3, index)
+print("before")
+for batch in pipeflow.loader(Items(), 4, num_workers=2, multiprocessing_context="fork", framework="numpy"):
+    print("batch")
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    printed = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=100, check=True
+    ).stdout.split()
+    assert sorted(printed) == ["batch"] * 2 + ["before"] + ["item"] * 8
 
 
 def test_batches_of_processes():
