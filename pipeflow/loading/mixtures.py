@@ -7,7 +7,7 @@ import numpy as np
 
 from pipeflow.errors import add_notes
 from pipeflow.operators.readers.mixed_order import MixedOrder, mixed_order
-from pipeflow.operators.readers.order import Order
+from pipeflow.operators.readers.order import Order, located
 
 
 class Mixture:
@@ -46,8 +46,7 @@ class Mixture:
         if not -len(self) <= index < len(self):
             raise IndexError(f"item {index} of {len(self)}")
         index %= len(self)
-        number = int(np.searchsorted(self._ends, index, side="right"))
-        within = index - (int(self._ends[number - 1]) if number else 0)
+        number, within = located(self._ends, index)
         try:
             return self.datasets[number][within]
         except Exception as error:

@@ -13,6 +13,7 @@ from pipeflow.declare import default, required
 from pipeflow.errors import BadData
 from pipeflow.operators.readers.files import read_range
 from pipeflow.operators.readers.lmdb import file_of, places
+from pipeflow.operators.readers.order import located
 from pipeflow.operators.readers.places import strings
 from pipeflow.operators.readers.protobuf import BYTES, VARINT, fields, signed
 from pipeflow.operators.readers.reader import reader
@@ -37,15 +38,12 @@ class Records:
     def read(self, index: int) -> np.ndarray:
         """The bytes of one record."""
         offset, length = self._table[index].tolist()
-        return read_range(self._files[self._file(index)], offset, length)
+        return read_range(self._files[located(self._ends, index)[0]], offset, length)
 
     def source_info(self, index: int) -> str:
         """The file and the record's number in it."""
-        file = self._file(index)
-        return f"{self._files[file]} record {index - (int(self._ends[file - 1]) if file else 0)}"
-
-    def _file(self, index: int) -> int:
-        return int(np.searchsorted(self._ends, index, side="right"))
+        file, record = located(self._ends, index)
+        return f"{self._files[file]} record {record}"
 
 
 def check_outputs(image: bool, others: bool, name: str) -> None:

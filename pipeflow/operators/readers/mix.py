@@ -8,7 +8,7 @@ import numpy as np
 
 from pipeflow.declare import Args, Node, Spec, default, find, required, source
 from pipeflow.operators.readers.mixed_order import MixedOrder, mixed_order
-from pipeflow.operators.readers.order import Order
+from pipeflow.operators.readers.order import Order, located
 from pipeflow.operators.readers.reader import Reader
 
 
@@ -69,20 +69,15 @@ class Mix:
         """The number of samples of all readers; an epoch has as many as ``order`` says."""
         return int(self._ends[-1])
 
-    def _place(self, index: int) -> tuple[int, int]:
-        """The reader of a sample, and the sample's index there."""
-        number = int(np.searchsorted(self._ends, index, side="right"))
-        return number, index - (int(self._ends[number - 1]) if number else 0)
-
     def fetch(self, index: int) -> tuple[np.ndarray, ...]:
         """The outputs of the sample's reader that are mixed."""
-        number, within = self._place(index)
+        number, within = located(self._ends, index)
         values = self._readers[number].fetch(within)
         return tuple([values[output] for output in self._outputs[number]])
 
     def source_info(self, index: int) -> str:
         """The source_info of the sample."""
-        number, within = self._place(index)
+        number, within = located(self._ends, index)
         samples = self._readers[number].samples
         return samples.source_info(within) if hasattr(samples, "source_info") else f"sample {within} of source {number}"
 

@@ -16,6 +16,7 @@ import numpy as np
 from pipeflow.declare import required
 from pipeflow.errors import BadData
 from pipeflow.operators.readers.files import read_lines, read_range
+from pipeflow.operators.readers.order import located
 from pipeflow.operators.readers.places import expanded
 from pipeflow.operators.readers.reader import reader
 
@@ -76,9 +77,8 @@ class MXNetReader:
         return f"{path} at index {offset}"
 
     def _place(self, index: int) -> tuple[str, int]:
-        offset = int(self._offsets[index])
-        file = int(np.searchsorted(self._ends, offset, side="right"))
-        return self._paths[file], offset - (int(self._ends[file - 1]) if file else 0)
+        file, offset = located(self._ends, int(self._offsets[index]))
+        return self._paths[file], offset
 
 
 def _read_index(path: str, files: list[str], size: int) -> np.ndarray:

@@ -68,6 +68,12 @@ class Picks:
         )
 
 
+def located(ends: np.ndarray, index: int) -> tuple[int, int]:
+    """For parts one after another that end at ``ends``: the part that has an index, and the index inside that part."""
+    part = int(np.searchsorted(ends, index, side="right"))
+    return part, index - (int(ends[part - 1]) if part else 0)
+
+
 def mix(value: int) -> int:
     """A 64-bit bijection whose output bits all depend on all input bits (the finaliser of splitmix64)."""
     value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9 & _MASK

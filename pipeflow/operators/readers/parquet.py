@@ -17,6 +17,7 @@ from pipeflow.declare import default, required
 from pipeflow.errors import optional
 from pipeflow.operators.readers import remote
 from pipeflow.operators.readers.arrow import Rows, chosen, column_rows
+from pipeflow.operators.readers.order import located
 from pipeflow.operators.readers.places import expanded, strings
 from pipeflow.operators.readers.reader import reader
 
@@ -67,21 +68,17 @@ class ParquetReader:
 
     def fetch(self, index: int) -> tuple[np.ndarray, ...]:
         """The columns of one row."""
-        group, row = self._place(index)
+        group, row = located(self._ends, index)
         columns = self._cache.get(group)
         return tuple([column(row) for column in columns])
 
     def source_info(self, index: int) -> str:
         """The file and the row's number in it."""
-        group, row = self._place(index)
+        group, row = located(self._ends, index)
         number = self._groups[group][0]
         first = next(n for n, (file, _) in enumerate(self._groups) if file == number)
         before = int(self._ends[group - 1] - (self._ends[first - 1] if first else 0)) if group > first else 0
         return f"{self._files[number]} row {before + row}"
-
-    def _place(self, index: int) -> tuple[int, int]:
-        group = int(np.searchsorted(self._ends, index, side="right"))
-        return group, index - (int(self._ends[group - 1]) if group else 0)
 
     def _decoded(self, group: int) -> tuple[list[Rows], int]:
         """The columns of a group of rows, and its size."""
