@@ -191,7 +191,7 @@ def _bounding(run: Statistics) -> StepFigures | None:
 
 
 def _synchronous(run: Statistics) -> Iterator[Advice]:
-    inside = run.per_batch(sum(step.seconds for step in run.steps))
+    inside = run.per_batch(run.work)
     if run.steps:
         yield _bound(run, max(run.steps, key=lambda step: step.seconds))
     if run.one_at_a_time:

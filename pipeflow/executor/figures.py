@@ -54,6 +54,16 @@ class Statistics:
     waits: tuple[int, ...] = ()  # how many batches were waited for up to each of WAITS, and longer
 
     @property
+    def work(self) -> float:
+        """The seconds of all steps together."""
+        return sum(step.seconds for step in self.steps)
+
+    @property
+    def slowest_first(self) -> list[StepFigures]:
+        """The steps, the one with the most seconds first."""
+        return sorted(self.steps, key=lambda step: -step.seconds)
+
+    @property
     def pace(self) -> float:
         """Seconds from batch to batch."""
         return self.seconds / max(1, self.batches)

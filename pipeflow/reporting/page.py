@@ -105,10 +105,9 @@ def _advice(advice: Sequence[Advice]) -> str:
 
 def _steps(run: Run) -> str:
     """Each step with its share of the work: blue on a processor, orange waiting."""
-    steps = sorted(run.statistics.steps, key=lambda step: -step.seconds)
-    total = sum(step.seconds for step in steps) or 1e-9
+    total = run.statistics.work or 1e-9
     rows = []
-    for step in steps:
+    for step in run.statistics.slowest_first:
         busy, waits = 100 * min(step.busy, step.seconds) / total, 100 * step.waited / total
         bar = f'<div class="bar"><i style="width: {busy:.1f}%"></i><b style="width: {waits:.1f}%"></b></div>'
         each = seconds(step.seconds / max(1, run.statistics.samples))

@@ -40,13 +40,12 @@ class Report:
 
 def verdict(run: Run, advice: Sequence[Advice]) -> str:
     """The speed, and the step that limits it or has most of the work."""
-    steps = sorted(run.statistics.steps, key=lambda step: -step.seconds)
-    total = sum(step.seconds for step in steps) or 1e-9
+    steps = run.statistics.slowest_first
     bound = next((item for item in advice if item.kind == "bound"), None)
     if bound is not None and bound.step:
         reason = f"bound by {short(bound.step)}"
     elif steps:
-        reason = f"most of the work is {short(steps[0].title)} ({steps[0].seconds / total:.0%})"
+        reason = f"most of the work is {short(steps[0].title)} ({steps[0].seconds / (run.statistics.work or 1e-9):.0%})"
     else:
         reason = "there are no steps"
     return f"{run.rate:.4g} samples/s; {reason}"

@@ -60,8 +60,7 @@ def save(report: Report, target: Path) -> None:
 def summary(report: Report) -> Picture:
     """The first page as a picture."""
     run = report.run
-    steps = sorted(run.statistics.steps, key=lambda step: -step.seconds)
-    total = sum(step.seconds for step in steps) or 1e-9
+    total = run.statistics.work or 1e-9
     bars = [
         (
             step.title.removeprefix("fn."),
@@ -69,7 +68,7 @@ def summary(report: Report) -> Picture:
             min(step.busy, step.seconds) / total,
             step.waited / total,
         )
-        for step in steps
+        for step in run.statistics.slowest_first
     ]
     samples = drawing("grid:draw")(report.pipe.first_batches(SAMPLES), SAMPLES, width=INNER)
     found: Picture = drawing("summary:draw")(report.words, report.name, figures(report), bars, report.scaling, samples)

@@ -117,8 +117,7 @@ def crowd(figures: Run) -> list[Line]:
 def table(figures: Run) -> list[Line]:
     """The steps, the one that takes most time first."""
     run = figures.statistics
-    total = sum(step.seconds for step in run.steps) or 1e-9
-    steps = sorted(run.steps, key=lambda step: -step.seconds)
+    total, steps = run.work or 1e-9, run.slowest_first
     lines = [Line(f"{'step':<{NAME}} {'a sample':>10} {'busy':>6} {'waits':>6}  share", "head")]
     for step in steps[:ROWS]:
         wall = max(step.seconds, 1e-9)
