@@ -15,6 +15,7 @@ import errno
 import os
 import signal
 import socket
+import stat
 import tempfile
 from pathlib import Path
 
@@ -60,6 +61,16 @@ def wait_for_lock(descriptor: int) -> None:
 def user() -> str:
     """A number or name for the user that runs this process."""
     return str(os.getuid()) if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
+
+
+def private_folder(path: Path) -> Path:
+    """Makes a folder that only this user can open; one that another user could have written to, or a link, is refused."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    state = path.lstat()
+    own = not hasattr(os, "getuid") or (state.st_uid == os.getuid() and not state.st_mode & 0o077)
+    if not stat.S_ISDIR(state.st_mode) or not own:
+        raise PermissionError(f"{path} must be a folder of yours that no other user can open: remove it")
+    return path
 
 
 def lock_place(descriptor: int, place: int) -> bool:

@@ -112,9 +112,8 @@ class Crew:
             undisturbed(partial(self._start, weakref.ref(executor)))
         except RuntimeError as error:  # at the end of the interpreter, or beyond the system's limit
             if not self.threads:
-                level = (
-                    logging.WARNING if threading.main_thread().is_alive() else logging.DEBUG
-                )  # the program is ending
+                program_ends = not threading.main_thread().is_alive()
+                level = logging.DEBUG if program_ends else logging.WARNING
                 log.log(level, "the thread that asks for a batch makes it, because no other can be started: %s", error)
                 self.alone = True
 

@@ -88,9 +88,8 @@ class JournalFile:
             _lock(descriptor, self.path)
             with _named(self.path):
                 content = head + record + _BACK + empty[len(record) + 1 :] + empty
-                while (
-                    content
-                ):  # on a full disk the system first writes a part, and reports the error with the next write
+                # On a full disk the system first writes a part, and reports the error with the next write.
+                while content:
                     content = content[os.write(descriptor, content) :]
                 os.fsync(descriptor)
                 os.replace(partial, self.path)

@@ -21,10 +21,10 @@ def write(
     pipe: Any,
     path: "str | os.PathLike[str]",
     *,
-    batches: int = 100,
-    seconds: float = 20.0,
-    threads: "Sequence[int] | None" = None,
-    against: "str | os.PathLike[str] | None" = None,
+    batches: int,
+    seconds: float,
+    threads: "Sequence[int] | None",
+    against: "str | os.PathLike[str] | None",
 ) -> Path:
     """Measures a copy of the pipeline and writes the report."""
     target = checked(path)

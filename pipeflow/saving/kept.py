@@ -28,9 +28,8 @@ import numpy as np
 
 from pipeflow import system
 
-_LINE = struct.Struct(
-    "<QQIQIQ"
-)  # sample, offset, bytes of its description, bytes of its data, their checksum, the digest of its sources
+# sample, offset, bytes of its description, bytes of its data, their checksum, the digest of its sources
+_LINE = struct.Struct("<QQIQIQ")
 _SUM = struct.Struct("<I")
 LINE = _LINE.size + _SUM.size
 _ENTRY = np.dtype(
@@ -66,7 +65,10 @@ class Kept:
         self._own: tuple[int, int, int] | None = None  # number of the own file, descriptors of samples and index
         self._end = 0  # the end of the own file
         self.folder = folder
-        _private(self._home)
+        if in_memory:  # in a folder where every user can write, so another one can have made it, or a link
+            system.private_folder(self._home)
+        else:
+            _own(self._home)
         with _alone(self._home):
             if in_memory:
                 for other in self._others():
@@ -225,7 +227,7 @@ def memory_home() -> Path:
     return (base if base.is_dir() else Path(tempfile.gettempdir())) / f"pipeflow-cache-{system.user()}"
 
 
-def _private(folder: Path) -> None:
+def _own(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if hasattr(os, "getuid") and folder.stat().st_uid != os.getuid():
         raise PermissionError(f"{folder} belongs to another user")

@@ -2,10 +2,10 @@
 
 import os
 import socket
-import stat
 import tempfile
 from pathlib import Path
 
+from pipeflow import system
 from pipeflow.errors import InvalidState
 
 PATIENCE = 5.0  # seconds
@@ -13,17 +13,16 @@ PATIENCE = 5.0  # seconds
 
 def folder() -> Path:
     """The folder of this user's sockets; a folder to which another user could have written is refused."""
-    found = Path(tempfile.gettempdir()) / f"pipeflow-top-{os.getuid()}"
-    found.mkdir(mode=0o700, exist_ok=True)
-    state = found.lstat()
-    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o077:
-        raise PermissionError(f"{found} must be a folder of yours that no other user can open: remove it")
-    return found
+    return system.private_folder(Path(tempfile.gettempdir()) / f"pipeflow-top-{system.user()}")
+
+
+def _file(process: int) -> Path:
+    return folder() / f"{process}.sock"
 
 
 def listening() -> socket.socket:
     """A socket of this process; ``ended`` removes its file."""
-    path = folder() / f"{os.getpid()}.sock"
+    path = _file(os.getpid())
     path.unlink(missing_ok=True)  # the file of an earlier process with this number
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     made.bind(str(path))
@@ -33,7 +32,7 @@ def listening() -> socket.socket:
 
 def ended() -> None:
     """Removes the file of this process's socket."""
-    (folder() / f"{os.getpid()}.sock").unlink(missing_ok=True)
+    _file(os.getpid()).unlink(missing_ok=True)
 
 
 def running() -> list[int]:
@@ -64,7 +63,7 @@ def connected(path: Path) -> socket.socket:
 def metrics_of(process: int) -> str:
     """The metrics of a running program."""
     try:
-        with connected(folder() / f"{process}.sock") as connection:
+        with connected(_file(process)) as connection:
             connection.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
             answer = b"".join(iter(lambda: connection.recv(65536), b""))
     except (FileNotFoundError, ConnectionError):

@@ -233,7 +233,7 @@ def test_inputs_that_a_function_keeps_stay_valid():
 
 
 def test_a_dropped_ticket_gives_its_memory_back():
-    """Results that nobody takes do not pile up."""
+    """Results that are not taken are dropped."""
     with WorkerPool(1) as pool:
         identity = pool.register(lambda x: x)
         for _ in range(30):

@@ -342,3 +342,17 @@ def test_a_debug_run_gives_the_same():
         return [x.tolist() for batch in define().epoch() for x in batch[0].samples()]
 
     assert values(debug=True) == values(debug=False)
+
+
+@pytest.mark.parametrize("how", ["a link", "open to others"])
+def test_a_home_in_memory_that_another_user_could_have_made_is_refused(home, how):
+    """The folder is in a place where every user can write; a link could lead into the user's own files."""
+    if how == "a link":
+        (home / "documents").mkdir()
+        (home / "memory").symlink_to(home / "documents")
+    else:
+        (home / "memory").mkdir()
+        (home / "memory").chmod(0o770)
+    with pytest.raises(PermissionError, match="must be a folder of yours that no other user can open: remove it"):
+        pipeline(Made(), memory=2**20).run()
+    assert not (home / "documents").exists() or not list((home / "documents").iterdir())

@@ -247,7 +247,7 @@ def test_samples_are_requested_side_by_side(server):
 
 
 def test_what_was_announced_and_is_not_taken_is_dropped():
-    """A sample is given once for each time that it was announced; old ones that nobody takes do not pile up."""
+    """A sample is given once for each time that it was announced; old ones that are not taken are dropped."""
     calls = []
     ahead = Ahead(lambda index: calls.append(index) or (index,))
     ahead.expect([1, 2, 2])

@@ -120,8 +120,9 @@ class KeptStep(SampleStep):
         if self.stores:
             index = int(batch.values[self.indices][sample])
             layout = batch.layouts[self.step.outputs[0]] or ""
+            origin = self._made_of(index)
             for store in self.stores:
-                if store.keep(index, self._made_of(index), row[self.step.outputs[0]], layout):
+                if store.keep(index, origin, row[self.step.outputs[0]], layout):
                     break
 
 

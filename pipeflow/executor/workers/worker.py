@@ -126,10 +126,15 @@ def main(descriptors: list[int], inherited: dict[int, Callable[..., Any]]) -> No
     except BaseException:
         traceback.print_exc()  # an error in this package: exceptions of user code are results
     finally:
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(Exception):
-                stream.flush()
+        flush_output()
         os._exit(code)
+
+
+def flush_output() -> None:
+    """Writes what waits in the buffers of the program's output."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):  # there may be none, or it is closed
+            stream.flush()
 
 
 def end_with_parent(descriptor: int) -> None:

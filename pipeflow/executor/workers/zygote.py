@@ -181,9 +181,7 @@ def check_fork() -> None:
 def _fork_template(ends: _Ends) -> _Template:
     with warnings.catch_warnings():  # Python counts threads of C libraries too, which have handlers of their own
         warnings.simplefilter("ignore", DeprecationWarning)
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(AttributeError, OSError, ValueError):  # there may be none, or it is closed
-                stream.flush()  # what waits in it would be printed by the worker once more
+        worker.flush_output()  # what waits in a buffer would be printed by the worker once more
         pid = os.fork()
     if pid:
         return _Template(pid)
