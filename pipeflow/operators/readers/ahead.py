@@ -1,4 +1,7 @@
-"""Samples that are far away, read before the pipeline's threads want them: waiting for a server takes no processor."""
+"""Reads samples from a server before the pipeline's threads need them.
+
+A thread that waits for a server uses no processor time, so many of them can wait at once.
+"""
 
 import threading
 import weakref
@@ -8,11 +11,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 THREADS = 32  # requests at a time
-_BATCHES = 8  # that may wait; what nobody takes, such as samples that a cache has, is dropped
+_BATCHES = 8  # announced batches that are kept; samples that are never taken, as a cache has them, are dropped
 
 
 class Ahead:
-    """Reads the samples of batches that were announced, on threads of its own."""
+    """Reads the samples of announced batches on its own threads."""
 
     def __init__(self, fetch: Callable[[int], tuple[Any, ...]]) -> None:
         self._fetch = fetch
@@ -34,7 +37,7 @@ class Ahead:
                 future.cancel()
 
     def take(self, index: int) -> tuple[Any, ...]:
-        """One sample, once it is there."""
+        """Waits for a sample and returns it."""
         with self._lock:
             found = self._waiting.get(index)
             future = found.popleft() if found else None
@@ -43,7 +46,7 @@ class Ahead:
         return self._fetch(index) if future is None or future.cancelled() else future.result()
 
     def forget(self) -> None:
-        """Drops what was announced: the next batches are others."""
+        """Drops all announced samples, because other batches come next."""
         with self._lock:
             for futures in self._waiting.values():
                 for future in futures:

@@ -1,10 +1,10 @@
 """The order of a mixture: which sample of which source is at each position of each epoch. Pure numbers, no files.
 
-Position p of an epoch belongs to shard p mod n, as in a shuffled reader. Ranks, numbers from 0 on, are given to the sources
-so evenly that after any of them each source has had its share, but for a sample or two. Which rank is at which position is a
-permutation of each block of 4096 positions, so that no pattern meets the number of shards or the size of a batch. The
-samples of a source come in the source's own order, and each epoch goes on with it where the one before had ended: what
-a small weight leaves out of one epoch comes in a later one. A source whose samples are used up begins again.
+Position p of an epoch belongs to shard p mod n, as in a shuffled reader. The ranks 0, 1, 2, ... are given to the sources
+evenly: after each rank, every source has had its share, to within two samples. In each block of 4096 positions the ranks
+are permuted, so that no regular pattern falls together with the number of shards or the size of a batch. The samples of
+a source keep the source's own order. Each epoch continues where the one before ended, so samples that a small weight
+leaves out of one epoch come in a later one. A source that has given all its samples begins again.
 """
 
 import math
@@ -23,7 +23,7 @@ Weights = Sequence[float] | Callable[[int], Sequence[float]] | None
 
 @dataclass(frozen=True)
 class Share:
-    """How an epoch is divided: whole numbers that say how much each source gives, and what it gave in all epochs before."""
+    """How an epoch is divided: how many parts each source gives, and how many samples it gave in all epochs before."""
 
     parts: tuple[int, ...]
     begun: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Where files are: lists of paths with patterns, braces and URLs, written out."""
+"""Lists of paths: patterns, braces and URLs are replaced by the paths that they stand for."""
 
 import glob
 import itertools
@@ -15,9 +15,9 @@ _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 
 
 def expanded(value: Any, name: str, root: str | None = None) -> list[str]:
-    """An argument that is a path or a list of them, with what patterns match and braces mean in their place.
+    """The paths that an argument stands for: a path or a list of paths, patterns and braces.
 
-    A path that exists is taken as it is, whatever is in its name.
+    A path that exists is used as it is, even if there are braces or stars in its name.
     """
     found: list[str] = []
     for text in strings(value, name):

@@ -1,8 +1,8 @@
-"""Files at a URL: http and https by the standard library, everything else by fsspec.
+"""Reads files at URLs: http and https by the standard library, everything else by fsspec.
 
-Connections are kept open between requests. What fails for a reason that passes (a broken or slow connection, a body that ends
-early, a server that is busy) is tried again after a pause that doubles and varies at random. A file that changes while it is
-read is an error.
+Connections are kept open between requests. A request is tried again when the reason of its failure may pass: a broken or
+slow connection, a body that ends early, a busy server. The pause before it doubles each time and varies at random. A file
+that changes while it is read is an error.
 """
 
 import atexit
@@ -26,17 +26,17 @@ T = TypeVar("T")
 
 TRIES = 6
 PAUSE = 0.2  # seconds before the second try
-TIMEOUT = 60.0  # seconds that a server may say nothing
+TIMEOUT = 60.0  # seconds without an answer
 _BUSY = (408, 429, 500, 502, 503, 504)
 _REDIRECTS = (301, 302, 303, 307, 308)
-_BLOCK = 1 << 16  # the least that is read of a file that is walked through; twice as much each time it goes straight on
+_BLOCK = 1 << 16  # bytes of the first request of a file that is read from start to end; each next one is twice as long
 _LARGEST_BLOCK = 1 << 23
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _PLACE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 _idle: dict[tuple[int, str, str], list[Any]] = {}  # connections between two requests, by process, scheme and host
 _lock = threading.Lock()
-_known: dict[str, "Known"] = {}  # what is known of the files of this process
+_known: dict[str, "Known"] = {}  # sizes and other facts of files, by URL
 
 
 class Known(NamedTuple):
