@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from pipeflow.commands.result import BROKEN, INTERRUPTED, SCHEMA, Refused, Result
+from pipeflow.commands.result import BROKEN, INTERRUPTED, SCHEMA, Line, Refused, Result
 from pipeflow.commands.screen import Screen
 from pipeflow.errors import nearest
 from pipeflow.version import VERSION
@@ -69,10 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     verb = words[0]
     if verb not in every_verb():
-        print(
-            f"pipeflow has no verb {verb!r}{nearest(verb, every_verb())}. There are: {', '.join(every_verb())}",
-            file=sys.stderr,
-        )
+        _complain(f"pipeflow has no verb {verb!r}{nearest(verb, every_verb())}. There are: {', '.join(every_verb())}")
         return BROKEN
     module = load(verb)
     parser = argparse.ArgumentParser(prog=f"pipeflow {verb}", description=module.__doc__, formatter_class=_Help)
@@ -92,6 +89,13 @@ def words_of(error: BaseException) -> str:
     return str(error) if plain and str(error) else "".join(traceback.format_exception_only(error)).strip()
 
 
+def _complain(text: str) -> None:
+    """Prints an error; on a terminal a long line is broken between words."""
+    screen = Screen(sys.stderr)
+    for line in text.splitlines():
+        print(screen.rendered(Line(line, wrap=True)) if screen.terminal else line, file=sys.stderr)
+
+
 class _Help(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFormatter):
     """The text of the file without changes, and the default of every option."""
 
@@ -107,7 +111,7 @@ def _run(verb: str, module: ModuleType, given: argparse.Namespace) -> int:
     except Refused as error:
         result = Result([], {"error": str(error)}, BROKEN)
         if not given.json:
-            print(f"pipeflow {verb}: {error}", file=sys.stderr)
+            _complain(f"pipeflow {verb}: {error}")
             return BROKEN
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
@@ -115,7 +119,9 @@ def _run(verb: str, module: ModuleType, given: argparse.Namespace) -> int:
         text = words_of(error)
         result = Result([], {"error": text}, BROKEN)
         if not given.json:
-            print(f"pipeflow {verb}: {text}\n({DEBUG_VARIABLE}=1 prints the traceback)", file=sys.stderr)
+            _complain(f"pipeflow {verb}: {text}")
+            notes = getattr(error, "__notes__", ())
+            print(*notes, f"({DEBUG_VARIABLE}=1 prints the traceback)", sep="\n", file=sys.stderr)
             return BROKEN
     try:
         if given.json:

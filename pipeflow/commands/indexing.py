@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pipeflow.commands.result import Line, Refused, Result
-from pipeflow.commands.screen import Progress
 from pipeflow.errors import count_of
+from pipeflow.progress import Progress
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

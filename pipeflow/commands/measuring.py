@@ -3,8 +3,8 @@
 import argparse
 from typing import Any
 
-from pipeflow.commands.screen import Progress
 from pipeflow.commands.target import positive
+from pipeflow.progress import Progress
 from pipeflow.reporting import run
 
 

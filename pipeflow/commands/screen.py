@@ -1,16 +1,13 @@
-"""The terminal: its width, its colours where it has them, and progress on one line."""
+"""The terminal: its width, and its colours where it has them."""
 
 import os
 import shutil
-import sys
 import textwrap
-from typing import Any, TextIO
+from typing import TextIO
 
-from pipeflow import timing
 from pipeflow.commands.result import Line
 
 COLORS = {"head": "1", "good": "32", "warn": "33", "bad": "31", "faint": "2"}
-EVERY = 0.1  # seconds between two states of a progress line
 FULL, EMPTY = "#", "."
 
 
@@ -28,9 +25,9 @@ class Screen:
         self.width = columns()
 
     def rendered(self, line: Line) -> str:
-        """The line as it is printed: a paragraph is broken, on a terminal a long line is cut."""
+        """The line as it is printed: paragraphs and remarks are broken, and on a terminal a long line of a table is cut."""
         space = " " * line.indent
-        if line.wrap:
+        if line.wrap or line.tone == "faint":
             text = textwrap.fill(
                 line.text, self.width, initial_indent=space, subsequent_indent=" " * max(line.indent, 2),
                 break_long_words=False, break_on_hyphens=False,
@@ -42,31 +39,6 @@ class Screen:
         if self.colors and line.tone:
             return f"\x1b[{COLORS[line.tone]}m{text}\x1b[0m"
         return text
-
-
-class Progress:
-    """Shows ``what 120/500`` on one line of a terminal; nothing if the output is a file."""
-
-    def __init__(self, what: str, total: int | None = None) -> None:
-        self.what, self.total, self.done = what, total, 0
-        self._shown = -EVERY
-        self._on = sys.stderr.isatty() and not os.environ.get("TQDM_DISABLE")
-
-    def step(self, count: int = 1) -> None:
-        """So many more are done."""
-        self.done += count
-        now = timing.wall()
-        if self._on and now - self._shown >= EVERY:
-            self._shown = now
-            of = "" if self.total is None else f"/{self.total}"
-            print(f"\r{self.what} {self.done}{of}", end="", file=sys.stderr, flush=True)
-
-    def __enter__(self) -> "Progress":
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        if self._on:
-            print(f"\r{' ' * (columns() - 1)}\r", end="", file=sys.stderr, flush=True)
 
 
 def bar(share: float, width: int) -> str:

@@ -8,10 +8,12 @@ known types of its inputs. ``everyday`` does so for the operators that most imag
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from pipeflow import progress
 from pipeflow.compile.plan import Plan, Step, has_kernels
 from pipeflow.declare import Bound, Spec, find
 from pipeflow.kernels import cpu as kernels
@@ -31,7 +33,7 @@ def prepare(plan: Plan) -> int:
 
     def show() -> None:
         show_large()
-        for step in steps:
+        for step in progress.over(steps, "compile kernels of step", len(steps)):
             show_blank(plan, step)
 
     return counted(show)
@@ -91,24 +93,27 @@ def everyday() -> int:
 
 
 def _everyday() -> None:
-    show_large()
-    kernels.jpeg.load()
-    kernels.jpeg_forward.load()
     image = np.zeros((48, 64, 3), np.uint8)
     norm = {"mean": (1.0, 2.0, 3.0), "std": (4.0, 5.0, 6.0), "mirror": True}
     one = {f"{name}_1": value for name, value in norm.items()}
+    work: list[Callable[[], Any]] = [show_large, kernels.jpeg.load, kernels.jpeg_forward.load]
     for dtype in (np.float32, np.float16):
-        run("crop_mirror_normalize", image, dtype=dtype, **norm)
-        run("random_resized_crop+crop_mirror_normalize", image, size_0=(20, 30), dtype_1=dtype, **one)
-    run("crop_mirror_normalize", image, output_layout="HWC", **norm)
-    run("resize", image, size=(20, 30))
-    run("resize", image, size=(20, 30), interp_type=0)
-    run("flip", image)
-    run("rotate", image, angle=30.0, fill_value=0.0)
-    run("color_twist", image, hue=30.0)
-    run("brightness_contrast", image, contrast=0.5)
-    run("gaussian_blur", image, sigma=1.0)
-    run("cast", image, dtype=np.float32)
+        work.append(partial(run, "crop_mirror_normalize", image, dtype=dtype, **norm))
+        fused = "random_resized_crop+crop_mirror_normalize"
+        work.append(partial(run, fused, image, size_0=(20, 30), dtype_1=dtype, **one))
+    work += [
+        partial(run, "crop_mirror_normalize", image, output_layout="HWC", **norm),
+        partial(run, "resize", image, size=(20, 30)),
+        partial(run, "resize", image, size=(20, 30), interp_type=0),
+        partial(run, "flip", image),
+        partial(run, "rotate", image, angle=30.0, fill_value=0.0),
+        partial(run, "color_twist", image, hue=30.0),
+        partial(run, "brightness_contrast", image, contrast=0.5),
+        partial(run, "gaussian_blur", image, sigma=1.0),
+        partial(run, "cast", image, dtype=np.float32),
+    ]
+    for call in progress.over(work, "compile kernels of operator", len(work)):
+        call()
 
 
 def run(name: str, *inputs: np.ndarray, **arguments: Any) -> None:

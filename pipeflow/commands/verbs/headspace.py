@@ -19,9 +19,9 @@ import numpy as np
 
 from pipeflow import timing
 from pipeflow.commands.result import Line, Refused, Result
-from pipeflow.commands.screen import Progress
 from pipeflow.commands.target import positive, told
 from pipeflow.executor import Executor
+from pipeflow.progress import Progress
 from pipeflow.reporting.units import seconds
 
 WARM = 3  # batches that are not counted, in each half

@@ -41,14 +41,14 @@ def run(given: argparse.Namespace) -> Result:
     lines = [
         Line(f"sample {given.sample} of {found.name}: {len(rows)} steps{f', from {source}' if source else ''}", "good")
     ]
-    lines.append(Line(f"{'step':<{NAME}} {'type':<8} {'shape':<15} {'values':<20} histogram", "head"))
+    lines.append(Line(f"{'step':<{NAME}} {'type':<8} {'shape':<13} {'values':<20} histogram", "head"))
     bars = BARS if "utf" in (sys.stdout.encoding or "").lower() else PLAIN
     for facts in rows:
         drawn = "".join(
             bars[min(len(bars) - 1, int(share * len(bars)))] if share else " " for share in facts["histogram"]
         )
         line = (
-            f"{shortened(facts['step'], NAME):<{NAME}} {facts['dtype']:<8} {shortened(facts['shape_text'], 15):<15} "
+            f"{shortened(facts['step'], NAME):<{NAME}} {facts['dtype']:<8} {shortened(facts['shape_text'], 13):<13} "
             f"{shortened(facts['values'], 20):<20} {drawn}"
         )
         lines.append(Line(line, "warn" if facts["not_finite"] else ""))

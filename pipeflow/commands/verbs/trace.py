@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pipeflow.commands import target
 from pipeflow.commands.result import Line, Refused, Result
-from pipeflow.commands.screen import Progress
+from pipeflow.progress import Progress
 from pipeflow.reporting.run import next_batch, refuse_fed
 from pipeflow.reporting.units import seconds, size
 from pipeflow.watching.perfetto import write

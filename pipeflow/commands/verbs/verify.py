@@ -13,11 +13,11 @@ import numpy as np
 
 from pipeflow import fn, timing
 from pipeflow.commands.result import FINE, FOUND, Line, Refused, Result
-from pipeflow.commands.screen import Progress
 from pipeflow.commands.target import positive
 from pipeflow.errors import count_of
 from pipeflow.executor.settings import available_cpus
 from pipeflow.operators.readers.files import read_range
+from pipeflow.progress import Progress
 from pipeflow.reporting.units import size
 
 LISTED = 15

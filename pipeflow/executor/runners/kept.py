@@ -14,6 +14,7 @@ from pipeflow.errors import add_notes
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.runners.sample_step import Placement, SampleStep
 from pipeflow.executor.runners.source import SourceStep
+from pipeflow.progress import Progress
 from pipeflow.saving.kept import Kept, contents, made_of, memory_home
 from pipeflow.version import VERSION
 
@@ -30,6 +31,7 @@ class KeptStep(SampleStep):
         self.stores: list[Kept] = []
         self.reader: SourceStep | None = None
         self.indices = -1  # slot of the reader's indices
+        self.progress: Progress | None = None  # of the first epoch
 
     def open(self, plan: Plan, sources: Sequence[SourceStep]) -> None:
         """Opens what is kept of these samples."""
@@ -57,6 +59,7 @@ class KeptStep(SampleStep):
         except Exception as error:
             add_notes(error, self.step.notes())
             raise
+        self.progress = Progress("fill the cache", len(self.reader.source.samples))  # type: ignore[attr-defined]
 
     def _add(self, folder: Path, most: int | None, *, in_memory: bool) -> None:
         assert self.reader is not None
@@ -100,6 +103,8 @@ class KeptStep(SampleStep):
         for store in self.stores:
             found = store.find(index, origin)
             if found is not None:
+                if self.progress is not None:
+                    self.progress.close()
                 shape, dtype, layout = found
                 place.sample, place.given = sample, None
                 target = place(0, shape, dtype)
@@ -123,6 +128,8 @@ class KeptStep(SampleStep):
             origin = self._made_of(index)
             for store in self.stores:
                 if store.keep(index, origin, row[self.step.outputs[0]], layout):
+                    if self.progress is not None:
+                        self.progress.step()
                     break
 
 

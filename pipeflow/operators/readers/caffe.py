@@ -15,7 +15,7 @@ from pipeflow.operators.readers.files import read_range
 from pipeflow.operators.readers.lmdb import file_of, places
 from pipeflow.operators.readers.order import located
 from pipeflow.operators.readers.places import strings
-from pipeflow.operators.readers.protobuf import BYTES, VARINT, fields, signed
+from pipeflow.operators.readers.protobuf import BYTES, VARINT, fields, signed, tagged
 from pipeflow.operators.readers.reader import reader
 
 _CHANNELS, _HEIGHT, _WIDTH, _DATA, _LABEL, _ENCODED = 1, 2, 3, 4, 5, 7
@@ -60,6 +60,43 @@ def image_of(data: memoryview, extents: Sequence[int], where: str) -> np.ndarray
     return np.frombuffer(data, np.uint8).reshape(height, width, channels)
 
 
+def _entries(data: memoryview, where: str) -> dict[int, Any]:
+    """The entries of a Datum by their numbers."""
+    try:
+        return {n: value for n, wire, value in fields(data) if wire == (BYTES if n == _DATA else VARINT)}
+    except (IndexError, ValueError) as error:
+        raise BadData(f"{where}: damaged Datum: {error}") from None
+
+
+def _image(found: dict[int, Any], where: str) -> np.ndarray:
+    data = found.get(_DATA, memoryview(b""))
+    if found.get(_ENCODED) != 0 or not {_HEIGHT, _WIDTH, _CHANNELS} <= found.keys():
+        return np.frombuffer(data, np.uint8)
+    if not len(data):
+        raise BadData(f"{where}: a Datum of floating point values, or of none, is not read")
+    return image_of(data, [signed(found[n]) for n in (_HEIGHT, _WIDTH, _CHANNELS)], where)
+
+
+def _label(found: dict[int, Any], where: str) -> np.ndarray:
+    """The label; empty if the Datum has none."""
+    label = [signed(found[_LABEL])] if _LABEL in found else []
+    if label and not -(2**31) <= label[0] < 2**31:
+        raise BadData(f"{where}: the label {label[0]} is not a number of 32 bits")
+    return np.array(label, np.int32)
+
+
+def image_and_label(record: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarray]:
+    """The image of a Datum, and its label, which is empty if there is none."""
+    found = _entries(record.data, where)
+    return _image(found, where), _label(found, where)
+
+
+def datum(image: bytes, label: "int | None") -> bytes:
+    """A Datum with an encoded image."""
+    number = b"" if label is None else tagged(_LABEL, label)
+    return tagged(_DATA, image) + number + tagged(_ENCODED, 1)
+
+
 @reader(
     "readers.caffe",
     outputs=lambda args: bool(args.image_available) + bool(args.label_available),
@@ -89,27 +126,12 @@ class CaffeReader:
     def fetch(self, index: int) -> tuple[np.ndarray, ...]:
         """The contents of the record."""
         where = self.source_info(index)
-        try:
-            parts = fields(self._records.read(index).data)
-            found = {number: value for number, wire, value in parts if wire == (BYTES if number == _DATA else VARINT)}
-        except (IndexError, ValueError) as error:
-            if isinstance(error, BadData):
-                raise
-            raise BadData(f"{where}: damaged Datum: {error}") from None
+        found = _entries(self._records.read(index).data, where)
         outputs = []
         if self._image:
-            data = found.get(_DATA, memoryview(b""))
-            if found.get(_ENCODED) != 0 or not {_HEIGHT, _WIDTH, _CHANNELS} <= found.keys():
-                outputs.append(np.frombuffer(data, np.uint8))
-            elif not len(data):
-                raise BadData(f"{where}: a Datum of floating point values, or of none, is not read")
-            else:
-                outputs.append(image_of(data, [signed(found[n]) for n in (_HEIGHT, _WIDTH, _CHANNELS)], where))
+            outputs.append(_image(found, where))
         if self._label:
-            label = [signed(found[_LABEL])] if _LABEL in found else []
-            if label and not -(2**31) <= label[0] < 2**31:
-                raise BadData(f"{where}: the label {label[0]} is not a number of 32 bits")
-            outputs.append(np.array(label, np.int32))
+            outputs.append(_label(found, where))
         return tuple(outputs)
 
     def source_info(self, index: int) -> str:

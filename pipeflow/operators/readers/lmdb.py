@@ -1,4 +1,4 @@
-"""The places of the records of an LMDB database, read from its file: a tree of pages, whose leaves have keys and
+"""The records of an LMDB database, read from its file and written to it: a tree of pages, whose leaves have keys and
 values.
 
 The file is only read: no lock file is made, and a damaged database is an error like any other. A page begins with 16 bytes:
@@ -9,6 +9,7 @@ halves (2 + 2), its flags (2), the size of its key (2), the key and the value. L
 
 import os
 from struct import Struct
+from typing import IO
 
 import numpy as np
 
@@ -25,6 +26,11 @@ _NOTHING = 2**64 - 1
 _BRANCH, _LEAF = 1, 2
 _BIG_VALUE = 1
 _DEEPEST = 32
+# Of databases that are written.
+_PAGE = 4096
+_OVERFLOW = 4
+LONGEST_KEY = 511
+_LARGEST_NODE = (_PAGE - _HEADER) // 2 - 2  # larger values have pages of their own
 
 
 def file_of(path: str) -> str:
@@ -34,6 +40,11 @@ def file_of(path: str) -> str:
 
 def places(path: str) -> np.ndarray:
     """(offset, length) of every value in the file of a database, in the order of the keys."""
+    return entries(path)[:, :2]
+
+
+def entries(path: str) -> np.ndarray:
+    """(offset, length, offset of the key, length of the key) of every value, in the order of the keys."""
     with open_regular(path) as file:
         return _Tree(file, path).values()
 
@@ -65,12 +76,12 @@ class _Tree:
         return meta
 
     def values(self) -> np.ndarray:
-        """(offset, length) of every value."""
+        """(offset, length, offset of the key, length of the key) of every value."""
         if self.flags & ~0x02:  # keys of whole numbers are stored as others are; several values for one key are not
             raise BadData(
                 f"{self.path}: a database of another kind than of one value for each key (flags {self.flags:#x})"
             )
-        found = [np.empty((0, 2), np.int64)]
+        found = [np.empty((0, 4), np.int64)]
         todo = [] if self.root == _NOTHING else [(self.root, 1)]
         while todo:
             number, depth = todo.pop()
@@ -117,9 +128,119 @@ class _Tree:
             offset[place] = own * self.page_size + _HEADER if own < self.size else self.size
         if (offset + length > self.size).any():
             raise BadData(f"{self.path}: a value of page {number} is not inside the file of {self.size} bytes")
-        return np.stack([offset, length], axis=1)
+        return np.stack([offset, length, number * self.page_size + starts + 8, key], axis=1)
 
 
 def _words(page: np.ndarray, places_: np.ndarray) -> np.ndarray:
     """The numbers of 16 bits at even places."""
     return page.view("<u2")[places_ // 2]
+
+
+class Writer:
+    """Writes a database page by page: values as their keys come, in rising order, then the branches of the tree."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._count = {_BRANCH: 0, _LEAF: 0, _OVERFLOW: 0}  # pages of each kind
+        self._entries = 0
+        self._pages = 2  # with those of the two descriptions
+        self._nodes: list[bytes] = []
+        self._size = 0
+        self._first = self._last = b""
+        self._level: list[tuple[bytes, int]] = []  # first key and number of each page
+        file.write(bytes(2 * _PAGE))
+
+    def add(self, key: bytes, value: bytes) -> None:
+        """One value; its key is above all earlier ones."""
+        if not 0 < len(key) <= LONGEST_KEY or key <= self._last:
+            raise ValueError(
+                f"keys have 1 to {LONGEST_KEY} bytes, in rising order; got {key[:40]!r} after {self._last[:40]!r}"
+            )
+        if len(value) >= 1 << 32:
+            raise ValueError(f"a value of {len(value)} bytes does not fit into an LMDB database")
+        head, inside = _node(len(value) & 0xFFFF, len(value) >> 16, 0, key), value
+        if len(head) + len(value) > _LARGEST_NODE:
+            head = _node(len(value) & 0xFFFF, len(value) >> 16, _BIG_VALUE, key)
+            needed = -(-(_HEADER + len(value)) // _PAGE)
+            self._flush_if(len(head) + 8)
+            inside = (self._pages).to_bytes(8, "little")
+            self._write(Struct("<QHHI").pack(self._pages, 0, _OVERFLOW, needed) + value, needed)
+            self._count[_OVERFLOW] += needed
+        else:
+            self._flush_if(len(head) + len(value))
+        node = head + inside
+        node += bytes(len(node) % 2)
+        self._first = self._first if self._nodes else key
+        self._nodes.append(node)
+        self._size += len(node) + 2
+        self._last = key
+        self._entries += 1
+
+    def close(self) -> None:
+        """Writes the branches and the two descriptions."""
+        self._flush()
+        level, depth = self._level, 1 if self._level else 0
+        while len(level) > 1:
+            self._level, depth = [], depth + 1
+            for group in _branches(level):
+                for key, page in group:
+                    # The first node of a branch has no key: it is below all others.
+                    name = key if self._nodes else b""
+                    node = _node(page & 0xFFFF, page >> 16 & 0xFFFF, page >> 32, name)
+                    self._nodes.append(node + bytes(len(node) % 2))
+                self._first = group[0][0]
+                self._flush(_BRANCH)
+            level = self._level
+        root = level[0][1] if level else _NOTHING
+        free = _TREE.pack(_PAGE, 8, 0, 0, 0, 0, 0, _NOTHING)
+        pages = (self._count[_BRANCH], self._count[_LEAF], self._count[_OVERFLOW])
+        main = _TREE.pack(0, 0, depth, *pages, self._entries, root)
+        for number in range(2):
+            head = Struct("<QHHHH").pack(number, 0, 8, 0, 0) + _META.pack(_MAGIC, _VERSION)
+            size = Struct("<QQ").pack(0, self._pages * _PAGE)
+            ends = Struct("<QQ").pack(self._pages - 1, number)
+            self._file.seek(number * _PAGE)
+            self._file.write((head + size + free + main + ends).ljust(_PAGE, b"\0"))
+
+    def _flush_if(self, needed: int) -> None:
+        if self._size + needed + needed % 2 + 2 > _PAGE - _HEADER:
+            self._flush()
+
+    def _flush(self, kind: int = _LEAF) -> None:
+        """Writes the nodes as a page: their places from the front, the nodes from the end."""
+        if not self._nodes:
+            return
+        upper, places_ = _PAGE, []
+        for node in self._nodes:
+            upper -= len(node)
+            places_.append(upper)
+        lower = _HEADER + 2 * len(places_)
+        head = Struct("<QHHHH").pack(self._pages, 0, kind, lower, upper) + Struct(f"<{len(places_)}H").pack(*places_)
+        self._level.append((self._first, self._pages))
+        self._count[kind] += 1
+        self._write(head.ljust(upper, b"\0") + b"".join(reversed(self._nodes)), 1)
+        self._nodes, self._size = [], 0
+
+    def _write(self, data: bytes, pages: int) -> None:
+        self._file.write(data.ljust(pages * _PAGE, b"\0"))
+        self._pages += pages
+
+
+def _branches(level: list[tuple[bytes, int]]) -> list[list[tuple[bytes, int]]]:
+    """The children of each branch: as many as fit, and never one alone, which the LMDB library refuses."""
+    groups: list[list[tuple[bytes, int]]] = []
+    size = _PAGE
+    for key, page in level:
+        needed = 2 + 8 + len(key) + len(key) % 2
+        if size + needed > _PAGE - _HEADER:
+            groups.append([])
+            size = 0
+        groups[-1].append((key, page))
+        size += needed
+    if len(groups) > 1 and len(groups[-1]) == 1:
+        groups[-1].insert(0, groups[-2].pop())
+    return groups
+
+
+def _node(low: int, high: int, flags: int, key: bytes) -> bytes:
+    return Struct("<HHHH").pack(low, high, flags, len(key)) + key

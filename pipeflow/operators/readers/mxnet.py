@@ -23,6 +23,7 @@ from pipeflow.operators.readers.reader import reader
 _MAGIC = 0xCED7230A
 _FRAME = Struct("<II")
 _HEADER = Struct("<IfQQ")
+_LONGEST = (1 << 29) - 1
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
 _OFFSET = re.compile(r"[0-9]{1,18}")
 
@@ -62,14 +63,7 @@ class MXNetReader:
         except BadData as error:
             error.add_note(f"the place comes from the index {self._index}")
             raise
-        if len(record) < _HEADER.size:
-            raise BadData(f"{where}: a record of {len(record)} bytes does not hold its header of {_HEADER.size}")
-        count, label, _, _ = _HEADER.unpack_from(record.data)
-        begin = _HEADER.size + 4 * count
-        if begin > len(record):
-            raise BadData(f"{where}: {count} labels do not fit into a record of {len(record)} bytes")
-        labels = record[_HEADER.size : begin].view("<f4").astype(np.float32) if count else np.array([label], np.float32)
-        return record[begin:], labels
+        return _image_and_labels(record, where)
 
     def source_info(self, index: int) -> str:
         """The file and the record's offset in it."""
@@ -119,8 +113,43 @@ def _record(path: str, offset: int, where: str) -> np.ndarray:
         offset += _FRAME.size + length + -length % 4
 
 
-def write_index(path: str, index_path: str) -> int:
-    """Writes the index file of a RecordIO file, a line with number and offset for each record; returns how many there are."""
+def _image_and_labels(record: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarray]:
+    """The payload and the labels of a record."""
+    if len(record) < _HEADER.size:
+        raise BadData(f"{where}: a record of {len(record)} bytes does not hold its header of {_HEADER.size}")
+    count, label, _, _ = _HEADER.unpack_from(record.data)
+    begin = _HEADER.size + 4 * count
+    if begin > len(record):
+        raise BadData(f"{where}: {count} labels do not fit into a record of {len(record)} bytes")
+    labels = record[_HEADER.size : begin].view("<f4").astype(np.float32) if count else np.array([label], np.float32)
+    return record[begin:], labels
+
+
+def read_at(path: str, offset: int) -> tuple[np.ndarray, np.ndarray]:
+    """The payload and the labels of the record at a place."""
+    where = f"{path} at index {offset}"
+    return _image_and_labels(_record(path, offset, where), where)
+
+
+def frames(payload: bytes, labels: "np.ndarray | float", number: int) -> bytes:
+    """A record with its header; data in which the magic number is at a multiple of four is written in parts."""
+    if isinstance(labels, np.ndarray):
+        data = _HEADER.pack(len(labels), 0.0, number, 0) + labels.astype("<f4").tobytes() + payload
+    else:
+        data = _HEADER.pack(0, labels, number, 0) + payload
+    words = np.frombuffer(data, "<u4", len(data) // 4)
+    cuts = [4 * int(place) for place in np.flatnonzero(words == _MAGIC)]
+    parts = [data[begin:end] for begin, end in zip([0, *(cut + 4 for cut in cuts)], [*cuts, len(data)])]
+    if max(map(len, parts)) > _LONGEST:
+        raise ValueError(f"a RecordIO record holds at most {_LONGEST} bytes, got {len(data)}")
+    kinds = [_FIRST, *[_MIDDLE] * (len(parts) - 2), _LAST] if len(parts) > 1 else [_WHOLE]
+    return b"".join(
+        _FRAME.pack(_MAGIC, kind << 29 | len(part)) + part + bytes(-len(part) % 4) for kind, part in zip(kinds, parts)
+    )
+
+
+def scan(path: str) -> list[int]:
+    """The offsets of all records of a RecordIO file, by following the lengths."""
     size = os.stat(path).st_size
     offset, offsets = 0, []
     while offset < size:
@@ -140,6 +169,12 @@ def write_index(path: str, index_path: str) -> int:
         offset += _FRAME.size + length + -length % 4
     if not offsets:
         raise BadData(f"{path} has no records")
+    return offsets
+
+
+def write_index(path: str, index_path: str) -> int:
+    """Writes the index file of a RecordIO file, a line with number and offset for each record; returns how many there are."""
+    offsets = scan(path)
     with open(index_path, "w", encoding="utf-8") as file:
         file.writelines(f"{number}\t{place}\n" for number, place in enumerate(offsets))
     return len(offsets)

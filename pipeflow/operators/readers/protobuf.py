@@ -80,3 +80,21 @@ def packed_varints(data: np.ndarray) -> np.ndarray:
     bits = (data & 127).astype(np.uint64) << shifts.astype(np.uint64)
     sums = np.add.reduceat(bits, starts) if len(starts) else np.empty(0, np.uint64)
     return sums.astype(np.uint64, copy=False).view(np.int64)
+
+
+def encoded(number: int) -> bytes:
+    """A whole number of 64 bits, seven bits a byte."""
+    number &= (1 << 64) - 1
+    data = bytearray()
+    while number > 127:
+        data.append(number & 127 | 128)
+        number >>= 7
+    data.append(number)
+    return bytes(data)
+
+
+def tagged(field: int, value: "int | bytes") -> bytes:
+    """A field of a message: a whole number, or bytes."""
+    if isinstance(value, bytes):
+        return encoded(field << 3 | BYTES) + encoded(len(value)) + value
+    return encoded(field << 3 | VARINT) + encoded(value)

@@ -18,9 +18,10 @@ from pipeflow.errors import BadData, count_of
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.readers.files import Paths, open_regular, read_lines, read_range, size_of
 from pipeflow.operators.readers.places import expanded
-from pipeflow.operators.readers.protobuf import BYTES, fields, numbers
+from pipeflow.operators.readers.protobuf import BYTES, encoded, fields, numbers, tagged
 from pipeflow.operators.readers.reader import reader
 from pipeflow.operators.readers.remote import is_url
+from pipeflow.progress import over
 from pipeflow.tfrecord import Feature
 
 _FRAME = 16
@@ -72,7 +73,8 @@ class TFRecordReader:
         self.far = any(map(is_url, paths))
         self._indexes = Paths(index or "" for index in indexes)
         tables = [
-            scan(file) if index is None else read_index(index, file) for file, index in zip(paths, indexes, strict=True)
+            scan(file) if index is None else read_index(index, file)
+            for file, index in over(zip(paths, indexes, strict=True), "index of file", len(paths))
         ]
         self._file = np.repeat(np.arange(len(paths)), [len(table) for table in tables])
         self._records = np.concatenate(tables)
@@ -186,6 +188,14 @@ def _checked(record: np.ndarray, where: str) -> np.ndarray:
 
 def _features(example: memoryview, wanted: Mapping[bytes, str]) -> Iterator[tuple[str, memoryview]]:
     """(name, encoded Feature) of the wanted entries of an Example."""
+    for key, feature in _entries(example):
+        name = wanted.get(key)
+        if name is not None:
+            yield name, feature
+
+
+def _entries(example: memoryview) -> Iterator[tuple[bytes, memoryview]]:
+    """(name, encoded Feature) of every entry of an Example."""
     for number, wire, features in fields(example):
         if number != 1 or wire != BYTES:
             continue
@@ -193,9 +203,40 @@ def _features(example: memoryview, wanted: Mapping[bytes, str]) -> Iterator[tupl
             if entry_number != 1 or entry_wire != BYTES:
                 continue
             pair = {item: value for item, kind, value in fields(entry) if kind == BYTES}
-            name = wanted.get(bytes(pair.get(1, b"")))
-            if name is not None:
-                yield name, pair.get(2, memoryview(b""))
+            yield bytes(pair.get(1, b"")), pair.get(2, memoryview(b""))
+
+
+def read_at(path: str, offset: int, length: int) -> dict[str, "list[bytes] | np.ndarray"]:
+    """All features of the record at a place, by name: byte strings, or an array of numbers. Empty ones are left out."""
+    where = f"{path} at index {offset}"
+    data = _checked(read_range(path, offset, length), where)
+    found: dict[str, list[bytes] | np.ndarray] = {}
+    try:
+        for key, feature in _entries(data.data):
+            kind, values = _values(feature)
+            if kind is not None:
+                found[key.decode()] = list(map(bytes, values)) if kind == "string" else values
+    except (IndexError, ValueError) as error:
+        raise BadData(f"{where}: damaged tf.train.Example: {error}") from None
+    return found
+
+
+def record_of(features: "Mapping[str, bytes | np.ndarray]") -> bytes:
+    """A whole record: the Example of these features, with length and CRCs."""
+    entries = [tagged(1, name.encode()) + tagged(2, _feature(features[name])) for name in sorted(features)]
+    data = tagged(1, b"".join(tagged(1, entry) for entry in entries))
+    head = _LENGTH.pack(len(data))
+    check = [_CRC.pack(kernels.crc32c.masked(np.frombuffer(part, np.uint8))) for part in (head, data)]
+    return b"".join((head, check[0], data, check[1]))
+
+
+def _feature(value: "bytes | np.ndarray") -> bytes:
+    """An encoded Feature: one byte string, float32 or int64."""
+    if isinstance(value, bytes):
+        return tagged(1, tagged(1, value))
+    if value.dtype.kind == "f":
+        return tagged(2, tagged(1, value.astype("<f4").tobytes()))
+    return tagged(3, tagged(1, b"".join(map(encoded, value.tolist()))))
 
 
 def _output(feature: Feature, encoded: memoryview | None, name: str, where: str) -> np.ndarray:

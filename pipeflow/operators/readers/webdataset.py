@@ -22,6 +22,7 @@ from pipeflow.operators.readers.files import Paths, open_regular, read_lines, re
 from pipeflow.operators.readers.places import expanded, strings
 from pipeflow.operators.readers.reader import reader
 from pipeflow.operators.readers.remote import is_url
+from pipeflow.progress import over
 
 _BLOCK = 512
 _LONGEST_NAME = 1 << 20
@@ -103,7 +104,8 @@ class WebdatasetReader:
         self.far = any(map(is_url, tars))
         self._indexes = Paths(index or "" for index in indexes)
         places, names, homes = [], [], []
-        for home, (tar, index) in enumerate(zip(tars, indexes, strict=True)):
+        pairs = over(zip(tars, indexes, strict=True), "index of file", len(tars))
+        for home, (tar, index) in enumerate(pairs):
             for sample in scan(tar) if index is None else read_index(index, tar):
                 row, labels = self._row(sample, columns, len(groups), case_sensitive_extensions)
                 missing = [groups[column] for column in range(len(groups)) if row[column][0] < 0]
