@@ -105,11 +105,11 @@ class Conversion:
         left = [number for number in range(self.choices.shards) if str(number) not in self._journal["done"]]
         step(sum(facts["samples"] for facts in self._journal["done"].values()))
         with ThreadPoolExecutor(self.choices.threads) as pool:
-            tasks = [pool.submit(self._shard, number, step) for number in left]
+            tasks = [pool.submit(self._guarded, number, step) for number in left]
             try:
                 wait(tasks, return_when=FIRST_EXCEPTION)
             finally:
-                self._stopped = True  # a shard that is not complete is left out and written by the next run
+                self._stopped = any(not task.done() for task in tasks) or self._stopped
                 pool.shutdown(wait=True, cancel_futures=True)
         errors = [error for task in tasks if not task.cancelled() and (error := task.exception()) is not None]
         for error in sorted(errors, key=lambda error: isinstance(error, Stopped)):
@@ -124,6 +124,13 @@ class Conversion:
             outcome.size += facts["bytes"]
             outcome.bad += [(number, text) for number, text in facts["bad"]]
         return outcome
+
+    def _guarded(self, number: int, step: Callable[[int], object]) -> None:
+        try:
+            self._shard(number, step)
+        except BaseException:
+            self._stopped = True  # at once: this thread may begin the next shard before the main thread is awake
+            raise
 
     def _shard(self, number: int, step: Callable[[int], object]) -> None:
         shard = self._place(number)
