@@ -25,6 +25,7 @@ from gpu_clock import SETS, copy_bandwidth, queue_seconds
 
 from pipeflow import backends, declare, fn, seeds, types
 from pipeflow.device.calls import DevicePlanner, SampleValues, View
+from pipeflow.device.tables import TablePlanner
 
 BATCH, HEIGHT, WIDTH = 128, 400, 500
 ROUNDS = 20
@@ -136,12 +137,12 @@ def prepared(runtime: Any, call: declare.Call) -> tuple[Launches, int]:
         columns.append([View(base + index * array.nbytes, array.shape, array.dtype) for index in range(BATCH)])
     keys = seeds.sample_keys(5, np.arange(BATCH)).tolist()
     samples = [SampleValues([column[index] for column in columns], {}, keys[index]) for index in range(BATCH)]
-    planner = DevicePlanner(call.op, call.constants, call.op.outputs_of(call.constants))
-    outputs, _ = planner(samples, [""] * len(inputs), memory)
-    written = sum(view.nbytes for views in outputs if views is not None for view in views)
+    planner = TablePlanner(DevicePlanner(call.op, call.constants, call.op.outputs_of(call.constants)))
+    outputs, _ = planner.plan(samples, [""] * len(inputs), memory)
+    written = sum(view.nbytes for views in outputs for view in views)
     cropped = "crop" in call.constants  # pixels outside of the window need not be read
     read = (
-        sum(view.size for views in outputs if views is not None for view in views)
+        sum(view.size for views in outputs for view in views)
         if cropped
         else (sum(array.nbytes for array in inputs) * BATCH)
     )

@@ -17,7 +17,8 @@ GOLDEN = 0x9E3779B97F4A7C15
 _MASK = 0xFFFFFFFFFFFFFFFF
 _M1, _M2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _U = np.uint64
-_S30, _S27, _S31, _S11 = _U(30), _U(27), _U(31), _U(11)
+_S30, _S27, _S31, _S11, _S32 = _U(30), _U(27), _U(31), _U(11), _U(32)
+_LOW = _U(0xFFFFFFFF)
 _TWO_POW_53 = 1.0 / (1 << 53)
 
 
@@ -71,9 +72,21 @@ def bits(keys: Any, count: int, start: int = 0) -> np.ndarray:
     return mix_array(keys[..., None] ^ _counters(count, start))
 
 
+def units_of(bits: np.ndarray) -> np.ndarray:
+    """The floats in [0, 1) that Key.unit makes of random bits."""
+    return (bits >> _S11) * _TWO_POW_53
+
+
+def integers_of(bits: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """The integers from 0 that Key.integer makes of random bits; ``below`` is less than 2**32."""
+    below = below.astype(np.uint64)
+    high, low = bits >> _S32, bits & _LOW
+    return ((high * below + (low * below >> _S32)) >> _S32).astype(np.int64)
+
+
 def unit(keys: Any, count: int, start: int = 0) -> np.ndarray:
     """float64 numbers in [0, 1)."""
-    return (bits(keys, count, start) >> _S11) * _TWO_POW_53
+    return units_of(bits(keys, count, start))
 
 
 def standard_normal(keys: Any, count: int, start: int = 0) -> np.ndarray:

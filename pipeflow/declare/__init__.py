@@ -79,6 +79,11 @@ from pipeflow.declare.specs import Outputs as Outputs
 from pipeflow.declare.specs import OutputSpec as OutputSpec
 from pipeflow.declare.specs import Spec as Spec
 from pipeflow.declare.specs import UnknownValue as UnknownValue
+from pipeflow.declare.tables import NoTable as NoTable
+from pipeflow.declare.tables import SpecColumn as SpecColumn
+from pipeflow.declare.tables import argument_column as argument_column
+from pipeflow.declare.tables import half_up as half_up
+from pipeflow.declare.tables import require as require
 from pipeflow.declare.values import READY as READY
 from pipeflow.declare.values import OfSample as OfSample
 from pipeflow.declare.values import check_finite as check_finite

@@ -95,6 +95,7 @@ class OpDef:
     samples_hook: Callable[..., Any] | None = None
     resamples_hook: Callable[..., Any] | None = None
     ends_sampling_hook: Callable[..., Any] | None = None
+    rows_hook: Callable[..., Any] | None = None
     _gpu_hooks: dict[str, Callable[..., Any]] = field(default_factory=dict)
     __signature__ = _LazySignature()
 
@@ -203,6 +204,11 @@ class OpDef:
         self.names_hook = hook
         return hook
 
+    def rows(self, hook: Callable[..., Any]) -> Callable[..., Any]:
+        """Declares ``(specs, args, keys) -> table``: the work of a whole batch, one row a sample (declare/tables.py)."""
+        self.rows_hook = hook
+        return hook
+
     # The fusion of a plan reads these declarations (operators/chains.py).
     def line(self, hook: Callable[..., Any]) -> Callable[..., Any]:
         """Declares a factor and an offset for every value: ``(args, input type, result type) -> (factor, offset)``."""
@@ -238,6 +244,11 @@ class OpDef:
         self._gpu_hooks["plan"] = hook
         return hook
 
+    def gpu_table(self, hook: Callable[..., Any]) -> Callable[..., Any]:
+        """Declares the GPU form for batches that a table describes: a function of one device.tables.TableCall."""
+        self._gpu_hooks["table"] = hook
+        return hook
+
     def gpu_view(self, hook: Callable[..., Any]) -> Callable[..., Any]:
         """Declares a GPU form without a launch: ``(item) -> View or tuple of Views`` of memory of the item's inputs."""
         self._gpu_hooks["view"] = hook
@@ -263,7 +274,7 @@ class OpDef:
         return hook
 
     def gpu_hook(
-        self, role: Literal["launch", "plan", "view", "specs", "check", "needs"] = "launch"
+        self, role: Literal["launch", "plan", "table", "view", "specs", "check", "needs"] = "launch"
     ) -> Callable[..., Any] | None:
         """A part of the GPU form; the first call imports its module."""
         if not self._gpu_hooks:

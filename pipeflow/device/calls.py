@@ -115,14 +115,12 @@ class DeviceMemory(Protocol):
         ...
 
 
-class DeviceCall:
-    """One operator on one batch, as its ``gpu`` function sees it."""
+class Launcher:
+    """What GPU forms queue: launches, and the memory for these."""
 
-    __slots__ = ("_memory", "items", "op")
+    __slots__ = ("_memory",)
 
-    def __init__(self, op: OpDef, items: Sequence[Item], memory: DeviceMemory) -> None:
-        self.op = op
-        self.items = items
+    def __init__(self, memory: DeviceMemory) -> None:
         self._memory = memory
 
     def upload(self, array: np.ndarray) -> int:
@@ -155,8 +153,19 @@ class DeviceCall:
         self._memory.run(function, views)
 
 
-def ceil_div(amount: int, share: int) -> int:
-    """The number of shares of this size in an amount, rounded up."""
+class DeviceCall(Launcher):
+    """One operator on one batch, as its ``gpu`` function sees it."""
+
+    __slots__ = ("items", "op")
+
+    def __init__(self, op: OpDef, items: Sequence[Item], memory: DeviceMemory) -> None:
+        super().__init__(memory)
+        self.op = op
+        self.items = items
+
+
+def ceil_div(amount: Any, share: int) -> Any:
+    """The number of shares of this size in an amount (or in each of an array), rounded up."""
     return -(-amount // share)
 
 
@@ -190,7 +199,9 @@ class DevicePlanner:
         self.op = op
         self.count = count
         self.per_frame = frozenset(per_frame)
+        self.constants = constants
         self._kernel = Bound(op, constants, count)
+        self.accepted_layouts = self._kernel.accepted_layouts
         self._launch, self._view = op.gpu_hook("launch"), op.gpu_hook("view")
         self._plan_of_item, self._specs_of_batch = op.gpu_hook("plan"), op.gpu_hook("specs")
         # The plans by the shapes of the inputs, if they depend on nothing else.
@@ -245,7 +256,7 @@ class DevicePlanner:
             if any(x.dtype.kind == "c" for x in inputs):
                 raise UnsupportedType("complex numbers are computed on the CPU only: use .cpu() before this operator")
         if op.layouts:
-            layouts = self._kernel.accepted_layouts(layouts, tuple(len(x.shape) for x in inputs))
+            layouts = self.accepted_layouts(layouts, tuple(len(x.shape) for x in inputs))
         if not (op.layouts and layouts and op.frames_of(layouts[0])):
             specs, item = self._item(inputs, layouts, sample.arguments, sample.key)
             return _Planned(list(item.outputs), tuple(spec.layout or "" for spec in specs), [item])
@@ -320,6 +331,10 @@ class DevicePlanner:
             )
         item = item._replace(outputs=outputs)
         return specs, item if self._plan_of_item is None else item._replace(plan=self._plan_of_item(item))
+
+    def infer(self, sample: SampleValues, layouts: Sequence[str]) -> Spec:
+        """The Spec of the first output for one sample."""
+        return self._infer(sample.inputs, layouts, sample.arguments, sample.key)[0][0]
 
     def _infer(
         self, inputs: Sequence[View], layouts: Sequence[str], per_sample: Mapping[str, np.ndarray], key: int

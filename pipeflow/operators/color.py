@@ -5,6 +5,7 @@ cylinder. Everything is one matrix or one line per sample, applied in float32 an
 """
 
 import math
+from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
 
@@ -20,9 +21,11 @@ from pipeflow.declare import (
     Out,
     Sample,
     Spec,
+    SpecColumn,
     default,
     operator,
     parameters,
+    require,
     required,
 )
 from pipeflow.kernels import cpu as kernels
@@ -89,9 +92,12 @@ def three_channels(shape: tuple[int, ...], title: str) -> None:
 def contrast_line(
     dtype: np.dtype, target: np.dtype, gain: float, shift: float, contrast: float, centre: float | None
 ) -> tuple[float, float]:
-    """Factor and offset of the line, in float32 steps as DALI takes them: exact halves are common here."""
+    """Factor and offset of the line, in float32 steps as DALI takes them: exact halves are common here.
+
+    The numbers of a whole batch may be arrays.
+    """
     a, b, c = np.float32(gain), np.float32(contrast), np.float32(middle(dtype) if centre is None else centre)
-    return float(a * b), float(np.float32(shift) * np.float32(full_range(target)) + a * (c - b * c))
+    return np.float64(a * b), np.float64(np.float32(shift) * np.float32(full_range(target)) + a * (c - b * c))
 
 
 def twist(
@@ -100,6 +106,43 @@ def twist(
     """Matrix and offset of color_twist for images of a type."""
     centre = 0.5 if dtype.kind == "f" else 128.0
     return color_matrix(hue, saturation, brightness * contrast), np.full(3, centre * (1 - contrast) * brightness)
+
+
+def color_matrices(hue: Any, saturation: Any, value: Any, count: int) -> np.ndarray:
+    """The matrices of ``color_matrix`` for each of so many samples; the numbers may be arrays."""
+    angles = [math.radians(one) for one in np.broadcast_to(hue, count).tolist()]
+    # NumPy's functions may differ from those of the body in the last bit
+    turns = np.zeros((count, 3, 3))
+    turns[:, 0, 0] = 1
+    turns[:, 1, 1] = turns[:, 2, 2] = saturation * np.array([math.cos(angle) for angle in angles])
+    turns[:, 1, 2] = saturation * np.array([math.sin(angle) for angle in angles])
+    turns[:, 2, 1] = -turns[:, 1, 2]
+    return np.reshape(value, (-1, 1, 1)) * (FROM_YIQ @ turns @ TO_YIQ)
+
+
+LINES = np.dtype([("factor", np.float64), ("offset", np.float64)])
+COLORS = np.dtype([("matrix", np.float32, (3, 3)), ("offset", np.float64, (3,))])
+
+
+def _lines(op: OpDef) -> None:
+    line = op.line_hook
+    assert line is not None
+
+    @op.rows
+    def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray:
+        table = np.empty(len(specs[0].shapes), LINES)
+        table["factor"], table["offset"] = line(args, specs[0].dtype, args.dtype or specs[0].dtype)
+        return table
+
+
+def _colors(op: OpDef, numbers: Callable[[Any], tuple[Any, Any, Any]]) -> None:
+    @op.rows
+    def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray:
+        shapes = specs[0].shapes
+        require((shapes[:, -1] == 3) & shapes.all(1))
+        table = np.zeros(len(shapes), COLORS)
+        table["matrix"] = color_matrices(*numbers(args), len(shapes))
+        return table
 
 
 BRIGHTNESS = parameters(
@@ -262,6 +305,24 @@ def saturation(
     """Scales the saturation; 0 gives grey."""
     three_channels(image.shape, "saturation")
     return kernels.color.linear_colors(image, color_matrix(0.0, saturation, 1.0), np.zeros(3), out)
+
+
+for _op in (brightness_contrast, brightness, contrast):
+    _lines(_op)
+_colors(hsv, lambda a: (a.hue, a.saturation, a.value))
+_colors(hue, lambda a: (a.hue, 1.0, 1.0))
+_colors(saturation, lambda a: (0.0, a.saturation, 1.0))
+
+
+@color_twist.rows
+def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray:
+    shapes = specs[0].shapes
+    require((shapes[:, -1] == 3) & shapes.all(1))
+    centre = 0.5 if specs[0].dtype.kind == "f" else 128.0
+    table = np.empty(len(shapes), COLORS)
+    table["matrix"] = color_matrices(args.hue, args.saturation, args.brightness * args.contrast, len(shapes))
+    table["offset"] = np.reshape(centre * (1 - args.contrast) * args.brightness, (-1, 1))
+    return table
 
 
 def _only_rgb(op: OpDef) -> None:

@@ -6,11 +6,34 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Arg, Args, DType, Floats, Layout, Out, Sample, Spec, operator, parameters
+from pipeflow.declare import (
+    UNKNOWN,
+    Arg,
+    Args,
+    DType,
+    Floats,
+    Layout,
+    Out,
+    Sample,
+    Spec,
+    SpecColumn,
+    operator,
+    parameters,
+    require,
+)
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.geometry import CROP_LAYOUTS, NO_IMAGE_TYPE, check_policy, check_rounding, spatial
 from pipeflow.operators.sampling import Axis, cropped, mirrored, taps_of
-from pipeflow.operators.windows import CROP_WINDOW, OUT_OF_BOUNDS, crop_extents, cut, window_of
+from pipeflow.operators.windows import (
+    CROP_WINDOW,
+    OUT_OF_BOUNDS,
+    crop_extents,
+    crop_extents_of,
+    cut,
+    cuts_of,
+    place_windows,
+    window_of,
+)
 
 PAGE = """The last step of most image pipelines: a window of each image, mirrored and normalised, as a tensor."""
 
@@ -163,6 +186,39 @@ def slices_of(image: np.ndarray, layout: str, out: np.ndarray, first: bool, anch
         return [(image, out)]
     sources = np.moveaxis(image, layout.index("D"), 0)[anchors[0] :]
     return list(zip(sources, np.moveaxis(out, 1 if first else 0, 0)))
+
+
+@crop_mirror_normalize.rows
+def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray:
+    shapes, layout = specs[0].shapes, specs[0].layout
+    require("F" not in layout)
+    axes = spatial(layout)
+    letters = "".join(layout[axis] for axis in axes)
+    sizes = crop_extents_of(letters, shapes[:, axes], args)
+    anchors = place_windows(letters, shapes[:, axes], sizes, args)
+    parts = cuts_of(shapes, axes, anchors, sizes, args.out_of_bounds_policy)
+    count = shapes[:, layout.index("C")]
+    channels = int(count[0])
+    require(channels and (count == channels).all() and padded_channels(channels, args.pad_output) == channels)
+    table = np.zeros(len(shapes), normalizations(shapes.shape[1], channels))
+    table["low"], table["extents"], table["mirror"] = parts["low"], parts["shape"], args.mirror
+    order = [layout.index("C"), *axes] if channel_first(args.output_layout) else [*axes, layout.index("C")]
+    table["shape"] = parts["shape"][:, order]
+    deviations = np.asarray(args.std, np.float32)
+    require((np.shape(args.mean)[-1] in (1, channels)) and (deviations.shape[-1] in (1, channels)) and deviations.all())
+    table["mean"] = np.asarray(args.mean, np.float32)
+    table["factor"] = np.float32(1) / deviations * np.float32(args.scale)
+    return table
+
+
+@lru_cache(maxsize=64)
+def normalizations(axes: int, channels: int) -> np.dtype:
+    """The rows of crop_mirror_normalize: its window in the image, the extents of the result, mean and factor of each
+    channel.
+    """
+    kept = [(name, np.int64, (axes,)) for name in ("low", "extents", "shape")]
+    numbers = [(name, np.float32, (channels,)) for name in ("mean", "factor")]
+    return np.dtype([*kept, ("mirror", np.bool_), *numbers])
 
 
 @crop_mirror_normalize.ends_sampling

@@ -19,6 +19,7 @@ from pipeflow.declare import (
     Out,
     Sample,
     Spec,
+    SpecColumn,
     default,
     operator,
     parameters,
@@ -28,6 +29,9 @@ from pipeflow.tensors import fitting_layout
 from pipeflow.types import saturate
 
 PAGE = """Conversion of values, and constants of a shape."""
+
+
+NOTHING = np.dtype([])  # the rows of an operator whose arguments are the same for all samples
 
 
 FLOAT, INT32 = np.dtype(np.float32), np.dtype(np.int32)
@@ -59,6 +63,11 @@ def cast(data: Sample, /, *, out: Out) -> Sample:
     """Converts to another type: rounded half away from zero and limited to its range. For BOOL every number except 0 is
     true."""
     return converted(data, out)
+
+
+@cast.rows
+def _(specs: tuple[SpecColumn, ...], _args: Any, _keys: np.ndarray) -> np.ndarray:
+    return np.zeros(len(specs[0].shapes), NOTHING)
 
 
 @cast.line

@@ -23,6 +23,7 @@ from pipeflow.declare import (
     Out,
     Sample,
     Spec,
+    SpecColumn,
     Traits,
     default,
     operator,
@@ -37,8 +38,12 @@ from pipeflow.operators.windows import (
     OUT_OF_BOUNDS,
     POLICIES,
     crop_extents,
+    crop_extents_of,
     cut,
+    cuts_of,
     half_up,
+    parts_of_data,
+    place_windows,
     window_of,
 )
 
@@ -126,6 +131,16 @@ def crop_window(shape: Sequence[int], layout: str, args: Any) -> tuple[Sequence[
     """The spatial axes of an image, and the window's start and size along them."""
     window = window_of(layout, shape, args)
     return window.axes, window.anchors, window.sizes
+
+
+@crop.rows
+def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray:
+    shapes, layout = specs[0].shapes, specs[0].layout
+    axes = spatial(layout)
+    letters = "".join(layout[axis] for axis in axes)
+    sizes = crop_extents_of(letters, shapes[:, axes], args)
+    anchors = place_windows(letters, shapes[:, axes], sizes, args)
+    return cuts_of(shapes, axes, anchors, sizes, args.out_of_bounds_policy)
 
 
 @crop.check
@@ -327,6 +342,18 @@ def flip(
     for source, target in zip(np.ascontiguousarray(image).reshape(shape), out.reshape(shape), strict=True):
         kernels.normalize.mirror_image(source, pixel, vertical, horizontal, target)
     return out
+
+
+@flip.rows
+def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray:
+    shapes, layout = specs[0].shapes, specs[0].layout
+    table = np.zeros(len(shapes), parts_of_data(shapes.shape[1]))
+    table["shape"] = shapes
+    *_, height, width = spatial(layout)
+    table["turned"][:, height], table["turned"][:, width] = args.vertical, args.horizontal
+    if "D" in layout:
+        table["turned"][:, layout.index("D")] = args.depthwise
+    return table
 
 
 @flip.resamples

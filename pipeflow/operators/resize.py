@@ -16,10 +16,12 @@ from pipeflow.declare import (
     Out,
     Sample,
     Spec,
+    SpecColumn,
     UnknownValue,
     alias,
     operator,
     parameters,
+    require,
     required,
 )
 from pipeflow.operators.sampling import (
@@ -28,14 +30,25 @@ from pipeflow.operators.sampling import (
     RESIZE,
     Axis,
     asked_by,
+    axes_table,
     known_sizes,
     resize_axes,
+    resize_table,
     resized_spec,
     run,
     spatial_axes,
     whole_pixels,
 )
-from pipeflow.operators.windows import CROP_WINDOW, RANDOM_WINDOW, crop_extents, place_window, random_window
+from pipeflow.operators.windows import (
+    CROP_WINDOW,
+    RANDOM_WINDOW,
+    crop_extents,
+    crop_extents_of,
+    place_window,
+    place_windows,
+    random_window,
+    random_windows,
+)
 
 PAGE = """Sizes may be given by axis, by the shorter or the longer side, or as limits; a region of the image may be
 resized instead of the whole image. [Image operators](../image-operators.md) has examples.
@@ -114,6 +127,11 @@ def _(specs: tuple[Spec, ...], args: Any) -> Any:
     return (spec, Spec((count,), np.int32, "")) if args.save_attrs else spec
 
 
+@resize.rows
+def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray:
+    return resize_table(specs, args)
+
+
 @resize.samples
 def _(extents: Sequence[int], args: Any) -> list[Axis]:
     return resize_axes(extents, "HW", args)
@@ -160,6 +178,22 @@ def cropped_axes(extents: Sequence[int], letters: str, args: Any) -> list[Axis]:
         replace(axis, first=anchor, count=size, mirror=mirrored[letter])
         for axis, letter, anchor, size in zip(axes, letters, anchors, kept, strict=True)
     ]
+
+
+@resize_crop_mirror.rows
+def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray:
+    table = resize_table(specs, args)
+    axes, layout = table["axes"], specs[0].layout
+    first, count = spatial_axes(layout)
+    letters, full = layout[first : first + count], axes["full"]
+    kept = crop_extents_of(letters, full, args)
+    anchors = place_windows(letters, full, kept, args)
+    require((anchors >= 0) & (anchors + kept <= full))
+    axes["first"], axes["count"] = anchors, kept
+    table["shape"][:, first : first + count] = kept
+    for axis, letter in enumerate(letters):
+        axes["mirror"][:, axis] = np.bitwise_and(args.mirror, {"W": 1, "H": 2, "D": 4}[letter]) != 0
+    return table
 
 
 @resize_crop_mirror.samples
@@ -214,6 +248,21 @@ def window_axes(extents: Sequence[int], size: Sequence[float], window: tuple[int
     height, width = (whole_pixels(one) for one in (size if len(size) == 2 else (size[0], size[0])))
     top, left, tall, wide = window
     return [Axis(extents[0], top, top + tall, height), Axis(extents[1], left, left + wide, width)]
+
+
+@random_resized_crop.rows
+def _(specs: tuple[SpecColumn, ...], args: Any, keys: np.ndarray) -> np.ndarray:
+    first, count = spatial_axes(specs[0].layout)
+    require(specs[0].shapes.all(1))
+    extents = specs[0].shapes[:, first : first + count]
+    size = np.broadcast_to(args.size, (len(extents), np.shape(args.size)[-1]))
+    require((size.shape[1] in (1, 2)) and (size > 0).all())
+    window = random_windows(
+        keys, extents[:, 0], extents[:, 1], args.random_area, args.random_aspect_ratio, args.num_attempts
+    )
+    full = np.empty_like(extents)
+    full[:] = np.maximum(1, np.floor(np.abs(size) + 0.5))
+    return axes_table(specs, args, extents, window[:, :2], window[:, :2] + window[:, 2:], full)
 
 
 @random_resized_crop.samples

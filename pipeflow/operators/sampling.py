@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import UNKNOWN, Arg, Args, Floats, Spec, parameters
+from pipeflow.declare import UNKNOWN, Arg, Args, Floats, Spec, SpecColumn, parameters, require
 from pipeflow.errors import WrongShape
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.windows import crop_extents, place_window
@@ -232,6 +232,126 @@ def filters(args: Any, axis: Axis) -> int:
     """The filter along one axis: the one for shrinking or the one for enlarging."""
     chosen = args.min_filter if axis.full < abs(axis.high - axis.low) else args.mag_filter
     return int(args.interp_type if chosen is None else chosen)
+
+
+# The fields of Axis, and the filter along the axis, for one axis of every sample.
+AXES = np.dtype(
+    [
+        ("size", np.int64),
+        ("low", np.float64),
+        ("high", np.float64),
+        ("full", np.int64),
+        ("first", np.int64),
+        ("count", np.int64),
+        ("mirror", np.bool_),
+        ("kind", np.int64),
+    ]
+)
+
+
+def axes_row(axes: Sequence[Axis], args: Any) -> np.ndarray:
+    """The axes of one sample."""
+    rows = [(x.size, x.low, x.high, x.full, x.first, x.extent, x.mirror, filters(args, x)) for x in axes]
+    return np.array(rows, AXES)
+
+
+@lru_cache(maxsize=16)
+def resizes(ndim: int, axes: int) -> np.dtype:
+    """The rows of operators that resize: the extents of the result, and the resized axes."""
+    return np.dtype([("shape", np.int64, (ndim,)), ("axes", AXES, (axes,))])
+
+
+def resize_table(specs: Sequence[SpecColumn], args: Any) -> np.ndarray:
+    """The axes of ``resize_axes`` for each sample of a batch."""
+    layout = specs[0].layout
+    first, count = spatial_axes(layout)
+    letters = layout[first : first + count]
+    extents = specs[0].shapes[:, first : first + count]
+    require(specs[0].shapes.all(1))
+    wanted, mode = _wanted_columns(letters, args)
+    low, high = _regions(extents, args)
+    used = np.abs(high - low)
+    sizes = _output_columns(used, wanted, mode, _limits(letters, args))
+    full = np.maximum(1, np.floor(np.abs(sizes) + 0.5))
+    if args.subpixel_scale:
+        exact = full == np.abs(sizes)
+        centre, half = (low + high) / 2, (high - low) / 2 * full / np.abs(sizes)
+        low, high = np.where(exact, low, centre - half), np.where(exact, high, centre + half)
+    low, high = np.where(sizes < 0, high, low), np.where(sizes < 0, low, high)
+    require((np.minimum(low, high) >= -BEYOND) & (np.maximum(low, high) <= extents + BEYOND))
+    return axes_table(specs, args, extents, low, high, full.astype(np.int64))
+
+
+def axes_table(
+    specs: Sequence[SpecColumn], args: Any, extents: np.ndarray, low: np.ndarray, high: np.ndarray, full: np.ndarray
+) -> np.ndarray:
+    """The rows of a resize of these regions to these extents."""
+    shapes = specs[0].shapes
+    first, count = spatial_axes(specs[0].layout)
+    table = np.zeros(len(shapes), resizes(shapes.shape[1], count))
+    table["shape"] = shapes
+    table["shape"][:, first : first + count] = full
+    axes = table["axes"]
+    axes["size"], axes["low"], axes["high"], axes["full"], axes["count"] = extents, low, high, full, full
+    smaller = full < np.abs(high - low)
+    shrinking, enlarging = (
+        np.reshape(args.interp_type if kind is None else kind, (-1, 1)) for kind in (args.min_filter, args.mag_filter)
+    )
+    axes["kind"] = np.where(smaller, shrinking, enlarging)
+    return table
+
+
+def _wanted_columns(letters: str, args: Any) -> tuple[list[Any], str]:
+    """The requested extents along each axis, numbers or columns, as ``wanted_sizes``."""
+    way = asked_by(args)
+    if way in ("resize_shorter", "resize_longer"):
+        return [getattr(args, way)] * len(letters), "not_smaller" if way == "resize_shorter" else "not_larger"
+    if way != "size":
+        given = [getattr(args, BY_AXIS[letter]) for letter in letters]
+        return [0.0 if value is None else value for value in given], args.mode
+    size = np.asarray(args.size).T
+    require(len(size) in (1, len(letters)))
+    return list(size) * len(letters) if len(size) == 1 else list(size), args.mode
+
+
+def _limits(letters: str, args: Any) -> list[float]:
+    return unlimited(one_each(args.max_size, letters, "max_size")) if args.max_size else []
+
+
+def _regions(extents: np.ndarray, args: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The used region of every axis, as ``region``."""
+    require((args.roi_start is None) == (args.roi_end is None))
+    if args.roi_start is None:
+        return np.zeros(extents.shape), extents.astype(np.float64)
+    low, high = (np.broadcast_to(bound, extents.shape) for bound in (args.roi_start, args.roi_end))
+    require(np.shape(args.roi_start)[-1] == np.shape(args.roi_end)[-1] == extents.shape[1])
+    if args.roi_relative:
+        low, high = low * extents, high * extents
+    require(np.abs(high - low) >= LEAST)
+    return low, high
+
+
+def _output_columns(used: np.ndarray, wanted: list[Any], mode: str, limits: list[float]) -> np.ndarray:
+    """The signed extents before rounding, as ``output_sizes``. The same axes must be given for all samples."""
+    known = [axis for axis, size in enumerate(wanted) if np.any(size)]
+    require(all(np.all(wanted[axis]) for axis in known))
+    if not known:
+        return used
+    result = used.copy()
+    if mode in ("default", "stretch"):
+        if len(known) < len(wanted) and mode == "default":
+            require(len(known) == 1)
+            result *= (np.abs(wanted[known[0]]) / used[:, known[0]])[:, None]
+        for axis in known:
+            result[:, axis] = wanted[axis]
+        return np.copysign(np.minimum(np.abs(result), limits), result) if limits else result
+    pick = np.maximum if mode == "not_smaller" else np.minimum
+    scale = pick.reduce([np.abs(wanted[axis]) / used[:, axis] for axis in known])
+    for axis, limit in enumerate(limits):
+        scale = np.minimum(scale, limit / used[:, axis])
+    for axis, size in enumerate(wanted):
+        result[:, axis] = np.copysign(used[:, axis] * scale, size)
+    return result
 
 
 def taps_of(axes: Sequence[Axis], args: Any) -> list[Any]:

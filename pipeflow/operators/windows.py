@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeflow.declare import Arg, Floats, Ints, Layout, parameters
+from pipeflow import seeds
+from pipeflow.declare import Arg, Floats, Ints, Layout, parameters, require
+from pipeflow.declare import half_up as half_up_all
 from pipeflow.kernels import cpu as kernels
 
 CROP_POSITION = parameters(
@@ -172,12 +174,102 @@ def random_window(
             top = key.integer(4 * attempt + 2, 0, height - tall + 1)
             left = key.integer(4 * attempt + 3, 0, width - wide + 1)
             return top, left, tall, wide
+    return largest_window(height, width, area, ratio)
+
+
+def largest_window(height: int, width: int, area: Sequence[float], ratio: Sequence[float]) -> tuple[int, int, int, int]:
+    """The largest centred window with an allowed ratio and area."""
     aspect = min(max(width / height, ratio[0]), ratio[1])
     wide = min(width, max(1, half_up(height * aspect)))
     tall = min(height, max(1, half_up(width / aspect)))
     scale = math.sqrt(min(1.0, area[1] * height * width / (wide * tall)))
     wide, tall = max(1, int(wide * scale)), max(1, int(tall * scale))
     return (height - tall) // 2, (width - wide) // 2, tall, wide
+
+
+def random_windows(
+    keys: np.ndarray,
+    heights: np.ndarray,
+    widths: np.ndarray,
+    area: Sequence[float],
+    ratio: Sequence[float],
+    attempts: int,
+) -> np.ndarray:
+    """The window of ``random_window`` for each sample of a batch, one row a sample."""
+    require((heights > 0) & (widths > 0))
+    low, high = math.log(ratio[0]), math.log(ratio[1])
+    found = np.empty((len(keys), 4), np.int64)
+    left = np.arange(len(keys))  # the samples without a window that fits
+    for begin, end in ((0, 1), (1, attempts)):  # most samples need one attempt, and the others few
+        if not left.size or begin >= end:
+            break
+        height, width = heights[left, None], widths[left, None]
+        bits = seeds.bits(keys[left], 4 * (end - begin), 4 * begin).reshape(len(left), -1, 4)
+        units = seeds.units_of(bits[:, :, :2])
+        target = height * width * (area[0] + (area[1] - area[0]) * units[:, :, 0])
+        powers = low + (high - low) * units[:, :, 1]
+        # NumPy's exponential may differ from that of the body in the last bit
+        aspect = np.array([math.exp(power) for power in powers.ravel().tolist()]).reshape(powers.shape)
+        wide, tall = np.floor(np.sqrt(target * aspect) + 0.5), np.floor(np.sqrt(target / aspect) + 0.5)
+        fits = (wide > 0) & (wide <= width) & (tall > 0) & (tall <= height)
+        some = fits.any(1)
+        row, first = np.flatnonzero(some), fits[some].argmax(1)
+        chosen, tall, wide = left[some], tall[row, first].astype(np.int64), wide[row, first].astype(np.int64)
+        found[chosen, 0] = seeds.integers_of(bits[row, first, 2], heights[chosen] - tall + 1)
+        found[chosen, 1] = seeds.integers_of(bits[row, first, 3], widths[chosen] - wide + 1)
+        found[chosen, 2], found[chosen, 3] = tall, wide
+        left = left[~some]
+    for sample in left.tolist():
+        found[sample] = largest_window(int(heights[sample]), int(widths[sample]), area, ratio)
+    return found
+
+
+def crop_extents_of(letters: str, extents: np.ndarray, args: Any) -> np.ndarray:
+    """The sizes of ``crop_extents`` for each sample, from extents that have a row for each."""
+    named = [args.crop_d, args.crop_h, args.crop_w]
+    if args.crop is not None and np.size(args.crop):
+        require(not any(np.any(value) for value in named))
+        values = np.asarray(args.crop).T  # one entry, or one column, for each axis
+        require(len(values) <= 3)
+        named = list(values) * 3 if len(values) == 1 else [0.0] * (3 - len(values)) + list(values)
+    sizes = np.empty_like(extents)
+    for axis, letter in enumerate(letters):
+        whole = np.trunc(named["DHW".index(letter)]).astype(np.int64)
+        sizes[:, axis] = np.where(whole > 0, whole, extents[:, axis])
+    return sizes
+
+
+def place_windows(letters: str, extents: np.ndarray, sizes: np.ndarray, args: Any) -> np.ndarray:
+    """The anchors of ``place_window`` for each sample."""
+    positions = {"D": args.crop_pos_z, "H": args.crop_pos_y, "W": args.crop_pos_x}
+    anchors = np.empty_like(extents)
+    for axis, letter in enumerate(letters):
+        position = np.asarray(positions[letter])
+        require((position >= 0) & (position <= 1))
+        exact = position * (extents[:, axis] - sizes[:, axis])
+        anchors[:, axis] = half_up_all(exact) if args.rounding == "round" else np.trunc(exact)
+    return anchors
+
+
+def cuts_of(shapes: np.ndarray, axes: Sequence[int], anchors: np.ndarray, sizes: np.ndarray, policy: str) -> np.ndarray:
+    """The parts of the data in windows, ``low`` and ``shape`` along all axes; NoTable if something must be filled."""
+    table = np.zeros(len(shapes), parts_of_data(shapes.shape[1]))
+    table["shape"] = shapes
+    for place, axis in enumerate(axes):
+        begin, end, extent = anchors[:, place], anchors[:, place] + sizes[:, place], shapes[:, axis]
+        if policy == "trim_to_shape":
+            begin = begin.clip(0, extent)
+            end = np.maximum(np.minimum(end, extent), begin)
+        else:
+            require((begin >= 0) & (end <= extent))
+        table["low"][:, axis], table["shape"][:, axis] = begin, end - begin
+    return table
+
+
+@lru_cache(maxsize=16)
+def parts_of_data(axes: int) -> np.dtype:
+    """The rows of operators that cut or mirror: the first element of a part, its extents, and the mirrored axes."""
+    return np.dtype([("low", np.int64, (axes,)), ("shape", np.int64, (axes,)), ("turned", np.bool_, (axes,))])
 
 
 class Cut(NamedTuple):

@@ -12,6 +12,7 @@ import numpy as np
 
 from pipeflow import backends, declare, seeds
 from pipeflow.device.calls import DevicePlanner, SampleValues, View
+from pipeflow.device.tables import TablePlanner
 from pipeflow.kernels import gpu
 from pipeflow.tensors import TensorListCPU
 
@@ -255,7 +256,7 @@ def on_host(call: declare.Call) -> tuple[list[list[np.ndarray]], tuple[str, ...]
     count = call.op.outputs_of(call.constants)
     per_frame = [name for name, batch in call.arguments.items() if batch.layout()[:1] == "F"]
     planner = DevicePlanner(call.op, call.constants, count, per_frame)
-    outputs, layouts = planner(samples, [batch.layout() for batch in inputs], memory)
+    outputs, layouts = TablePlanner(planner).plan(samples, [batch.layout() for batch in inputs], memory)
     return [[memory.array(views[number]).copy() for views in outputs] for number in range(count)], layouts
 
 

@@ -2,11 +2,15 @@
 
 import numpy as np
 import pytest
-from host_device import assert_same, call_of, on_host
+from host_device import ON_GPU, GpuMemory, HostMemory, assert_same, call_of, on_host
 from test_host_geometry import DTYPES, clips, images, per_sample
 
 from pipeflow import fn, types
-from pipeflow.operators.on_gpu.resize import TILE_FLOATS, TILE_ROWS, tile_width
+from pipeflow.declare import Args
+from pipeflow.device.calls import Launcher, View
+from pipeflow.kernels.cpu.resample import axis_taps
+from pipeflow.operators.on_gpu.resize import TILE_FLOATS, TILE_ROWS, make_taps, tap_counts, tile_widths
+from pipeflow.operators.sampling import Axis, axes_row
 from pipeflow.tensors import TensorListCPU
 
 SIZES = [(40, 70), (1, 1), (33, 2), (64, 65)]
@@ -75,22 +79,70 @@ def test_sizes_modes_and_regions():
 def test_shrinking_beyond_the_tiles():
     """Where a column alone needs more than the shared memory holds, each axis has its own pass."""
     wide = np.random.default_rng(4).integers(0, 255, (3, 2000, 3), np.uint8)
-    assert tile_width((np.zeros(2, np.int64), np.zeros((2, 1500), np.float32)), 3) == 0
+    axis = axes_of(Axis(2000, 0, 2000, 2))
+    assert tile_widths(axis, tap_counts(axis, True), np.array([3]))[0] == 0
     assert_same(lambda: fn.resize([wide, wide[:, :900].copy()], size=(2, 2)), **close(np.uint8))
+
+
+def axes_of(*axes, kind=types.INTERP_LINEAR):
+    """Rows of these axes."""
+    return axes_row(axes, Args(interp_type=kind, min_filter=None, mag_filter=None))
+
+
+def any_axis(rng):
+    """An axis of any scale, whole or a part, mirrored or not, with a region that may leave the image."""
+    size, full = int(rng.integers(1, 400)), int(rng.integers(1, 300))
+    low, high = rng.uniform(-0.2, 1.2, 2) * size if rng.random() < 0.6 else (0.0, float(size))
+    if rng.random() < 0.2:
+        low, high = 3.0, 3.0 + full  # pixels exactly as they are
+    first = int(rng.integers(0, full))
+    count = int(rng.integers(1, full - first + 1))
+    return Axis(size, float(low), float(high if high != low else low + 1), full, first, count, bool(rng.random() < 0.5))
 
 
 def test_tiles_fit_into_shared_memory():
     """Whatever the scale and the direction, a tile's blended rows fit."""
     rng = np.random.default_rng(5)
     for _ in range(200):
-        columns, taps, pixel = int(rng.integers(1, 300)), int(rng.integers(1, 40)), int(rng.integers(1, 9))
-        starts = np.sort(rng.integers(0, 2000, columns))[:: rng.choice([-1, 1])]
-        width = tile_width((starts, np.zeros((columns, taps), np.float32)), pixel)
-        if width:
-            for left in range(0, columns, width):
-                part = starts[left : left + width]
-                span = (part.max() - part.min() + taps) * pixel
-                assert -(-span // 4) * 4 * TILE_ROWS <= TILE_FLOATS
+        axis, pixel = any_axis(rng), int(rng.integers(1, 9))
+        rows = axes_of(axis)
+        counts = tap_counts(rows, True)
+        width = int(tile_widths(rows, counts, np.array([pixel]))[0])
+        starts, weights = axis_taps(axis.size, axis.low, axis.high, axis.full, 1, True, axis.first, axis.count)
+        assert weights.shape[1] <= counts[0]
+        starts = np.minimum(starts, axis.size - counts[0])
+        for left in range(0, len(starts), width) if width else ():
+            part = starts[left : left + width]
+            span = (part.max() - part.min() + counts[0]) * pixel
+            assert -(-span // 4) * 4 * TILE_ROWS <= TILE_FLOATS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("antialias", [True, False])
+def test_taps_made_on_the_device(kind, antialias):
+    """The tables are those of the CPU: a weight for each pixel, equal but for the last bits of sines and exponentials."""
+    rng = np.random.default_rng(6)
+    axes = [any_axis(rng) for _ in range(60)]
+    rows = axes_of(*axes, kind=kind)
+    memory = GpuMemory() if ON_GPU else HostMemory()
+    (taps,) = make_taps(Launcher(memory), rows[:, None], antialias)
+    for axis, starts, weights, count in zip(axes, *taps):
+        exact, sums = axis_taps(
+            axis.size, axis.low, axis.high, axis.full, int(kind), antialias, axis.first, axis.count, axis.mirror
+        )
+        found = memory.array(View(int(starts), (axis.count,), np.dtype(np.int32)))
+        parts = memory.array(View(int(weights), (axis.count, int(count)), np.dtype(np.float32)))
+        assert sums.shape[1] <= count <= axis.size
+        assert ((found >= 0) & (found + count <= axis.size)).all()
+        np.testing.assert_allclose(dense(found, parts, axis.size), dense(exact, sums, axis.size), rtol=3e-7, atol=1e-12)
+
+
+def dense(starts, weights, size):
+    """The weight of every pixel for every output."""
+    result = np.zeros((len(starts), size))
+    for row, start, values in zip(result, starts, weights):
+        row[start : start + len(values)] = values
+    return result
 
 
 @pytest.mark.parametrize("layout", ["DHWC", "CDHW", "FDHWC", "FCDHW", "CFDHW", "FHWC", "FCHW", "CFHW"])

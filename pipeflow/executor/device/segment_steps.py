@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from pipeflow.compile.plan import Plan, Step, is_in_inputs
+from pipeflow.declare import NoTable
 from pipeflow.device.calls import DevicePlanner, SampleValues, View
 from pipeflow.device.memory import offsets
 from pipeflow.device.runtime import DeviceArray, DeviceLease
+from pipeflow.device.tables import TablePlanner, stacked
 from pipeflow.executor.batch import BatchRun, value_at
 from pipeflow.executor.device.work import CallMemory, Work
 from pipeflow.executor.runners.base import BoundStep
@@ -120,6 +122,7 @@ class OperatorStep(SegmentStep):
     def __init__(self, plan: Plan, step: Step) -> None:
         super().__init__(plan, step)
         self.planner = DevicePlanner(self.op, self.constants, self.count)
+        self.by_table = TablePlanner(self.planner)
         self.in_inputs = is_in_inputs(step)
 
     def foreseen(self, plan: Plan) -> Sequence[str]:
@@ -134,7 +137,7 @@ class OperatorStep(SegmentStep):
         }
         memory = KernelNames()
         try:
-            self.planner([SampleValues(views, arguments, 1)], [spec.layout or "" for spec in specs], memory)
+            self.by_table.plan([SampleValues(views, arguments, 1)], [spec.layout or "" for spec in specs], memory)
         except Exception as error:  # it is compiled when its first sample comes
             log.debug("the kernels of %s are not known before the first batch: %r", self.step.title, error)
         return memory.names
@@ -142,6 +145,16 @@ class OperatorStep(SegmentStep):
     def plan(self, batch: BatchRun, work: Work, rows: list[int]) -> None:
         """Plans the launches over the rows."""
         step = self.step
+        layouts = [batch.layouts[slot] or "" for slot in step.inputs]
+        self.planner.per_frame = frozenset(
+            name for name, slot in step.arguments if (batch.layouts[slot] or "")[:1] == "F"
+        )
+        if self.by_table.able and rows and not self.constant_inputs:
+            try:
+                self._plan_table(batch, work, rows, layouts)
+                return
+            except NoTable:
+                pass  # sample by sample
         keys = self.batch_keys(batch).tolist() if self.op.random else None
         samples, inputs = [], []
         columns = [(name, batch.values[slot]) for name, slot in step.arguments]
@@ -149,10 +162,6 @@ class OperatorStep(SegmentStep):
             inputs.append(self.inputs(batch, work, row))
             arguments = {name: value_at(values, row) for name, values in columns}
             samples.append(SampleValues([x.view for x in inputs[-1]], arguments, keys[row] if keys is not None else 0))
-        layouts = [batch.layouts[slot] or "" for slot in step.inputs]
-        self.planner.per_frame = frozenset(
-            name for name, slot in step.arguments if (batch.layouts[slot] or "")[:1] == "F"
-        )
         memory = CallMemory(work, step)
         results, found = self.planner(
             samples, layouts, memory, lambda index, error: work.failed(work, step, rows[index], error)
@@ -164,6 +173,26 @@ class OperatorStep(SegmentStep):
                     batch.values[slot][row] = DeviceArray(made[output], lease)
         for slot, layout in zip(step.outputs, found):
             batch.layouts[slot] = layout or batch.layouts[slot] or ""
+
+    def _plan_table(self, batch: BatchRun, work: Work, rows: list[int], layouts: Sequence[str]) -> None:
+        """Plans the launches over the rows as columns; NoTable if that cannot be done."""
+        (target,) = self.step.outputs
+        inputs = [work.column(batch.values[slot], slot, rows) for slot in self.step.inputs]
+        arguments = {name: column_at(batch.values[slot], rows) for name, slot in self.step.arguments}
+        keys = self.batch_keys(batch) if self.op.random else np.zeros(batch.size, np.uint64)
+        memory = CallMemory(work, self.step)
+        output, layout = self.by_table(inputs, arguments, keys[rows], layouts, memory)
+        (lease,) = memory.leases
+        values = batch.values[target]
+        for row, view in zip(rows, output.views()):
+            values[row] = DeviceArray(view, lease)
+        work.columns[target] = rows, output
+        batch.layouts[target] = layout or batch.layouts[target] or ""
+
+
+def column_at(values: Any, rows: list[int]) -> np.ndarray:
+    """The values of an argument for these rows."""
+    return values[rows] if isinstance(values, np.ndarray) else stacked([np.asarray(values[row]) for row in rows])
 
 
 EVERYDAY = {"C": 3, "F": 2, "D": 4}

@@ -9,6 +9,7 @@ from pipeflow.compile.plan import Step
 from pipeflow.device.calls import View, array_address
 from pipeflow.device.memory import Arena, PinnedBlock, aligned, offsets
 from pipeflow.device.runtime import DeviceArray, DeviceLease, wait_for_default_streams
+from pipeflow.device.tables import ArrayColumn
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.device.device import Device
 from pipeflow.tensors import DeviceSample
@@ -54,6 +55,14 @@ class Work:
         self.queue: list[tuple[Step, Callable[[], None]]] = []
         self.leases: list[DeviceLease] = []
         self.constants: dict[int, DeviceArray] = {}
+        self.columns: dict[int, tuple[list[int], ArrayColumn]] = {}  # slot -> some rows of it
+
+    def column(self, values: Sequence[DeviceArray], slot: int, rows: list[int]) -> ArrayColumn:
+        """Rows of a slot as a column."""
+        known = self.columns.get(slot)
+        if known is None or known[0] != rows:
+            known = self.columns[slot] = rows, ArrayColumn.of([values[row].view for row in rows])
+        return known[1]
 
     def stage(self, nbytes: int) -> tuple[np.ndarray, int, DeviceLease]:
         """Memory to fill on the host, its address on the device after the copy, and the object that keeps it there."""

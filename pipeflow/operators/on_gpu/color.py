@@ -7,9 +7,10 @@ import numpy as np
 
 from pipeflow.declare import OpDef
 from pipeflow.device.calls import DeviceCall, Item, View, ceil_div, row_type
+from pipeflow.device.tables import TableCall
 from pipeflow.kernels.gpu import TYPE_CODES
 from pipeflow.operators import color
-from pipeflow.operators.on_gpu.elementwise import BLOCK, cast_items
+from pipeflow.operators.on_gpu.elementwise import BLOCK, cast_items, element_rows
 
 LINE_ROW = row_type(input="u8", output="u8", total="i8", factor="f8", offset="f8", input_type="i4", output_type="i4")
 COLOR_ROW = np.dtype(
@@ -57,6 +58,14 @@ def _values(op: OpDef) -> None:
         pairs = [(item.input, item.output) for item in call.items]
         launch_line(call, kind, pairs, [item.plan for item in call.items])
 
+    @op.gpu_table
+    def _(call: TableCall) -> None:
+        source, target = call.input, call.output
+        rows = element_rows(LINE_ROW, source, target)
+        rows["total"], rows["factor"], rows["offset"] = target.sizes, call.table["factor"], call.table["offset"]
+        kind = "float" if exact_in_float(source.dtype) and exact_in_float(target.dtype) else "double"
+        call.launch(f"cast.cu:line<{kind}>", rows, ceil_div(rows["total"], BLOCK))
+
 
 for _op in (color.brightness, color.contrast, color.brightness_contrast):
     _values(_op)
@@ -84,6 +93,13 @@ def _colors(op: OpDef, plan: Callable[[np.dtype, Any], tuple[np.ndarray, np.ndar
     @op.gpu
     def _(call: DeviceCall) -> None:
         launch_colors(call, [item.plan for item in call.items])
+
+    @op.gpu_table
+    def _(call: TableCall) -> None:
+        rows = element_rows(COLOR_ROW, call.input, call.output)
+        rows["pixels"] = call.input.sizes // 3
+        rows["matrix"], rows["offset"] = call.table["matrix"].reshape(-1, 9), call.table["offset"]
+        call.launch("color.cu:colors<3, 3>", rows, ceil_div(rows["pixels"], BLOCK))
 
 
 NOTHING = np.zeros(3)

@@ -5,9 +5,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeflow.device.calls import DeviceCall, Item, ceil_div
+from pipeflow.device.tables import TableCall
+from pipeflow.device.tables import strides_of as strides_of_columns
 from pipeflow.kernels.gpu import NORMALIZED, TYPE_CODES, TYPES
 from pipeflow.operators import crop_mirror_normalize as normalizing
-from pipeflow.operators.on_gpu.moves import DIVIDER, Tables, around, divide_by, filling, move, strides_of
+from pipeflow.operators.on_gpu.moves import DIVIDER, Tables, around, divide_by, dividers, filling, move, strides_of
 from pipeflow.operators.windows import Cut, place_cut, window_of
 
 ROW = np.dtype(
@@ -97,6 +99,74 @@ def _(call: DeviceCall) -> None:
     for kernel, several in rows.items():
         layout = ANY_ROW if kernel.startswith("normalize_any") else ROW
         call.launch(f"crop_mirror_normalize.cu:{kernel}", np.array(several, layout), blocks[kernel])
+
+
+@normalizing.crop_mirror_normalize.gpu_table
+def _(call: TableCall) -> None:
+    source, target, table = call.input, call.output, call.table
+    layout, shift = call.layout, call.args.shift
+    size, size_out = source.dtype.itemsize, target.dtype.itemsize
+    first = normalizing.channel_first(call.args.output_layout)
+    spread = strides_of_columns(source.shapes, 1)
+    inputs = dict(zip(layout, spread.T))
+    extents = dict(zip(layout, table["extents"].T))
+    out_names = ("C" if first else "") + ("DHW" if "D" in layout else "HW") + ("" if first else "C")
+    outputs = dict(zip(out_names, strides_of_columns(target.shapes, 1).T))
+    mirror = table["mirror"]
+    begin = source.addresses + size * ((table["low"] * spread).sum(1) + mirror * (extents["W"] - 1) * inputs["W"])
+    # as many planes of each image as it has slices, and channels that are apart
+    depths = extents["D"] if "D" in layout else np.ones_like(mirror, np.int64)
+    channels = table["mean"].shape[1]
+    joined = channels if layout[-1] == "C" else 1
+    pixels = extents["H"] * extents["W"]
+    if (source.dtype, target.dtype) in TUNED and joined in (1, 3):
+        planes = depths * (channels // joined)
+        of = np.repeat(np.arange(len(planes)), planes)
+        number = np.arange(len(of)) - np.repeat(np.cumsum(planes) - planes, planes)
+        slice_, channel = np.divmod(number, channels // joined)
+        goal = np.zeros(len(of), np.int64)
+        start = channel * inputs["C"][of]
+        if "D" in layout:
+            start += slice_ * inputs["D"][of]
+            goal += slice_ * outputs["D"][of]
+        goal += channel * outputs["C"][of]
+        groups = ceil_div(extents["W"], 4)
+        rows = np.zeros(len(of), ROW)
+        rows["input"], rows["output"] = begin[of] + start * size, target.addresses[of] + goal * size_out
+        rows["input_begin"], rows["input_end"] = source.addresses[of], source.ends[of]
+        rows["input_row"], rows["output_row"] = inputs["H"][of], outputs["H"][of]
+        rows["output_pixel"], rows["output_channel"] = outputs["W"][of], outputs["C"][of]
+        for name in ("mean", "factor"):
+            values = table[name][of]
+            rows[name][:, :joined] = values if joined == channels else values[np.arange(len(of)), channel][:, None]
+        rows["shift"], rows["mirror"] = shift, mirror[of]
+        rows["total"], rows["width"] = (extents["H"] * groups)[of], extents["W"][of]
+        rows["groups"] = dividers(groups)[of]
+        kernel = f"normalize_pixels<{TYPES[source.dtype.name]}, {TYPES[target.dtype.name]}, {joined}>"
+        blocks = ceil_div(rows["total"].astype(np.int64), 512)
+        kept = blocks > 0
+        call.launch(f"crop_mirror_normalize.cu:{kernel}", rows[kept], blocks[kept])
+        return
+    rows = np.zeros(len(begin), ANY_ROW)
+    numbers = np.stack([table["mean"], table["factor"]], axis=2)
+    rows["input"], rows["output"] = begin, target.addresses
+    rows["table"] = call.upload(numbers) + np.arange(len(begin)) * numbers[0].nbytes
+    one, none = np.ones_like(pixels), np.zeros_like(pixels)
+    for place, letter in enumerate("CDHW"):
+        step = inputs.get(letter, none)
+        rows["inputs"][:, place] = np.where(mirror, -step, step) if letter == "W" else step
+        rows["outputs"][:, place] = outputs.get(letter, none)
+    order = ["CDHW".index(letter) for letter in reversed(out_names)]
+    order += [axis for axis in range(4) if axis not in order]
+    rows["axes"] = order
+    for place, axis in enumerate(order[:3]):
+        rows["order"][:, place] = dividers(np.maximum(extents.get("CDHW"[axis], one), 1))
+    rows["shift"], rows["total"] = shift, channels * depths * pixels
+    rows["input_type"], rows["output_type"] = TYPE_CODES[source.dtype], TYPE_CODES[target.dtype]
+    read = "double" if source.dtype == np.float64 else "float"
+    kept = rows["total"] > 0
+    blocks = ceil_div(rows["total"].astype(np.int64), 1024)
+    call.launch(f"crop_mirror_normalize.cu:normalize_any<{read}>", rows[kept], blocks[kept])
 
 
 def window_in_output(item: Item, first: bool) -> tuple[list[int], list[int]]:

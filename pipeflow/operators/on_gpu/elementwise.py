@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pipeflow.device.calls import DeviceCall, Item, View, ceil_div, row_type
+from pipeflow.device.tables import ArrayColumn, TableCall
 from pipeflow.kernels.gpu import TYPE_CODES
 
 BLOCK = 8192  # elements a block works on: BLOCK_ELEMENTS of elements.cuh
@@ -35,12 +36,31 @@ def cast_items(call: DeviceCall) -> None:
 def cast_views(call: DeviceCall, pairs: Sequence[tuple[View, View]]) -> None:
     """Sources in the types of their targets; all pairs have the same two types."""
     rows = [(x.address, y.address, y.size, TYPE_CODES[x.dtype], TYPE_CODES[y.dtype]) for x, y in pairs]
-    source, target = pairs[0][0].dtype, pairs[0][1].dtype
+    kind = cast_kind(pairs[0][0].dtype, pairs[0][1].dtype)
+    call.launch(f"cast.cu:cast<{kind}>", np.array(rows, CAST_ROW), [ceil_div(y.size, BLOCK) for _, y in pairs])
+
+
+def cast_columns(call: TableCall, source: ArrayColumn, target: ArrayColumn) -> None:
+    """The same for a whole batch."""
+    rows = element_rows(CAST_ROW, source, target)
+    rows["total"] = target.sizes
+    kind = cast_kind(source.dtype, target.dtype)
+    call.launch(f"cast.cu:cast<{kind}>", rows, ceil_div(rows["total"], BLOCK))
+
+
+def element_rows(layout: np.dtype, source: ArrayColumn, target: ArrayColumn) -> np.ndarray:
+    """Rows for these arrays, with what all elementwise kernels need: addresses and types."""
+    rows = np.zeros(len(source.addresses), layout)
+    rows["input"], rows["output"] = source.addresses, target.addresses
+    rows["input_type"], rows["output_type"] = TYPE_CODES[source.dtype], TYPE_CODES[target.dtype]
+    return rows
+
+
+def cast_kind(source: np.dtype, target: np.dtype) -> str:
+    """The C++ type through which one type becomes another."""
     # FLOAT and FLOAT16 are reached at once: a way through 64-bit integers would be slower and not more exact
     kind = "float" if target.kind == "f" and target.itemsize < 8 and source != np.float64 else computed_in(source)
-    if target == np.float64:
-        kind = "double"
-    call.launch(f"cast.cu:cast<{kind}>", np.array(rows, CAST_ROW), [ceil_div(y.size, BLOCK) for _, y in pairs])
+    return "double" if target == np.float64 else kind
 
 
 def counted(item: Item) -> None:

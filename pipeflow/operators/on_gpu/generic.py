@@ -6,9 +6,10 @@ import numpy as np
 
 from pipeflow.declare import OpDef
 from pipeflow.device.calls import DeviceCall, Item, View, ceil_div, row_type
+from pipeflow.device.tables import TableCall
 from pipeflow.kernels.gpu import TYPE_CODES, WORDS
 from pipeflow.operators import generic
-from pipeflow.operators.on_gpu.elementwise import BLOCK, cast_items, cast_views, counted
+from pipeflow.operators.on_gpu.elementwise import BLOCK, cast_columns, cast_items, cast_views, counted
 from pipeflow.operators.on_gpu.moves import DIVIDER, Box, Tables, divide_by, filling, move, strides_of
 
 ONE_HOT_ROW = np.dtype(
@@ -89,6 +90,13 @@ def _(call: DeviceCall) -> None:
 
 generic.cast.gpu(cast_items)
 generic.cast_like.gpu(cast_items)
+
+
+@generic.cast.gpu_table
+def _(call: TableCall) -> None:
+    cast_columns(call, call.input, call.output)
+
+
 generic.one_hot.gpu_plan(counted)
 
 

@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeflow.declare import Spec
-from pipeflow.device.calls import DeviceCall, Item, View
+from pipeflow.device.calls import ALIGNMENT, DeviceCall, Item, View
+from pipeflow.device.tables import ArrayColumn, TableCall
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators import geometry
 from pipeflow.operators.geometry import spatial
-from pipeflow.operators.on_gpu.elementwise import cast_views
-from pipeflow.operators.on_gpu.moves import Box, Tables, around, box_of, filling, move, whole
+from pipeflow.operators.on_gpu.elementwise import cast_columns, cast_views
+from pipeflow.operators.on_gpu.moves import Box, Tables, around, box_of, filling, move, move_parts, whole
 from pipeflow.operators.windows import Cut, fill_table, place_cut
 
 # ----------------------------------------------------------------------------------------------------
@@ -62,6 +63,19 @@ def _(call: DeviceCall) -> None:
     cut_windows(call)
 
 
+@geometry.crop.gpu_table
+def _(call: TableCall) -> None:
+    if call.output.dtype == call.input.dtype:
+        move_parts(call)
+        return
+    sizes = call.output.sizes * call.input.dtype.itemsize
+    begins = np.cumsum(-(-sizes // ALIGNMENT) * ALIGNMENT)
+    base = call.scratch(int(begins[-1]))
+    parts = ArrayColumn(base + np.concatenate([[0], begins[:-1]]), call.output.shapes, call.input.dtype)
+    move_parts(call.to(parts))
+    cast_columns(call, parts, call.output)
+
+
 def cut_windows(call: DeviceCall) -> None:
     """Moves the windows of all items, through scratch memory where the type changes; the part outside is filled last."""
     tables = Tables(call)
@@ -102,6 +116,11 @@ def _(call: DeviceCall) -> None:
             turned[layout.index("D")] = args.depthwise
         boxes.append(mirrored(box_of(item.input, item.output), turned))
     move(call, boxes, call.items[0].input.dtype.itemsize)
+
+
+@geometry.flip.gpu_table
+def _(call: TableCall) -> None:
+    move_parts(call)
 
 
 def mirrored(box: Box, turned: Sequence[bool]) -> Box:

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pipeflow.device import tables
 from pipeflow.device.calls import DeviceCall, View, ceil_div, row_type
+from pipeflow.device.tables import TableCall
 from pipeflow.kernels.gpu import WORDS
 
 AXES = 6
@@ -211,6 +213,97 @@ def form_of(
         tuple(target // unit for _, _, target in counted) + spare,
     )
     return kernel, row, ceil_div(total, per_block)
+
+
+def dividers(extents: np.ndarray) -> np.ndarray:
+    """The Divider of each extent."""
+    found = np.empty(extents.shape, DIVIDER)
+    shift = np.frexp((extents - 1).astype(np.float64))[1].astype(np.int64)  # the bits of extent - 1
+    found["extent"], found["shift"] = extents, shift
+    found["multiplier"] = ((((1 << shift) - extents) << 32) // extents + 1) & 0xFFFFFFFF
+    return found
+
+
+def move_parts(call: TableCall) -> None:
+    """Moves a part of each input, mirrored along some axes, to all of its output."""
+    source, table = call.input, call.table
+    size = source.dtype.itemsize
+    inputs, outputs = tables.strides_of(source.shapes, size), tables.strides_of(call.output.shapes, size)
+    extents, turned = table["shape"], table["turned"]
+    start = source.addresses + (table["low"] * inputs).sum(1) + (turned * (extents - 1) * inputs).sum(1)
+    inputs = np.where(turned, -inputs, inputs)
+    _move_boxes(call, start, call.output.addresses, source.ends, extents, inputs, outputs, size)
+
+
+def _move_boxes(
+    call: TableCall,
+    start: np.ndarray,
+    goal: np.ndarray,
+    end: np.ndarray,
+    extents: np.ndarray,
+    inputs: np.ndarray,
+    outputs: np.ndarray,
+    size: int,
+) -> None:
+    """Queues the moves of boxes that are columns, as ``move`` does for single ones."""
+    axes, count = _joined_columns(extents, inputs, outputs, size)
+    filled = extents.all(1)
+    last = axes[np.arange(len(count)), count - 1]  # the innermost axis: extent, strides
+    run = np.where((last[:, 1] == size) & (last[:, 2] == size), last[:, 0] * size, 0)
+    by_runs = (run >= SHORTEST_RUN) | ((run > 0) & (count == 1))
+    pixels = np.zeros(len(count), bool)
+    if size == 1:
+        inner = np.arange(axes.shape[1]) < count[:, None] - 1
+        steps = (axes[:, :, 1] % PIXEL == 0) & (axes[:, :, 2] % PIXEL == 0)
+        pixels = (last == (PIXEL, 1, 1)).all(1) & (count > 1) & (steps | ~inner).all(1) & ~by_runs
+    for chosen, kernel, unit, per_block, dropped in (
+        (by_runs, f"move_runs<{WORDS[1]}>", 1, 1024, 0),
+        (pixels, "move<Three>", PIXEL, 2048, 1),
+        (~by_runs & ~pixels, f"move<{WORDS[size]}>", size, 2048, 0),
+    ):
+        rows = np.flatnonzero(chosen & filled)
+        if not len(rows):
+            continue
+        table = np.zeros(len(rows), MOVE_ROW)
+        left = count[rows] - dropped
+        # innermost first; axes that a box does not have are of extent 1
+        order = left[:, None] - 1 - np.arange(AXES)
+        known = order >= 0
+        counted = np.where(known[:, :, None], axes[rows[:, None], order.clip(0)], (1, 0, 0))
+        if kernel.startswith("move_runs"):
+            table["run"] = run[rows]
+            counted[:, 0] = 0
+            counted[:, 0, 0] = (run[rows] + 2 * CELL - 2) // CELL
+        table["input"], table["output"], table["input_end"] = start[rows], goal[rows], end[rows]
+        table["total"], table["ndim"] = counted[:, :, 0].prod(1), left
+        by = dividers(counted[:, :, 0])
+        table["extents"], table["shifts"] = by["extent"], by["shift"]
+        table["multipliers"] = np.where(known, by["multiplier"], 1)
+        table["inputs"], table["outputs"] = counted[:, :, 1] // unit, counted[:, :, 2] // unit
+        call.launch(f"move.cu:{kernel}", table, ceil_div(table["total"].astype(np.int64), per_block))
+
+
+def _joined_columns(
+    extents: np.ndarray, inputs: np.ndarray, outputs: np.ndarray, size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The axes (extent, strides) that ``joined`` finds for each box, and their numbers; one axis at least."""
+    boxes, ndim = extents.shape
+    axes = np.zeros((boxes, max(ndim, 1), 3), np.int64)
+    axes[:, 0] = (1, size, size)
+    count = np.zeros(boxes, np.int64)
+    rows = np.arange(boxes)
+    for axis in range(ndim):
+        extent, source, target = extents[:, axis], inputs[:, axis], outputs[:, axis]
+        place = count - 1
+        before = axes[rows, place]
+        joins = (count > 0) & (before[:, 1] == source * extent) & (before[:, 2] == target * extent)
+        longer = extent != 1
+        place = np.where(joins, place, count)[longer]
+        some = rows[longer]
+        axes[some, place, 0] = np.where(joins, before[:, 0] * extent, extent)[longer]
+        axes[some, place, 1], axes[some, place, 2] = source[longer], target[longer]
+        count += longer & ~joins
+    return axes, np.maximum(count, 1)
 
 
 class Tables:

@@ -1,23 +1,38 @@
-"""Resizing on the GPU, from the tap tables of the CPU: tiles in one pass, or one pass an axis."""
+"""Resizing on the GPU: tap tables from the regions, then tiles in one pass, or one pass an axis."""
 
-import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from pipeflow.device.calls import DeviceCall, Item, View, ceil_div, row_type
+from pipeflow.device.calls import DeviceCall, Item, Launcher, ceil_div, row_type
+from pipeflow.device.tables import ArrayColumn, TableCall
 from pipeflow.kernels.gpu import RESIZED, TYPE_CODES, TYPES, WORDS
 from pipeflow.operators import resize
-from pipeflow.operators.on_gpu.moves import DIVIDER, divide_by, move, whole
-from pipeflow.operators.sampling import Axis, resize_axes, spatial_axes, taps_of
+from pipeflow.operators.on_gpu.moves import DIVIDER, dividers, move, whole
+from pipeflow.operators.sampling import axes_row, resize_axes, spatial_axes
+from pipeflow.types import INTERP_CUBIC, INTERP_GAUSSIAN, INTERP_LANCZOS3, INTERP_LINEAR, INTERP_NN, INTERP_TRIANGULAR
 
 TILE_ROWS, TILE_FLOATS = 8, 6144  # as in resize_tiles.cu
 TILE_WIDTHS = (64, 32, 16, 8, 4, 2, 1)
 MOST = 1 << 31  # elements that the kernels count in 32 bits
+EDGE = 1e-6  # as in taps.cu
 FLOAT = np.dtype(np.float32)
 TUNED = {(np.dtype(source), np.dtype(target)) for source, target in RESIZED}
 
+TAPS_ROW = row_type(
+    starts="u8",
+    weights="u8",
+    low="f8",
+    high="f8",
+    size="i4",
+    full="i4",
+    first="i4",
+    count="i4",
+    taps="i4",
+    mirror="i4",
+    kind="i4",
+    antialias="i4",
+)
 TILE_ROW = row_type(
     input="u8",
     output="u8",
@@ -71,27 +86,6 @@ PICK_ROW = np.dtype(
 )
 
 
-class Plan(NamedTuple):
-    """Extents of the axes before, of the resized axes (old and new), and of the axes after them; and their taps."""
-
-    outer: int
-    given: tuple[int, ...]
-    wanted: tuple[int, ...]
-    pixel: int
-    taps: list[tuple[np.ndarray, np.ndarray]]
-
-
-def plan_of(item: Item, axes: Sequence[Axis]) -> Plan:
-    """The plan for an item with these descriptions of its spatial axes."""
-    shape = item.input.shape
-    first, count = spatial_axes(item.layouts[0])
-    if not (item.input.size and item.outputs[0].size):
-        raise ValueError(f"cannot resize an image of shape {shape} to {item.outputs[0].shape}: it has no pixels")
-    wanted = tuple(axis.extent for axis in axes)
-    pixel = math.prod(shape[first + count :])
-    return Plan(math.prod(shape[:first]), shape[first : first + count], wanted, pixel, taps_of(axes, item.args))
-
-
 def spatial(item: Item) -> tuple[tuple[int, ...], str]:
     """Extents and letters of the axes that are resized."""
     layout = item.layouts[0]
@@ -99,184 +93,237 @@ def spatial(item: Item) -> tuple[tuple[int, ...], str]:
     return item.input.shape[first : first + count], layout[first : first + count]
 
 
+def some_pixels(item: Item) -> None:
+    """Refuses an image without pixels."""
+    if not (item.input.size and item.outputs[0].size):
+        shape, wanted = item.input.shape, item.outputs[0].shape
+        raise ValueError(f"cannot resize an image of shape {shape} to {wanted}: it has no pixels")
+
+
 @resize.resize.gpu_plan
-def _(item: Item) -> Plan:
-    return plan_of(item, resize_axes(*spatial(item), item.args))
+def _(item: Item) -> np.ndarray:
+    some_pixels(item)
+    return axes_row(resize_axes(*spatial(item), item.args), item.args)
 
 
 @resize.resize_crop_mirror.gpu_plan
-def _(item: Item) -> Plan:
-    return plan_of(item, resize.cropped_axes(*spatial(item), item.args))
+def _(item: Item) -> np.ndarray:
+    some_pixels(item)
+    return axes_row(resize.cropped_axes(*spatial(item), item.args), item.args)
 
 
 @resize.random_resized_crop.gpu_plan
-def _(item: Item) -> Plan:
-    return plan_of(item, resize.window_axes(spatial(item)[0], item.args.size, item.args.window))
+def _(item: Item) -> np.ndarray:
+    some_pixels(item)
+    return axes_row(resize.window_axes(spatial(item)[0], item.args.size, item.args.window), item.args)
 
 
 @resize.resize.gpu
 @resize.resize_crop_mirror.gpu
 @resize.random_resized_crop.gpu
 def _(call: DeviceCall) -> None:
-    resized(call, [(item.input, item.output, item.plan) for item in call.items])
-    if len(call.items[0].outputs) > 1:  # save_attrs
+    items = call.items
+    source, target = (ArrayColumn.of(views) for views in zip(*[(item.input, item.output) for item in items]))
+    resized(call, source, target, np.stack([item.plan for item in items]), items[0].layouts[0], items[0].args.antialias)
+    if len(items[0].outputs) > 1:  # save_attrs
         boxes = []
-        for item in call.items:
+        for item in items:
             sizes = item.outputs[1]
-            boxes.append(whole(sizes._replace(address=call.upload(np.array(item.plan.given, np.int32))), sizes))
+            given = np.array(spatial(item)[0], np.int32)
+            boxes.append(whole(sizes._replace(address=call.upload(given)), sizes))
         move(call, boxes, 4)
 
 
-class Work:
-    """Rows for several kernels, launched together at the end of a pass."""
-
-    def __init__(self, call: DeviceCall) -> None:
-        self.call = call
-        self._rows: dict[str, tuple[np.dtype, list[Any], list[int]]] = {}
-        self._tables: dict[int, tuple[Any, int, int]] = {}
-
-    def taps(self, table: tuple[np.ndarray, np.ndarray]) -> tuple[int, int]:
-        """The addresses of starts and weights on the device; a table of many samples is uploaded once."""
-        if id(table) not in self._tables:
-            starts, weights = self.call.upload(table[0].astype(np.int32)), self.call.upload(table[1])
-            self._tables[id(table)] = (table, starts, weights)  # the table is kept so that its id stays its own
-        return self._tables[id(table)][1:]
-
-    def add(self, kernel: str, layout: np.dtype, row: tuple[Any, ...], blocks: int) -> None:
-        """One more row for a kernel."""
-        _, rows, counts = self._rows.setdefault(kernel, (layout, [], []))
-        rows.append(row)
-        counts.append(blocks)
-
-    def launch(self) -> None:
-        """Queues the rows that were added since the last call."""
-        for kernel, (layout, rows, counts) in self._rows.items():
-            self.call.launch(kernel, np.array(rows, layout), counts)
-        self._rows = {}
+@resize.resize.gpu_table
+@resize.resize_crop_mirror.gpu_table
+@resize.random_resized_crop.gpu_table
+def _(call: TableCall) -> None:
+    resized(call, call.input, call.output, call.table["axes"], call.layout, call.args.antialias)
 
 
-def resized(call: DeviceCall, several: Sequence[tuple[View, View, Plan]]) -> None:
-    """Queues the resizes of arrays into others."""
-    work = Work(call)
-    left = []
-    for source, target, plan in several:
-        if len(plan.taps) == 3:  # the outermost axis first, as on the CPU
-            depth, height, width = plan.given
-            deep = call.scratch_view((plan.outer * plan.wanted[0] * height * width * plan.pixel,), FLOAT)
-            add_axis(work, source, deep, plan.outer, depth, plan.wanted[0], height * width * plan.pixel, plan.taps[0])
-            flat = Plan(plan.outer * plan.wanted[0], plan.given[1:], plan.wanted[1:], plan.pixel, plan.taps[1:])
-            left.append((deep, target, flat))
-        else:
-            left.append((source, target, plan))
-    work.launch()
-    last = []
-    for source, target, plan in left:
-        (height, width), (tall, _) = plan.given, plan.wanted
-        if source.dtype == target.dtype and plan.taps[0][1].shape[1] == plan.taps[1][1].shape[1] == 1:
-            add_pick(work, source, target, plan)
-        elif (source.dtype, target.dtype) in TUNED and (tile := tile_width(plan.taps[1], plan.pixel)):
-            add_tiles(work, source, target, plan, tile)
-        else:
-            rows = call.scratch_view((plan.outer * tall * width * plan.pixel,), FLOAT)
-            add_axis(work, source, rows, plan.outer, height, tall, width * plan.pixel, plan.taps[0])
-            last.append((rows, target, plan))
-    work.launch()
-    for rows, target, plan in last:
-        outer = plan.outer * plan.wanted[0]
-        add_axis(work, rows, target, outer, plan.given[1], plan.wanted[1], plan.pixel, plan.taps[1])
-    work.launch()
+class Taps(NamedTuple):
+    """The tap tables of one axis of every sample: their addresses, and how many taps an output has."""
+
+    starts: np.ndarray
+    weights: np.ndarray
+    counts: np.ndarray
 
 
-def tile_width(taps: tuple[np.ndarray, np.ndarray], pixel: int) -> int:
-    """The widest tile whose blended rows fit into shared memory; 0 if not even those of one column do."""
-    starts, weights = taps
-    most = TILE_FLOATS // TILE_ROWS
-    for width in TILE_WIDTHS:
-        begin = starts[::width]
-        end = starts[np.minimum(np.arange(width - 1, len(starts) + width - 1, width), len(starts) - 1)]
-        span = (int(np.abs(end - begin[: len(end)]).max()) + weights.shape[1]) * pixel
-        if ceil_div(span, 4) * 4 <= most:
-            return width
-    return 0
+def tap_counts(axes: np.ndarray, antialias: bool) -> np.ndarray:
+    """How many pixels an output of each axis is computed from, at most."""
+    scale = (axes["high"] - axes["low"]) / axes["full"]
+    kind = axes["kind"]
+    widen = np.maximum(np.abs(scale), 1.0) if antialias else np.ones_like(scale)
+    radius = widen * np.select([kind == INTERP_LANCZOS3, kind == INTERP_CUBIC], [3.0, 2.0], 1.0)
+    counts = np.ceil(2 * (radius + np.where(kind == INTERP_GAUSSIAN, 2 * EDGE, 0.0))).astype(np.int64)
+    # The filter touches one pixel only if every output is exactly at a pixel.
+    centre = axes["low"] + (axes["first"] + 0.5) * scale - 0.5
+    exact = (centre == np.floor(centre)) & ((scale == np.floor(scale)) | (axes["count"] == 1))
+    exact &= ((kind == INTERP_LINEAR) | (kind == INTERP_TRIANGULAR)) & (widen == 1)
+    return np.where((kind == INTERP_NN) | exact, 1, np.minimum(counts, axes["size"]))
 
 
-def add_tiles(work: Work, source: View, target: View, plan: Plan, tile: int) -> None:
-    """One row of resize_tiles."""
-    (height, width), (tall, wide) = plan.given, plan.wanted
-    (y_starts, y_weights), (x_starts, x_weights) = work.taps(plan.taps[0]), work.taps(plan.taps[1])
-    tiles_x, tiles_y = ceil_div(wide, tile), ceil_div(tall, TILE_ROWS)
-    row = (
-        source.address,
-        target.address,
-        source.address + source.nbytes,
-        y_starts,
-        x_starts,
-        y_weights,
-        x_weights,
-        height * width * plan.pixel,
-        tall * wide * plan.pixel,
-        width * plan.pixel,
-        tall,
-        wide,
-        plan.pixel,
-        plan.taps[0][1].shape[1],
-        plan.taps[1][1].shape[1],
-        tile,
-        tiles_x,
-        tiles_y,
-    )
-    kernel = f"resize_tiles.cu:resize_tiles<{TYPES[source.dtype.name]}, {TYPES[target.dtype.name]}>"
-    work.add(kernel, TILE_ROW, row, plan.outer * tiles_x * tiles_y)
+def make_taps(call: Launcher, axes: np.ndarray, antialias: bool) -> list[Taps]:
+    """Queues the kernel that makes the tables of axes, a column for each spatial axis."""
+    flat = axes.ravel()
+    counts = tap_counts(flat, antialias)
+    outputs = flat["count"]
+    ends = np.cumsum(ceil_div(4 * outputs * (1 + counts), 16) * 16)
+    starts = call.scratch(int(ends[-1])) + np.concatenate([[0], ends[:-1]])
+    rows = np.zeros(len(flat), TAPS_ROW)
+    for name in ("low", "high", "size", "full", "first", "count", "mirror", "kind"):
+        rows[name] = flat[name]
+    rows["starts"], rows["weights"], rows["taps"], rows["antialias"] = starts, starts + 4 * outputs, counts, antialias
+    call.launch("taps.cu:taps", rows, ceil_div(outputs, 128), 128)
+    columns = [column.reshape(axes.shape).T for column in (starts, starts + 4 * outputs, counts)]
+    return [Taps(*column) for column in zip(*columns)]
 
 
-def add_axis(
-    work: Work,
-    source: View,
-    target: View,
-    outer: int,
-    extent: int,
-    result: int,
-    inner: int,
-    taps: tuple[np.ndarray, np.ndarray],
+def resized(
+    call: Launcher, source: ArrayColumn, target: ArrayColumn, axes: np.ndarray, layout: str, antialias: bool
 ) -> None:
-    """One row of resize_axis."""
+    """Queues the resizes of arrays into others, along the spatial axes of their layout."""
+    first, count = spatial_axes(layout)
+    outer, pixel = source.shapes[:, :first].prod(1), source.shapes[:, first + count :].prod(1)
+    taps = make_taps(call, axes, antialias)
+    extents, wanted = axes["size"].T, axes["count"].T
+    if count == 3:  # the outermost axis first, as on the CPU
+        inner = extents[1] * extents[2] * pixel
+        deep = in_scratch(call, outer * wanted[0] * inner, FLOAT)
+        pass_along(call, source, deep, outer, extents[0], wanted[0], inner, taps[0])
+        source, outer = deep, outer * wanted[0]
+    images(call, source, target, outer, axes[:, -2:], pixel, taps[-2:])
+
+
+def in_scratch(call: Launcher, sizes: np.ndarray, dtype: np.dtype) -> ArrayColumn:
+    """Arrays of these numbers of elements for results between two launches."""
+    ends = np.cumsum(ceil_div(sizes * dtype.itemsize, 16) * 16)
+    base = call.scratch(int(ends[-1]))
+    return ArrayColumn(base + np.concatenate([[0], ends[:-1]]), sizes[:, None], dtype)
+
+
+def images(
+    call: Launcher,
+    source: ArrayColumn,
+    target: ArrayColumn,
+    outer: np.ndarray,
+    axes: np.ndarray,
+    pixel: np.ndarray,
+    taps: list[Taps],
+) -> None:
+    """Queues the resizes of so many images each, whose pixels have so many values next to each other."""
+    (height, width), (tall, wide), (y, x) = axes["size"].T, axes["count"].T, taps
+    picked = (source.dtype == target.dtype) & (y.counts == 1) & (x.counts == 1)
+    tiles = np.zeros_like(pixel)
+    if (source.dtype, target.dtype) in TUNED:
+        tiles = np.where(picked, 0, tile_widths(axes[:, 1], x.counts, pixel))
+    if picked.any():
+        pick(call, source, target, (height, width), (tall, wide), pixel, y.starts, x.starts, picked)
+    tiled = tiles > 0
+    if tiled.any():
+        rows = np.zeros(np.count_nonzero(tiled), TILE_ROW)
+        across, down = ceil_div(wide, np.maximum(tiles, 1)), ceil_div(tall, TILE_ROWS)
+        for name, column in (
+            ("input", source.addresses),
+            ("output", target.addresses),
+            ("input_end", source.ends),
+            ("y_starts", y.starts),
+            ("x_starts", x.starts),
+            ("y_weights", y.weights),
+            ("x_weights", x.weights),
+            ("input_plane", height * width * pixel),
+            ("output_plane", tall * wide * pixel),
+            ("input_row", width * pixel),
+            ("height", tall),
+            ("width", wide),
+            ("pixel", pixel),
+            ("y_taps", y.counts),
+            ("x_taps", x.counts),
+            ("tile_width", tiles),
+            ("tiles_x", across),
+            ("tiles_y", down),
+        ):
+            rows[name] = column[tiled]
+        kernel = f"resize_tiles.cu:resize_tiles<{TYPES[source.dtype.name]}, {TYPES[target.dtype.name]}>"
+        call.launch(kernel, rows, (outer * across * down)[tiled])
+    left = np.flatnonzero(~picked & ~tiled)
+    if len(left):
+        source, target = source.some(left), target.some(left)
+        outer, height, width, tall, wide, pixel = (x[left] for x in (outer, height, width, tall, wide, pixel))
+        y, x = (Taps(*[column[left] for column in one]) for one in (y, x))
+        between = in_scratch(call, outer * tall * width * pixel, FLOAT)
+        pass_along(call, source, between, outer, height, tall, width * pixel, y)
+        pass_along(call, between, target, outer * tall, width, wide, pixel, x)
+
+
+def tile_widths(axes: np.ndarray, counts: np.ndarray, pixel: np.ndarray) -> np.ndarray:
+    """The widest tile whose blended rows fit into shared memory; 0 if not even those of one column do."""
+    scale = np.abs(axes["high"] - axes["low"]) / axes["full"]
+    most = TILE_FLOATS // TILE_ROWS
+    found = np.zeros_like(counts)
+    for width in reversed(TILE_WIDTHS):
+        # the first pixels of two neighbours differ by the scale, and by one because both are whole; one more for rounding
+        between = np.floor(scale * (np.minimum(width, axes["count"]) - 1)).astype(np.int64) + 2 * (width > 1)
+        span = (np.minimum(between + counts, axes["size"])) * pixel
+        found = np.where(ceil_div(span, 4) * 4 <= most, width, found)
+    return found
+
+
+def counted(totals: np.ndarray) -> None:
+    """These kernels count in 32 bits."""
+    if totals.max() >= MOST:
+        raise ValueError(f"the GPU resizes to fewer than 2**31 values at a time, got {totals.max()}")
+
+
+def pass_along(
+    call: Launcher,
+    source: ArrayColumn,
+    target: ArrayColumn,
+    outer: np.ndarray,
+    extent: np.ndarray,
+    result: np.ndarray,
+    inner: np.ndarray,
+    taps: Taps,
+) -> None:
+    """Queues a pass along one axis: arrays (outer, extent, inner) become (outer, result, inner)."""
     total = outer * result * inner
-    if total >= MOST:
-        raise ValueError(f"the GPU resizes to fewer than 2**31 values at a time, got {total}")
-    starts, weights = work.taps(taps)
-    row = (
-        source.address,
-        target.address,
-        starts,
-        weights,
-        extent,
-        divide_by(inner),
-        divide_by(result),
-        taps[1].shape[1],
-        total,
-        TYPE_CODES[source.dtype],
-        TYPE_CODES[target.dtype],
-    )
+    counted(total)
+    rows = np.zeros(len(total), AXIS_ROW)
+    rows["input"], rows["output"] = source.addresses, target.addresses
+    rows["starts"], rows["weights"], rows["taps"] = taps
+    rows["extent"], rows["inner"], rows["result"], rows["total"] = extent, dividers(inner), dividers(result), total
+    rows["input_type"], rows["output_type"] = TYPE_CODES[source.dtype], TYPE_CODES[target.dtype]
     read = "double" if source.dtype == np.float64 else "float"
-    work.add(f"resize.cu:resize_axis<{read}>", AXIS_ROW, row, ceil_div(total, 1024))
+    call.launch(f"resize.cu:resize_axis<{read}>", rows, ceil_div(total, 1024))
 
 
-def add_pick(work: Work, source: View, target: View, plan: Plan) -> None:
-    """One row of pick."""
-    (height, width), (tall, wide) = plan.given, plan.wanted
-    if target.size >= MOST:
-        raise ValueError(f"the GPU resizes to fewer than 2**31 values at a time, got {target.size}")
-    rows, columns = work.taps(plan.taps[0])[0], work.taps(plan.taps[1])[0]
-    row = (
-        source.address,
-        target.address,
-        rows,
-        columns,
-        height * width * plan.pixel,
-        width * plan.pixel,
-        divide_by(plan.pixel),
-        divide_by(wide),
-        divide_by(tall),
-        target.size,
-    )
-    work.add(f"resize.cu:pick<{WORDS[source.dtype.itemsize]}>", PICK_ROW, row, ceil_div(target.size, 1024))
+def pick(
+    call: Launcher,
+    source: ArrayColumn,
+    target: ArrayColumn,
+    given: tuple[np.ndarray, np.ndarray],
+    wanted: tuple[np.ndarray, np.ndarray],
+    pixel: np.ndarray,
+    y_starts: np.ndarray,
+    x_starts: np.ndarray,
+    chosen: np.ndarray,
+) -> None:
+    """Queues the choice of the nearest pixels, for some of the samples."""
+    (height, width), (tall, wide) = given, wanted
+    total = target.sizes[chosen]
+    counted(total)
+    rows = np.zeros(len(total), PICK_ROW)
+    for name, column in (
+        ("input", source.addresses),
+        ("output", target.addresses),
+        ("rows", y_starts),
+        ("columns", x_starts),
+        ("input_plane", height * width * pixel),
+        ("input_row", width * pixel),
+        ("pixel", dividers(pixel)),
+        ("width", dividers(wide)),
+        ("height", dividers(tall)),
+    ):
+        rows[name] = column[chosen]
+    rows["total"] = total
+    call.launch(f"resize.cu:pick<{WORDS[source.dtype.itemsize]}>", rows, ceil_div(total, 1024))

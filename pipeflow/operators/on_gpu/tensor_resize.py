@@ -1,26 +1,27 @@
 """tensor_resize on the GPU: one pass after another, each along one axis."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from pipeflow.device.calls import DeviceCall, Item
+from pipeflow.device.calls import DeviceCall, Item, View
+from pipeflow.device.tables import ArrayColumn
 from pipeflow.operators import tensor_resize
 from pipeflow.operators.on_gpu.elementwise import cast_views
-from pipeflow.operators.on_gpu.resize import Plan, Work, add_axis, add_pick
-from pipeflow.operators.sampling import Axis, taps_of
+from pipeflow.operators.on_gpu.resize import make_taps, pass_along, pick, tap_counts
+from pipeflow.operators.sampling import axes_row
 
 FLOAT = np.dtype(np.float32)
+Step = tuple[tensor_resize.Pass, np.ndarray]
 
 
 @tensor_resize.tensor_resize.gpu_plan
-def _(item: Item) -> list[Any]:
+def _(item: Item) -> list[Step]:
     shape = item.input.shape
     chosen = tensor_resize.axes_to_resize(shape, item.layouts[0], item.args)
     if not item.input.size:
         raise ValueError(f"the data has no elements: shape {shape}")
-    found = tensor_resize.passes(shape, chosen, 1)
-    return [(one, taps_of(one.axes, item.args)[0]) for one in found]
+    return [(one, axes_row(one.axes, item.args)) for one in tensor_resize.passes(shape, chosen, 1)]
 
 
 @tensor_resize.tensor_resize.gpu
@@ -28,21 +29,37 @@ def _(call: DeviceCall) -> None:
     same = [(item.input, item.output) for item in call.items if not item.plan]
     if same:
         cast_views(call, same)
-    work = Work(call)
+    antialias = call.items[0].args.antialias
     now = [item.input for item in call.items]
     for number in range(max(len(item.plan) for item in call.items)):
+        alike: dict[tuple[np.dtype, np.dtype, bool], list[tuple[View, View, Step]]] = {}
         for place, item in enumerate(call.items):
             if number >= len(item.plan):
                 continue
-            (outer, (extent,), (result,), pixel, _), taps = item.plan[number]
-            last = number == len(item.plan) - 1
-            copied = taps[1].shape[1] == 1 and now[place].dtype == item.output.dtype
+            one, axes = item.plan[number]
+            copied = tap_counts(axes, antialias)[0] == 1 and now[place].dtype == item.output.dtype
             dtype = now[place].dtype if copied else FLOAT
-            target = item.output if last else call.scratch_view((outer * result * pixel,), dtype)
-            if copied:
-                same = taps_of([Axis(1, 0, 1, 1)], item.args)[0]
-                add_pick(work, now[place], target, Plan(outer, (extent, 1), (result, 1), pixel, [taps, same]))
-            else:
-                add_axis(work, now[place], target, outer, extent, result, pixel, taps)
+            last = number == len(item.plan) - 1
+            target = item.output if last else call.scratch_view((one.outer * one.wanted[0] * one.pixel,), dtype)
+            alike.setdefault((now[place].dtype, target.dtype, copied), []).append((now[place], target, (one, axes)))
             now[place] = target
-        work.launch()
+        for (*_, copied), several in alike.items():
+            along(call, several, copied, antialias)
+
+
+def along(call: DeviceCall, several: Sequence[tuple[View, View, Step]], copied: bool, antialias: bool) -> None:
+    """Queues a pass of several samples of equal types."""
+    source, target = (
+        ArrayColumn.of([view.reshape(view.size) for view in views])
+        for views in zip(*[(before, after) for before, after, _ in several])
+    )
+    steps = [(one.outer, *one.given, *one.wanted, one.pixel) for _, _, (one, _) in several]
+    outer, extent, result, pixel = np.array(steps, np.int64).T
+    (taps,) = make_taps(call, np.stack([axes for *_, (_, axes) in several]), antialias)
+    if copied:
+        one = np.ones_like(extent)
+        only = np.full(len(several), call.upload(np.zeros(1, np.int32)))  # one column, which stays where it is
+        every = np.ones(len(several), bool)
+        pick(call, source, target, (extent, one), (result, one), pixel, taps.starts, only, every)
+    else:
+        pass_along(call, source, target, outer, extent, result, pixel, taps)

@@ -1,0 +1,67 @@
+"""The work of a whole batch as one table, computed without an object for each sample.
+
+``@flip.rows`` declares ``(specs, args, keys) -> table``: a structured array with one row for each sample, whose fields say
+what the kernel of this operator does: windows, factors, directions. ``specs`` are SpecColumns. In ``args`` an argument
+that differs from sample to sample is an array with one row for each of them; the others are as in the body. ``keys``
+are the keys of the samples; their random numbers are equal to those that ``draw`` makes of each key. A field ``shape``
+has the extents of the results, if these are not those of the first input. Addresses are added later, so the same
+table describes the work on every device.
+
+A table describes batches without errors. Where a sample has one, or where its case is rare, the hook raises NoTable, and
+the samples are computed one by one. So the body of the sample is the only place that reports errors, and the reference
+for the tests.
+"""
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare.parameters import Param
+
+
+class NoTable(Exception):
+    """A table does not describe this batch: its samples are computed one by one."""
+
+
+@dataclass(frozen=True)
+class SpecColumn:
+    """The Specs of one input of all samples: their extents, a row for each sample, one type and one layout."""
+
+    shapes: np.ndarray
+    dtype: np.dtype
+    layout: str
+
+    def extents(self, letter: str) -> np.ndarray:
+        """The extents of the axis with this letter."""
+        return self.shapes[:, self.layout.index(letter)]
+
+
+def require(described: Any) -> None:
+    """Raises NoTable unless a condition is true, for all samples if it is an array."""
+    if not np.all(described):
+        raise NoTable
+
+
+def argument_column(param: Param, values: np.ndarray) -> np.ndarray:
+    """The values of an argument for all samples, converted as ``from_sample`` converts each of them."""
+    kind = param.kind
+    require(values.dtype.kind in "biuf" and values.dtype != np.uint64)
+    if values.dtype.kind == "f":
+        require(np.abs(values) < 2.0**63)  # finite, and no integer overflows
+    flat = values.reshape(len(values), -1)
+    if kind in ("ints", "floats"):
+        return flat.astype(np.int64 if kind == "ints" else np.float64)
+    require(flat.shape[1] == 1)
+    flat = flat[:, 0]
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        require(np.isin(flat, [member.value for member in kind]))
+        return flat.astype(np.int64)
+    require(kind in (bool, int, float))
+    return flat.astype({bool: np.bool_, int: np.int64, float: np.float64}[kind])
+
+
+def half_up(values: np.ndarray) -> np.ndarray:
+    """The nearest integers, halves rounded away from zero."""
+    return np.where(values >= 0, np.floor(values + 0.5), np.ceil(values - 0.5)).astype(np.int64)

@@ -1,0 +1,189 @@
+"""Planning a whole batch for a device as columns, for operators with ``rows`` and ``gpu_table``.
+
+No object is made for a sample or a frame: addresses and extents are columns, and the rows of a launch are computed from them
+and from the table of the operator (declare/tables.py) by a few NumPy calls.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipeflow.declare import Args, NoTable, SpecColumn, argument_column, require
+from pipeflow.declare.bound import PLAIN_ERRORS
+from pipeflow.device.calls import DeviceMemory, DevicePlanner, Launcher, SampleValues, View
+
+MOST = 1 << 28  # elements of a sample or a result: kernels count in 32 bits. Larger ones are planned one by one.
+
+
+@dataclass(frozen=True)
+class ArrayColumn:
+    """One input or output of all samples (or frames), in device memory."""
+
+    addresses: np.ndarray  # int64
+    shapes: np.ndarray  # int64, a row for each sample
+    dtype: np.dtype
+
+    @classmethod
+    def of(cls, views: Sequence[View]) -> "ArrayColumn":
+        """The column of these views; NoTable if their types or numbers of axes differ."""
+        dtype, axes = views[0].dtype, len(views[0].shape)
+        require(all(view.dtype == dtype and len(view.shape) == axes for view in views))
+        shapes = np.array([view.shape for view in views], np.int64).reshape(len(views), axes)
+        return cls(np.array([view.address for view in views], np.int64), shapes, dtype)
+
+    def views(self) -> list[View]:
+        """The views of all samples."""
+        new, dtype = View.__new__, self.dtype
+        shapes = map(tuple, self.shapes.tolist())
+        return [new(View, address, shape, dtype) for address, shape in zip(self.addresses.tolist(), shapes)]
+
+    def some(self, chosen: np.ndarray) -> "ArrayColumn":
+        """Some of the rows."""
+        return ArrayColumn(self.addresses[chosen], self.shapes[chosen], self.dtype)
+
+    def frames(self, samples: np.ndarray, numbers: np.ndarray) -> "ArrayColumn":
+        """Frames of the samples, by the numbers of both."""
+        shapes = self.shapes[samples, 1:]
+        size = shapes.prod(1) * self.dtype.itemsize
+        return ArrayColumn(self.addresses[samples] + numbers * size, shapes, self.dtype)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """The numbers of elements."""
+        return self.shapes.prod(1)
+
+    @property
+    def ends(self) -> np.ndarray:
+        """The addresses after the last elements."""
+        return self.addresses + self.sizes * self.dtype.itemsize
+
+
+def stacked(values: Sequence[np.ndarray]) -> np.ndarray:
+    """The values of an argument as one array; NoTable if their shapes or types differ."""
+    first = values[0]
+    require(all(value.shape == first.shape and value.dtype == first.dtype for value in values))
+    return np.stack(values)
+
+
+def strides_of(shapes: np.ndarray, itemsize: int) -> np.ndarray:
+    """The strides of C-contiguous arrays with these shapes, a row for each."""
+    strides = np.full(shapes.shape, itemsize, np.int64)
+    if shapes.shape[1] > 1:
+        strides[:, :-1] = shapes[:, :0:-1].cumprod(1)[:, ::-1] * itemsize
+    return strides
+
+
+class TableCall(Launcher):
+    """One operator on one batch, as its ``gpu_table`` function sees it: a row of each column is a sample, or a frame."""
+
+    __slots__ = ("args", "input", "layout", "output", "table")
+
+    def __init__(
+        self, source: ArrayColumn, target: ArrayColumn, table: np.ndarray, args: Args, layout: str, memory: DeviceMemory
+    ) -> None:
+        super().__init__(memory)
+        self.input = source
+        self.output = target
+        self.table = table
+        self.args = args  # the constants: what differs from sample to sample is in the table
+        self.layout = layout  # of the input
+
+    def to(self, target: ArrayColumn) -> "TableCall":
+        """The same call with another output."""
+        return TableCall(self.input, target, self.table, self.args, self.layout, self._memory)
+
+
+class TablePlanner:
+    """Plans batches with the table of an operator; it raises NoTable for those that must be planned sample by sample."""
+
+    def __init__(self, by_samples: DevicePlanner) -> None:
+        self.by_samples = by_samples
+        self.op = op = by_samples.op
+        self._rows = op.rows_hook
+        self._launch = op.gpu_hook("table") if op.rows_hook is not None and by_samples.count == 1 else None
+        # by types, numbers of axes and layouts: the layout that the kernel gets, type and layout of the result
+        self._known: dict[Any, tuple[str, np.dtype, str]] = {}
+        self._constants = {**op.defaults, **by_samples.constants}
+
+    @property
+    def able(self) -> bool:
+        """True if the operator has tables."""
+        return self._launch is not None
+
+    def __call__(
+        self,
+        inputs: Sequence[ArrayColumn],
+        arguments: Mapping[str, np.ndarray],
+        keys: np.ndarray,
+        layouts: Sequence[str],
+        memory: DeviceMemory,
+    ) -> tuple[ArrayColumn, str]:
+        """Queues the operator on a batch; returns the output and its layout."""
+        require(self._launch is not None and len(inputs) == 1)
+        (source,) = inputs
+        require(source.shapes.size and source.sizes.max() < MOST)
+        op = self.op
+        try:
+            columns = {name: argument_column(op.arguments[name], x) for name, x in arguments.items()}
+            layout, dtype, found = self._described(source, arguments, keys, layouts)
+            inner, samples, numbers = source, None, None
+            if op.layouts and op.frames_of(layout):
+                require(not (self.by_samples.per_frame & arguments.keys()))
+                frames = source.shapes[:, 0]
+                require(frames > 0)
+                samples = np.repeat(np.arange(len(frames)), frames)
+                numbers = np.arange(len(samples)) - np.repeat(np.cumsum(frames) - frames, frames)
+                inner = ArrayColumn(source.addresses, source.shapes[:, 1:], source.dtype)
+                layout = layout[1:]
+            spec = SpecColumn(inner.shapes, source.dtype, layout)
+            assert self._rows is not None
+            table = self._rows((spec,), Args(**{**self._constants, **columns}), keys)
+        except PLAIN_ERRORS as error:  # the sample that has it reports it
+            raise NoTable from error
+        shapes = table["shape"] if "shape" in (table.dtype.names or ()) else inner.shapes
+        if samples is not None:
+            shapes = np.concatenate([source.shapes[:, :1], shapes], axis=1)
+        sizes = shapes.prod(1)
+        require(sizes.max() < MOST)
+        addresses = memory.place(0, (sizes * dtype.itemsize).tolist())
+        target = ArrayColumn(np.array(addresses, np.int64), shapes, dtype)
+        call = target
+        if samples is not None and numbers is not None:
+            source, call, table = source.frames(samples, numbers), target.frames(samples, numbers), table[samples]
+        assert self._launch is not None
+        self._launch(TableCall(source, call, table, Args(**self._constants), layout, memory))
+        return target, found
+
+    def plan(
+        self, samples: Sequence[SampleValues], layouts: Sequence[str], memory: DeviceMemory
+    ) -> tuple[list[tuple[View, ...]], tuple[str, ...]]:
+        """Queues the operator on samples: by its table if that describes them, else one by one; an error is raised."""
+        try:
+            require(samples)
+            inputs = [ArrayColumn.of(views) for views in zip(*[sample.inputs for sample in samples])]
+            given = {name: stacked([sample.arguments[name] for sample in samples]) for name in samples[0].arguments}
+            keys = np.array([sample.key for sample in samples], np.uint64)
+            output, layout = self(inputs, given, keys, layouts, memory)
+        except NoTable:
+            planned, found = self.by_samples(samples, layouts, memory)
+            return [views for views in planned if views is not None], found
+        return [(view,) for view in output.views()], (layout,)
+
+    def _described(
+        self, source: ArrayColumn, arguments: Mapping[str, np.ndarray], keys: np.ndarray, layouts: Sequence[str]
+    ) -> tuple[str, np.dtype, str]:
+        kind = source.dtype, source.shapes.shape[1], tuple(layouts)
+        known = self._known.get(kind)
+        if known is None:
+            self.op.check_dtype(source.dtype)
+            require(source.dtype.kind != "c")
+            if self.op.layouts:
+                layouts = self.by_samples.accepted_layouts(layouts, (source.shapes.shape[1],))
+            view = View(0, tuple(source.shapes[0].tolist()), source.dtype)
+            first = SampleValues([view], {name: x[0] for name, x in arguments.items()}, int(keys[0]))
+            spec = self.by_samples.infer(first, layouts)
+            require(spec.dtype is not None)
+            known = self._known[kind] = layouts[0], spec.dtype, spec.layout or ""
+        return known
