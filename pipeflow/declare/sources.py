@@ -3,15 +3,14 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 Ending = Literal["fill", "partial", "drop"]
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """The request of the executor to a source for a batch."""
 
     batch_size: int

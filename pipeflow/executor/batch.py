@@ -96,12 +96,15 @@ class Delivered:
     @classmethod
     def of(cls, batch: "BatchRun", outputs: tuple[Any, ...], error: BaseException | None = None) -> "Delivered":
         """The delivery of these outputs of a batch, without the rows that were left out."""
-        rows: Any = batch.rows()
-        rows = slice(None) if rows is None else rows
-        positions = batch.positions[rows]
-        padding = None if batch.padding is None else batch.padding[rows]
+        rows, positions, padding = batch.rows(), batch.positions, batch.padding
+        if rows is not None:
+            positions = positions[rows]
+            padding = None if padding is None else padding[rows]
         place = batch.index, batch.epoch, batch.iteration
         return cls(outputs, *place, len(positions), positions, padding, frozenset(batch.ends), error)
+
+
+_NO_POSITIONS = np.empty(0, np.int64)
 
 
 class BatchRun:
@@ -155,7 +158,7 @@ class BatchRun:
         self.epoch = 0
         self.iteration = 0
         self.size = 0
-        self.positions = np.empty(0, np.int64)
+        self.positions = _NO_POSITIONS
         self.epochs: Any = 0
         self.after: Mark | None = None  # the place of the next batch, set when the sources have been read
         self.begun = False  # a caller has begun to make it (only without threads)
@@ -163,9 +166,8 @@ class BatchRun:
         self.handing: Handing | None = None
         self.values: list[Any] = [None] * slots
         self.layouts: list[str | None] = [None] * slots
-        self.masks: dict[
-            tuple[tuple[int, bool], ...], list[bool]
-        ] = {}  # guard -> its samples, as far as they were computed
+        # guard -> its samples, as far as they were computed
+        self.masks: dict[tuple[tuple[int, bool], ...], list[bool]] = {}
         self.columns: dict[tuple[int, Any], list[Any] | None] = {}  # (slot, kind) -> the arguments of all samples
         self.keys: dict[int, Any] = {}  # by the first output slot (or the name) of a random step
         self.origins: dict[int, Any] = {}  # for each source of the plan: the source_info of the samples, or None

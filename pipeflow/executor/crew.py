@@ -242,7 +242,7 @@ class Crew:
             assert executor is not None
             executor.perform(task, arena, lap)
             del task, executor
-            if threading.get_ident() in self.hanging:  # the function has returned after all
+            if self.hanging and threading.get_ident() in self.hanging:  # the function has returned after all
                 self.hanging.discard(threading.get_ident())
                 return
 

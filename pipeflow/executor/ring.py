@@ -7,6 +7,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from math import inf
 from types import FrameType
 from typing import Any
 
@@ -127,9 +128,8 @@ class Executor:
             ahead += self._more_ahead
         flying = self.in_flight
         if flying < ahead:
-            with (
-                self._lock
-            ):  # without a loop in the block: an interrupt at its jump leaves the lock closed in Python 3.13
+            # No loop in this block: an interrupt at the jump of a loop leaves the lock closed in Python 3.13.
+            with self._lock:
                 self._schedule_until(ahead, flying, needed)
 
     def _schedule_until(self, ahead: int, flying: int, needed: int) -> None:
@@ -169,7 +169,7 @@ class Executor:
                 self._fill(first, 1)
             if self.device is not None:
                 self.device.collect()
-            batch = self._next()
+            batch = self._next(handing.thread)
             asked = timing.wall()
             ready = self.ready if batch.done else 0
             if self.synchronous:
@@ -196,9 +196,8 @@ class Executor:
                 self._fill(ahead, 0)
             return delivered
 
-    def _next(self) -> BatchRun:
+    def _next(self, caller: threading.Thread) -> BatchRun:
         """The oldest batch that no other caller has."""
-        caller = threading.current_thread()
         for batch in self._ring:
             if batch.handing is None or batch.handing.is_for(caller):
                 return batch
@@ -362,8 +361,10 @@ class Executor:
 
     def _available(self) -> float:
         """The number of batches that the sources can give, less those that are scheduled and not yet read."""
-        unread = sum(batch.stage == 0 for batch in self._ring)
-        return min([item.source.available() for item in self.sources], default=float("inf")) - unread
+        given = inf
+        for item in self.sources:
+            given = min(given, item.source.available())
+        return given if given == inf else given - sum(batch.stage == 0 for batch in self._ring)
 
     def claim(self, last: bool = False) -> Task | None:
         """Takes the oldest work that no thread has; with ``last`` only strands that running ones may wait for."""

@@ -104,11 +104,13 @@ class ExternalSource(Source):
             )
         if layout is None and isinstance(data, TensorListCPU):
             layout = data.layout()
-        values, size = self._batch_of(data, 0)
-        _check_size(size, most)
+        values = self._batch_of(data, 0)
+        _check_size(len(values), most)
         if not self.no_copy:
             values = values.copy() if isinstance(values, np.ndarray) else [sample.copy() for sample in values]
-        feed = Feed(size, [values], owned=not self.no_copy, layouts=[layout if layout is not None else self.layouts[0]])
+        feed = Feed(
+            len(values), [values], owned=not self.no_copy, layouts=[layout if layout is not None else self.layouts[0]]
+        )
         self._check(feed)
         self.fed.put(feed)
 
@@ -136,15 +138,14 @@ class ExternalSource(Source):
         else:
             parts = self._split(self.callback.batch(request), "batch")
             batches = [self._batch_of(part, output) for output, part in enumerate(parts)]
-            sizes = {size for _, size in batches}
-            if len(sizes) != 1:
+            sizes = [len(values) for values in batches]
+            if len(batches) > 1 and len(set(sizes)) > 1:
                 raise RuntimeError(
-                    f"the source {self.name_of_source} returned outputs with different batch sizes: "
-                    f"{[size for _, size in batches]}"
+                    f"the source {self.name_of_source} returned outputs with different batch sizes: {sizes}"
                 )
-            layouts = [part.layout() if isinstance(part, TensorListCPU) else None for part in parts]
-            feed = Feed(sizes.pop(), [values for values, _ in batches])
-            feed.layouts = [found or declared for found, declared in zip(layouts, self.layouts)]
+            found = [part.layout() if isinstance(part, TensorListCPU) else None for part in parts]
+            layouts = [own or declared for own, declared in zip(found, self.layouts)] if any(found) else self.layouts
+            feed = Feed(sizes[0], batches, layouts=layouts)
         _check_size(feed.size, request.batch_size)
         if feed.layouts is None:
             feed.layouts = self.layouts
@@ -211,11 +212,14 @@ class ExternalSource(Source):
         return value
 
     def _sample(self, value: Any) -> Any:
-        if value is None or isinstance(value, dict):
+        if type(value) is np.ndarray:
+            array = value
+        elif value is None or isinstance(value, dict):
             raise RuntimeError(f"the source {self.name_of_source} returned {value!r} instead of an array")
-        if on_gpu(value):
+        elif on_gpu(value):
             return DeviceSample(value)
-        array = as_sample(value)
+        else:
+            array = as_sample(value)
         if array.dtype.kind in "US":
             return array.astype(object)
         if array.dtype == object and not isinstance(value, (str, bytes)):
@@ -224,15 +228,14 @@ class ExternalSource(Source):
             )
         return array
 
-    def _batch_of(self, value: Any, output: int) -> tuple[Any, int]:
+    def _batch_of(self, value: Any, output: int) -> Any:
         """A batch as a dense array or a list of samples."""
         if isinstance(value, TensorListCPU):
-            values: Any = value.as_array() if value.is_dense_tensor() and len(value) else value.samples()
-            return values, len(value)
+            return value.as_array() if value.is_dense_tensor() and len(value) else value.samples()
         if isinstance(value, (list, tuple)):
-            return [self._sample(item) for item in value], len(value)
+            return [self._sample(item) for item in value]
         if on_gpu(value):
-            return [DeviceSample(value[index]) for index in range(len(value))], len(value)
+            return [DeviceSample(value[index]) for index in range(len(value))]
         if value is None or isinstance(value, (str, bytes, dict, int, float)):
             raise RuntimeError(
                 f"output {output} of the source {self.name_of_source} is {type(value).__name__} {value!r}: "
@@ -244,7 +247,7 @@ class ExternalSource(Source):
                 f"output {output} of the source {self.name_of_source} is a single number: a batch is a list of arrays or an "
                 "array whose first axis is the batch (batch=False is for sources of single samples)"
             )
-        return array, len(array)
+        return array
 
     def _check(self, feed: Feed) -> None:
         """The types and numbers of axes: as declared, else as the first sample of the epoch has them.
