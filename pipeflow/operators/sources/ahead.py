@@ -6,7 +6,6 @@ sample or batch may be called in any worker. An iterator stays in one worker, an
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -159,14 +158,14 @@ class Ahead:
             self._asked = self._delivered = item
 
     def _take(self, request: Request) -> Chunks:
-        """The chunks of the batch asked for; those of the following ones are on their way then."""
+        """The chunks of this batch; those of the following batches have then been requested."""
         if self._pending and self._pending[0][0] != request:
             self._drop()
         while len(self._pending) <= self._depth:
             following = request
             if self._pending:
                 last = self._pending[-1][0]
-                following = replace(last, iteration=last.iteration + 1, position=last.position + last.batch_size)
+                following = last._replace(iteration=last.iteration + 1, position=last.position + last.batch_size)
             self._pending.append((following, self._send(following)))
         return self._pending.popleft()[1]
 
