@@ -190,6 +190,19 @@ def test_a_number_with_a_type_keeps_it(number, known):
     assert batch(plain) == [0, 1, 2, *[number.item()] * 3]
 
 
+def test_a_float64_of_numpy_is_no_python_number():
+    """np.float64 is a float by inheritance; as a constant it has 32 bits, and does not take the type of the other branch."""
+
+    def f(i):
+        r = np.float64(0.5)
+        if i < 3:
+            r = fn.cast(i, dtype=types.FLOAT16)
+        return r
+
+    with pytest.raises(RuntimeError, match=r"'r': float16 0-d in the `if` branch .*, float32 0-d in the `else`"):
+        batch(f)
+
+
 @pytest.mark.parametrize("seen", [lambda batch: batch.as_array(), lambda batch: batch.at(5)], ids=["as_array", "at"])
 def test_a_batch_with_a_constant_from_a_branch_is_the_users_to_write(seen):
     """What is delivered is owned by the caller, and writing into it changes neither the constant nor the next batch."""

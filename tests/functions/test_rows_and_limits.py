@@ -38,26 +38,36 @@ def firsts(batch):
     return [float(np.ravel(x)[0]) for x in batch.samples()]
 
 
-@pytest.mark.parametrize("by_operator", [False, True], ids=["of a function", "of an operator"])
-def test_a_row_is_made_again_with_the_arguments_of_its_new_source(by_operator):
+def column(of):
+    """Numbers plus one, as samples of an operator, of a function of one sample, or of a function of the whole batch."""
+    if of == "an operator":
+        return lambda x: fn.cast(fn.reductions.max(x), dtype=types.FLOAT) + 1.0
+    if of == "a function":
+        return lambda x: fn.python_function(x, function=lambda x: np.float32(x[0] + 1))
+    whole = lambda batch: np.array([x[0] + 1 for x in batch], np.float32)
+    return lambda x: fn.python_function(x, function=whole, batch_processing=True)
+
+
+@pytest.mark.parametrize("of", ["an operator", "a function", "a batch function"])
+def test_a_row_is_made_again_with_the_arguments_of_its_new_source(of):
     """An argument that an earlier stage computed is that of the row whose source was taken, wherever it was kept."""
 
     def define():
         x = fn.external_source(number, batch=False, dtype=types.INT32, ndim=1)
-        if by_operator:
-            factor = fn.cast(fn.reductions.max(x), dtype=types.FLOAT) + 1.0
-        else:
-            factor = fn.python_function(x, function=lambda x: np.float32(x[0] + 1))
+        factor = column(of)(x)
         image = fn.python_function(x, function=lambda x: np.ones((1, 1, 1), np.float32))
         scaled = fn.brightness(image, brightness=factor)
-        checked = fn.python_function(x, scaled, function=failing(1, 5), on_error="replace")
-        return checked, scaled, fn.brightness(image, brightness=factor, brightness_shift=0.5), factor
+        ones = fn.python_function(x, function=lambda x: np.ones(2, np.float32))
+        filtered = fn.preemphasis_filter(ones, preemph_coeff=factor)  # one minus the factor, by no table
+        checked = fn.python_function(x, scaled, filtered, function=failing(1, 5), on_error="replace")
+        return checked, scaled, fn.brightness(image, brightness=factor, brightness_shift=0.5), factor, filtered
 
     expected = [0, 2, 2, 3, 4, 6, 6, 7]
-    checked, scaled, after, factor = pipeline(define).run()
+    checked, scaled, after, factor, filtered = pipeline(define).run()
     assert firsts(checked) == expected
     assert firsts(factor) == firsts(scaled) == [taken + 1 for taken in expected]
     assert firsts(after) == [taken + 1.5 for taken in expected]
+    assert [float(x[1]) for x in filtered.samples()] == [-taken for taken in expected]
 
 
 def test_the_failure_of_a_replaced_row_names_its_own_file(tmp_path):
@@ -77,6 +87,23 @@ def test_the_failure_of_a_replaced_row_names_its_own_file(tmp_path):
     assert [failure.sample for failure in pipe.failures()] == [2, 3]
     # what was delivered came from the other file, and says so
     assert [info.rpartition("/")[2] for info in plain.source_info()] == [f"{n}.npy" for n in (0, 1, 4, 4, 4, 5, 6, 7)]
+
+
+def test_a_replaced_row_that_is_left_out_later_keeps_its_own_file(tmp_path):
+    """Row 2 is made of 3.npy, which fails in the next function: its failures tell where the row itself came from."""
+    for index in range(BATCH):
+        np.save(tmp_path / f"{index}.npy", np.full(2, index, np.int32))
+
+    def define():
+        x = fn.readers.numpy(file_root=str(tmp_path), file_filter="*.npy", name="reader")
+        y = fn.python_function(x, function=failing(2), on_error="replace")
+        return fn.python_function(y, function=failing(3), on_error="skip")
+
+    pipe = pipeline(define)
+    (left,) = pipe.run()
+    assert firsts(left) == [0, 1, 4, 5, 6, 7]
+    found = [(failure.sample, failure.action, failure.source.rpartition("/")[2]) for failure in pipe.failures()]
+    assert sorted(found) == [(2, "replace", "2.npy"), (2, "skip", "2.npy"), (3, "skip", "3.npy")]
 
 
 @pytest.mark.parametrize(
