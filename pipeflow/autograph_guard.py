@@ -34,7 +34,7 @@ Definition = ast.FunctionDef | ast.Lambda
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
-class Source(NamedTuple):
+class ParsedFile(NamedTuple):
     """A parsed file: its lines, tree, definitions by (name, first line), the parent of every node, and its ``global`` names."""
 
     lines: list[str]
@@ -136,7 +136,7 @@ rewriter: Callable[[types.FunctionType], ast.AST] = _no_rewriter
 # ----------------------------------------------------------------------------------------------------
 # Finding the definition of a function in its file
 
-_sources: dict[str, Source] = {}
+_sources: dict[str, ParsedFile] = {}
 
 
 def parse(text: str, filename: str = "<unknown>") -> ast.Module:
@@ -154,7 +154,7 @@ def parse(text: str, filename: str = "<unknown>") -> ast.Module:
     return ast.parse(text, filename)
 
 
-def source_of(filename: str, module_globals: dict[str, Any] | None = None) -> Source | None:
+def source_of(filename: str, module_globals: dict[str, Any] | None = None) -> ParsedFile | None:
     """The parsed file that code was compiled from, or None without its text."""
     lines = linecache.getlines(filename, module_globals)
     known = _sources.get(filename)
@@ -170,7 +170,7 @@ def source_of(filename: str, module_globals: dict[str, Any] | None = None) -> So
     return known
 
 
-def _index(lines: list[str], tree: ast.Module) -> Source:
+def _index(lines: list[str], tree: ast.Module) -> ParsedFile:
     definitions: dict[tuple[str, int], list[Definition]] = {}
     parents: dict[ast.AST, ast.AST] = {}
     names: set[str] = set()
@@ -186,7 +186,7 @@ def _index(lines: list[str], tree: ast.Module) -> Source:
             definitions.setdefault(("<lambda>", node.lineno), []).append(node)
         elif isinstance(node, ast.Global):
             names.update(node.names)
-    return Source(lines, tree, definitions, parents, names)
+    return ParsedFile(lines, tree, definitions, parents, names)
 
 
 NOT_AVAILABLE = "its source is not available (defined by exec, in a bare REPL, or in a compiled module)"
@@ -224,7 +224,7 @@ def _covers(node: Any, line: int, column: int) -> bool:
     return (node.lineno, node.col_offset) <= (line, column) <= (node.end_lineno, node.end_col_offset)
 
 
-def _is_stale(code: types.CodeType, source: Source) -> bool:
+def _is_stale(code: types.CodeType, source: ParsedFile) -> bool:
     """True if the text was edited after this process began and now compiles to other code.
 
     Comparing the bytecode alone is not enough: pytest and other tools rewrite the modules they import.

@@ -164,7 +164,7 @@ class DebugRecorder(Recorder):
     def _size(self) -> int:
         """The batch size: the number of samples from the sources, or the largest batch size if there is no source."""
         if not len(self.batch.positions):
-            self.run.course.place(self.batch, self.run.course.batch_size)
+            self.run.course.count_samples(self.batch, self.run.course.batch_size)
         return self.batch.size
 
     def _read(self, node: GraphNode, step: Step) -> None:
@@ -182,7 +182,7 @@ class DebugRecorder(Recorder):
             raise RuntimeError(
                 f"the sources of a batch gave different numbers of samples ({size} and {self.batch.size})"
             )
-        self.run.course.place(self.batch, size)
+        self.run.course.count_samples(self.batch, size)
         for sample, donor in self.batch.donors.items():  # rows that were replaced before this source was read
             self.run.failures.take_from(source.step, self.batch, sample, donor)
         self._settle(len(self.runners) - 1)

@@ -205,7 +205,7 @@ def operator_of(name: str) -> OpDef | None:
 
 
 @dataclass
-class Report:
+class PortReport:
     """The result of checking one program: names that pipeflow has, names with a difference, and absent names."""
 
     here: list[str]
@@ -232,9 +232,9 @@ def _lines(numbers: list[int]) -> str:
     return f"line{'s' if len(numbers) > 1 else ''} {shown}"
 
 
-def report(uses: Uses) -> Report:
+def report(uses: Uses) -> PortReport:
     """Sorts the names: those that pipeflow has, those that it has with a difference, and absent ones."""
-    result = Report([], [], [])
+    result = PortReport([], [], [])
     inner = {name.rpartition(".")[0] for name in uses.lines}  # modules that are the first part of longer names
     for name, lines in sorted(uses.lines.items()):
         if is_here(name):

@@ -99,13 +99,13 @@ NOTHING: Narrowed = MappingProxyType({})
 
 def accepted(param: Param) -> str:
     """The annotation of an argument."""
-    if param.kind in KINDS:
-        text = KINDS[param.kind]
-    elif typing.get_origin(param.kind) is typing.Literal:
-        text = f"Literal[{', '.join(map(repr, typing.get_args(param.kind)))}]"
-    elif isinstance(param.kind, type) and issubclass(param.kind, enum.Enum):
+    if param.type in KINDS:
+        text = KINDS[param.type]
+    elif typing.get_origin(param.type) is typing.Literal:
+        text = f"Literal[{', '.join(map(repr, typing.get_args(param.type)))}]"
+    elif isinstance(param.type, type) and issubclass(param.type, enum.Enum):
         text = "int"
-    elif "Callable" in str(param.kind):
+    elif "Callable" in str(param.type):
         text = "Callable[..., Any]"
     else:
         text = "Any"
@@ -221,7 +221,7 @@ def counted_forms(op: OpDef) -> list[Form]:
         count = op.outputs_hook(reads)
     except LookupError:
         (name,) = reads._names
-        if name not in op.arguments or not hasattr(op.arguments[name].kind, "several"):
+        if name not in op.arguments or not hasattr(op.arguments[name].type, "several"):
             return [Form(None)]
         one_type = "type[Any] | np.dtype[Any] | str | DALIDataType"
         return [Form(1, {name: one_type}), Form(2, {name: "list[Any] | tuple[Any, ...]"}), Form(None)]
@@ -230,10 +230,10 @@ def counted_forms(op: OpDef) -> list[Form]:
     found = [Form(count, {name: f"{text} = {text if text == 'None' else '...'}" for name, text in usual.items()})]
     for param in decide:
         others = {name: text for name, text in found[0].narrowed.items() if name != param.name}
-        if param.kind is bool:
+        if param.type is bool:
             other = op.outputs_hook(op.known({param.name: not param.default}))
             found.append(Form(other, {**others, param.name: literal(not param.default)}))
-        elif param.kind is int:
+        elif param.type is int:
             found.append(Form(2, {**others, param.name: "int"}))
     if len({min(form.count or 0, 2) for form in found}) == 1:
         return [Form(count)]

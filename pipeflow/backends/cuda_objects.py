@@ -93,7 +93,7 @@ class PinnedMemory:
                 self._context.cuda.runtime.freeHost(self._address)
 
 
-class DeviceMemory:
+class CudaMemory:
     """Device memory, released when this object is collected. CUDA waits then for work that still uses it."""
 
     def __init__(self, context: Context, nbytes: int) -> None:

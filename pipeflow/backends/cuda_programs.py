@@ -20,7 +20,7 @@ from pipeflow.system import processors
 FOLDER = "cuda-kernels"
 
 
-class Program(NamedTuple):
+class CudaProgram(NamedTuple):
     """A compiled file."""
 
     code: bytes
@@ -44,7 +44,7 @@ def architecture_for(capability: int, supported: Sequence[int], version: tuple[i
     return max(usable)
 
 
-def compiled(nvrtc: Any, file: str, text: str, names: Sequence[str], architecture: int, headers: str) -> Program:
+def compiled(nvrtc: Any, file: str, text: str, names: Sequence[str], architecture: int, headers: str) -> CudaProgram:
     """The compiled code of a file; raises RuntimeError with the messages of NVRTC if it cannot be compiled."""
     program = nvrtc.createProgram(text, file, [], [])
     try:
@@ -58,7 +58,7 @@ def compiled(nvrtc: Any, file: str, text: str, names: Sequence[str], architectur
         for name in names:
             found = nvrtc.getLoweredName(program, name)
             lowered[name] = found.decode() if isinstance(found, bytes) else found
-        return Program(nvrtc.getCUBIN(program) + b"\0", lowered)  # CuPy cuts the last byte off, which is 0
+        return CudaProgram(nvrtc.getCUBIN(program) + b"\0", lowered)  # CuPy cuts the last byte off, which is 0
     finally:
         nvrtc.destroyProgram(program)
 
@@ -79,13 +79,13 @@ def key_of(nvrtc: Any, file: str, architecture: int, headers: str) -> tuple[Any,
     return (text, kernels.instances_of(file), shared_digest(headers), tuple(flags), nvrtc.getVersion())
 
 
-def _kept_or_compiled(nvrtc: Any, file: str, architecture: int, headers: str) -> Program:
+def _kept_or_compiled(nvrtc: Any, file: str, architecture: int, headers: str) -> CudaProgram:
     folder = cpu_kernels.kernel_files.folder_for(FOLDER)
     store = None if folder is None else cpu_kernels.kernel_files.KernelFiles(folder, Path(file).stem)
     key = key_of(nvrtc, file, architecture, headers)
     found = None if store is None else store.load(key)
     if found is not None:
-        return Program(*found)
+        return CudaProgram(*found)
     made = compiled(nvrtc, file, kernels.source(file), kernels.instances_of(file), architecture, headers)
     if store is not None:
         store.save(key, tuple(made))
@@ -93,10 +93,10 @@ def _kept_or_compiled(nvrtc: Any, file: str, architecture: int, headers: str) ->
 
 
 _lock = threading.Lock()
-_programs: dict[tuple[str, int], Future[Program]] = {}  # of this process
+_programs: dict[tuple[str, int], Future[CudaProgram]] = {}  # of this process
 
 
-def program(nvrtc: Any, file: str, architecture: int, headers: str) -> Program:
+def program(nvrtc: Any, file: str, architecture: int, headers: str) -> CudaProgram:
     """A compiled file: of this process, from the disk, or compiled now. Other threads wait while it is compiled."""
     with _lock:
         future = _programs.get((file, architecture))

@@ -19,7 +19,7 @@ import numpy as np
 
 from pipeflow import backends
 from pipeflow.backends import cuda_programs
-from pipeflow.backends.cuda_objects import Context, DeviceMemory, Event, PinnedMemory
+from pipeflow.backends.cuda_objects import Context, CudaMemory, Event, PinnedMemory
 from pipeflow.device.runtime import LEGACY, Runtime
 from pipeflow.errors import InvalidState, NoGpu, add_notes
 
@@ -98,7 +98,7 @@ def _why_not(device_id: int) -> str:
     try:
         context = context_of(device_id)
         with context.current():
-            DeviceMemory(context, 256).free()
+            CudaMemory(context, 256).free()
     except runtime.CUDARuntimeError as error:
         return f"GPU {device_id} gives no memory: {error}"
     return ""
@@ -190,7 +190,7 @@ class OutOfMemory(MemoryError):
     """The GPU has no memory left; the pipeline can still be used."""
 
 
-class Handle(NamedTuple):
+class StreamHandle(NamedTuple):
     """A stream that is known by its number: CuPy's objects for such streams warn, and take microseconds."""
 
     ptr: int
@@ -300,9 +300,9 @@ class CupyRuntime:
         """Waits for the device."""
         cupy.cuda.runtime.deviceSynchronize()
 
-    def external(self, handle: int) -> Handle:
+    def external(self, handle: int) -> StreamHandle:
         """A stream of other code; the numbers of the default streams are handles too."""
-        return Handle(handle)
+        return StreamHandle(handle)
 
     def current(self) -> int:
         """CuPy's current stream in this thread."""
@@ -313,16 +313,16 @@ class CupyRuntime:
         stream = cupy.cuda.get_current_stream(self.device[1])
         return stream if stream.ptr == handle else None
 
-    def allocate(self, nbytes: int) -> DeviceMemory:
+    def allocate(self, nbytes: int) -> CudaMemory:
         """Memory directly from CUDA. Its blocks are kept, so another pool below would only hide them."""
         try:
-            return DeviceMemory(self.context, nbytes)
+            return CudaMemory(self.context, nbytes)
         except cupy.cuda.runtime.CUDARuntimeError as error:
             if "MemoryAllocation" not in str(error):
                 raise
             cupy.get_default_memory_pool().free_all_blocks()
             try:
-                return DeviceMemory(self.context, nbytes)
+                return CudaMemory(self.context, nbytes)
             except cupy.cuda.runtime.CUDARuntimeError:
                 free, total = cupy.cuda.runtime.memGetInfo()
                 raise OutOfMemory(
@@ -330,7 +330,7 @@ class CupyRuntime:
                     "A smaller batch_size or prefetch_queue_depth needs less; so does letting go of earlier batches"
                 ) from error
 
-    def free(self, memory: DeviceMemory) -> None:
+    def free(self, memory: CudaMemory) -> None:
         """Frees memory; cudaFree waits for the device."""
         memory.free()
 

@@ -40,7 +40,7 @@ class Slot:
     id: int
     spec: Spec
     storage: Storage
-    kind: Literal["heap", "shared", "pinned", "device"] = "heap"
+    memory: Literal["heap", "shared", "pinned", "device"] = "heap"
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class Plan:
 
     def _line(self, step: Step) -> str:
         results = ", ".join(
-            f"%{s}: {self.slots[s].spec} [{self.slots[s].storage} {self.slots[s].kind}]" for s in step.outputs
+            f"%{s}: {self.slots[s].spec} [{self.slots[s].storage} {self.slots[s].memory}]" for s in step.outputs
         )
         arguments = [f"%{slot}" for slot in step.inputs] + [f"{name}=%{slot}" for name, slot in step.arguments]
         arguments += [

@@ -8,7 +8,7 @@ from pipeflow.compile.plan import Stage, Step, Storage, is_in_inputs, takes_out
 
 
 @dataclass
-class Memory:
+class SlotMemory:
     """The memory that slots share: ``roots`` are the slots whose memory a slot may use, ``uses`` their readers."""
 
     roots: dict[int, frozenset[int]]
@@ -25,10 +25,10 @@ class Memory:
             self.uses.setdefault(root, []).append(user)
 
 
-def memory_of(stages: Sequence[Stage], storage: Sequence[Storage], outputs: Sequence[int]) -> Memory:
+def memory_of(stages: Sequence[Stage], storage: Sequence[Storage], outputs: Sequence[int]) -> SlotMemory:
     """Finds the memory of every slot, through views, merges and functions that return their inputs."""
     constants = {slot for slot, kind in enumerate(storage) if kind == "constant"}
-    memory = Memory({slot: frozenset([slot]) for slot in range(len(storage))}, set(constants), constants)
+    memory = SlotMemory({slot: frozenset([slot]) for slot in range(len(storage))}, set(constants), constants)
     for stage in stages:
         for step in stage.all_steps():
             if stage.kind == "source" and dict(step.constants).get("no_copy"):
@@ -53,7 +53,7 @@ def _may_return_inputs(stage: Stage, step: Step) -> bool:
     return stage.kind == "sample" and not takes_out(step) and not step.fetch
 
 
-def _inherit(memory: Memory, step: Step, storage: Sequence[Storage]) -> None:
+def _inherit(memory: SlotMemory, step: Step, storage: Sequence[Storage]) -> None:
     inherited: frozenset[int] = frozenset().union(*[memory.roots[slot] for slot in step.inputs])
     for slot in step.outputs:
         if step.user_code:
@@ -67,7 +67,7 @@ def _called(step: Step) -> str:
     return f"{step.title} ({step.name})"
 
 
-def with_rights(stages: Sequence[Stage], memory: Memory, replaces: bool) -> tuple[Stage, ...]:
+def with_rights(stages: Sequence[Stage], memory: SlotMemory, replaces: bool) -> tuple[Stage, ...]:
     """The stages with the write rights of user code, and the results that must be copied at the end of a stage.
 
     With ``replaces``, samples may be made again from their inputs, so no step may write to these.
@@ -87,7 +87,7 @@ def with_rights(stages: Sequence[Stage], memory: Memory, replaces: bool) -> tupl
     return tuple(result)
 
 
-def _others(step: Step, roots: Collection[int], memory: Memory, replaces: bool) -> str:
+def _others(step: Step, roots: Collection[int], memory: SlotMemory, replaces: bool) -> str:
     """The other users of the memory of an input, as text; "" if there are none."""
     if replaces:
         return 'it is needed again where on_error="replace" makes a sample again'

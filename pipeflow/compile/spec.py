@@ -151,7 +151,7 @@ def storage_fits_the_stage(plan: Plan) -> Iterator[str]:
     fits = {"source": {"source", "column"}, "sample": {"table", "dense", "arena"}}
     for number, stage, part, step in _placed(plan):
         for slot in step.outputs:
-            storage, kind = plan.slots[slot].storage, plan.slots[slot].kind
+            storage, kind = plan.slots[slot].storage, plan.slots[slot].memory
             allowed = {"column"} if part == "column" else fits.get(stage.kind, {"batch"})
             if part == "merge":
                 allowed = {"table"}
@@ -205,8 +205,8 @@ def guards_are_bools(plan: Plan) -> Iterator[str]:
             predicates.append(step.inputs[2])
         for number in predicates:
             slot = plan.slots[number]
-            if slot.spec.dtype != BOOL or slot.spec.ndim != 0 or slot.kind == "device":
-                yield f"{step.name} branches on %{number}: {slot.spec} in {slot.kind} memory"
+            if slot.spec.dtype != BOOL or slot.spec.ndim != 0 or slot.memory == "device":
+                yield f"{step.name} branches on %{number}: {slot.spec} in {slot.memory} memory"
 
 
 @_rule
@@ -300,7 +300,7 @@ def only_user_code_has_rights(plan: Plan) -> Iterator[str]:
 def shared_slots_are_for_workers(plan: Plan) -> Iterator[str]:
     """Memory shared with the workers has only data that they read; no view on the device leaves its stage."""
     read = {slot for stage in plan.stages if stage.kind == "processes" for step in stage.steps for slot in step.inputs}
-    shared = {slot.id for slot in plan.slots if slot.kind == "shared"}
+    shared = {slot.id for slot in plan.slots if slot.memory == "shared"}
     if shared and not read:
         yield f"{sorted(shared)} are in memory shared with workers, and no step runs in one"
     for step in plan.steps():

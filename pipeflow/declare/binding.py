@@ -128,12 +128,12 @@ def bind(op: OpDef, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
         elif per_sample:
             call.arguments[name] = value
         else:
-            one_each = members and isinstance(value, (list, tuple)) and param.kind not in ("ints", "floats", Any)
+            one_each = members and isinstance(value, (list, tuple)) and param.type not in ("ints", "floats", Any)
             try:
                 if one_each and len(value) == members:
-                    call.members[name] = [check_finite(param, convert(param.kind, item)) for item in value]
+                    call.members[name] = [check_finite(param, convert(param.type, item)) for item in value]
                 else:
-                    call.constants[name] = _made(op, check_finite(param, convert(param.kind, value)))
+                    call.constants[name] = _made(op, check_finite(param, convert(param.type, value)))
             except (TypeError, ValueError) as error:
                 problems.append(refused(BadArgument, param, error))
     for name, value in keywords.items():

@@ -67,7 +67,7 @@ class Bound:
         # If no argument changes from sample to sample, the body gets the same arguments every time.
         required = all(name in self.constants for name in op.arguments)
         self._keywords = op.keywords(self.constants) if required and op.draw_hook is None else None
-        self.kinds = {name: param.kind for name, param in op.arguments.items()}
+        self.kinds = {name: param.type for name, param in op.arguments.items()}
         self._user_code = op.traits_of(self.constants).user_code
         self._wants_out = "out" in op.wants
         self._wants_layouts = "layouts" in op.wants
@@ -360,14 +360,14 @@ class Bound:
 def run_whole(
     op: OpDef,
     constants: Mapping[str, Any],
-    nodes: Mapping[str, Sequence[Any]],
+    samples_of: Mapping[str, Sequence[Any]],
     inputs: Sequence[Any],
     batch: BatchCall,
     count: int,
 ) -> list[Any]:
     """One call of an operator on a whole batch. It returns a dense array or a list of samples for each output."""
     try:
-        return _run_whole(op, {**op.defaults, **constants}, nodes, inputs, batch, count)
+        return _run_whole(op, {**op.defaults, **constants}, samples_of, inputs, batch, count)
     except PLAIN_ERRORS as error:
         if op.traits_of(constants).user_code:
             raise
@@ -377,15 +377,15 @@ def run_whole(
 def _run_whole(
     op: OpDef,
     arguments: dict[str, Any],
-    nodes: Mapping[str, Sequence[Any]],
+    samples_of: Mapping[str, Sequence[Any]],
     inputs: Sequence[Any],
     batch: BatchCall,
     count: int,
 ) -> list[Any]:
     if inputs and len(inputs[0]):
         op.check_dtype(inputs[0].dtype if isinstance(inputs[0], np.ndarray) else inputs[0][0].dtype)
-    for name, samples in nodes.items():
-        kind = op.arguments[name].kind
+    for name, samples in samples_of.items():
+        kind = op.arguments[name].type
         arguments[name] = [from_sample(kind, sample) for sample in samples]
     if op.batch_hook is not None:
         return list(op.batch_hook(*inputs, args=Args(**arguments), batch=batch))

@@ -70,7 +70,7 @@ class Param:
 
     name: str
     role: Role
-    kind: Any
+    type: Any
     default: Any = REQUIRED
     variadic: bool = False
     positional: bool = False  # an argument, not data, that may also be given by position
@@ -79,7 +79,7 @@ class Param:
     @property
     def finite(self) -> bool:
         """True if infinity and NaN have no meaning for it."""
-        return self.kind in (float, "floats") and self.name not in ANY_NUMBER
+        return self.type in (float, "floats") and self.name not in ANY_NUMBER
 
     @property
     def required(self) -> bool:

@@ -46,7 +46,7 @@ def require(described: Any) -> None:
 
 def argument_column(param: Param, values: np.ndarray) -> np.ndarray:
     """The values of an argument for all samples, converted as ``from_sample`` converts each of them."""
-    kind = param.kind
+    kind = param.type
     require(values.dtype.kind in "biuf" and values.dtype != np.uint64)
     if values.dtype.kind == "f":
         require(np.abs(values) < 2.0**63)  # finite, and no integer overflows

@@ -27,10 +27,10 @@ def describe_kind(param: Param) -> str:
         float: "a number",
         str: "a string",
     }
-    if typing.get_origin(param.kind) is Literal:
-        text = " or ".join(repr(choice) for choice in typing.get_args(param.kind))
+    if typing.get_origin(param.type) is Literal:
+        text = " or ".join(repr(choice) for choice in typing.get_args(param.type))
     else:
-        text = str(words.get(param.kind) or getattr(param.kind, "__name__", param.kind))
+        text = str(words.get(param.type) or getattr(param.type, "__name__", param.type))
     return text + (", or one value per sample" if param.role is Role.ARG else "")
 
 

@@ -178,7 +178,7 @@ def given_value(op: OpDef, name: str, value: np.ndarray) -> Any:
     """The value of an argument that differs from sample to sample, in the form that the kernel of a sample gets."""
     param = op.arguments[name]
     try:
-        return check_finite(param, from_sample(param.kind, value))
+        return check_finite(param, from_sample(param.type, value))
     except (TypeError, ValueError) as error:
         raise refused(type(error), param, error) from None
 

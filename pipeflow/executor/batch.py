@@ -314,9 +314,9 @@ class BatchRun:
             origin = plan.origins[slot]
             info = self.origins.get(origin)
             if rows is not None:
-                values = self.delivered(values, rows, number, device if plan.slots[slot].kind == "device" else None)
+                values = self.delivered(values, rows, number, device if plan.slots[slot].memory == "device" else None)
                 info = None if info is None else [info[row] for row in rows]
-            if plan.slots[slot].kind == "device" and device is not None:
+            if plan.slots[slot].memory == "device" and device is not None:
                 results.append(
                     TensorListGPU.from_parts(
                         device.runtime, list(values), spec.dtype, spec.ndim, self.layouts[slot] or "", info

@@ -55,7 +55,7 @@ class Course:
         """The request to a source for a batch."""
         return Request(wanted, *self.at, item.step.key or 0, self.ending)
 
-    def place(self, batch: BatchRun, size: int) -> None:
+    def count_samples(self, batch: BatchRun, size: int) -> None:
         """Gives the samples of a batch their positions, unless a reader has done so."""
         batch.size = size
         if len(batch.positions) != size:

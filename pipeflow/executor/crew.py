@@ -21,8 +21,8 @@ log = logging.getLogger("pipeflow")
 CLOSE_SECONDS = 5.0  # how long close() waits for a step that is running
 
 
-class Work(Protocol):
-    """The work of the threads."""
+class Tasks(Protocol):
+    """The executor, as its threads see it."""
 
     def claim(self, last: bool = False) -> Any:
         """Takes the oldest work that no thread has, or None; with ``last`` only what running work may wait for.
@@ -102,7 +102,7 @@ class Crew:
         self.helps: dict[int, int] = {}  # a thread of ``beside`` -> the thread that it works for
         _OPEN.add(self)
 
-    def start(self, executor: Work) -> None:
+    def start(self, executor: Tasks) -> None:
         """Starts the threads that are missing. It may be interrupted anywhere and called again."""
         if len(self.threads) >= self.size or self.closing or self.alone:
             return
@@ -117,7 +117,7 @@ class Crew:
                 log.log(level, "the thread that asks for a batch makes it, because no other can be started: %s", error)
                 self.alone = True
 
-    def _start(self, reference: "weakref.ref[Work]") -> None:
+    def _start(self, reference: "weakref.ref[Tasks]") -> None:
         with self._starting:
             while len(self.threads) < self.size and not self.closing:
                 born = Gate()
@@ -212,7 +212,7 @@ class Crew:
             gate.open()
         self.finished()
 
-    def _serve(self, reference: "weakref.ref[Work]", born: Gate) -> None:
+    def _serve(self, reference: "weakref.ref[Tasks]", born: Gate) -> None:
         with self.lock:
             number = len(self.threads)
             self.threads.append(threading.current_thread())

@@ -48,7 +48,7 @@ class Failure:
     exception: BaseException
     traceback: str
     action: str
-    place: int = field(default=0, repr=False, compare=False)  # of the operator in the plan
+    order: int = field(default=0, repr=False, compare=False)  # the number of the operator in the plan
 
     def __str__(self) -> str:
         source = f" (source: {self.source})" if self.source else ""
@@ -83,7 +83,7 @@ class Failures:
         self.counts = Counts(-1, 0, 0)
         self.log: deque[Failure] = deque(maxlen=KEPT)
         self.rules = {step.name: self.rule_of(step) for step in plan.steps()}
-        self.places = {step.name: place for place, step in enumerate(plan.steps())}
+        self.orders = {step.name: order for order, step in enumerate(plan.steps())}
         self.active = any(rule.action != "raise" for rule in self.rules.values())
         self.movers: dict[tuple[int, ...], BoundStep] = {}  # output slot -> the step that moves samples to other rows
         for step in plan.steps():
@@ -172,7 +172,7 @@ class Failures:
                 continue
             values = self.stand_in(batch, step, sample)
             for slot, value in zip(step.outputs, values or ()):
-                put(batch, slot, sample, runner.as_input(value) if self.plan.slots[slot].kind == "device" else value)
+                put(batch, slot, sample, runner.as_input(value) if self.plan.slots[slot].memory == "device" else value)
             runner.given(batch, sample)
         return self._replace(batch, lost)
 
@@ -305,7 +305,7 @@ class Failures:
             _without_frames(error),
             text,
             action,
-            self.places.get(step.name, 0),
+            self.orders.get(step.name, 0),
         )
 
     # When a batch is delivered.
@@ -333,7 +333,7 @@ class Failures:
         if batch.failure() is not None:
             self.counts = self.counts._replace(batch=batch.index)
             return
-        found = sorted(batch.incidents, key=lambda failure: (failure.sample, failure.place)) if batch.incidents else []
+        found = sorted(batch.incidents, key=lambda failure: (failure.sample, failure.order)) if batch.incidents else []
         if found and not (self.log and self.log[-1] is found[-1]):
             self.log.extend(found)
         self.counts = Counts(batch.index, self.counts.failed + len(found), self.counts.seen + batch.size)

@@ -32,7 +32,7 @@ from pipeflow.executor.runners.source import SourceStep
 from pipeflow.executor.runners.table import runner_of
 from pipeflow.executor.settings import Settings
 from pipeflow.executor.surroundings import Surroundings, weakly
-from pipeflow.executor.watch import Running, Watch
+from pipeflow.executor.watch import RunningCall, Watch
 from pipeflow.kernels import counts
 
 
@@ -485,7 +485,7 @@ class Executor:
                     self._give_up(call)
                 self.crew.start(self)
 
-    def _give_up(self, call: Running) -> None:
+    def _give_up(self, call: RunningCall) -> None:
         """Fails the batch of a call that is overdue, and gives up its thread; after an interrupt it is called again."""
         thread = self.crew.helps.get(call.thread, call.thread)
         task = self._tasks.get(thread)

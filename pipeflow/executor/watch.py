@@ -29,14 +29,14 @@ class Limited:
         thread = threading.get_ident()
         number = self._numbers.get(thread, -1) + 1
         self._numbers[thread] = number
-        self._calls[thread] = Running(thread, self, number, timing.wall())
+        self._calls[thread] = RunningCall(thread, self, number, timing.wall())
         try:
             return self.func(*args, **kwargs)
         finally:
             self._calls.pop(thread, None)
 
 
-class Running(NamedTuple):
+class RunningCall(NamedTuple):
     """A call that has not returned."""
 
     thread: int
@@ -71,7 +71,7 @@ class Watch:
     """The limits of a plan's functions and the calls that run under them."""
 
     def __init__(self) -> None:
-        self.calls: dict[int, Running] = {}
+        self.calls: dict[int, RunningCall] = {}
         self.numbers: dict[int, int] = {}  # thread -> the number of the last call of its task
         self._shortest: float | None = None
 
@@ -97,11 +97,11 @@ class Watch:
             return None
         return max(0.001, min([self._shortest, *(call.left() for call in list(self.calls.values()))]))
 
-    def overdue(self) -> list[Running]:
+    def overdue(self) -> list[RunningCall]:
         """The calls that have exceeded their limit and were not given up."""
         return [call for call in list(self.calls.values()) if call.left() <= 0]
 
-    def forget(self, call: Running) -> None:
+    def forget(self, call: RunningCall) -> None:
         """The call has been given up."""
         if self.calls.get(call.thread) is call:
             self.calls.pop(call.thread, None)

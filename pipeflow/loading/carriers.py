@@ -4,11 +4,11 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
-from pipeflow.loading.plans import Plan
-from pipeflow.loading.work import Job, Read, frame_of, inline_join
+from pipeflow.loading.walks import BatchItems
+from pipeflow.loading.work import ItemReader, Read, frame_of, inline_join
 
 
-class Ticket(Protocol):
+class PendingBatch(Protocol):
     """A batch that is being read."""
 
     def result(self) -> Read: ...
@@ -21,13 +21,13 @@ class Inline:
 
     ahead = 0
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._join = inline_join(frame_of(job.frame))
+    def __init__(self, reader: ItemReader) -> None:
+        self._reader = reader
+        self._join = inline_join(frame_of(reader.frame))
 
-    def submit(self, plan: Plan) -> Ticket:
+    def submit(self, wanted: BatchItems) -> PendingBatch:
         """A batch that is read when its result is taken."""
-        return _Later(lambda: self._job.run(plan, self._join))
+        return _Later(lambda: self._reader.run(wanted, self._join))
 
     def close(self, wait: bool = True) -> None:
         """Does nothing."""
@@ -47,15 +47,15 @@ class _Later:
 class Threads:
     """Reads several batches at the same time, each in one thread; a stream in one thread only."""
 
-    def __init__(self, job: Job, count: int, prefetch: int, timeout: float | None) -> None:
+    def __init__(self, reader: ItemReader, count: int, prefetch: int, timeout: float | None) -> None:
         self.ahead = count * prefetch
-        self._job, self._timeout = job, timeout
-        self._join = inline_join(frame_of(job.frame))
-        self._threads = ThreadPoolExecutor(1 if job.stream else count, "pipeflow loader")
+        self._reader, self._timeout = reader, timeout
+        self._join = inline_join(frame_of(reader.frame))
+        self._threads = ThreadPoolExecutor(1 if reader.stream else count, "pipeflow loader")
 
-    def submit(self, plan: Plan) -> Ticket:
+    def submit(self, wanted: BatchItems) -> PendingBatch:
         """A batch that is being read."""
-        return _InThread(self._threads.submit(self._job.run, plan, self._join), self._timeout)
+        return _InThread(self._threads.submit(self._reader.run, wanted, self._join), self._timeout)
 
     def close(self, wait: bool = True) -> None:
         """Ends the threads."""

@@ -12,12 +12,12 @@ from pipeflow import loading, seeds
 from pipeflow.declare import Ending, framework
 from pipeflow.errors import InvalidState
 from pipeflow.loading.buckets import Buckets
-from pipeflow.loading.carriers import Inline, Threads, Ticket
+from pipeflow.loading.carriers import Inline, PendingBatch, Threads
 from pipeflow.loading.leaves import mapped
 from pipeflow.loading.mixtures import Mixture
-from pipeflow.loading.plans import BucketWalk, OrderedWalk, Plan, SampledWalk, StreamWalk, Walk, in_batches
 from pipeflow.loading.tables import TableRows, is_table
-from pipeflow.loading.work import Job, frame_of
+from pipeflow.loading.walks import BatchItems, BucketWalk, OrderedWalk, SampledWalk, StreamWalk, Walk, in_batches
+from pipeflow.loading.work import ItemReader, frame_of
 from pipeflow.operators.readers.order import Order
 
 _FORM = 1  # the version of the saved state
@@ -81,8 +81,8 @@ class Loader:
         self.epoch = 0  # the epoch of the present loop, or of the next one
         self._begun = False  # True if that epoch has begun
         self._saved: Mapping[str, Any] | None = None
-        self._pass: weakref.ref[Pass] | None = None
-        self._place: Place | None = None
+        self._pass: weakref.ref[LoaderEpoch] | None = None
+        self._place: LoaderProgress | None = None
         self._carrier: Any = None  # the workers with persistent_workers=True
         self._serial = 0
         self.model: Any = None  # the structure of the items, if a pipeline reads them
@@ -167,7 +167,7 @@ class Loader:
 
     # The epoch.
 
-    def __iter__(self) -> "Pass":
+    def __iter__(self) -> "LoaderEpoch":
         """The batches of the next epoch, or the rest of the one whose state was loaded."""
         if self._begun:
             self._saved = None
@@ -178,8 +178,8 @@ class Loader:
         opening = self._opening() if saved is None else dict(saved["opening"])
         walk = self._walk(opening, None) if saved is None else self._walk_again(opening, saved["walk"])
         seed = opening.get("seed", self._drawn_seed)
-        self._place = Place(self.epoch, self._kind(), opening, walk)
-        made = Pass(self, self._carrier_of(seed), self._place)
+        self._place = LoaderProgress(self.epoch, self._kind(), opening, walk)
+        made = LoaderEpoch(self, self._carrier_of(seed), self._place)
         self._pass = weakref.ref(made)
         return made
 
@@ -280,7 +280,7 @@ class Loader:
             return next(iter(self.dataset))
         if not len(self.dataset):
             raise ValueError(f"{type(self.dataset).__name__} has no items")
-        return self._job().item(0)
+        return self._reader().item(0)
 
     def start(self) -> None:
         """Starts the workers, which stay until ``close()``."""
@@ -291,8 +291,8 @@ class Loader:
         """An output of a pipeline as an array or tensor of the loader's framework."""
         return self._frame.batch_of(batch)
 
-    def _job(self) -> Job:
-        job = Job(
+    def _reader(self) -> ItemReader:
+        reader = ItemReader(
             self.dataset,
             stream=self.stream,
             frame=self.framework,
@@ -300,8 +300,8 @@ class Loader:
             drop_last=self.drop_last,
             collate_fn=self.collate_fn,
         )
-        job.model = self.model
-        return job
+        reader.model = self.model
+        return reader
 
     def _carrier_of(self, seed: int) -> Any:
         """The object that reads the batches: persistent workers, or new ones."""
@@ -310,9 +310,9 @@ class Loader:
         timeout = self.timeout or None
         carrier: Any
         if not self.num_workers:
-            carrier = Inline(self._job())
+            carrier = Inline(self._reader())
         elif self.workers == "threads":
-            carrier = Threads(self._job(), self.num_workers, self.prefetch_factor, timeout)
+            carrier = Threads(self._reader(), self.num_workers, self.prefetch_factor, timeout)
             if self.worker_init_fn is not None:
                 raise ValueError(
                     'worker_init_fn is called in worker processes; with workers="threads" call it yourself'
@@ -320,7 +320,7 @@ class Loader:
         else:
             context, start = self.multiprocessing_context, self.worker_init_fn
             carrier = loading.processes.Processes(
-                self._job(), self.num_workers, self.prefetch_factor, timeout, context, seed, start
+                self._reader(), self.num_workers, self.prefetch_factor, timeout, context, seed, start
             )
         if self.persistent_workers:
             self._carrier = carrier
@@ -385,7 +385,7 @@ class Loader:
         return mapped(lambda _, leaf: leaf.pin_memory() if hasattr(leaf, "pin_memory") else leaf, batch)
 
 
-class Place:
+class LoaderProgress:
     """The progress of a pass. It exists longer than the pass, because a loop may end early."""
 
     def __init__(self, epoch: int, kind: str, opening: Mapping[str, Any], walk: Walk) -> None:
@@ -400,18 +400,18 @@ class Place:
         return {"loader": _FORM, "epoch": self.epoch, "now": now}
 
 
-class Pass:
+class LoaderEpoch:
     """The batches of one epoch."""
 
-    def __init__(self, loader: Loader, carrier: Any, place: Place) -> None:
+    def __init__(self, loader: Loader, carrier: Any, place: LoaderProgress) -> None:
         self._loader, self._carrier, self._place, self._walk = loader, carrier, place, place.walk
         self._own = carrier is not loader._carrier
-        self._waiting: deque[tuple[Plan, Ticket]] = deque()
+        self._waiting: deque[tuple[BatchItems, PendingBatch]] = deque()
         self._more = True
         self._closed = False
         self._fill(carrier.ahead)
 
-    def __iter__(self) -> "Pass":
+    def __iter__(self) -> "LoaderEpoch":
         return self
 
     def __len__(self) -> int:
@@ -419,11 +419,11 @@ class Pass:
 
     def _fill(self, count: int) -> None:
         while self._more and len(self._waiting) < count:
-            plan = self._walk.next()
-            if plan is None:
+            wanted = self._walk.next()
+            if wanted is None:
                 self._more = False
             else:
-                self._waiting.append((plan, self._carrier.submit(plan)))
+                self._waiting.append((wanted, self._carrier.submit(wanted)))
 
     def __next__(self) -> Any:
         while not self._closed:
@@ -431,18 +431,18 @@ class Pass:
             if not self._waiting:
                 self._end()
                 break
-            plan, ticket = self._waiting.popleft()
+            wanted, pending = self._waiting.popleft()
             try:
-                read = ticket.result()
+                read = pending.result()
             except KeyboardInterrupt:  # the loop has not received this batch yet
-                self._waiting.appendleft((plan, ticket))
+                self._waiting.appendleft((wanted, pending))
                 raise
             except BaseException:
-                self._walk.delivered(plan, ended=False)
+                self._walk.delivered(wanted, ended=False)
                 raise
-            self._walk.delivered(plan, read.ended)
+            self._walk.delivered(wanted, read.ended)
             if read.ended:
-                for later, other in [x for x in self._waiting if x[0].slot == plan.slot]:
+                for later, other in [x for x in self._waiting if x[0].slot == wanted.slot]:
                     other.cancel()
                     self._waiting.remove((later, other))
             self._fill(self._carrier.ahead)
@@ -460,8 +460,8 @@ class Pass:
         """Drops the batches that were read ahead."""
         if not self._closed:
             self._closed = True
-            for _, ticket in self._waiting:
-                ticket.cancel()
+            for _, pending in self._waiting:
+                pending.cancel()
             self._waiting.clear()
             if self._own:
                 self._carrier.close(wait=False)

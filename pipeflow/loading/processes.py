@@ -12,48 +12,50 @@ from pipeflow.executor.workers import check_start_method
 from pipeflow.executor.workers.exceptions import pack_exception, unpack_exception
 from pipeflow.executor.workers.pool import WorkerPool
 from pipeflow.executor.workers.worker import INSIDE
-from pipeflow.loading.carriers import Ticket
+from pipeflow.loading.carriers import PendingBatch
 from pipeflow.loading.light import TensorsLater
 from pipeflow.loading.parcels import joining, packed, unpacked
-from pipeflow.loading.plans import Plan
-from pipeflow.loading.work import Job, Read, described, frame_of, seed_everything
+from pipeflow.loading.walks import BatchItems
+from pipeflow.loading.work import ItemReader, Read, described, frame_of, seed_everything
 from pipeflow.saving.functions import travels
 
 
 class InWorker:
     """Reads batches in a worker process and puts them into shared memory."""
 
-    def __init__(self, job: Job, workers: int, seed: int, worker_init_fn: Callable[[int], Any] | None) -> None:
-        self.source = job.dataset  # the name, in messages, of an object that cannot be sent
-        self.job = job
+    def __init__(
+        self, reader: ItemReader, workers: int, seed: int, worker_init_fn: Callable[[int], Any] | None
+    ) -> None:
+        self.source = reader.dataset  # the name, in messages, of an object that cannot be sent
+        self.reader = reader
         self.workers = workers
         self.seed = seed
         self.worker_init_fn = worker_init_fn
         self._entered = False
 
-    def __call__(self, plan: Plan) -> tuple[bytes, list[Any]]:
+    def __call__(self, wanted: BatchItems) -> tuple[bytes, list[Any]]:
         if not self._entered:
             self._enter()
-        seed_everything(plan.key, self._frame())
-        read = self.job.run(plan, joining(self._frame))
-        if self.job.model is not None and read.batch is not None:
+        seed_everything(wanted.key, self._frame())
+        read = self.reader.run(wanted, joining(self._frame))
+        if self.reader.model is not None and read.batch is not None:
             rows = [pack_exception(x.error) if isinstance(x, Failed) else x for x in read.batch]
             read = read._replace(batch=rows)
         return packed(tuple(read), self._frame())
 
     def _frame(self) -> Any:
         """The framework in the worker, which loads torch only if the data set or a function of the user may use it."""
-        if self.job.frame == "torch" and "torch" not in sys.modules:
+        if self.reader.frame == "torch" and "torch" not in sys.modules:
             return TensorsLater()
-        return frame_of(self.job.frame)
+        return frame_of(self.reader.frame)
 
     def _enter(self) -> None:
         number = int(os.environ[INSIDE])
-        self.job.find_frame = self._frame
-        asked = self.job.stream or self.worker_init_fn is not None
-        frame = frame_of(self.job.frame) if asked else self._frame()
+        self.reader.find_frame = self._frame
+        asked = self.reader.stream or self.worker_init_fn is not None
+        frame = frame_of(self.reader.frame) if asked else self._frame()
         if hasattr(frame, "enter_worker"):
-            frame.enter_worker(number, self.workers, self.seed + number, self.job.dataset)
+            frame.enter_worker(number, self.workers, self.seed + number, self.reader.dataset)
         if self.worker_init_fn is not None:
             seed_everything(self.seed + number, frame)
             self.worker_init_fn(number)
@@ -65,7 +67,7 @@ class Processes:
 
     def __init__(
         self,
-        job: Job,
+        reader: ItemReader,
         count: int,
         prefetch: int,
         timeout: float | None,
@@ -74,14 +76,14 @@ class Processes:
         worker_init_fn: Callable[[int], Any] | None,
     ) -> None:
         self.ahead = count * prefetch
-        self._frame, self._of_items = frame_of(job.frame), job.model is not None
-        in_worker = InWorker(job, count, seed, worker_init_fn)
+        self._frame, self._of_items = frame_of(reader.frame), reader.model is not None
+        in_worker = InWorker(reader, count, seed, worker_init_fn)
         method = start_method(context)
         if context is None and method == "fork" and _beside_threads() and travels(in_worker):
             method = "forkserver"
         self._pool = WorkerPool(count, method, timeout, beside_threads=context is None)
         try:
-            self._handle = self._pool.register(in_worker, name=described(job.dataset))
+            self._handle = self._pool.register(in_worker, name=described(reader.dataset))
         except TypeError as error:
             error.add_note(
                 "a data set is copied to its workers: open files and connections in __getitem__, or in worker_init_fn, "
@@ -90,9 +92,9 @@ class Processes:
             raise
         self._pool.start()
 
-    def submit(self, plan: Plan) -> Ticket:
+    def submit(self, wanted: BatchItems) -> PendingBatch:
         """A batch that is being read."""
-        return _InProcess(self, self._pool.submit(self._handle, [(plan,)], pinned=plan.slot))
+        return _InProcess(self, self._pool.submit(self._handle, [(wanted,)], pinned=wanted.slot))
 
     def received(self, parcel: Any) -> Read:
         """A batch from a worker."""

@@ -8,7 +8,7 @@ import numpy as np
 from pipeflow import fn
 from pipeflow.errors import Failed
 from pipeflow.loading.leaves import Field, Path, branches, filled, leaf_name, leaves, path_text
-from pipeflow.loading.loader import Loader, Pass
+from pipeflow.loading.loader import Loader, LoaderEpoch
 from pipeflow.loading.work import leaf_arrays
 from pipeflow.pipeline import Pipeline, pipeline_def
 from pipeflow.record.recorder import DataNode
@@ -112,7 +112,7 @@ class Feeder:
     def __init__(self, items: Loader) -> None:
         self._items = items
         self.batches_vary = items.buckets is not None  # a short batch is not the end of the epoch
-        self._pass: Pass | None = None
+        self._pass: LoaderEpoch | None = None
         self._epoch: int | None = None  # of the pipeline
         self._rows: Sequence[Any] = ()
 

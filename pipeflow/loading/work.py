@@ -11,7 +11,7 @@ from pipeflow.declare import framework
 from pipeflow.errors import Failed, function_name
 from pipeflow.loading.collate import NumpyLoading, collate, convert
 from pipeflow.loading.leaves import difference, leaves, path_text, values_like
-from pipeflow.loading.plans import Plan
+from pipeflow.loading.walks import BatchItems
 from pipeflow.tensors import as_sample
 
 
@@ -21,15 +21,15 @@ def frame_of(name: str) -> Any:
 
 
 class Read(NamedTuple):
-    """The result of a plan: a batch, or nothing if its stream had ended."""
+    """A batch that was read, or nothing if its stream had ended."""
 
     batch: Any
     items: int
     ended: bool = False
 
 
-class Job:
-    """Reads the items of a plan. Each process has one such object, and one thread of it reads a stream."""
+class ItemReader:
+    """Reads the items of batches. Each process has one such object, and one thread of it reads a stream."""
 
     def __init__(
         self,
@@ -57,16 +57,16 @@ class Job:
         """The data set in messages."""
         return type(self.dataset).__name__
 
-    def run(self, plan: Plan, join: Callable[[Sequence[Any], str], Any]) -> Read:
-        """The batch of a plan."""
+    def run(self, wanted: BatchItems, join: Callable[[Sequence[Any], str], Any]) -> Read:
+        """Reads the items of one batch."""
         if self.stream:
-            return self._next_of_stream(plan, join)
+            return self._next_of_stream(wanted, join)
         if self.model is not None:
-            return Read([self._leaves_of(index) for index in plan.indices], len(plan.indices))
-        if self.batch_size is None and not isinstance(plan.indices, list):
-            return Read(self._single(self.item(plan.indices)), 1)
-        items = self._items(plan.indices)
-        return Read(self._joined(items, join, plan.indices), len(items))
+            return Read([self._leaves_of(index) for index in wanted.indices], len(wanted.indices))
+        if self.batch_size is None and not isinstance(wanted.indices, list):
+            return Read(self._single(self.item(wanted.indices)), 1)
+        items = self._items(wanted.indices)
+        return Read(self._joined(items, join, wanted.indices), len(items))
 
     def item(self, index: Any) -> Any:
         """One item; an error names it."""
@@ -96,10 +96,10 @@ class Job:
         except Exception as error:
             return Failed(error)
 
-    def _next_of_stream(self, plan: Plan, join: Callable[[Sequence[Any], str], Any]) -> Read:
-        if plan.serial != self._serial:
-            self._iterator, self._serial = iter(self.dataset), plan.serial
-            for _ in range(plan.skipped):
+    def _next_of_stream(self, wanted: BatchItems, join: Callable[[Sequence[Any], str], Any]) -> Read:
+        if wanted.serial != self._serial:
+            self._iterator, self._serial = iter(self.dataset), wanted.serial
+            for _ in range(wanted.skipped):
                 next(self._iterator, None)
         items: list[Any] = []
         size = self.batch_size or 1
@@ -110,7 +110,7 @@ class Job:
         ended = len(items) < size
         if not items or (ended and self.drop_last):
             return Read(None, 0, ended=True)
-        first = plan.number * size
+        first = wanted.number * size
         if self.model is not None:
             names = [f"item {first + n} of {self.name}" for n in range(len(items))]
             rows = [leaf_arrays(item, self.model, name) for name, item in zip(names, items)]

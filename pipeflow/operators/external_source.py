@@ -10,7 +10,7 @@ import numpy as np
 from pipeflow import types
 from pipeflow.declare import Args, Feed, Request, Source, Spec, default, source
 from pipeflow.errors import InvalidState, function_name
-from pipeflow.operators.sources.ahead import Ahead
+from pipeflow.operators.sources.ahead import ParallelCallback
 from pipeflow.operators.sources.callback import Callback
 from pipeflow.operators.sources.fed import FedInput
 from pipeflow.tensors import DeviceSample, TensorListCPU, as_sample, on_gpu
@@ -67,10 +67,10 @@ class ExternalSource(Source):
         self.ndims = _per_output(ndim, self.count)
         self.layouts = _per_output(layout, self.count)
         self.fed = FedInput(repeat_last, blocking) if source is None else None
-        self.callback: Callback | Ahead | None = None
+        self.callback: Callback | ParallelCallback | None = None
         if source is not None:
             make = functools.partial(Callback, source, self.per_sample, batch_info, cycle)
-            self.callback = Ahead(make, self.per_sample, prefetch_queue_depth) if parallel else make()
+            self.callback = ParallelCallback(make, self.per_sample, prefetch_queue_depth) if parallel else make()
 
     @property
     def name_of_source(self) -> str:
@@ -80,16 +80,16 @@ class ExternalSource(Source):
     @property
     def wants_workers(self) -> bool:  # type: ignore[override]
         """True if worker processes make the batches."""
-        return isinstance(self.callback, Ahead)
+        return isinstance(self.callback, ParallelCallback)
 
     def use_workers(self, pool: Any) -> None:
         """Lets the workers of a pool make the batches from now on."""
-        assert isinstance(self.callback, Ahead)
+        assert isinstance(self.callback, ParallelCallback)
         self.callback.attach(pool)
 
     @property
     def _in_workers(self) -> bool:
-        return isinstance(self.callback, Ahead) and self.callback.attached
+        return isinstance(self.callback, ParallelCallback) and self.callback.attached
 
     def available(self) -> float:
         """The number of batches that are available without waiting; without a callable, the number of fed batches."""
@@ -356,7 +356,7 @@ def _(args: Args) -> None:
             )
     else:
         make = functools.partial(Callback, args.source, args.batch is False, args.batch_info, args.cycle)
-        (Ahead(make, args.batch is False, args.prefetch_queue_depth) if args.parallel else make())
+        (ParallelCallback(make, args.batch is False, args.prefetch_queue_depth) if args.parallel else make())
     if args.prefetch_queue_depth != 1 and not args.parallel:
         raise ValueError(
             "The argument `prefetch_queue_depth` is valid only for parallel external sources: write parallel=True, or leave it "

@@ -86,7 +86,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 # multi_paste
 
 
-class Region(NamedTuple):
+class PastedRegion(NamedTuple):
     """A part of an image and its position on the canvas: starts and extents along height and width."""
 
     source: int  # the sample, or the input, that it comes from
@@ -104,7 +104,7 @@ def pairs_of(values: Any, count: int, name: str) -> np.ndarray | None:
     return np.array(values).reshape(count, 2)
 
 
-def regions_of(args: Any, sizes: Sequence[Sequence[int]], canvas: Sequence[int], inputs: int) -> list[Region]:
+def regions_of(args: Any, sizes: Sequence[Sequence[int]], canvas: Sequence[int], inputs: int) -> list[PastedRegion]:
     """The regions of one canvas, from (height, width) of every sample, or of every input."""
     if args.in_ids is not None:
         if inputs > 1:
@@ -137,7 +137,7 @@ def regions_of(args: Any, sizes: Sequence[Sequence[int]], canvas: Sequence[int],
                     f"region {number} of {extents[0]} x {extents[1]} at {begin[0]}, {begin[1]} leaves its {what} of "
                     f"{limits[0]} x {limits[1]}"
                 )
-        regions.append(Region(source, start, extents, place))
+        regions.append(PastedRegion(source, start, extents, place))
     return regions
 
 
@@ -150,7 +150,7 @@ def _place(whole: Any, relative: Any, number: int, extents: Sequence[int], round
     return 0, 0
 
 
-def check_channels(regions: Sequence[Region], channels: Sequence[int]) -> int:
+def check_channels(regions: Sequence[PastedRegion], channels: Sequence[int]) -> int:
     """The channels of a canvas."""
     found = {channels[region.source] for region in regions}
     if len(found) > 1:

@@ -87,7 +87,7 @@ def axes_to_resize(shape: Sequence[int], layout: str, args: Any) -> list[tuple[i
     return sorted(found, key=lambda one: one[0])
 
 
-class Pass(NamedTuple):
+class AxisPass(NamedTuple):
     """One or two neighbouring axes of data, as (outer, *given, pixel) to (outer, *wanted, pixel)."""
 
     outer: int
@@ -97,7 +97,7 @@ class Pass(NamedTuple):
     axes: tuple[Axis, ...]
 
 
-def passes(shape: Sequence[int], chosen: Sequence[tuple[int, Axis]], together: int) -> list[Pass]:
+def passes(shape: Sequence[int], chosen: Sequence[tuple[int, Axis]], together: int) -> list[AxisPass]:
     """The axes that change, up to so many neighbours at a time."""
     left = [(axis, one) for axis, one in chosen if (one.low, one.high, one.full) != (0, one.size, one.size)]
     now, found = list(shape), []
@@ -109,7 +109,9 @@ def passes(shape: Sequence[int], chosen: Sequence[tuple[int, Axis]], together: i
         for axis, one in part:
             now[axis] = one.full
         wanted = tuple(now[first:last])
-        found.append(Pass(math.prod(now[:first]), given, wanted, math.prod(now[last:]), tuple(one for _, one in part)))
+        found.append(
+            AxisPass(math.prod(now[:first]), given, wanted, math.prod(now[last:]), tuple(one for _, one in part))
+        )
     return found
 
 

@@ -18,7 +18,7 @@ from pipeflow.operators import structure
 from pipeflow.record import autograph, constants
 from pipeflow.record.calls import class_name, lineage, outcome
 from pipeflow.record.conditional.scopes import Scope, resolve
-from pipeflow.record.conditional.session import Session, place, truth_error
+from pipeflow.record.conditional.session import Session, branch_of, truth_error
 from pipeflow.record.graph import DetachedNode, Edge, Graph, GraphNode, Guard
 from pipeflow.record.not_iterable import OneValue
 
@@ -404,7 +404,7 @@ class Recorder:
     ) -> DataNode:
         """The node that reads one of two others. For a Python number and an unknown type the batch decides the type."""
         late = any(weak) and (first.spec.dtype is None or second.spec.dtype is None)
-        sides = (place(first, "if"), place(second, "else"))
+        sides = (branch_of(first, "if"), branch_of(second, "else"))
         constants = {"variable": name, "sides": sides, **({"weak": weak} if late else {})}
         op = structure.merge_late if late else structure.merge
         return self._record(Call(op, (), constants, {}, origin=user_origin()), (first, second, predicate), scope=scope)

@@ -143,7 +143,7 @@ def graph_from_json(serialized: "str | bytes", recorder: Recorder, allowed: Allo
                     f"a serialized pipeline is damaged: {op.title} ({entry['name']}) has no argument {name!r}"
                 )
         constants = {
-            name: convert(op.arguments[name].kind, decode_constant(value, f"argument {name!r} {what}", allowed))
+            name: convert(op.arguments[name].type, decode_constant(value, f"argument {name!r} {what}", allowed))
             for name, value in entry.get("constants", {}).items()
         }
         for value in constants.values():

@@ -6,7 +6,7 @@ from typing import Any
 from pipeflow.pictures.colors import PALETTE
 from pipeflow.reporting.run import next_batch
 from pipeflow.reporting.units import seconds
-from pipeflow.watching.trace import LOOP, Event, Trace
+from pipeflow.watching.trace import LOOP, Span, Trace
 
 BATCHES = 10
 ROW, LEFT, WIDTH = 22, 90, 900
@@ -49,7 +49,7 @@ def timeline(trace: Trace) -> str:
     )
 
 
-def _span(event: Event, top: int, begun: float, scale: float, trace: Trace) -> str:
+def _span(event: Span, top: int, begun: float, scale: float, trace: Trace) -> str:
     color = "#8a929c" if event.kind == "wait" else _color(event.stage)
     title = "the loop waits" if event.kind == "wait" else trace.stages[event.pipeline][event.stage]
     hint = f"{title}, batch {event.batch}, samples {event.first} to {event.end}: {seconds(event.ended - event.begun)}"

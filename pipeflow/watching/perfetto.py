@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeflow.version import VERSION
-from pipeflow.watching.trace import LOOP, MOST, Event, Trace
+from pipeflow.watching.trace import LOOP, MOST, Span, Trace
 
 
 def document(trace: Trace) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def document(trace: Trace) -> dict[str, Any]:
     return {"traceEvents": found, "displayTimeUnit": "ms", "otherData": more}
 
 
-def _order(trace: Trace, events: list[Event]) -> list[int]:
+def _order(trace: Trace, events: list[Span]) -> list[int]:
     """The rows: the loop first, then the threads in the order of their names."""
     threads = {event.thread for event in events}
     return sorted(
@@ -45,7 +45,7 @@ def _order(trace: Trace, events: list[Event]) -> list[int]:
 
 
 def _entries(
-    trace: Trace, event: Event, rows: dict[int, int], joined: set[tuple[int, int, int]]
+    trace: Trace, event: Span, rows: dict[int, int], joined: set[tuple[int, int, int]]
 ) -> list[dict[str, Any]]:
     """The slice of an event, and the arrow that leads to it from the stage before."""
     row, begun, lasted = rows[event.thread], _at(trace, event.begun), (event.ended - event.begun) * 1e6

@@ -16,7 +16,7 @@ MOST = 200_000  # events that are kept: about 30 MB of JSON
 LOOP = "the loop"
 
 
-class Event(NamedTuple):
+class Span(NamedTuple):
     """A span of time in which a thread worked on a stage of a batch, a loop waited for a batch, or worker processes had
     a batch.
     """
@@ -83,9 +83,9 @@ class Trace:
         """True if there is room for another event."""
         return len(self.events) < MOST
 
-    def spans(self) -> list[Event]:
+    def spans(self) -> list[Span]:
         """The events so far, in the order in which they ended."""
-        return [Event(*event) for event in self.events]
+        return [Span(*event) for event in self.events]
 
 
 def _title(stage: Any) -> str:

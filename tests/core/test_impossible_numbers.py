@@ -24,7 +24,7 @@ def numbers():
         if op.hidden:  # its arguments come from another operator, which is among the rest
             continue
         for argument, param in op.arguments.items():
-            if param.kind in (float, "floats") and argument not in OPEN:
+            if param.type in (float, "floats") and argument not in OPEN:
                 yield name, argument
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from pipeflow import fn, pipeline_def
 from pipeflow.watching import environment, perfetto
-from pipeflow.watching.trace import Event, Trace
+from pipeflow.watching.trace import Span, Trace
 
 
 def fussy(number):
@@ -82,7 +82,7 @@ def test_time_in_worker_processes_is_a_span_of_its_own():
     """It begins when the batch has been sent and ends when it goes on; it is on no thread's row."""
     trace = Trace()
     trace.stages.append(["external_source", "python_function"])
-    trace.events.append(Event("away", 0, 1, 7, 0, 4, 0, trace.begun + 1, trace.begun + 3))
+    trace.events.append(Span("away", 0, 1, 7, 0, 4, 0, trace.begun + 1, trace.begun + 3))
     entries = perfetto.document(trace)["traceEvents"]
     begin, end = (next(entry for entry in entries if entry["ph"] == kind) for kind in "be")
     assert (begin["name"], begin["args"]["batch"]) == ("python_function", 7)

@@ -257,14 +257,14 @@ class Drawer:
     def values(self, param: Param) -> list[Any]:
         if param.name in VALUES:
             return VALUES[param.name]
-        if isinstance(param.kind, type) and issubclass(param.kind, Enum):
-            return [f"types.{member.name}" for member in param.kind]
-        if typing.get_origin(param.kind) is Literal:
-            return [*typing.get_args(param.kind), "other"]
-        return BY_KIND.get(param.kind, [0, 1.5, "text"])
+        if isinstance(param.type, type) and issubclass(param.type, Enum):
+            return [f"types.{member.name}" for member in param.type]
+        if typing.get_origin(param.type) is Literal:
+            return [*typing.get_args(param.type), "other"]
+        return BY_KIND.get(param.type, [0, 1.5, "text"])
 
     def wrong(self, param: Param) -> list[Any]:
-        return WRONG.get(param.kind, ["text"])
+        return WRONG.get(param.type, ["text"])
 
     def draw(self, number: int) -> DrawnCall:
         """Call ``number`` of this operator."""
@@ -307,7 +307,7 @@ class Drawer:
         ]
         if not alike:
             return
-        kind = np.float32 if param.kind in (float, "floats") else np.int32
+        kind = np.float32 if param.type in (float, "floats") else np.int32
         picked = [alike[rng.integers(len(alike))] for _ in range(size)]
         if kind == np.int32 and any(np.asarray(x).dtype.kind == "f" for x in picked):
             kind = np.float32

@@ -133,7 +133,7 @@ BREACHES = {
     ),
     "shared_slots_are_for_workers": (
         definitions.functions_in_order,
-        lambda plan: changed_slot(plan, slot_of(plan, "first"), kind="shared"),
+        lambda plan: changed_slot(plan, slot_of(plan, "first"), memory="shared"),
     ),
     "steps_are_calls_of_their_operators": (
         definitions.unused_and_equal,

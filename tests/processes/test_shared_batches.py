@@ -36,7 +36,7 @@ def kinds(definition, **options):
     """Per operator the kind of memory its outputs are planned in."""
     pipe = pipeline_def(batch_size=6, num_threads=1, device_id=None, **options)(definition)()
     plan = executor_of(pipe).plan
-    return {step.name: plan.slots[step.outputs[0]].kind for step in plan.steps() if step.outputs}
+    return {step.name: plan.slots[step.outputs[0]].memory for step in plan.steps() if step.outputs}
 
 
 def invert(x):

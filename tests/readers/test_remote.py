@@ -18,7 +18,7 @@ from readers import records
 from pipeflow import fn, pipeline_def, tfrecord
 from pipeflow.errors import BadData
 from pipeflow.operators.readers import remote
-from pipeflow.operators.readers.ahead import Ahead
+from pipeflow.operators.readers.ahead import ReadAhead
 from pipeflow.operators.readers.places import expanded
 
 
@@ -249,7 +249,7 @@ def test_samples_are_requested_side_by_side(server):
 def test_what_was_announced_and_is_not_taken_is_dropped():
     """A sample is given once for each time that it was announced; old ones that are not taken are dropped."""
     calls = []
-    ahead = Ahead(lambda index: calls.append(index) or (index,))
+    ahead = ReadAhead(lambda index: calls.append(index) or (index,))
     ahead.expect([1, 2, 2])
     assert [ahead.take(n) for n in (2, 1, 2, 3)] == [(2,), (1,), (2,), (3,)]
     assert sorted(calls) == [1, 2, 2, 3]

@@ -15,7 +15,7 @@ from pipeflow.executor.device.device import Device
 from pipeflow.tensors import DeviceSample
 
 
-class Chunk:
+class StagingChunk:
     """A staging block, the device block that it is copied to, and how much of both is used."""
 
     def __init__(self, pinned: PinnedBlock, lease: DeviceLease) -> None:
@@ -51,7 +51,7 @@ class Work:
     def __init__(self, memory: SegmentMemory, failed: Callable[["Work", Step, int, Exception], None]) -> None:
         self.memory = memory
         self.failed = failed
-        self.chunks: list[Chunk] = []
+        self.chunks: list[StagingChunk] = []
         self.queue: list[tuple[Step, Callable[[], None]]] = []
         self.leases: list[DeviceLease] = []
         self.constants: dict[int, DeviceArray] = {}
@@ -73,7 +73,7 @@ class Work:
             capacity = max(memory.capacity, nbytes)
             pinned = memory.ring.take(capacity)
             lease = memory.device.pool.take(memory.purpose, capacity, memory.runtime.copying)
-            self.chunks.append(Chunk(pinned, lease))
+            self.chunks.append(StagingChunk(pinned, lease))
             self.leases.append(lease)
         chunk = self.chunks[-1]
         begin = chunk.used

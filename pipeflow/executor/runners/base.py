@@ -13,7 +13,7 @@ from pipeflow.errors import add_notes
 from pipeflow.executor.batch import BatchRun, value_at
 from pipeflow.executor.clocks import Clock, Rival
 from pipeflow.executor.keeper import Keeper
-from pipeflow.executor.watch import Running
+from pipeflow.executor.watch import RunningCall
 from pipeflow.tensors import slab_size
 
 StandIn = Callable[[BatchRun, Step, int], "tuple[np.ndarray, ...] | None"]
@@ -34,7 +34,7 @@ class BoundStep:
         self.count = len(step.outputs)
         self.converts = self.op.traits_of(self.constants).converts
         self.storages = tuple(plan.slots[slot].storage for slot in step.outputs)
-        self.shared = tuple(plan.slots[slot].kind == "shared" for slot in step.outputs)
+        self.shared = tuple(plan.slots[slot].memory == "shared" for slot in step.outputs)
         self.clock = Clock()
         self.rival: Rival | None = None  # during Pipeline.measure(): the thread that competes for the interpreter
         self.largest = [0] * len(step.hint)  # bytes of the largest sample of each output that has a hint
@@ -147,7 +147,7 @@ class StageRunner:
         """A value that replaces the result of a failed sample, in the form that other stages read."""
         return value
 
-    def sample_of(self, batch: BatchRun, call: Running) -> int:
+    def sample_of(self, batch: BatchRun, call: RunningCall) -> int:
         """The sample that a call of a function is for, -1 for a whole batch."""
         del batch, call
         return -1

@@ -21,7 +21,7 @@ class SourceStage(StageRunner):
         # Readers first: they may give fewer samples at the end of their epoch, and then the others give as many.
         self.in_turn = sorted(self.course.sources, key=lambda item: not item.op.fetches)
         self._constants = [(slot, plan.constant(value), plan.slots[slot].spec.layout) for slot, value in plan.constants]
-        shares = any(slot.kind == "shared" for slot in plan.slots)
+        shares = any(slot.memory == "shared" for slot in plan.slots)
         self.workers = surroundings.workers if shares else None
 
     def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
@@ -39,7 +39,7 @@ class SourceStage(StageRunner):
         if batch.error is None and len(set(sizes.values())) > 1:
             listed = ", ".join(f"{name}: {size}" for name, size in sizes.items())
             batch.fail(RuntimeError(f"the sources of a batch gave different numbers of samples ({listed})"), None)
-        course.place(batch, next(iter(sizes.values())) if sizes else course.batch_size)
+        course.count_samples(batch, next(iter(sizes.values())) if sizes else course.batch_size)
         for slot, value, layout in self._constants:
             batch.values[slot] = np.broadcast_to(value, (batch.size, *value.shape))
             batch.layouts[slot] = layout or ""

@@ -22,7 +22,7 @@ from pipeflow.executor.runners.kept import KeptStep, Needed, read_outside
 from pipeflow.executor.runners.merge import MergeStep
 from pipeflow.executor.runners.sample_step import Placement, SampleStep
 from pipeflow.executor.surroundings import Surroundings
-from pipeflow.executor.watch import Running
+from pipeflow.executor.watch import RunningCall
 
 BRIEF = 3e-5  # seconds a sample: a function that waits for another thread takes longer
 
@@ -203,7 +203,7 @@ class SampleStage(StageRunner):
     def _place_of(self, step: Step) -> int:
         return next(place for place, item in enumerate(self.steps) if item.step is step)
 
-    def sample_of(self, batch: BatchRun, call: Running) -> int:
+    def sample_of(self, batch: BatchRun, call: RunningCall) -> int:
         """The sample that a call of a function is for."""
         del batch
         places = self._places[call.thread]

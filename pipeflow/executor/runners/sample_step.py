@@ -67,7 +67,7 @@ class SampleStep(BoundStep):
 
     def kind_of(self, name: str) -> Any:
         """The kind of an argument."""
-        return self.op.arguments[name].kind
+        return self.op.arguments[name].type
 
     def mask(self, batch: BatchRun) -> list[bool] | None:
         """The samples to run for, if they are known before the stage begins; None for all."""

@@ -14,7 +14,7 @@ from pipeflow.executor.batch import BatchRun, check_outputs, put, value_at
 from pipeflow.executor.keeper import Keeper
 from pipeflow.executor.runners.base import BoundStep, StageRunner, StandIn
 from pipeflow.executor.surroundings import Surroundings
-from pipeflow.executor.watch import Running
+from pipeflow.executor.watch import RunningCall
 from pipeflow.tensors import lent
 
 
@@ -138,7 +138,7 @@ class WholeStep(BoundStep, StageRunner):
         if self.step.user_code:
             check_outputs(batch, self.step)
 
-    def sample_of(self, batch: BatchRun, call: Running) -> int:
+    def sample_of(self, batch: BatchRun, call: RunningCall) -> int:
         """The sample that a call of its function is for, -1 for a whole batch."""
         if not self.by_rows:
             return -1

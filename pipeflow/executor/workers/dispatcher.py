@@ -27,7 +27,7 @@ from pipeflow import system, timing
 from pipeflow.errors import FunctionTimeout, InvalidState, WorkerDied
 from pipeflow.executor.workers import zygote
 from pipeflow.executor.workers.channel import Channel
-from pipeflow.executor.workers.segments import Packed, Recycler, Segment, name_of, reserve
+from pipeflow.executor.workers.segments import PackedTable, Recycler, Segment, name_of, reserve
 from pipeflow.executor.workers.worker import (
     IDLE,
     LOAD,
@@ -37,9 +37,9 @@ from pipeflow.executor.workers.worker import (
     STACK_SIGNAL,
     STATUS_SIZE,
     STOP,
-    Chunk,
+    ChunkOrder,
     Done,
-    Task,
+    WorkerFunction,
 )
 
 _SHORT_CHUNK = 100_000_000  # nanoseconds; a worker gets a second chunk in advance if chunks take less
@@ -54,7 +54,7 @@ _FRAME = re.compile(r'File "(.+)", line (\d+)')
 class Registered:
     """A task with its pickle in shared memory, unless the workers inherit the function itself."""
 
-    task: Task
+    task: WorkerFunction
     descriptors: list[int]  # of the pickle: at most one; the code that closes it removes it
     timeout: float | None
     nanoseconds: float = 0.0  # running mean of a chunk's time
@@ -93,7 +93,7 @@ class Job:
     registered: Registered
     input: Segment
     lease: np.ndarray | None
-    samples: Packed
+    samples: PackedTable
     count: int
     on_done: Callable[[], Any] | None
     block: "Foreseen | None" = None
@@ -101,7 +101,7 @@ class Job:
     finished: threading.Event = field(default_factory=threading.Event)
     error: BaseException | None = None
     error_sample: int | None = None
-    content: Packed | None = None
+    content: PackedTable | None = None
     flat: np.ndarray | None = None
     output: Segment | None = None
     cancelled: bool = False
@@ -335,7 +335,7 @@ class Dispatcher(threading.Thread):
         needed = (job.input, job.output) if block is None else (job.input, job.output, block)
         new = [x for x in needed if x.number not in worker.known]
         worker.known.update(x.number for x in new)
-        chunk = Chunk(
+        chunk = ChunkOrder(
             ticket=job.number,
             task=job.registered.task.number,
             samples=tuple(job.samples),
@@ -385,7 +385,7 @@ class Dispatcher(threading.Thread):
         else:
             self.outputs.give_back(job.output)
             job.flat = _NOTHING
-        job.content = Packed._make(done.content)
+        job.content = PackedTable._make(done.content)
         if done.input_kept:
             job.input.retired = True
         self._finish(job, None)

@@ -28,12 +28,12 @@ from pipeflow.executor.workers import check_start_method, zygote
 from pipeflow.executor.workers.dispatcher import Dispatcher, Foreseen, Job, Kind, Registered
 from pipeflow.executor.workers.exceptions import unpack_exception
 from pipeflow.executor.workers.segments import OWN_BELOW, Region, name_of, read, reserve, unpack
-from pipeflow.executor.workers.worker import Task
+from pipeflow.executor.workers.worker import WorkerFunction
 from pipeflow.saving.functions import dumps_function
 
 
 @dataclass(frozen=True, eq=False)
-class Handle:
+class FunctionHandle:
     """A function that the workers know."""
 
     _registered: Registered
@@ -196,7 +196,7 @@ class WorkerPool:
         writable: bool = False,
         keep_going: bool = False,
         timeout: float | None = None,
-    ) -> Handle:
+    ) -> FunctionHandle:
         """Sends a callable to all workers, also to those that start later.
 
         It is called as `function(*sample)`, or with `whole_chunk` once with the list of all samples. `writable` lets it
@@ -204,7 +204,7 @@ class WorkerPool:
         others continue; otherwise the chunk ends there.
         """
         self._check_usable()
-        task = Task(next(_TASKS), name or function_name(function), whole_chunk, writable, keep_going)
+        task = WorkerFunction(next(_TASKS), name or function_name(function), whole_chunk, writable, keep_going)
         descriptors = []
         if self.start_method == "fork" and not self._started:
             self._inherited[task.number] = function  # copied with the process, also if it cannot be pickled
@@ -215,7 +215,7 @@ class WorkerPool:
         if self._started:
             self._dispatcher.loads.append(registered)
             self._dispatcher.ring()
-        return Handle(registered)
+        return FunctionHandle(registered)
 
     def region(self, size: int = 0) -> Region:
         """Shared memory for inputs: arrays made in it are sent without a copy. It grows as needed."""
@@ -228,7 +228,7 @@ class WorkerPool:
 
     def submit(
         self,
-        handle: Handle,
+        handle: FunctionHandle,
         samples: Iterable[tuple[Any, ...]],
         *,
         region: Region | None = None,
@@ -254,7 +254,7 @@ class WorkerPool:
 
     def submit_columns(
         self,
-        handle: Handle,
+        handle: FunctionHandle,
         columns: Sequence[Column],
         chunks: Sequence[tuple[int, int]],
         *,
@@ -306,7 +306,7 @@ class WorkerPool:
         if self._started and threading.current_thread() is not self._dispatcher and self._owner == os.getpid():
             self._dispatcher.join()
 
-    def chunk_size(self, handle: Handle, samples: int) -> int:
+    def chunk_size(self, handle: FunctionHandle, samples: int) -> int:
         """The number of samples to submit at once: chunks of a few milliseconds, and a share for every worker."""
         share = -(-samples // self.num_workers)
         per_sample = handle._registered.nanoseconds_per_sample

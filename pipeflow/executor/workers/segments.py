@@ -137,7 +137,7 @@ class Unfilled(NamedTuple):
 _NESTED = frozenset((np.ndarray, tuple, list, Unfilled))
 
 
-class Packed(NamedTuple):
+class PackedTable(NamedTuple):
     """A table of values in a segment: its pickle, or the place of the pickle in the segment."""
 
     table: bytes | None
@@ -175,14 +175,14 @@ class Writer:
             return kind is tuple, [self.put(x) for x in value]
         return (value,)
 
-    def pack(self, content: Any) -> Packed:
+    def pack(self, content: Any) -> PackedTable:
         """Pickles a table; a long one goes into the segment too, so that messages stay short."""
         data = dumps_value(content)
         if len(data) <= _SPILL:
-            return Packed(data, 0, 0)
+            return PackedTable(data, 0, 0)
         start = self._take(len(data))
         self.segment.flat[start : start + len(data)] = np.frombuffer(data, np.uint8)
-        return Packed(None, start, len(data))
+        return PackedTable(None, start, len(data))
 
     def _lay(self, array: np.ndarray) -> int:
         """Copies an array into the segment and returns its offset."""
@@ -259,7 +259,7 @@ class Region(Writer):
         return offset
 
 
-def unpack(packed: Packed, segment: Segment) -> Any:
+def unpack(packed: PackedTable, segment: Segment) -> Any:
     """The table that `Writer.pack` wrote."""
     if packed.table is not None:
         return pickle.loads(packed.table)

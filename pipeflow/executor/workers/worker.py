@@ -29,7 +29,7 @@ import numpy as np
 from pipeflow import system, timing
 from pipeflow.executor.workers.channel import Channel
 from pipeflow.executor.workers.exceptions import PackedException, pack_exception
-from pipeflow.executor.workers.segments import Packed, Segment, Writer, read, read_columns, unpack
+from pipeflow.executor.workers.segments import PackedTable, Segment, Writer, read, read_columns, unpack
 from pipeflow.tensors import Block
 
 # Read by BLAS libraries, OpenMP, Numba and OpenCV when they load: there are several workers, so each has one thread.
@@ -59,7 +59,7 @@ CONNECTION_LOST = 71  # exit code of a worker whose function closed its socket
 
 
 @dataclass(frozen=True)
-class Task:
+class WorkerFunction:
     """A function as the workers know it."""
 
     number: int
@@ -69,7 +69,7 @@ class Task:
     keep_going: bool = False
 
 
-class Chunk(NamedTuple):
+class ChunkOrder(NamedTuple):
     """The order to run a task on the samples that lie in a segment, and to put the results into another."""
 
     ticket: int
@@ -103,7 +103,7 @@ class Done(NamedTuple):
 
 @dataclass
 class _Loaded:
-    task: Task
+    task: WorkerFunction
     function: Callable[..., Any] | None
     broken: PackedException | None = None
 
@@ -121,7 +121,7 @@ def main(descriptors: list[int], inherited: dict[int, Callable[..., Any]]) -> No
         faulthandler.register(STACK_SIGNAL, file=stack, all_threads=True, chain=False)
         reseed()
         limit_threads()
-        _Worker(connection, status, inherited).run()
+        _WorkerLoop(connection, status, inherited).run()
         code = 0
     except BaseException:
         traceback.print_exc()  # an error in this package: exceptions of user code are results
@@ -181,7 +181,7 @@ def reseed() -> None:
         np.random.seed()
 
 
-class _Worker:
+class _WorkerLoop:
     def __init__(self, connection: int, status: int, inherited: dict[int, Callable[..., Any]]) -> None:
         self.channel = Channel(socket.socket(fileno=connection))
         self.status = memoryview(mmap.mmap(status, STATUS_SIZE)).cast("q")
@@ -203,13 +203,13 @@ class _Worker:
                 return
             for message, descriptors in messages:
                 if message[0] == RUN:
-                    self.run_chunk(Chunk._make(message[1:]), descriptors)
+                    self.run_chunk(ChunkOrder._make(message[1:]), descriptors)
                 elif message[0] == LOAD:
-                    self.load(Task(*message[1:]), descriptors)
+                    self.load(WorkerFunction(*message[1:]), descriptors)
                 else:
                     return
 
-    def load(self, task: Task, descriptors: list[int]) -> None:
+    def load(self, task: WorkerFunction, descriptors: list[int]) -> None:
         """Makes a function ready; a failure is kept and reported by each chunk that wants the function."""
         self.status[0], self.status[4] = LOADING, task.number
         try:
@@ -225,7 +225,7 @@ class _Worker:
             self.tasks[task.number] = _Loaded(task, None, pack_exception(error))
         self.status[0] = IDLE
 
-    def run_chunk(self, chunk: Chunk, descriptors: list[int]) -> None:
+    def run_chunk(self, chunk: ChunkOrder, descriptors: list[int]) -> None:
         began, began_cpu = timing.stamp(), time.process_time_ns()
         for number in chunk.gone:
             if number in self.segments:
@@ -256,17 +256,17 @@ class _Worker:
 
     def results(
         self,
-        chunk: Chunk,
+        chunk: ChunkOrder,
         loaded: _Loaded,
         returned: "deque[Block]",
         writer: Writer,
         places: "Sequence[np.ndarray | None]",
-    ) -> Packed:
+    ) -> PackedTable:
         """Calls the function for every sample, and writes its results to their places or into the output segment."""
         flat = self.segments[chunk.input].lease(returned)
         if not loaded.task.writable:
             flat.flags.writeable = False
-        content = unpack(Packed._make(chunk.samples), self.segments[chunk.input])
+        content = unpack(PackedTable._make(chunk.samples), self.segments[chunk.input])
         if isinstance(content, tuple):
             count, columns = content
             samples = read_columns(count, columns, flat)

@@ -59,7 +59,7 @@ def pool_of(items: Sequence[Item], number: int) -> list[View]:
     return list(items[number].inputs)
 
 
-def regions_of(items: Sequence[Item], number: int) -> tuple[list[paste.Region], tuple[int, int]]:
+def regions_of(items: Sequence[Item], number: int) -> tuple[list[paste.PastedRegion], tuple[int, int]]:
     """The parts of one canvas, and its extents."""
     item = items[number]
     canvas = paste.canvas_shape(item.args, item.input.shape)

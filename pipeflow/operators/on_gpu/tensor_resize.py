@@ -12,7 +12,7 @@ from pipeflow.operators.on_gpu.resize import make_taps, pass_along, pick, tap_co
 from pipeflow.operators.sampling import axes_row
 
 FLOAT = np.dtype(np.float32)
-Step = tuple[tensor_resize.Pass, np.ndarray]
+Step = tuple[tensor_resize.AxisPass, np.ndarray]
 
 
 @tensor_resize.tensor_resize.gpu_plan

@@ -14,7 +14,7 @@ THREADS = 32  # requests at a time
 _BATCHES = 8  # announced batches that are kept; samples that are never taken, as a cache has them, are dropped
 
 
-class Ahead:
+class ReadAhead:
     """Reads the samples of announced batches on its own threads."""
 
     def __init__(self, fetch: Callable[[int], tuple[Any, ...]]) -> None:

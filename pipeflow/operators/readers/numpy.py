@@ -55,7 +55,7 @@ class NumpyReader:
     ) -> None:
         self._files = Listed(file_root, files, file_list, file_filter)
         self.far = self._files.far
-        self._region = Region(
+        self._region = FilePart(
             Slice(roi_start, roi_end, roi_shape, rel_roi_start, rel_roi_end, rel_roi_shape, roi_axes, "roi_"),
             out_of_bounds_policy,
             fill_value,
@@ -77,7 +77,7 @@ class NumpyReader:
 
 
 @dataclass(frozen=True)
-class Region:
+class FilePart:
     """The part of a file that is read: all of it, or a slice."""
 
     slice: Slice
@@ -189,7 +189,7 @@ def _slice(args: Any) -> Slice:
 @operator("readers.numpy_region", takes=_REGION, dtypes="uint8", hidden=True)
 def numpy_region(path: Sample, /, *, args: Args) -> Sample:
     """The region of the file of a path."""
-    region = Region(_slice(args), args.out_of_bounds_policy, args.fill_value, not args.dont_use_mmap)
+    region = FilePart(_slice(args), args.out_of_bounds_policy, args.fill_value, not args.dont_use_mmap)
     return region.read(os.fsdecode(path.tobytes()))
 
 

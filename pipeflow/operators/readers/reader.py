@@ -19,7 +19,7 @@ from typing import Any, overload
 import numpy as np
 
 from pipeflow.declare import Ending, Feed, Request, Source, Spec, parameters, source
-from pipeflow.operators.readers.ahead import Ahead
+from pipeflow.operators.readers.ahead import ReadAhead
 from pipeflow.operators.readers.order import Order, Sampler
 
 ORDER = parameters(
@@ -76,7 +76,7 @@ class Reader(Source):
         self._samples: Any = None
         self._sampler: Sampler | None = None
         self._saved: Mapping[str, Any] | None = None
-        self._ahead: Ahead | None = None  # for samples that are far away
+        self._ahead: ReadAhead | None = None  # for samples that are far away
         if not lazy:
             self.samples  # noqa: B018  a wrong path is an error of build(), not of the first batch
 
@@ -97,7 +97,7 @@ class Reader(Source):
         sampler = self._started(request.batch_size, request.key)
         picks = sampler.take(request.batch_size, request.ending)
         if getattr(self.samples, "far", False):
-            self._ahead = self._ahead or Ahead(self.samples.fetch)
+            self._ahead = self._ahead or ReadAhead(self.samples.fetch)
             self._ahead.expect(picks.index.tolist())
         return Feed(
             len(picks),

@@ -18,7 +18,7 @@ from pipeflow.tensors import TensorListCPU, as_sample
 Chunks = Sequence[tuple[int, Any]]  # first sample and ticket of each
 
 
-class Ahead:
+class ParallelCallback:
     """A callback whose batches are made in worker processes, `depth` of them ahead; before `attach` it is called
     directly.
     """

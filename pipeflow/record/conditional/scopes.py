@@ -44,7 +44,7 @@ class Scope:
         return self.what or "the top level"
 
 
-class Node(Protocol):
+class NodeLike(Protocol):
     """The attributes of a DataNode that this module uses."""
 
     scope: Scope | None
@@ -53,7 +53,7 @@ class Node(Protocol):
     origin: Any
 
 
-class Recorder(Protocol):
+class RecorderLike(Protocol):
     """The methods of the recorder that this module calls."""
 
     scope: Scope

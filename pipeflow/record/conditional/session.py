@@ -45,7 +45,7 @@ from pipeflow.record.conditional.paths import (
     leaves,
     replaced,
 )
-from pipeflow.record.conditional.scopes import Recorder, Scope, Unusable, is_node, resolve
+from pipeflow.record.conditional.scopes import RecorderLike, Scope, Unusable, is_node, resolve
 from pipeflow.record.conditional.state import UNSET, ModuleVariables, State, content, put, reachable, same
 
 _RANK = {"b": 0, "i": 1, "u": 1, "f": 2}
@@ -54,7 +54,7 @@ _RANK = {"b": 0, "i": 1, "u": 1, "f": 2}
 class Session(autograph.Hooks):
     """The hooks for one recording. If ``enabled`` is False, nothing is converted and only ``cond`` makes branches."""
 
-    def __init__(self, recorder: Recorder, enabled: bool = True) -> None:
+    def __init__(self, recorder: RecorderLike, enabled: bool = True) -> None:
         self.recorder, self.enabled = recorder, enabled
         self._modules: dict[tuple[str, int], ModuleVariables] = {}
         self._weak: dict[int, tuple[Any, Any]] = {}
@@ -400,7 +400,7 @@ def _unmergeable(name: str, a: Any, b: Any, where: str) -> Unusable:
     )
 
 
-def place(node: Any, side: str) -> str:
+def branch_of(node: Any, side: str) -> str:
     """`` in the `if` branch (my.py:81)``"""
     origin = getattr(node, "origin", None)
     line = f" ({os.path.basename(origin.file)}:{origin.line})" if origin is not None else ""
@@ -411,7 +411,9 @@ def _check_kinds(name: str, first: Any, second: Any) -> None:
     """Raises if two nodes are on different devices; warns if a batch with samples of both is sure to fail."""
     a, b = first.spec, second.spec
     if first.device != second.device:
-        sides = [f"on {node.device.upper()} {place(node, side)}" for node, side in ((first, "if"), (second, "else"))]
+        sides = [
+            f"on {node.device.upper()} {branch_of(node, side)}" for node, side in ((first, "if"), (second, "else"))
+        ]
         raise RuntimeError(f"{name!r} is {sides[0]}, {sides[1]}. Add .gpu() or .cpu() to one of them.")
     advice = None
     if a.dtype is not None and b.dtype is not None and a.dtype != b.dtype:
@@ -422,7 +424,7 @@ def _check_kinds(name: str, first: Any, second: Any) -> None:
         advice = LAYOUT
     if advice:
         one, other = (
-            f"{spec.dtype or 'data'} {spec.layout or ('?' if spec.ndim is None else f'{spec.ndim}-d')} {place(node, side)}"
+            f"{spec.dtype or 'data'} {spec.layout or ('?' if spec.ndim is None else f'{spec.ndim}-d')} {branch_of(node, side)}"
             for node, spec, side in ((first, a, "if"), (second, b, "else"))
         )
         text = merge_error(name, one, other, advice)

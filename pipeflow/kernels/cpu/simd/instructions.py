@@ -25,7 +25,7 @@ LANES = 16  # one AVX-512 or two AVX2 registers of floats
 V = ir.VectorType(FLOAT, LANES)
 
 
-class Memory(NamedTuple):
+class VectorArray(NamedTuple):
     """An array argument of a vector function: the pointer to its first element, and the type of its elements."""
 
     pointer: Any
@@ -59,7 +59,7 @@ def vector_function(*kinds: Any, result: Any = types.void) -> Callable[[Callable
 
             def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
                 values = [
-                    Memory(context.make_array(kind)(context, builder, value).data, kind.dtype)
+                    VectorArray(context.make_array(kind)(context, builder, value).data, kind.dtype)
                     if isinstance(kind, types.Array)
                     else value
                     for kind, value in zip(signature.args, arguments, strict=True)

@@ -15,14 +15,12 @@ from pipeflow.loading.buckets import Buckets
 from pipeflow.operators.readers.order import Order, Sampler
 
 
-class Plan(NamedTuple):
+class BatchItems(NamedTuple):
     """The items of a batch, and the numbers that belong to it."""
 
     number: int  # the number of the batch in its epoch
-    indices: (
-        # the indices of its items, or one index for an item that is a batch by itself; None: the next items of a stream
-        Any
-    )
+    # the indices of its items, or one index for an item that is a batch by itself; None: the next items of a stream
+    indices: Any
     key: int  # the key of the random numbers that are drawn while it is made
     slot: int | None = None  # the worker that has to make it
     serial: int = 0  # the number of its pass
@@ -32,18 +30,18 @@ class Plan(NamedTuple):
 class Walk(Protocol):
     """One pass over an epoch."""
 
-    def next(self) -> Plan | None:
+    def next(self) -> BatchItems | None:
         """The next batch, or None at the end."""
 
-    def delivered(self, plan: Plan, ended: bool) -> None:
-        """Takes note that the loop gets a batch; `ended`: nothing comes after it from the same stream."""
+    def delivered(self, wanted: BatchItems, ended: bool) -> None:
+        """Notes that the loop gets a batch. With `ended` it is the last one of its stream."""
 
     def state(self) -> dict[str, Any]:
-        """Where the epoch stands after the last batch that was delivered."""
+        """The state of the epoch after the last batch that was delivered."""
 
 
 def batch_key(seed: int, epoch: int, position: int) -> int:
-    """The key of the random numbers of a batch, by the place of its first item in the epoch."""
+    """The key of the random numbers of a batch, by the position of its first item in the epoch."""
     return seeds.mix(seeds.mix(seeds.node_key(seed, "loader") ^ seeds.mix(position)) ^ epoch)
 
 
@@ -72,7 +70,7 @@ class OrderedWalk:
             return 0
         return Sampler(order, batch_size).batches_left(ending)
 
-    def next(self) -> Plan | None:
+    def next(self) -> BatchItems | None:
         """The next batch, or None at the end."""
         if self._ended:
             return None
@@ -82,11 +80,11 @@ class OrderedWalk:
         indices = picks.index.tolist()
         key = batch_key(self._sampler.order.seed, self._epoch, int(picks.position[0]))
         self._number += 1
-        return Plan(self._number - 1, indices[0] if self._single else indices, key)
+        return BatchItems(self._number - 1, indices[0] if self._single else indices, key)
 
-    def delivered(self, plan: Plan, ended: bool) -> None:
+    def delivered(self, wanted: BatchItems, ended: bool) -> None:
         """Takes note that the loop gets a batch."""
-        del plan, ended
+        del wanted, ended
         self._state, self._over = self._after.popleft()
 
     def state(self) -> dict[str, Any]:
@@ -123,7 +121,7 @@ class BucketWalk:
         """How many batches each shard gets."""
         return batches // shards if ending == "drop" else -(-batches // shards)
 
-    def next(self) -> Plan | None:
+    def next(self) -> BatchItems | None:
         """The next batch; one item of the last batch for a shard that has none where another has one."""
         if self._begun >= self._end:
             return None
@@ -132,11 +130,11 @@ class BucketWalk:
         items = self._batches.items(place) if place <= last else self._batches.items(last)[:1]
         self._begun += self._shards
         self._number += 1
-        return Plan(self._number - 1, items, batch_key(self._seed, self._epoch, place))
+        return BatchItems(self._number - 1, items, batch_key(self._seed, self._epoch, place))
 
-    def delivered(self, plan: Plan, ended: bool) -> None:
+    def delivered(self, wanted: BatchItems, ended: bool) -> None:
         """Takes note that the loop gets a batch."""
-        del plan, ended
+        del wanted, ended
         self._taken += self._shards
 
     def state(self) -> dict[str, Any]:
@@ -162,21 +160,21 @@ class SampledWalk:
         """Takes the rest of the indices from the sampler now."""
         self._batches = iter(list(self._batches))
 
-    def _draw(self) -> Plan | None:
+    def _draw(self) -> BatchItems | None:
         for number, indices in self._batches:
-            plan = Plan(number, indices, batch_key(self._seed, self._epoch, self._position))
+            wanted = BatchItems(number, indices, batch_key(self._seed, self._epoch, self._position))
             self._position += len(indices) if isinstance(indices, list) else 1
-            return plan
+            return wanted
         return None
 
-    def next(self) -> Plan | None:
+    def next(self) -> BatchItems | None:
         """The next batch, or None at the end."""
         return self._draw()
 
-    def delivered(self, plan: Plan, ended: bool) -> None:
+    def delivered(self, wanted: BatchItems, ended: bool) -> None:
         """Takes note that the loop gets a batch."""
         del ended
-        self._taken = plan.number + 1
+        self._taken = wanted.number + 1
 
     def state(self) -> dict[str, Any]:
         """Where the epoch stands."""
@@ -202,7 +200,7 @@ class StreamWalk:
         self._after = self._next
         self._number = self._start = sum(self._taken)
 
-    def next(self) -> Plan | None:
+    def next(self) -> BatchItems | None:
         """The next batch, of the worker whose turn it is."""
         slots = len(self._ended)
         slot = next((x % slots for x in range(self._next, self._next + slots) if not self._ended[x % slots]), None)
@@ -211,14 +209,14 @@ class StreamWalk:
         self._next = (slot + 1) % slots
         self._number += 1
         key = batch_key(self._seed, self._epoch, self._number - 1)
-        return Plan(self._number - 1, None, key, slot, self._serial, self._skipped[slot])
+        return BatchItems(self._number - 1, None, key, slot, self._serial, self._skipped[slot])
 
-    def delivered(self, plan: Plan, ended: bool) -> None:
+    def delivered(self, wanted: BatchItems, ended: bool) -> None:
         """Takes note of a batch; one that is the end of its stream takes its worker out of the round."""
-        assert plan.slot is not None
-        self._taken[plan.slot] += 1
-        self._ended[plan.slot] |= ended
-        self._after = (plan.slot + 1) % len(self._ended)
+        assert wanted.slot is not None
+        self._taken[wanted.slot] += 1
+        self._ended[wanted.slot] |= ended
+        self._after = (wanted.slot + 1) % len(self._ended)
 
     def state(self) -> dict[str, Any]:
         """Where each of the streams stands."""
