@@ -96,6 +96,7 @@ class OpDef:
     resamples_hook: Callable[..., Any] | None = None
     ends_sampling_hook: Callable[..., Any] | None = None
     rows_hook: Callable[..., Any] | None = None
+    caller_hook: Callable[[Args], Callable[..., Any]] | None = None
     _gpu_hooks: dict[str, Callable[..., Any]] = field(default_factory=dict)
     __signature__ = _LazySignature()
 
@@ -202,6 +203,14 @@ class OpDef:
     def returns_names(self, hook: Callable[[Args], tuple[str, ...]]) -> Callable[[Args], tuple[str, ...]]:
         """Declares the names of the outputs, () for none."""
         self.names_hook = hook
+        return hook
+
+    def caller(self, hook: Callable[[Args], Callable[..., Any]]) -> Callable[[Args], Callable[..., Any]]:
+        """Declares ``(args) -> call``, which a step makes once: ``call(inputs, key)`` returns the outputs of one sample.
+
+        It does what the body does, for operators whose calls must cost little.
+        """
+        self.caller_hook = hook
         return hook
 
     def rows(self, hook: Callable[..., Any]) -> Callable[..., Any]:

@@ -34,6 +34,7 @@ from pipeflow.operators.functions.calls import (
     call_batch,
     call_sample,
     call_traits,
+    sample_caller,
     thread_generator,
     wants_rng,
 )
@@ -84,6 +85,13 @@ def python_function(
     named = {"rng": thread_generator(key)} if wants_rng(function) else {}
     called = kernels.user_functions.jitted(function) if jit else function
     return call_sample(called, Results(function, args.num_outputs, outputs), inputs, named)
+
+
+@python_function.caller
+def _(args: Args) -> Callable[..., Any]:
+    function = kernels.user_functions.jitted(args.function) if args.jit else args.function
+    results = Results(args.function, args.num_outputs, args.outputs)
+    return sample_caller(function, results, wants_rng(args.function))
 
 
 @python_function.batch

@@ -34,6 +34,54 @@ def meeting(count):
     return meet
 
 
+class Float(np.ndarray):
+    """An array of another class."""
+
+
+ODD = {
+    "another type": (lambda x: x.astype(np.int32), None),
+    "a tuple": (lambda x: (x + 1,), None),
+    "a number": (lambda x: float(x[0]), None),
+    "a list": (lambda x: x.tolist(), None),
+    "a view of another class": (lambda x: x.view(Float), None),
+    "nothing": (lambda x: None, None),
+    "another shape": (lambda x: x[:1], None),
+    "another number of axes": (lambda x: x[None], None),
+    "a type without a number": (lambda x: x.astype("datetime64[s]"), None),
+    "not as declared": (lambda x: x[:1], Spec(np.float32, (2,))),
+    "not the declared type": (lambda x: x.astype(np.float64), Spec(np.float32, (None,))),
+    "as declared": (lambda x: x + 1, Spec(np.float32, (None,), "C")),
+    "a shorter one as declared": (lambda x: x[:1], Spec(np.float32, (None,))),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("rng", [False, True])
+def test_results_are_checked_after_ordinary_ones(name, rng):
+    """The third sample has an odd result, or an error, and it is that of a function whose calls come one after another."""
+    change, outputs = ODD[name]
+
+    def plain(x):
+        return change(x) if x[0] == 2 else x
+
+    def drawing(x, rng):
+        return change(x) if x[0] == 2 else x + rng.random(dtype=np.float32)
+
+    def outcome(parallel):
+        function = drawing if rng else plain
+        named = {"function": function, "parallel": parallel, "outputs": outputs}
+        try:
+            return run(lambda: (fn.python_function(source(), **named),))
+        except Exception as error:
+            return type(error), str(error)
+
+    threads, serial = outcome("threads"), outcome("serial")
+    if isinstance(serial, tuple) and isinstance(threads, tuple):
+        assert issubclass(serial[0], threads[0])  # samples that differ are noticed when the whole batch is compared
+    else:
+        assert threads == serial
+
+
 def plus(amount):
     return [[value + amount] * 2 for value in range(4)]
 

@@ -18,6 +18,7 @@ from pipeflow.errors import add_notes
 from pipeflow.executor.batch import BatchRun
 from pipeflow.executor.clocks import WORTH, Clock
 from pipeflow.executor.runners.base import StageRunner, StandIn
+from pipeflow.executor.runners.function_step import FunctionStep
 from pipeflow.executor.runners.kept import KeptStep, Needed, read_outside
 from pipeflow.executor.runners.merge import MergeStep
 from pipeflow.executor.runners.sample_step import Placement, SampleStep
@@ -42,6 +43,8 @@ class SampleStage(StageRunner):
             if step.role == "merge"
             else KeptStep(plan, step, inside)
             if step.role == "kept"
+            else FunctionStep(plan, step, inside)
+            if FunctionStep.fits(step)
             else SampleStep(plan, step, inside, fetches[step.name] if step.fetch else None)
             for step in stage.steps
         ]

@@ -95,6 +95,28 @@ def call_sample(
     return arrays[0] if results.count == 1 else arrays
 
 
+def sample_caller(
+    function: Callable[..., Any], results: Results, rng: bool
+) -> Callable[[Sequence[np.ndarray], int], tuple[np.ndarray, ...]]:
+    """``(inputs, key) -> outputs``: the same as ``call_sample``, for many samples."""
+    # A result like an accepted one needs no check; the shape counts where it is declared.
+    single, declared = results.count == 1, bool(results.specs)
+    ndarray, dtype, shape = np.ndarray, None, None
+
+    def call(inputs: Sequence[np.ndarray], key: int) -> tuple[np.ndarray, ...]:
+        nonlocal dtype, shape
+        result = function(*inputs, rng=thread_generator(seeds.Key(key))) if rng else function(*inputs)
+        if single and type(result) is ndarray and result.dtype is dtype and (not declared or result.shape == shape):
+            return (result,)
+        values = results.split(result)
+        arrays = tuple([results.array(value, output) for output, value in enumerate(values)])
+        if single and type(result) is ndarray and arrays[0] is result:
+            dtype, shape = result.dtype, result.shape
+        return arrays
+
+    return call
+
+
 class SampleCalls:
     """Calls a function for each sample of a batch, in order, and collects the results."""
 

@@ -1,0 +1,66 @@
+"""A function of the user as a step of a stage: what does not change from sample to sample is looked up once."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pipeflow import declare
+from pipeflow.compile.plan import Plan, Step
+from pipeflow.executor.batch import BatchRun
+from pipeflow.executor.runners.sample_step import Placement, SampleStep
+from pipeflow.tensors import lent
+
+
+class FunctionStep(SampleStep):
+    """A step whose operator declares the call of one sample (``caller``) and has no arguments that are nodes."""
+
+    def __init__(self, plan: Plan, step: Step, inside: set[int]) -> None:
+        super().__init__(plan, step, inside, None)
+        # slot, whether it is in this stage, and the right to write to it (None: the function gets the array as it is)
+        rights = step.writable if step.user_code else (None,) * len(step.inputs)
+        self.reads = tuple(zip(step.inputs, (slot in inside for slot in step.inputs), rights, strict=True))
+        self.copies = self.storages == ("table",) and step.copied and not self.compiled
+        self._call: Callable[..., Any] | None = None
+
+    @staticmethod
+    def fits(step: Step) -> bool:
+        """True if such a step can run this one."""
+        return not step.fetch and not step.arguments and declare.find(step.op).caller_hook is not None
+
+    def run(self, batch: BatchRun, sample: int, row: list[Any], place: Placement) -> None:
+        """Runs one sample; ``row`` has its results in this stage so far."""
+        values = batch.values
+        for slot, polarity, inside in self.guard:
+            flag = row[slot] if inside else values[slot][sample]
+            if bool(flag) is not polarity:
+                return
+        inputs = []
+        for slot, inside, writable in self.reads:
+            if inside:
+                value = row[slot]
+            else:
+                held = values[slot]
+                value = held[sample] if type(held) is list else held[sample, ...]
+            given = writable is None or (writable and value.flags.writeable)
+            inputs.append(value if given else lent(value, self.converts))
+        place.sample = sample
+        place.given = None
+        call = self._call
+        if call is None:  # with the first sample: a function may be compiled
+            call = self._call = self.op.caller_hook(self.op.known(self.constants))  # type: ignore[misc]
+        outputs = call(inputs, batch.keys[self.key_slot][sample] if self.random else 0)
+        if self.count and batch.layouts[self.step.outputs[0]] is None:
+            layouts = place.layouts or place.find_layouts()
+            assert self.kernel is not None
+            for slot, layout in zip(self.step.outputs, self.kernel.output_layouts(inputs, layouts, {})):
+                batch.layouts[slot] = layout or ""
+        self.keep(batch, sample, row, place, outputs)
+
+    def keep(self, batch: BatchRun, sample: int, row: list[Any], place: Placement, outputs: Sequence[Any]) -> None:
+        """Stores the results of one sample in their slots: at once if there is one result, which is copied."""
+        if not self.copies:
+            super().keep(batch, sample, row, place, outputs)
+            return
+        (result,) = outputs
+        kept = place.memory[0].empty(result.shape, result.dtype)
+        kept[...] = result
+        batch.values[self.key_slot][sample] = row[self.key_slot] = kept
