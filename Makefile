@@ -44,7 +44,7 @@ SETUP = setup.cfg pyproject.toml tools/environment.sh
 TORCH = torch==2.13.0+cpu --retries 1 --extra-index-url https://download.pytorch.org/whl/cpu
 
 .venvs/adapters/.ready: $(SETUP)
-	@FIRST="$(TORCH)" $(ENVIRONMENT) "$(PYTHON)" -e ".[test,ray,jax]" torch==2.13.0+cpu keras lightning datasets
+	@FIRST="$(TORCH)" $(ENVIRONMENT) "$(PYTHON)" -e ".[test,ray,jax]" torch==2.13.0+cpu keras lightning datasets opentelemetry-sdk
 
 # Keras with TensorFlow, apart from the others: it brings its own versions of what they need.
 .venvs/keras/.ready: $(SETUP)

@@ -5,11 +5,12 @@ from pkgutil import resolve_name
 from typing import Any
 
 TRACE, PORT, TOP = "PIPEFLOW_TRACE", "PIPEFLOW_METRICS_PORT", "PIPEFLOW_TOP"
+TELEMETRY = "OTEL_EXPORTER_OTLP_ENDPOINT"  # a variable of OpenTelemetry
 
 
 def watch(executor: Any) -> None:
     """Traces an executor and serves its metrics, if the environment has the variables for it."""
-    if any(os.environ.get(name) for name in (TRACE, PORT, TOP)):
+    if any(os.environ.get(name) for name in (TRACE, PORT, TOP, TELEMETRY)):
         resolve_name(f"{__name__}.environment:watch")(executor)
 
 

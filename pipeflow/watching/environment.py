@@ -1,4 +1,4 @@
-"""The environment variables PIPEFLOW_TRACE=trace.json, PIPEFLOW_METRICS_PORT=9100, and PIPEFLOW_TOP=1."""
+"""The environment variables PIPEFLOW_TRACE=trace.json, PIPEFLOW_METRICS_PORT=9100, PIPEFLOW_TOP=1, and that of OpenTelemetry."""
 
 import atexit
 import os
@@ -8,9 +8,10 @@ import warnings
 import weakref
 from typing import Any
 
-from pipeflow.watching import PORT, TOP, TRACE, attaching
+from pipeflow.watching import PORT, TELEMETRY, TOP, TRACE, attaching
 from pipeflow.watching.metrics import exposition
 from pipeflow.watching.perfetto import write
+from pipeflow.watching.telemetry import Instruments, instruments
 from pipeflow.watching.trace import Trace
 
 PATIENCE = 1.0  # the most seconds in which a client must send its request
@@ -18,6 +19,7 @@ HEAD = "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-
 
 _traces: dict[str, Trace] = {}  # by the path they are written to
 _servers: "dict[tuple[str, str], Server | None]" = {}  # by variable and value; None: the address was in use
+_telemetry: "dict[str, Instruments | None]" = {}  # by address; None: OpenTelemetry is not installed
 
 
 def watch(executor: Any) -> None:
@@ -28,6 +30,13 @@ def watch(executor: Any) -> None:
             _traces[path] = Trace()
             atexit.register(write, _traces[path], path)
         _traces[path].over(executor)
+    address = os.environ.get(TELEMETRY)
+    if address:
+        if address not in _telemetry:
+            _telemetry[address] = instruments()
+        found = _telemetry[address]
+        if found is not None:
+            found.add(executor)
     for variable, opened in ((PORT, _at_port), (TOP, _at_file)):
         value = os.environ.get(variable)
         if not value:

@@ -25,7 +25,7 @@ def exposition(executors: Iterable[tuple[str, Any]]) -> str:
     """The metrics of (name, executor), all values of one metric together."""
     rows: dict[str, list[str]] = {family: [] for family in FAMILIES}
     for name, executor in executors:
-        for family, suffix, labels, value in _rows(executor.figures(), executor.log(), executor.ready):
+        for family, suffix, labels, value in rows_of(executor):
             told = ",".join(f'{label}="{_escaped(text)}"' for label, text in {"pipeline": name, **labels}.items())
             rows[family].append(f"{family}{suffix}{{{told}}} {value:.9g}")
     lines = []
@@ -33,6 +33,11 @@ def exposition(executors: Iterable[tuple[str, Any]]) -> str:
         if rows[family]:
             lines += [f"# HELP {family} {help_}", f"# TYPE {family} {kind}", *rows[family]]
     return "".join(f"{line}\n" for line in lines)
+
+
+def rows_of(executor: Any) -> Iterator[Row]:
+    """The metrics of one executor."""
+    return _rows(executor.figures(), executor.log(), executor.ready)
 
 
 def _rows(figures: Statistics, failures: Iterable[Any], ready: int) -> Iterator[Row]:

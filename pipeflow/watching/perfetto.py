@@ -27,7 +27,7 @@ def document(trace: Trace) -> dict[str, Any]:
         found.append(
             {"name": "thread_sort_index", "ph": "M", "pid": trace.process, "tid": row, "args": {"sort_index": row}}
         )
-    joined: set[tuple[int, int, int]] = set()
+    joined: set[tuple[int, int, Any]] = set()
     for event in sorted(events, key=lambda event: event.begun):
         found += _entries(trace, event, rows, joined)
     for entry in found:
@@ -40,17 +40,20 @@ def _order(trace: Trace, events: list[Span]) -> list[int]:
     """The rows: the loop first, then the threads in the order of their names."""
     threads = {event.thread for event in events}
     return sorted(
-        threads, key=lambda thread: (trace.names.get(thread) != LOOP, not thread, trace.names.get(thread, ""))
+        threads,
+        key=lambda thread: (trace.names.get(thread) != LOOP, not thread, thread < 0, trace.names.get(thread, "")),
     )
 
 
 def _entries(
-    trace: Trace, event: Span, rows: dict[int, int], joined: set[tuple[int, int, int]]
+    trace: Trace, event: Span, rows: dict[int, int], joined: set[tuple[int, int, Any]]
 ) -> list[dict[str, Any]]:
     """The slice of an event, and the arrow that leads to it from the stage before."""
     row, begun, lasted = rows[event.thread], _at(trace, event.begun), (event.ended - event.begun) * 1e6
     title = f"wait for batch {event.batch}" if event.kind == "wait" else trace.stages[event.pipeline][event.stage]
-    facts = {"batch": event.batch, "samples": f"{event.first} to {event.end}"}
+    facts: dict[str, Any] = {"batch": event.batch, "samples": f"{event.first} to {event.end}"}
+    if event.kind == "worker":
+        facts = {"samples": event.end} if event.batch < 0 else {"batch": event.batch, "samples": event.end}
     identity = f"{event.pipeline}.{event.batch}"
     if event.kind == "away":
         span = {"name": title, "cat": "workers", "id": identity, "tid": row}
@@ -59,8 +62,11 @@ def _entries(
     if event.kind == "wait":
         slice_["cname"] = "terrible"  # the colour of a stall
     arrow = {"name": f"batch {event.batch}", "cat": "batch", "id": identity, "tid": row}
-    place = event.pipeline, event.batch, -1 if event.kind == "wait" else event.stage
-    if place in joined:
+    part: Any = -1 if event.kind == "wait" else event.stage
+    if event.kind == "worker":  # an arrow for each process; the threads only send the batch and receive it
+        part = event.thread, event.stage
+    place = event.pipeline, event.batch, part
+    if place in joined or event.batch < 0:
         return [slice_]
     known = any((event.pipeline, event.batch, stage) in joined for stage in range(len(trace.stages[event.pipeline])))
     joined.add(place)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 import urllib.request
 from itertools import pairwise
 
@@ -90,6 +91,48 @@ def test_time_in_worker_processes_is_a_span_of_its_own():
     assert [entry["args"]["name"] for entry in entries if entry["name"] == "thread_name"] == ["worker processes"]
 
 
+def doubled(number):
+    return number * 2
+
+
+def drawn(sample):
+    return np.float32(sample.idx_in_epoch)
+
+
+@pipeline_def(batch_size=4, num_threads=1, py_num_workers=1, py_start_method="spawn", device_id=None, seed=1)
+def away():
+    numbers = fn.external_source(drawn, batch=False, parallel=True)
+    return fn.python_function(numbers, function=doubled, parallel="processes")
+
+
+def test_each_worker_process_has_a_row_with_arrows_by_batch():
+    """Its slices have the batch and are inside the time that the batch was away; a source that reads ahead has no batch."""
+    trace, running = Trace(), away()
+    running.build()
+    trace.over(running._executor)
+    batches = [running.run()[0].as_array().tolist() for _ in range(3)]
+    (process,) = running._executor.crew.workers.worker_pids()
+    running._executor.close()
+    assert batches == [[2.0 * (4 * batch + sample) for sample in range(4)] for batch in range(3)]
+    entries = perfetto.document(trace)["traceEvents"]
+    (row,) = [entry["tid"] for entry in entries if entry.get("args") == {"name": f"worker {process}"}]
+    slices = [entry for entry in entries if entry["ph"] == "X" and entry["tid"] == row]
+    assert {entry["name"].partition(" (")[0] for entry in slices} == {"python_function", "drawn"}
+    for batch in range(3):
+        mine = [entry for entry in slices if entry["args"].get("batch") == batch]
+        assert sum(entry["args"]["samples"] for entry in mine) == 4
+        assert [
+            entry for entry in entries if entry["ph"] == "t" and entry["tid"] == row and entry["id"] == f"0.{batch}"
+        ]
+        begin, end = (
+            next(entry["ts"] for entry in entries if entry["ph"] == kind and entry.get("id") == f"0.{batch}")
+            for kind in "be"
+        )
+        assert all(begin <= entry["ts"] and entry["ts"] + entry["dur"] <= end for entry in mine)
+    spans = sorted((entry["ts"], entry["ts"] + entry["dur"]) for entry in slices)
+    assert all(before[1] <= after[0] for before, after in pairwise(spans))
+
+
 def values(text):
     """(name with labels) -> value, with the form of every line checked."""
     found = {}
@@ -133,3 +176,12 @@ def test_the_port_serves_all_pipelines_that_are_there(monkeypatch):
     monkeypatch.setenv("PIPEFLOW_METRICS_PORT", "many")
     with pytest.warns(UserWarning, match="PIPEFLOW_METRICS_PORT=many: metrics are not served: "):
         assert len(pipe().run()) == 2
+
+
+def test_without_opentelemetry_its_variable_changes_nothing(monkeypatch):
+    """Programs in a cluster often have it; the package need not be installed."""
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    monkeypatch.setattr(environment, "_telemetry", {})
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+    assert len(pipe().run()) == 2
+    assert environment._telemetry == {"http://127.0.0.1:1": None}

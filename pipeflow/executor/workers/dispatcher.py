@@ -106,6 +106,7 @@ class Job:
     output: Segment | None = None
     cancelled: bool = False
     pinned: int | None = None  # the number of the worker that must do it
+    mark: tuple[int, int] | None = None  # batch and stage, for a trace
 
 
 class Foreseen:
@@ -209,6 +210,7 @@ class Dispatcher(threading.Thread):
         self.broken: BaseException | None = None
         self.has_room = True  # False while no worker can take another chunk: then callers need not ring
         self.replaced = 0
+        self.watched: Callable[[Job, int, Done], object] | None = None  # is called after each chunk, with the process
         self.workers: list[_Worker | None] = [None] * num_workers
         self.launcher: zygote.Launcher | None = None
         self._bell, self._ringer = os.pipe()
@@ -369,6 +371,8 @@ class Dispatcher(threading.Thread):
         assert job.number == done.ticket
         assert job.output is not None
         worker.answered = True
+        if self.watched is not None:
+            self.watched(job, worker.process.pid, done)
         registered = job.registered
         weight = 0.3 if registered.nanoseconds else 1.0
         per_sample = done.cpu_nanoseconds / max(1, job.count)

@@ -28,7 +28,7 @@ from pipeflow.executor.workers import check_start_method, zygote
 from pipeflow.executor.workers.dispatcher import Dispatcher, Foreseen, Job, Kind, Registered
 from pipeflow.executor.workers.exceptions import unpack_exception
 from pipeflow.executor.workers.segments import OWN_BELOW, Region, name_of, read, reserve, unpack
-from pipeflow.executor.workers.worker import WorkerFunction
+from pipeflow.executor.workers.worker import Done, WorkerFunction
 from pipeflow.saving.functions import dumps_function
 
 
@@ -261,6 +261,7 @@ class WorkerPool:
         region: Region,
         foreseen: Foreseen | None = None,
         on_done: Callable[[], Any] | None = None,
+        mark: tuple[int, int] | None = None,
     ) -> list[Ticket]:
         """Queues a batch whose arguments are in a region, one chunk for each range of samples."""
         if not self._started:
@@ -280,6 +281,7 @@ class WorkerPool:
                     on_done,
                     foreseen,
                     () if foreseen is None else foreseen.places(begin, end),
+                    mark=mark,
                 )
             )
         self._region_bytes = max(self._region_bytes, region.end)
@@ -305,6 +307,10 @@ class WorkerPool:
         self.let_go()
         if self._started and threading.current_thread() is not self._dispatcher and self._owner == os.getpid():
             self._dispatcher.join()
+
+    def watch(self, watched: Callable[[Job, int, Done], object]) -> None:
+        """Calls this function after each chunk, with the process that ran it and the times; in the thread of the dispatcher."""
+        self._dispatcher.watched = watched
 
     def chunk_size(self, handle: FunctionHandle, samples: int) -> int:
         """The number of samples to submit at once: chunks of a few milliseconds, and a share for every worker."""

@@ -122,8 +122,9 @@ class ProcessStep(WholeStep):
                 self.resume(batch)
 
         tickets = self.workers.submit_columns(
-            self.handle, columns, chunks, region=region, foreseen=foreseen, on_done=one_less
-        )
+            self.handle, columns, chunks, region=region, foreseen=foreseen, on_done=one_less,
+            mark=(batch.index, batch.stage),
+        )  # fmt: skip
         batch.sent = Sent(samples, chunks, tickets, foreseen)
         one_less()
         return True

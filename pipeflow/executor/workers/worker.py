@@ -99,6 +99,7 @@ class Done(NamedTuple):
     input_kept: bool  # the function still refers to its input: the segment must not be used again
     nanoseconds: int
     cpu_nanoseconds: int
+    began: int  # in nanoseconds of ``timing.stamp``, which is the same in all processes
 
 
 @dataclass
@@ -248,7 +249,7 @@ class _WorkerLoop:
         elapsed, worked = timing.stamp() - began, time.process_time_ns() - began_cpu
         try:
             self.channel.send(
-                Done(chunk.ticket, tuple(content), target.size, writer.end, not returned, elapsed, worked)
+                Done(chunk.ticket, tuple(content), target.size, writer.end, not returned, elapsed, worked, began)
             )
         except OSError:
             os._exit(CONNECTION_LOST)

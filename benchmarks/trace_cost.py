@@ -1,0 +1,95 @@
+"""What does a trace cost? The same pipeline with and without one, in turn, in processor time.
+
+Two pipelines of the same process take turns: a few batches of one, a few of the other. The figure is the median of the
+ratios of neighbours, so that other programs disturb both sides in the same way.
+"""
+
+from __future__ import annotations
+
+import io
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from time import process_time
+
+import numpy as np
+from _harness import Target, header, save, table, verdicts
+
+from pipeflow import fn, pipeline_def
+from pipeflow.watching.perfetto import write
+from pipeflow.watching.trace import Trace
+
+BATCH, BATCHES, ROUNDS = 32, 12, 60
+
+
+def write_images(folder: str) -> None:
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    for number in range(64):
+        pixels = np.asarray(Image.fromarray(rng.integers(0, 256, (60, 80, 3), dtype=np.uint8)).resize((640, 480), 3))
+        data = io.BytesIO()
+        Image.fromarray(pixels).save(data, "jpeg", quality=90)
+        Path(folder, f"{number:03}.jpg").write_bytes(data.getvalue())
+
+
+@pipeline_def(batch_size=BATCH, num_threads=2, device_id=None, seed=1)
+def photographs(folder: str):
+    files, labels = fn.readers.file(file_root=folder, files=sorted(map(str, Path(folder).glob("*.jpg"))))
+    images = fn.random_resized_crop(fn.decoders.image(files), size=(224, 224))
+    return fn.crop_mirror_normalize(images, mirror=fn.random.coin_flip()), labels
+
+
+def half(number):
+    return number / 2
+
+
+@pipeline_def(batch_size=BATCH, num_threads=2, device_id=None, seed=1)
+def numbers(_folder: str):
+    values = fn.external_source(lambda sample: np.full(64, sample.idx_in_epoch, np.float32), batch=False)
+    return fn.python_function(values, function=half)
+
+
+def seconds(pipe, batches: int) -> float:
+    begin = process_time()
+    for _ in range(batches):
+        pipe.run()
+    return process_time() - begin
+
+
+def main() -> int:
+    reading = header(__doc__)
+    rows, found = [], {}
+    with tempfile.TemporaryDirectory() as folder:
+        write_images(folder)
+        for name, made, batches in (
+            ("photographs", photographs, BATCHES),
+            ("an array of 64 numbers", numbers, 20 * BATCHES),
+        ):
+            plain, traced, trace = made(folder), made(folder), Trace()
+            traced.build()
+            trace.over(traced._compiled())
+            for pipe in (plain, traced):
+                seconds(pipe, batches)
+            pairs = []
+            for number in range(ROUNDS):
+                trace.events.clear()  # a trace that is full would cost less
+                first = seconds(plain if number % 2 else traced, batches)
+                second = seconds(traced if number % 2 else plain, batches)
+                pairs.append((first, second) if number % 2 else (second, first))
+            size = write(trace, str(Path(folder, "trace.json")))
+            ratio = statistics.median(after / before for before, after in pairs)
+            each = statistics.median(before for before, _ in pairs) / batches
+            rows.append((name, 1e3 * each, size / batches, 100 * (ratio - 1)))
+            found[name] = {"ratio": ratio, "milliseconds a batch": 1e3 * each, "events a batch": size / batches}
+            del plain, traced
+    table("Processor time of a batch of 32", ["pipeline", "ms a batch", "events", "cost of the trace, %"], rows)
+    targets = [Target("photographs: cost of a trace, %", rows[0][3], 1.0)]
+    verdicts(targets)
+    save("trace_cost", reading, found, targets)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
