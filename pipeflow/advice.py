@@ -18,13 +18,13 @@ from pipeflow.errors import count_of
 from pipeflow.executor.figures import Statistics, StepFigures, in_ms
 
 # Shares of the time from batch to batch, and factors between two paces.
-STARVED = 0.2  # if a loop waits longer than this, its pipeline limits it
-FED = 0.1  # if a loop waits less than this, its pipeline does not limit it
-FULL = 0.75  # a part that works longer than this sets the pace
-SLACK = 0.5  # a pipeline whose possible pace is at most this share of the loop's waits for the loop
-WORTH = 1.15  # advice is given only if the gain is at least this
-KEEPS = 0.35  # of its busy time: a function that keeps the interpreter longer cannot share it
-COMPUTES = 0.3  # of its time: a function that is busy for less than this mostly waits
+LOOP_STARVED_SHARE = 0.2  # if a loop waits longer than this, its pipeline limits it
+LOOP_FED_SHARE = 0.1  # if a loop waits less than this, its pipeline does not limit it
+SATURATED_SHARE = 0.75  # a part that works longer than this sets the pace
+PIPELINE_WAITS_SHARE = 0.5  # a pipeline whose possible pace is at most this share of the loop's waits for the loop
+MIN_GAIN = 1.15  # advice is given only if the gain is at least this
+GIL_BOUND_SHARE = 0.35  # of its busy time: a function that keeps the interpreter longer cannot share it
+COMPUTING_SHARE = 0.3  # of its time: a function that is busy for less than this mostly waits
 MOST_THREADS = 32
 Kind = Literal[
     "bound",
@@ -60,9 +60,9 @@ def advise(run: Statistics) -> list[Advice]:
     """The advice that follows from the figures, the most important first; none for a balanced pipeline."""
     found: list[Advice] = []
     waited = run.waited / max(run.seconds, 1e-9)
-    if waited >= STARVED:
+    if waited >= LOOP_STARVED_SHARE:
         found += _starved(run)
-    elif waited < FED:
+    elif waited < LOOP_FED_SHARE:
         found += _fed(run)
     return [*found, *_too_many_threads(run), *_hints(run)]
 
@@ -120,7 +120,7 @@ def keeps_interpreter(run: Statistics, step: StepFigures) -> bool:
     """True if a step is known to keep the interpreter most of the time."""
     # On several threads it mostly waits for itself; on a machine with other work it also waits for a processor.
     own = max(step.busy, min(step.seconds, run.seconds) - (run.queued or 0.0))
-    return step.kept is not None and step.busy >= COMPUTES * own and step.kept >= KEEPS * step.busy
+    return step.kept is not None and step.busy >= COMPUTING_SHARE * own and step.kept >= GIL_BOUND_SHARE * step.busy
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -178,14 +178,16 @@ def _bounding(run: Statistics) -> StepFigures | None:
     def largest(steps: Sequence[StepFigures]) -> StepFigures:
         return max(steps, key=lambda step: step.seconds)
 
-    if serial and largest(serial).seconds >= FULL * run.seconds:
+    if serial and largest(serial).seconds >= SATURATED_SHARE * run.seconds:
         return largest(serial)
-    if outside and sum(step.seconds for step in outside) >= FULL * run.seconds * max(1, run.workers):
+    if outside and sum(step.seconds for step in outside) >= SATURATED_SHARE * run.seconds * max(1, run.workers):
         return largest(outside)
-    if inside and sum(step.seconds for step in inside) >= FULL * run.seconds * run.threads:
+    if inside and sum(step.seconds for step in inside) >= SATURATED_SHARE * run.seconds * run.threads:
         return largest(inside)
     keeping = [step for step in inside if keeps_interpreter(run, step)]
-    if sum(step.busy for step in keeping) >= FULL * run.seconds:  # the interpreter is never free for another thread
+    if (
+        sum(step.busy for step in keeping) >= SATURATED_SHARE * run.seconds
+    ):  # the interpreter is never free for another thread
         return largest(keeping)
     return None
 
@@ -198,7 +200,7 @@ def _synchronous(run: Statistics) -> Iterator[Advice]:
         return
     ahead = replace(run, synchronous=False)
     gain = run.pace / best_pace(ahead)
-    if gain >= WORTH:
+    if gain >= MIN_GAIN:
         yield Advice(
             "synchronous",
             f"batches are made while the loop waits, {in_ms(inside)} each: with exec_async=True and exec_pipelined=True (the "
@@ -211,7 +213,7 @@ def _synchronous(run: Statistics) -> Iterator[Advice]:
 def _prefetch_small(run: Statistics) -> Iterator[Advice]:
     estimate = best_pace(run)
     gain = run.pace / max(estimate, 1e-9)
-    if gain >= WORTH:
+    if gain >= MIN_GAIN:
         wanted = max(2, 2 * run.depth)
         yield Advice(
             "prefetch_small",
@@ -237,19 +239,19 @@ def _keeps_interpreter(run: Statistics, step: StepFigures) -> Iterator[Advice]:
     text = (
         f"{step.title} keeps Python's interpreter (the GIL) to itself {share:.0%} of the time it computes, {meanwhile}."
     )
-    if "processes" in step.ways and gain >= WORTH:
+    if "processes" in step.ways and gain >= MIN_GAIN:
         text += (
             f' parallel="processes" with py_num_workers={changed.workers} would give a batch every {in_ms(best_pace(changed))} '
             f"instead of {in_ms(run.pace)}: {_times(gain)}."
         )
-    if jit >= WORTH:
+    if jit >= MIN_GAIN:
         threads = count_of(max(run.threads, run.processors), "thread")
         text += (
             f" jit=True, where Numba can compile it, would run it on {threads} without the interpreter: {_times(jit)}, and more "
             "by what compiling itself saves."
         )
     gains = [gain] * ("processes" in step.ways) + [jit] * ("jit" in step.ways)
-    if max(gains, default=0.0) >= WORTH:
+    if max(gains, default=0.0) >= MIN_GAIN:
         figures = {"pace": run.pace, "kept": share, "idle": idle, "processes": best_pace(changed)}
         if jit:
             figures["jit"] = run.pace / jit
@@ -258,7 +260,7 @@ def _keeps_interpreter(run: Statistics, step: StepFigures) -> Iterator[Advice]:
 
 def _one_after_another(run: Statistics, step: StepFigures) -> Iterator[Advice]:
     """A serial function that may leave the interpreter free."""
-    unknown = step.kept is None and step.busy >= COMPUTES * step.seconds
+    unknown = step.kept is None and step.busy >= COMPUTING_SHARE * step.seconds
     workers = max(run.workers, run.processors)
     more = "" if run.threads >= run.processors else f" with num_threads={run.processors}"
     ways = {
@@ -272,7 +274,7 @@ def _one_after_another(run: Statistics, step: StepFigures) -> Iterator[Advice]:
         if way in step.ways:
             name, change = ways[way]
             gains[name] = run.pace / best_pace(change())
-    gains = {name: gain for name, gain in gains.items() if gain >= WORTH}
+    gains = {name: gain for name, gain in gains.items() if gain >= MIN_GAIN}
     if not gains:
         return
     given = ", ".join(
@@ -305,7 +307,7 @@ def _source(run: Statistics, step: StepFigures) -> Iterator[Advice]:
         return
     changed = in_processes(run, step)
     gain = run.pace / best_pace(changed)
-    if gain >= WORTH:
+    if gain >= MIN_GAIN:
         yield Advice(
             "source",
             f"{step.title} asks its source for one sample after another, {in_ms(run.per_batch(step.seconds))} a batch. "
@@ -320,7 +322,7 @@ def _source(run: Statistics, step: StepFigures) -> Iterator[Advice]:
 def _few_workers(run: Statistics, step: StepFigures) -> Iterator[Advice]:
     changed = replace(run, workers=run.processors)
     gain = run.pace / best_pace(changed)
-    if run.workers < run.processors and gain >= WORTH:
+    if run.workers < run.processors and gain >= MIN_GAIN:
         yield Advice(
             "workers_few",
             f"py_num_workers={run.workers} is too few: {step.title} is at work in the workers all the time, and there are "
@@ -335,7 +337,7 @@ def _few_workers(run: Statistics, step: StepFigures) -> Iterator[Advice]:
 def _few_threads(run: Statistics) -> Iterator[Advice]:
     inside = sum(step.seconds for step in run.steps if step.role != "processes")
     occupied = inside / max(run.seconds * run.threads, 1e-9)
-    if occupied < FULL:
+    if occupied < SATURATED_SHARE:
         return
     own = max(inside - (run.queued or 0.0), 0.0)  # more threads do not help threads that wait for a processor
     others = {name: pace for name, pace in limits(run).items() if name != "threads"}
@@ -343,7 +345,7 @@ def _few_threads(run: Statistics) -> Iterator[Advice]:
     wanted = min(MOST_THREADS, at_once, math.ceil(run.per_batch(own) / max(*others.values(), 1e-9) - 1e-6))
     estimate = max(*others.values(), run.per_batch(own) / max(wanted, 1))
     gain = run.pace / max(estimate, 1e-9)
-    if wanted <= run.threads or gain < WORTH:
+    if wanted <= run.threads or gain < MIN_GAIN:
         return
     busy = sum(step.busy for step in run.steps if step.role != "processes") / max(inside, 1e-9)
     yield Advice(
@@ -363,7 +365,7 @@ def _few_threads(run: Statistics) -> Iterator[Advice]:
 def _fed(run: Statistics) -> Iterator[Advice]:
     own = run.per_batch(run.seconds - run.waited)
     possible = max(pace for name, pace in limits(run).items() if name != "loop")
-    if possible <= SLACK * run.pace and not run.synchronous:
+    if possible <= PIPELINE_WAITS_SHARE * run.pace and not run.synchronous:
         yield Advice(
             "consumer",
             f"the loop is the bottleneck: it takes {in_ms(own)} a batch of its own and waits "
@@ -390,8 +392,8 @@ def _too_many_threads(run: Statistics) -> Iterator[Advice]:
     queued = (run.queued or 0.0) / max(seconds, 1e-9)
     if (
         queued >= 0.25
-        and seconds >= FULL * run.seconds * run.processors
-        and busy >= FULL * (seconds - (run.queued or 0.0))
+        and seconds >= SATURATED_SHARE * run.seconds * run.processors
+        and busy >= SATURATED_SHARE * (seconds - (run.queued or 0.0))
     ):
         yield Advice(
             "threads_many",
@@ -399,7 +401,7 @@ def _too_many_threads(run: Statistics) -> Iterator[Advice]:
             f"for a processor {queued:.0%} of the time. num_threads={run.processors} does the same work with less switching",
             figures={"threads": run.threads, "processors": run.processors, "queued": queued},
         )
-    elif run.peak and run.peak <= run.threads // 2 and run.waited < STARVED * run.seconds:
+    elif run.peak and run.peak <= run.threads // 2 and run.waited < LOOP_STARVED_SHARE * run.seconds:
         enough = max(run.peak, 1)
         yield Advice(
             "threads_many",

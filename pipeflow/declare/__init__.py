@@ -63,9 +63,9 @@ from pipeflow.declare.parameters import parameters as parameters
 from pipeflow.declare.parameters import required as required
 from pipeflow.declare.registration import Operator as Operator
 from pipeflow.declare.registration import alias as alias
-from pipeflow.declare.registration import composers as composers
 from pipeflow.declare.registration import find as find
 from pipeflow.declare.registration import interpreter as interpreter
+from pipeflow.declare.registration import makes_chains as makes_chains
 from pipeflow.declare.registration import operator as operator
 from pipeflow.declare.registration import registry as registry
 from pipeflow.declare.registration import source as source

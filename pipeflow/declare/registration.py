@@ -54,14 +54,19 @@ def _holds_node(value: Any) -> bool:
 
 
 registry: dict[str, Operator] = {}
-# The function that makes the operator of a chain, "resize+flip"; operators/chains.py puts it here.
-composers: list[Callable[[tuple[str, ...]], Operator]] = []
+_chain_of: Callable[[tuple[str, ...]], Operator]
+
+
+def makes_chains(function: Callable[[tuple[str, ...]], Operator]) -> None:
+    """Sets the function that makes the operator of a chain, such as "resize+flip", out of the names of its links."""
+    global _chain_of
+    _chain_of = function
 
 
 def find(name: str) -> Operator:
     """The operator of a registry key, or of several keys joined by "+"."""
     try:
-        return composers[0](tuple(name.split("+"))) if "+" in name else registry[name]
+        return _chain_of(tuple(name.split("+"))) if "+" in name else registry[name]
     except KeyError:
         raise UnknownArgument(f"there is no operator {name!r}{nearest(name, registry)}") from None
 

@@ -1,7 +1,7 @@
 """Clocks of a run: wall time and processor time of each thread, read at the beginning and the end of a task.
 
 A task is a chunk of samples or a whole batch, so the clocks cost two microseconds a task. Steps of one stage are measured apart
-if a sample takes long enough, and always during ``Pipeline.measure``. Then a ``Rival`` also measures which step keeps the
+if a sample takes long enough, and always during ``Pipeline.measure``. Then a ``GilProbe`` also measures which step keeps the
 interpreter.
 """
 
@@ -19,18 +19,20 @@ from pipeflow.errors import function_name
 from pipeflow.executor.figures import WAITS, Statistics, StepFigures
 from pipeflow.executor.settings import Settings, available_cpus
 
-BRIEF = 50e-6  # shorter tasks count as busy all the time: reading the thread's clock would take too long
-WORTH = 50e-6  # a step of this many seconds a sample is measured apart: its clocks cost about one percent
-RACE = 20e-3  # seconds of a race at least: the interpreter changes hands every 5 ms
+BRIEF_SECONDS = 50e-6  # shorter tasks count as busy all the time: reading the thread's clock would take too long
+STEP_CLOCK_MIN_SECONDS = (
+    50e-6  # a step of this many seconds a sample is measured apart: its clocks cost about one percent
+)
+PROBE_SECONDS = 20e-3  # the shortest measurement of a probe: the interpreter changes hands every 5 ms
+PROBE_MOST_SECONDS = 100e-3  # the longest one
+PROBED_SECONDS = 0.5  # of all measurements of a step
 RECENT = 16  # the minimum of ready batches is taken over so many batches
-LONGEST = 100e-3
-BUDGET = 0.5  # seconds of racing for each step in total
 
 
 class Clock:
     """Wall and processor seconds of a stage or a step; the owner adds to it under a lock."""
 
-    __slots__ = ("brief", "busy", "calls", "lacked", "raced", "seconds")
+    __slots__ = ("brief", "busy", "calls", "probed", "seconds", "waited")
 
     def __init__(self) -> None:
         self.brief = False
@@ -38,7 +40,7 @@ class Clock:
 
     def reset(self) -> None:
         """Starts at zero."""
-        self.seconds = self.busy = self.raced = self.lacked = 0.0
+        self.seconds = self.busy = self.probed = self.waited = 0.0
         self.calls = 0
 
     def add(self, seconds: float, busy: float, calls: int = 1) -> None:
@@ -46,11 +48,11 @@ class Clock:
         self.seconds += seconds
         self.busy += busy
         self.calls += calls
-        self.brief = seconds < BRIEF * calls
+        self.brief = seconds < BRIEF_SECONDS * calls
 
-    def lack(self) -> float | None:
-        """The share of the races that the rival waited for the interpreter; None without a race."""
-        return self.lacked / self.raced if self.raced else None
+    def kept(self) -> float | None:
+        """The share of the time that the step kept the interpreter: a probe waited so long. None without a probe."""
+        return self.waited / self.probed if self.probed else None
 
 
 class Lap:
@@ -86,15 +88,15 @@ class Lap:
         stage.seconds += seconds
         stage.busy += busy
         stage.calls += 1
-        stage.brief = seconds < BRIEF
+        stage.brief = seconds < BRIEF_SECONDS
 
 
-class Rival:
-    """A thread that competes for the interpreter while a step runs. The time that it waits is interpreter time of the step.
+class GilProbe:
+    """A thread that competes for the interpreter lock while a step runs. The time that it waits is lock time of the step.
 
-    It works outside the interpreter, and takes the interpreter between two pieces of work. Its time has three parts: it is on a
-    processor, it is ready without one (the system counts that), or it waits for the interpreter. A race begins with a call
-    of the step. It lasts at least RACE seconds and at most LONGEST, and ends with a call.
+    It works without the lock, and takes it between two pieces of work. Its time has three parts: it is on a processor, it
+    is ready without one (the system counts that), or it waits for the lock. A measurement begins with a call of the step.
+    It takes PROBE_SECONDS to PROBE_MOST_SECONDS, and ends with a call.
     """
 
     def __init__(self) -> None:
@@ -102,19 +104,19 @@ class Rival:
         self._on: Clock | None = None
         self._begun = 0.0
         self._closed = False
-        self._thread = threading.Thread(target=self._serve, name="pipeflow-rival", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="pipeflow-probe", daemon=True)
         self._thread.start()
 
     def begin(self, clock: Clock) -> None:
-        """A call of the step begins. A race begins with it, unless one is on or this step has been raced for long enough."""
-        if self._on is None and clock.raced < BUDGET and not self._closed:
+        """A call of the step begins. So does a measurement, unless one runs or this step has been measured for long enough."""
+        if self._on is None and clock.probed < PROBED_SECONDS and not self._closed:
             self._begun = timing.wall()
             self._on = clock
             self._go.release()
 
     def end(self, clock: Clock) -> None:
-        """A call of the step is over. The race ends with it if it was long enough."""
-        if self._on is clock and timing.wall() - self._begun >= RACE:
+        """A call of the step is over. The measurement ends with it if it was long enough."""
+        if self._on is clock and timing.wall() - self._begun >= PROBE_SECONDS:
             self._on = None
 
     def close(self) -> None:
@@ -129,23 +131,23 @@ class Rival:
             self._go.acquire()
             clock = self._on
             if clock is not None:
-                self._race(clock)
+                self._measure(clock)
                 if self._on is clock:
                     self._on = None
 
-    def _race(self, clock: Clock) -> None:
-        # Long enough (0.1 ms) for the step to take the interpreter back in the meantime: a rival that comes and goes within a
+    def _measure(self, clock: Clock) -> None:
+        # Long enough (0.1 ms) for the step to take the interpreter back in the meantime: a probe that comes and goes within a
         # microsecond would find it free many times before the other thread is awake.
         work = bytes(128 << 10)
         queued = queued_seconds([self._thread])
         begun, own = timing.wall(), timing.processor()
         seconds = 0.0
-        while self._on is clock and not self._closed and seconds < LONGEST:
+        while self._on is clock and not self._closed and seconds < PROBE_MOST_SECONDS:
             hashlib.sha256(work)
             seconds = timing.wall() - begun
-        lacked = seconds - (timing.processor() - own) - (queued_seconds([self._thread]) - queued)
-        clock.raced += seconds
-        clock.lacked += max(0.0, lacked)
+        waited = seconds - (timing.processor() - own) - (queued_seconds([self._thread]) - queued)
+        clock.probed += seconds
+        clock.waited += max(0.0, waited)
 
 
 def queued_seconds(threads: Sequence[threading.Thread]) -> float:
@@ -163,7 +165,7 @@ class Measures:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.stages = [Clock() for _ in plan.stages]
-        self.rival: Rival | None = None
+        self.probe: GilProbe | None = None
         self.begin([])
 
     def begin(self, threads: Sequence[threading.Thread]) -> None:
@@ -226,11 +228,11 @@ def _of_stage(plan: Plan, stage: Stage, clock: Clock, bound: Sequence[Any], elap
     if stage.kind == "processes":
         return [_figures(plan, stage.steps[0], role, bound[0].worker_clock(), bound[0].largest)]
     if len(stage.steps) == 1:
-        lack, largest = (clocks[0].lack(), bound[0].largest) if bound else (0.0, ())
-        return [_figures(plan, stage.steps[0], role, clock, largest, lack, elapsed)]
+        kept, largest = (clocks[0].kept(), bound[0].largest) if bound else (0.0, ())
+        return [_figures(plan, stage.steps[0], role, clock, largest, kept, elapsed)]
     if len(clocks) == len(stage.steps) and sum(item.seconds for item in clocks) >= 0.5 * clock.seconds:
         return [
-            _figures(plan, step, role, item.clock, item.largest, item.clock.lack(), elapsed)
+            _figures(plan, step, role, item.clock, item.largest, item.clock.kept(), elapsed)
             for step, item in zip(stage.steps, bound)
         ]
     title = " + ".join(dict.fromkeys(step.title for step in stage.steps))
@@ -245,14 +247,14 @@ def _figures(
     role: Any,
     clock: Clock,
     largest: Sequence[int],
-    lack: float | None = 0.0,
+    kept: float | None = 0.0,
     elapsed: float = 0.0,
 ) -> StepFigures:
     constants = {name: plan.constant(value) for name, value in step.constants}
     function = next((constants[name] for name in ("function", "func", "source") if callable(constants.get(name))), None)
     named = "" if function is None else f" of {function_name(function)}"
-    lack = lack if step.user_code else 0.0
-    kept = None if lack is None else min(clock.busy, lack * elapsed)
+    kept = kept if step.user_code else 0.0
+    kept = None if kept is None else min(clock.busy, kept * elapsed)
     return StepFigures(
         step.title + named,
         role,

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeflow.compile.plan import Plan
 from pipeflow.executor.batch import BatchRun
-from pipeflow.executor.clocks import Measures, Rival
+from pipeflow.executor.clocks import GilProbe, Measures
 from pipeflow.executor.figures import Statistics
 from pipeflow.executor.runners.base import BoundStep, StageRunner
 from pipeflow.executor.settings import Settings
@@ -31,17 +31,17 @@ class Measuring:
         else:
             self._begin(threads)
 
-    def switch(self, on: bool, race: bool, threads: Sequence[Thread]) -> Rival | None:
-        """Starts or stops per-step timing; returns a rival for the interpreter that has to be closed."""
-        rival, self.measures.rival = self.measures.rival, Rival() if on and race else None
+    def switch(self, on: bool, probing: bool, threads: Sequence[Thread]) -> GilProbe | None:
+        """Starts or stops per-step timing; returns the last probe, which the caller closes."""
+        probe, self.measures.probe = self.measures.probe, GilProbe() if on and probing else None
         for part in self._parts():
             for item in part:
-                item.rival = self.measures.rival if item.step.user_code else None
+                item.probe = self.measures.probe if item.step.user_code else None
         for stage in self.stages:
             stage.measure(on)
         if on:
             self._begin(threads)
-        return rival
+        return probe
 
     def _begin(self, threads: Sequence[Thread]) -> None:
         self._warm = True

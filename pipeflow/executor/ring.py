@@ -340,12 +340,12 @@ class Executor:
         with self._lock:
             return self.measuring.figures(self.crew.threads)
 
-    def measure(self, on: bool, race: bool = False) -> None:
-        """Starts or stops per-step timing; ``race`` also measures how long each function keeps the interpreter."""
+    def measure(self, on: bool, probing: bool = False) -> None:
+        """Starts or stops per-step timing; ``probing`` also measures how long each function keeps the interpreter."""
         with self._lock:
-            rival = self.measuring.switch(on, race, self.crew.threads)
-        if rival is not None:
-            rival.close()
+            probe = self.measuring.switch(on, probing, self.crew.threads)
+        if probe is not None:
+            probe.close()
 
     def slowest(self) -> str:
         """The name of the operator that has taken most time; "" if no time was measured."""

@@ -53,7 +53,7 @@ class Reports(Built):
                 "this pipeline is being measured already: end the first `with pipe.measure():` before another"
             )
         self._measuring = True
-        executor.measure(True, race=True)
+        executor.measure(True, probing=True)
         try:
             yield
         finally:

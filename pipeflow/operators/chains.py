@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeflow.declare import Args, Operator, Param, Role, Spec, Traits, composers, registry
+from pipeflow.declare import Args, Operator, Param, Role, Spec, Traits, makes_chains, registry
 from pipeflow.kernels import cpu as kernels
 
 Names = list[list[tuple[str, str]]]  # for every link, the names of its arguments in the chain and in its operator
@@ -56,7 +56,7 @@ def chain(operators: tuple[str, ...]) -> Operator:
     return op
 
 
-composers.append(chain)
+makes_chains(chain)
 
 
 def parts_of(values: dict[str, Any], names: Names) -> list[dict[str, Any]]:

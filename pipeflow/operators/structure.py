@@ -83,13 +83,12 @@ def merge_late(
 ) -> Sample:
     """A merge in which a Python number takes the type of the other side, which is known only from the batch."""
     flags = [bool(flag) for flag in predicate]
-    strong = next(
-        (x for flag, *pair in zip(flags, true_side, false_side) for x in [pair[not flag]] if not weak[not flag]), None
-    )
+    chosen = [first if flag else second for flag, first, second in zip(flags, true_side, false_side)]
+    is_weak = [weak[0] if flag else weak[1] for flag in flags]  # from a side that gives Python numbers
+    strong = next((value for value, number in zip(chosen, is_weak) if not number), None)
     results = []
-    for flag, *pair in zip(flags, true_side, false_side):
-        value = pair[not flag]
-        if strong is not None and weak[not flag] and value.dtype != strong.dtype:
+    for value, number in zip(chosen, is_weak):
+        if strong is not None and number and value.dtype != strong.dtype:
             if not np.can_cast(value.dtype, strong.dtype, "same_kind") or not np.array_equal(
                 value.astype(strong.dtype), value
             ):

@@ -399,7 +399,7 @@ def test_why_not_converted_reasons():
     for function in (global_callback, Base, Callback(), Callback().method, functools.partial(factory, 1)):
         assert guard.why_not_converted(function) is None
     assert "hooks" not in guard.show_converted(global_callback)
-    assert "__pf__.IfExp(x < 2" in guard.show_converted(global_callback)
+    assert "__pf__.ternary(x < 2" in guard.show_converted(global_callback)
     with pytest.raises(ValueError, match="is not converted: it is marked"):
         guard.show_converted(marked_factory)
 

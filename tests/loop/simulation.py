@@ -29,7 +29,7 @@ class Simulation:
         for module in (crew, ring):
             monkeypatch.setattr(module, "Gate", gate)
         monkeypatch.setattr(crew, "undisturbed", lambda work: work())
-        monkeypatch.setattr(measuring, "Rival", lambda: Witness(self))
+        monkeypatch.setattr(measuring, "GilProbe", lambda: Witness(self))
         monkeypatch.setattr(timing, "wall", lambda: self.now)
         monkeypatch.setattr(timing, "processor", lambda: self._computed[threading.get_ident()])
         monkeypatch.setattr(clocks, "queued_seconds", lambda threads: 0.0)
@@ -140,8 +140,8 @@ class Witness:
     def end(self, clock):
         if clock in self._begun:
             begun, held = self._begun.pop(clock)
-            clock.raced += self._simulation.now - begun
-            clock.lacked += self._simulation.held() - held
+            clock.probed += self._simulation.now - begun
+            clock.waited += self._simulation.held() - held
 
     def close(self):
         """Nothing to end."""

@@ -305,7 +305,7 @@ def doze(simulation):
 
 @pytest.fixture
 def measured(simulation):
-    def measured(function, *, loop=0.0, batches=12, source=zeros, num_threads=2, race=True, **settings):
+    def measured(function, *, loop=0.0, batches=12, source=zeros, num_threads=2, probing=True, **settings):
         """A pipeline of 10 samples a batch, and a loop that takes so many seconds a batch; measured."""
         ours = {name: settings.pop(name) for name in ("parallel", "bytes_per_sample_hint") if name in settings}
 
@@ -321,7 +321,7 @@ def measured(simulation):
                 pipe.run()
                 simulation.sleep(loop)
 
-        if race:
+        if probing:
             with pipe.measure():
                 walk()
         else:
@@ -348,7 +348,7 @@ def of(pipe, function):
 class TestSituations:
     """What real pipelines measure leads to the advice: every thread, queue and clock is the executor's own."""
 
-    def test_who_keeps_the_interpreter(self, measured, spin, digest, doze):
+    def test_a_function_that_keeps_the_interpreter(self, measured, spin, digest, doze):
         """A function in pure Python keeps it all the time it computes, hashing never, and one that waits does not compute."""
         for function, busy, kept in ((spin, 0.02, 0.02), (digest, 0.02, 0), (doze, 0, 0)):
             found = of(measured(function, batches=20), function)
@@ -376,7 +376,7 @@ class TestSituations:
 
     def test_without_measure_the_clocks_of_the_stages_are_there(self, measured, spin):
         """Nobody asked for it, and the bounding step is known all the same."""
-        pipe = measured(spin, race=False)
+        pipe = measured(spin, probing=False)
         assert pipe.advice()[0].step == of(pipe, spin).title
         assert of(pipe, spin).kept is None
         assert of(pipe, spin).seconds == pytest.approx(12 * 0.02, rel=0.17)
@@ -492,49 +492,49 @@ class Script:
             monkeypatch.setattr(module, name, lambda *_, left=left: left.pop(0) if len(left) > 1 else left[0])
 
 
-def raced(monkeypatch, **readings):
-    """The clock of a step after one race of a rival with these readings."""
-    clock, rival = clocks.Clock(), clocks.Rival.__new__(clocks.Rival)
-    rival._on, rival._closed, rival._thread = clock, False, None
+def probed(monkeypatch, **readings):
+    """The clock of a step after one measurement of a probe with these readings."""
+    clock, probe = clocks.Clock(), clocks.GilProbe.__new__(clocks.GilProbe)
+    probe._on, probe._closed, probe._thread = clock, False, None
     Script(monkeypatch, **readings)
-    rival._race(clock)
+    probe._measure(clock)
     return clock
 
 
-def test_a_rival_counts_what_it_lacks(monkeypatch):
+def test_a_probe_counts_how_long_it_waits(monkeypatch):
     """Of 120 ms it was on a processor for 30 and ready without one for 20: 70 it waited for the interpreter."""
-    clock = raced(monkeypatch, wall=[5.0, 5.03, 5.06, 5.12], processor=[1.0, 1.03], queued=[0.5, 0.52])
-    assert (clock.raced, clock.lacked) == (pytest.approx(0.12), pytest.approx(0.07))
-    assert clock.lack() == pytest.approx(0.07 / 0.12)
+    clock = probed(monkeypatch, wall=[5.0, 5.03, 5.06, 5.12], processor=[1.0, 1.03], queued=[0.5, 0.52])
+    assert (clock.probed, clock.waited) == (pytest.approx(0.12), pytest.approx(0.07))
+    assert clock.kept() == pytest.approx(0.07 / 0.12)
 
 
-def test_a_rival_that_lacks_nothing(monkeypatch):
+def test_a_probe_that_does_not_wait(monkeypatch):
     """More processor time than wall time, as clocks of different grain may say, is no debt."""
-    clock = raced(monkeypatch, wall=[5.0, 5.11], processor=[1.0, 1.12], queued=[0.0])
-    assert (clock.raced, clock.lacked) == (pytest.approx(0.11), 0.0)
-    assert clocks.Clock().lack() is None
+    clock = probed(monkeypatch, wall=[5.0, 5.11], processor=[1.0, 1.12], queued=[0.0])
+    assert (clock.probed, clock.waited) == (pytest.approx(0.11), 0.0)
+    assert clocks.Clock().kept() is None
 
 
-def test_a_race_lasts_long_enough_and_each_step_is_raced_for_a_budget(monkeypatch):
+def test_a_measurement_is_long_enough_and_each_step_has_a_budget(monkeypatch):
     """It ends with a call after 20 ms at least, is for one step at a time, and 0.5 s a step are enough."""
-    rival = clocks.Rival.__new__(clocks.Rival)
-    rival._on, rival._closed, rival._go = None, False, threading.Semaphore(0)
+    probe = clocks.GilProbe.__new__(clocks.GilProbe)
+    probe._on, probe._closed, probe._go = None, False, threading.Semaphore(0)
     one, other = clocks.Clock(), clocks.Clock()
     Script(monkeypatch, wall=[1.0, 1.01, 1.02, 1.03], processor=[0.0])
-    rival.begin(one)
-    assert rival._on is one
-    rival.begin(other)
-    rival.end(other)
-    assert rival._on is one
-    rival.end(one)  # after 10 ms
-    assert rival._on is one
-    rival.end(one)  # after 20 ms
-    assert rival._on is None
-    one.raced = 0.5
-    rival.begin(one)
-    assert rival._on is None
-    rival.begin(other)
-    assert rival._on is other
+    probe.begin(one)
+    assert probe._on is one
+    probe.begin(other)
+    probe.end(other)
+    assert probe._on is one
+    probe.end(one)  # after 10 ms
+    assert probe._on is one
+    probe.end(one)  # after 20 ms
+    assert probe._on is None
+    one.probed = 0.5
+    probe.begin(one)
+    assert probe._on is None
+    probe.begin(other)
+    assert probe._on is other
 
 
 @pytest.mark.slow
@@ -579,14 +579,14 @@ def test_few_batches_are_no_basis():
 
 
 def test_measuring_is_for_one_at_a_time_and_leaves_no_thread():
-    """A second measure() inside the first is refused; the rival ends with the block."""
+    """A second measure() inside the first is refused; the probe ends with the block."""
 
     @pipeline_def(batch_size=2, num_threads=1)
     def definition():
         return fn.external_source(zeros, batch=False)
 
     def rivals():
-        return [thread for thread in threading.enumerate() if thread.name == "pipeflow-rival"]
+        return [thread for thread in threading.enumerate() if thread.name == "pipeflow-probe"]
 
     pipe = definition()
     pipe.run()

@@ -107,7 +107,7 @@ def test_whole_batches_come_back_as_one_array():
 
 
 def test_shapes_may_change_from_batch_to_batch():
-    """Dense, ragged, other dense and small batches follow each other; what was foreseen wrongly is still right."""
+    """Dense, ragged, other dense and small batches follow each other; results of another shape than expected are right too."""
     shapes = [
         lambda _: SHAPE,
         lambda _: SHAPE,
@@ -170,7 +170,7 @@ def test_rows_of_a_branch():
 
 
 def test_failing_rows_among_good_ones():
-    """Rows that fail are left out or raised; the others are right, whether results were foreseen or not."""
+    """Rows that fail are left out or raised; the others are right, whether results were expected or not."""
 
     def picky(x):
         if x[0, 0, 0] % 4 == 0:

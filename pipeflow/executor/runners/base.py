@@ -11,7 +11,7 @@ from pipeflow.compile.plan import Plan, Step
 from pipeflow.declare import BatchCall, OpDef, Traits
 from pipeflow.errors import add_notes
 from pipeflow.executor.batch import BatchRun, value_at
-from pipeflow.executor.clocks import Clock, Rival
+from pipeflow.executor.clocks import Clock, GilProbe
 from pipeflow.executor.keeper import Keeper
 from pipeflow.executor.watch import RunningCall
 from pipeflow.tensors import slab_size
@@ -36,7 +36,7 @@ class BoundStep:
         self.storages = tuple(plan.slots[slot].storage for slot in step.outputs)
         self.shared = tuple(plan.slots[slot].memory == "shared" for slot in step.outputs)
         self.clock = Clock()
-        self.rival: Rival | None = None  # during Pipeline.measure(): the thread that competes for the interpreter
+        self.probe: GilProbe | None = None  # during Pipeline.measure(): the thread that competes for the interpreter
         self.largest = [0] * len(step.hint)  # bytes of the largest sample of each output that has a hint
         self.origin = max((plan.origins[slot] for slot in step.outputs), default=-1)
         if self.origin < 0:

@@ -16,7 +16,7 @@ from pipeflow.backends.cpu import Arena
 from pipeflow.compile.plan import Plan, Step, takes_out
 from pipeflow.errors import add_notes
 from pipeflow.executor.batch import BatchRun
-from pipeflow.executor.clocks import WORTH, Clock
+from pipeflow.executor.clocks import STEP_CLOCK_MIN_SECONDS, Clock
 from pipeflow.executor.runners.base import StageRunner, StandIn
 from pipeflow.executor.runners.function_step import FunctionStep
 from pipeflow.executor.runners.kept import KeptStep, Needed, read_outside
@@ -25,7 +25,7 @@ from pipeflow.executor.runners.sample_step import Placement, SampleStep
 from pipeflow.executor.surroundings import Surroundings
 from pipeflow.executor.watch import RunningCall
 
-BRIEF = 3e-5  # seconds a sample: a function that waits for another thread takes longer
+WAITS_SECONDS = 3e-5  # seconds a sample: a function that waits for another thread takes longer
 
 
 class SampleStage(StageRunner):
@@ -84,7 +84,7 @@ class SampleStage(StageRunner):
             return left
         if not self._seconds_per_sample:
             return 1
-        if len(self.parts) > 1 and threads > 1 and self._seconds_per_sample > BRIEF:
+        if len(self.parts) > 1 and threads > 1 and self._seconds_per_sample > WAITS_SECONDS:
             return 1
         worth = int(self.TARGET_SECONDS / self._seconds_per_sample) + 1
         return max(1, min(worth, -(-left // (2 * threads)) if threads > 1 else left))
@@ -123,11 +123,11 @@ class SampleStage(StageRunner):
         row: list[Any] = [None] * self.slots
         alone = len(self.parts) == 1
         needed = self._needed.get(steps[0])
-        apart = len(steps) > 1 and self._seconds_per_sample > WORTH * len(steps)
+        apart = len(steps) > 1 and self._seconds_per_sample > STEP_CLOCK_MIN_SECONDS * len(steps)
         laps = [Clock() for _ in steps] if apart or self._measured else None
-        raced = [(step.clock, step.rival) for step in steps if step.rival is not None]
-        for clock, rival in raced:
-            rival.begin(clock)
+        probed = [(step.clock, step.probe) for step in steps if step.probe is not None]
+        for clock, probe in probed:
+            probe.begin(clock)
         members = [(step, step.mask(batch), Placement(batch, step, arena, self.pool)) for step in steps]
         if self.limited:
             self._places[threading.get_ident()] = [place for _, _, place in members]
@@ -156,8 +156,8 @@ class SampleStage(StageRunner):
             with self._lock:
                 for step, lap in zip(steps, laps):
                     step.clock.add(lap.seconds, lap.busy, lap.calls)
-                for clock, rival in raced:
-                    rival.end(clock)
+                for clock, probe in probed:
+                    probe.end(clock)
         taken = (timing.wall() - started) / (end - begin)
         known = self._seconds_per_sample
         slower = 0.8 * known + 0.2 * taken

@@ -47,15 +47,15 @@ class WholeStep(BoundStep, StageRunner):
     def run(self, batch: BatchRun, begin: int, end: int, arena: Arena) -> bool:
         """The whole batch."""
         del begin, end, arena
-        rival = self.rival
-        if rival is None:
+        probe = self.probe
+        if probe is None:
             self._run_all(batch)
             return False
-        rival.begin(self.clock)
+        probe.begin(self.clock)
         begun, processor = timing.wall(), timing.processor()
         self._run_all(batch)
         self.clock.add(timing.wall() - begun, timing.processor() - processor)
-        rival.end(self.clock)
+        probe.end(self.clock)
         return False
 
     def _run_all(self, batch: BatchRun) -> None:

@@ -96,7 +96,7 @@ class Job:
     samples: PackedTable
     count: int
     on_done: Callable[[], Any] | None
-    block: "Foreseen | None" = None
+    block: "ExpectedResults | None" = None
     places: tuple[tuple[int, Any, tuple[int, ...]] | None, ...] = ()
     finished: threading.Event = field(default_factory=threading.Event)
     error: BaseException | None = None
@@ -109,7 +109,7 @@ class Job:
     mark: tuple[int, int] | None = None  # batch and stage, for a trace
 
 
-class Foreseen:
+class ExpectedResults:
     """Memory for all results of a batch, one dense array for each output; it is free when nothing refers to it."""
 
     def __init__(self, home: Recycler, samples: int, kinds: Sequence[Kind | None]) -> None:

@@ -25,7 +25,7 @@ import numpy as np
 from pipeflow import system
 from pipeflow.errors import Failed, InvalidState, function_name
 from pipeflow.executor.workers import check_start_method, zygote
-from pipeflow.executor.workers.dispatcher import Dispatcher, Foreseen, Job, Kind, Registered
+from pipeflow.executor.workers.dispatcher import Dispatcher, ExpectedResults, Job, Kind, Registered
 from pipeflow.executor.workers.exceptions import unpack_exception
 from pipeflow.executor.workers.segments import OWN_BELOW, Region, name_of, read, reserve, unpack
 from pipeflow.executor.workers.worker import Done, WorkerFunction
@@ -100,7 +100,7 @@ class Ticket:
     def result(self, timeout: float | None = None) -> list[Any]:
         """The results in order; arrays are views of shared memory that is used again when the last view is gone."""
         values, failures = self._take(timeout)
-        assert values is not None, "nothing was foreseen"
+        assert values is not None, "no results were expected"
         flat, self._job.flat = self._job.flat, None
         assert flat is not None
         results = [read(entry, flat, OWN_BELOW) for entry in values]
@@ -222,9 +222,9 @@ class WorkerPool:
         self._check_usable()
         return Region(self._dispatcher.inputs, max(size, self._region_bytes))
 
-    def foresee(self, samples: int, kinds: Sequence[Kind | None]) -> Foreseen:
+    def expect(self, samples: int, kinds: Sequence[Kind | None]) -> ExpectedResults:
         """Memory for the results of a batch whose types are known, None for a result of unknown type."""
-        return Foreseen(self._dispatcher.blocks, samples, kinds)
+        return ExpectedResults(self._dispatcher.blocks, samples, kinds)
 
     def submit(
         self,
@@ -259,7 +259,7 @@ class WorkerPool:
         chunks: Sequence[tuple[int, int]],
         *,
         region: Region,
-        foreseen: Foreseen | None = None,
+        expected: ExpectedResults | None = None,
         on_done: Callable[[], Any] | None = None,
         mark: tuple[int, int] | None = None,
     ) -> list[Ticket]:
@@ -279,8 +279,8 @@ class WorkerPool:
                     packed,
                     end - begin,
                     on_done,
-                    foreseen,
-                    () if foreseen is None else foreseen.places(begin, end),
+                    expected,
+                    () if expected is None else expected.places(begin, end),
                     mark=mark,
                 )
             )

@@ -19,7 +19,7 @@ from pipeflow.executor.clocks import Clock
 from pipeflow.executor.runners.base import StandIn
 from pipeflow.executor.runners.whole import WholeStep
 from pipeflow.executor.surroundings import Surroundings
-from pipeflow.executor.workers.dispatcher import Foreseen, Kind
+from pipeflow.executor.workers.dispatcher import ExpectedResults, Kind
 from pipeflow.executor.workers.pool import Column, Ticket, WorkerPool
 from pipeflow.executor.workers.segments import OWN_BELOW
 
@@ -30,7 +30,7 @@ class Sent(NamedTuple):
     samples: Sequence[int]
     chunks: Sequence[tuple[int, int]]  # begin and end of each among the samples
     tickets: Sequence[Ticket]
-    foreseen: Foreseen | None
+    expected: ExpectedResults | None
 
 
 class ProcessStep(WholeStep):
@@ -107,9 +107,9 @@ class ProcessStep(WholeStep):
         count = len(samples)
         size = count if self.whole else self.workers.chunk_size(self.handle, count)
         chunks = [(begin, min(begin + size, count)) for begin in range(0, count, size)]
-        foreseen = None
+        expected = None
         if not self.whole and sum(kind.nbytes for kind in self.kinds if kind is not None) >= OWN_BELOW:
-            foreseen = self.workers.foresee(count, self.kinds)
+            expected = self.workers.expect(count, self.kinds)
         left = len(chunks) + 1  # one more for this call, which must end before the results are received
         lock = threading.Lock()
 
@@ -122,10 +122,10 @@ class ProcessStep(WholeStep):
                 self.resume(batch)
 
         tickets = self.workers.submit_columns(
-            self.handle, columns, chunks, region=region, foreseen=foreseen, on_done=one_less,
+            self.handle, columns, chunks, region=region, expected=expected, on_done=one_less,
             mark=(batch.index, batch.stage),
         )  # fmt: skip
-        batch.sent = Sent(samples, chunks, tickets, foreseen)
+        batch.sent = Sent(samples, chunks, tickets, expected)
         one_less()
         return True
 
@@ -171,7 +171,7 @@ class ProcessStep(WholeStep):
         """Receives the results as views of shared memory, and the failures with their samples."""
         sent: Sent = batch.sent
         batch.sent = None
-        places = [] if sent.foreseen is None else list(map(_own, sent.foreseen.arrays))
+        places = [] if sent.expected is None else list(map(_own, sent.expected.arrays))
         results: list[Any] = []
         for (begin, end), ticket in zip(sent.chunks, sent.tickets):
             samples = sent.samples[begin:end]

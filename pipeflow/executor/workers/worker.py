@@ -293,8 +293,8 @@ class _WorkerLoop:
                 if not loaded.task.keep_going:
                     break
         try:
-            foreseen = bool(places) and not failures and not any(entries)
-            return writer.pack((None if foreseen else entries, failures))
+            expected = bool(places) and not failures and not any(entries)
+            return writer.pack((None if expected else entries, failures))
         except BaseException as error:
             error.add_note("while the results were sent from the worker process")
             writer.end = 0

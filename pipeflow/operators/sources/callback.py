@@ -193,7 +193,7 @@ class Callback:
             self._iterator, self._taken = None, 0
             if taken and type(self.source) is list:  # a list can continue at any index
                 self._iterator, self._taken = iter(self.source), taken
-                self._iterator.__setstate__(taken)  # type: ignore[attr-defined]
+                self._iterator.__setstate__(taken)  # type: ignore[attr-defined]  # iterators of lists go to an index by it
                 return
         for _ in range(taken):
             self._advance()

@@ -3,12 +3,12 @@
 If a condition is a DataNode, both branches run while the graph is built, so no branch has to become a function. The copy is
 straight-line code in which locals stay locals::
 
-    if c: A             k = hooks.If(c, ...)
+    if c: A             k = hooks.choice(c, ...)
     else: B             if k.then(locals()): A
                         if k.other(locals()): B        (variables get the values they had before A)
                         if k.end(locals()): reload the merged variables
-    x if c else y       (k := hooks.IfExp(c)).end(x if k.then(..) else U, y if k.other(..) else U)
-    p and q             (k := hooks.Bool(p, "and")).end(q if k.then(..) else U)
+    x if c else y       (k := hooks.ternary(c)).end(x if k.then(..) else U, y if k.other(..) else U)
+    p and q             (k := hooks.logical(p, "and")).end(q if k.then(..) else U)
     f(x)                hooks.call(f)(x)
     return v            frame.ret(v), and the statements after it go under `if frame.alive:`; only where it is conditional
     break, continue     loop.jump(...), likewise

@@ -60,31 +60,47 @@ class Flow:
 
 
 class Hooks:
-    """The meaning of plain Python. Hooks ignore the further arguments that those of record/conditional need."""
+    """The meaning of plain Python. ``where`` is the user's file and line, ``names`` are the variables that a part changes,
+    ``frame`` is the result of ``frame`` for the function; only record/conditional uses them.
+    """
 
     U = UNSET
 
-    def If(self, condition: Any, *_: Any) -> Any:
+    def choice(self, condition: Any, where: str = "", names: tuple[str, ...] = (), frame: Any = None) -> Any:
+        """The condition of an ``if`` statement."""
         return Choice(condition, "if")
 
-    def IfExp(self, condition: Any, *_: Any) -> Any:
+    def ternary(self, condition: Any, where: str = "") -> Any:
+        """The condition of ``x if condition else y``."""
         return Choice(condition, "ternary")
 
-    def Bool(self, left: Any, operator: str, *_: Any) -> Any:
+    def logical(self, left: Any, operator: str, where: str = "") -> Any:
+        """The left operand of ``and`` or ``or``."""
         return Choice(left, operator)
 
-    def Not(self, value: Any, *_: Any) -> Any:
+    def negation(self, value: Any, where: str = "") -> Any:
+        """``not value``."""
         return not value
 
-    def Frame(self, *_: Any) -> Any:
+    def frame(self, variables: Any = (), cells: Any = ()) -> Any:
+        """A call of a converted function begins, with its local variables and those of outer functions."""
         return Flow()
 
-    Loop = Mark = Frame
+    def loop(self, frame: Any, names: tuple[str, ...]) -> Any:
+        """A loop begins."""
+        return Flow()
 
-    def subject(self, value: Any, *_: Any) -> Any:
+    def mark(self, frame: Any) -> Any:
+        """A statement begins whose exceptions are handled, such as ``try``."""
+        return Flow()
+
+    def subject(self, value: Any, where: str = "") -> Any:
+        """The value that ``match`` compares."""
         return value
 
-    call = subject
+    def call(self, function: Any) -> Any:
+        """The function to call in place of a function."""
+        return function
 
 
 hooks: ContextVar[Hooks] = ContextVar("pipeflow_hooks", default=Hooks())  # noqa: B039 (it has no state)

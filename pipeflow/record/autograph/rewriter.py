@@ -7,7 +7,7 @@ from typing import Any
 from pipeflow.record.autograph.trees import PLACE, Stores, copied, jumps, returns, template, walrus_targets, within
 
 IF = """
-K = __pf__.If(C, W, N, FR)
+K = __pf__.choice(C, W, N, FR)
 if K.then(__pf_locals__()):
     A
 if K.other(__pf_locals__()):
@@ -17,10 +17,10 @@ if K.other(__pf_locals__()):
 if K.end(__pf_locals__()):
     RELOAD
 """
-IFEXP = "(K := __pf__.IfExp(C, W)).end(A if K.then(__pf_locals__()) else __pf__.U, B if K.other(__pf_locals__()) else __pf__.U)"
-BOOL = "(K := __pf__.Bool(A, OP, W)).end(B if K.then(__pf_locals__()) else __pf__.U)"
+IFEXP = "(K := __pf__.ternary(C, W)).end(A if K.then(__pf_locals__()) else __pf__.U, B if K.other(__pf_locals__()) else __pf__.U)"
+BOOL = "(K := __pf__.logical(A, OP, W)).end(B if K.then(__pf_locals__()) else __pf__.U)"
 FUNCTION = """
-__fr__ = __pf__.Frame(__pf_locals__(), __pf_cells__)
+__fr__ = __pf__.frame(__pf_locals__(), __pf_cells__)
 BODY
 return __fr__.finish()
 """
@@ -176,7 +176,7 @@ class Rewriter(ast.NodeTransformer):
         if not name:
             return node
         return [
-            *self.build("K = __pf__.Loop(__fr__, N)", node, K=name, N=self.constant(tuple(names))),
+            *self.build("K = __pf__.loop(__fr__, N)", node, K=name, N=self.constant(tuple(names))),
             node,
             *self.build("if K.end(__pf_locals__()):\n    RELOAD", node, K=name, RELOAD=reload),
         ]
@@ -209,7 +209,7 @@ class Rewriter(ast.NodeTransformer):
         if leaves_anywhere and assigns:
             node.finalbody[:0] = self.build("K.final(W)", node, K=name, W=self.where(node))
         frame = "__fr__" if self.frame else self.constant(None)
-        return [*self.build("K = __pf__.Mark(FR)", node, K=name, FR=frame), node]
+        return [*self.build("K = __pf__.mark(FR)", node, K=name, FR=frame), node]
 
     visit_TryStar = visit_Try
 
@@ -267,7 +267,7 @@ class Rewriter(ast.NodeTransformer):
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         node.operand = self.visit(node.operand)
         if isinstance(node.op, ast.Not):
-            return self.expression("__pf__.Not(A, W)", node, A=node.operand, W=self.where(node))
+            return self.expression("__pf__.negation(A, W)", node, A=node.operand, W=self.where(node))
         return node
 
     def visit_Compare(self, node: ast.Compare) -> Any:

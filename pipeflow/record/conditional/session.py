@@ -71,36 +71,35 @@ class Session(autograph.Hooks):
         self.recorder.scope = scope
 
     # The hooks
-    def If(self, condition: Any, *details: Any) -> Any:
-        return NodeChoice(self, condition, *details) if is_node(condition) else super().If(condition)
+    def choice(self, condition: Any, where: str = "", names: tuple[str, ...] = (), frame: Any = None) -> Any:
+        return NodeChoice(self, condition, where, names, frame) if is_node(condition) else super().choice(condition)
 
-    def IfExp(self, condition: Any, *details: Any) -> Any:
-        return NodeTernary(self, condition, *details) if is_node(condition) else super().IfExp(condition)
+    def ternary(self, condition: Any, where: str = "") -> Any:
+        return NodeTernary(self, condition, where) if is_node(condition) else super().ternary(condition)
 
-    def Bool(self, left: Any, operator: str, *details: Any) -> Any:
-        return NodeLogical(self, left, operator, *details) if is_node(left) else super().Bool(left, operator)
+    def logical(self, left: Any, operator: str, where: str = "") -> Any:
+        return NodeLogical(self, left, operator, where) if is_node(left) else super().logical(left, operator)
 
-    def Not(self, value: Any, *details: Any) -> Any:
+    def negation(self, value: Any, where: str = "") -> Any:
         if not is_node(value):
             return not value
-        where = details[0] if details else ""
         self._require_scalar(value, f"the operand of `not` at {where}")
         return self.recorder.logical_not(resolve(value, self.scope), where)
 
-    def Frame(self, *details: Any) -> Any:
-        return Frame(self, *details)
+    def frame(self, variables: Any = (), cells: Any = ()) -> Any:
+        return Frame(self, variables, cells)
 
-    def Loop(self, *details: Any) -> Any:
-        return NodeLoop(self, *details)
+    def loop(self, frame: Any, names: tuple[str, ...]) -> Any:
+        return NodeLoop(self, frame, names)
 
-    def Mark(self, *details: Any) -> Any:
-        return NodeMark(self, *details)
+    def mark(self, frame: Any) -> Any:
+        return NodeMark(self, frame)
 
-    def subject(self, value: Any, *details: Any) -> Any:
+    def subject(self, value: Any, where: str = "") -> Any:
         if is_node(value):
             raise TypeError(
                 "DataNode has no single truth value (it holds one value per sample). "
-                f"`match` at {details[0]} cannot depend on per-sample data: use if/elif."
+                f"`match` at {where} cannot depend on per-sample data: use if/elif."
             )
         return value
 
@@ -451,7 +450,7 @@ def cond(predicate: Any, if_function: Callable[..., Any], else_function: Callabl
     """
     session = autograph.hooks.get()
     caller = sys._getframe(1)
-    choice = session.IfExp(predicate, f"{os.path.basename(caller.f_code.co_filename)}:{caller.f_lineno}")
+    choice = session.ternary(predicate, f"{os.path.basename(caller.f_code.co_filename)}:{caller.f_lineno}")
     scope = {"args": args, "if_function": if_function, "else_function": else_function}
     first = session.call(if_function)(*args) if choice.then(scope) else UNSET
     second = session.call(else_function)(*args) if choice.other(scope) else UNSET

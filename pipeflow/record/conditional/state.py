@@ -33,6 +33,9 @@ class ModuleVariables:
         self.module, self.names = module, names
 
 
+_HEAP_TYPE = 1 << 9  # the flag of classes that are made by a class statement, Py_TPFLAGS_HEAPTYPE
+
+
 class State(NamedTuple):
     """Values of variables, and for each container (by id) its name, the object and its contents."""
 
@@ -44,7 +47,7 @@ def _is_plain(value: Any) -> bool:
     """Instances of the user's own classes, whose attributes a branch may change."""
     kind = type(value)
     return (
-        bool(kind.__flags__ & 1 << 9)
+        bool(kind.__flags__ & _HEAP_TYPE)
         and not isinstance(value, BaseException)
         and not guard.never_converted(kind.__module__)
     )
