@@ -15,12 +15,15 @@ from pipeflow.pipeline import Pipeline, do_not_convert, pipeline_def
 from pipeflow.plugin.datasets import from_torch_dataset
 from pipeflow.record.conditional.session import cond
 from pipeflow.record.recorder import DataNode, newaxis
+from pipeflow.types import OperatorConcurrency, StreamPolicy
 from pipeflow.version import VERSION as __version__
 
 __all__ = [
     "DataNode",
+    "OperatorConcurrency",
     "Pipeline",
     "Spec",
+    "StreamPolicy",
     "__version__",
     "backend",
     "cond",

@@ -66,8 +66,6 @@ ABSENT: dict[str, Absent] = {
     "reducers": _PICKLES,
     "external_source": Absent("the module has no other use", "`fn.external_source` or `ops.ExternalSource`"),
     "python_function_plugin": _BINARY,
-    "StreamPolicy": Absent("a pipeline has two streams of its own", "leave `stream_policy` out"),
-    "OperatorConcurrency": Absent("operators always run side by side", "leave `concurrency` out"),
     "types.CUDAStream": Absent("streams are those of CuPy or torch", "pass the stream object itself"),
     "experimental.dynamic": _EAGER,
     "experimental.eager": _EAGER,

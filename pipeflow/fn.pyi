@@ -2857,7 +2857,7 @@ def reinterpret(
     bytes_per_sample_hint: int | Sequence[int] | None = None,
     on_error: Any = None,
 ) -> Data:
-    """Reads the same bytes as another type and shape; a wider type shortens the last axis.
+    """Reads the same bytes as another type and shape.
 
     Arguments:
         shape: shape of the result; one extent may be -1, and then follows from the others

@@ -2388,7 +2388,7 @@ class RandomResizedCrop(Operator):
     def __call__(self, image: Data, /, **arguments: Any) -> Data: ...
 
 class Reinterpret(Operator):
-    """Reads the same bytes as another type and shape; a wider type shortens the last axis.
+    """Reads the same bytes as another type and shape.
 
     Arguments:
         shape: shape of the result; one extent may be -1, and then follows from the others

@@ -6,16 +6,29 @@ NumPy dtypes are accepted in every place for a type: ``types.FLOAT``, ``np.float
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import Any
 
 import numpy as np
 
 from pipeflow.dali_names import speaking
-from pipeflow.errors import DoesNotFit
+from pipeflow.errors import BadArgument, DoesNotFit
 
 
-class DALIDataType(IntEnum):
+class _Named(IntEnum):
+    """Numbers with names: ``repr`` is what a program writes, ``str`` is as in DALI."""
+
+    def __repr__(self) -> str:
+        return f"types.{self.name}"
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
+    def __format__(self, form: str) -> str:
+        return format(str(self), form)
+
+
+class DALIDataType(_Named):
     """Element types by DALI's ids; DALI has no complex ones."""
 
     UINT8 = 0
@@ -41,13 +54,8 @@ class DALIDataType(IntEnum):
     COMPLEX64 = 1000
     COMPLEX128 = 1001
 
-    def __repr__(self) -> str:
-        return f"types.{self.name}"
 
-    __str__ = __repr__
-
-
-class DALIImageType(IntEnum):
+class DALIImageType(_Named):
     """Colour spaces of decoded images."""
 
     RGB = 0
@@ -56,13 +64,8 @@ class DALIImageType(IntEnum):
     YCbCr = 3
     ANY_DATA = 4
 
-    def __repr__(self) -> str:
-        return f"types.{self.name}"
 
-    __str__ = __repr__
-
-
-class DALIInterpType(IntEnum):
+class DALIInterpType(_Named):
     """Interpolation filters."""
 
     INTERP_NN = 0
@@ -72,10 +75,23 @@ class DALIInterpType(IntEnum):
     INTERP_TRIANGULAR = 4
     INTERP_GAUSSIAN = 5
 
-    def __repr__(self) -> str:
-        return f"types.{self.name}"
 
-    __str__ = __repr__
+class StreamPolicy(Enum):
+    """CUDA streams in DALI. A pipeline here always has two of its own, so that it has no effect."""
+
+    SINGLE = 16
+    PER_BACKEND = 32
+    PER_OPERATOR = 48
+    UNSPECIFIED = 0
+
+
+class OperatorConcurrency(Enum):
+    """Operators side by side in DALI. Here all are, so that it has no effect."""
+
+    NONE = 2
+    BACKEND = 4
+    FULL = 6
+    UNSPECIFIED = 0
 
 
 class PipelineAPIType(IntEnum):
@@ -202,10 +218,16 @@ def as_constant(value: Any, dtype: Any = None) -> np.ndarray:
         return converted
     if isinstance(value, np.generic):
         return np.asarray(value)
+    if value is None:
+        raise TypeError("a constant must be a number, a list of numbers or an array, got None")
     kind = default_number_dtype(value)
     if kind is not None and (type(value) is not int or -(2**31) <= value < 2**31):
         return np.array(value, kind)
-    return narrowed(np.asarray(value))
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise BadArgument(f"the lists of a constant must have equal lengths, got {value!r:.80}") from error
+    return narrowed(array)
 
 
 def narrowed(array: np.ndarray) -> np.ndarray:

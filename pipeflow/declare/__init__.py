@@ -22,6 +22,7 @@ from pipeflow.declare.bound import Allocate as Allocate
 from pipeflow.declare.bound import Bound as Bound
 from pipeflow.declare.bound import Inferred as Inferred
 from pipeflow.declare.bound import run_whole as run_whole
+from pipeflow.declare.bound import shared_extents as shared_extents
 from pipeflow.declare.calls import BatchCall as BatchCall
 from pipeflow.declare.calls import Traits as Traits
 from pipeflow.declare.calls import WorkerCall as WorkerCall

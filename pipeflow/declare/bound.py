@@ -92,13 +92,17 @@ class Bound:
     ) -> tuple[np.ndarray, ...]:
         try:
             kind = self._kind(inputs, tuple(layouts))
-            if kind.frames:
+            if kind.frames or (self.op.by_frame and self._framed(layouts, per_sample)):
                 return self._over_frames(inputs, kind.layouts, per_sample, key, allocate, source)
             return self._one(kind, inputs, per_sample, key, allocate, source)
         except PLAIN_ERRORS as error:
             if self._user_code:
                 raise
             raise widened(error) from error.__cause__
+
+    def _framed(self, layouts: Sequence[str], per_sample: Mapping[str, Any]) -> bool:
+        """True if an argument has a value for each frame, or an input a matrix for each frame."""
+        return bool(self.per_frame & per_sample.keys()) or any(layout[:2] == "F*" for layout in layouts)
 
     def _kind(self, inputs: Sequence[np.ndarray], layouts: tuple[str, ...]) -> Signature:
         signature = layouts, *[(x.ndim, x.dtype) for x in inputs]
@@ -122,10 +126,12 @@ class Bound:
         source: Any,
     ) -> tuple[np.ndarray, ...]:
         """Processes the frames of a sequence into one block; ``fn.per_frame`` arguments change from frame to frame."""
-        count = len(inputs[0])
-        for name in self.per_frame & per_sample.keys():
-            if len(per_sample[name]) != count:
-                given = count_of(len(per_sample[name]), "value")
+        varying = {name: value for name, value in per_sample.items() if name in self.per_frame}
+        lengths = [len(x) for x, layout in zip(inputs, layouts, strict=True) if layout[:1] == "F"]
+        count = lengths[0] if lengths else max(map(len, varying.values()))
+        for name, value in varying.items():
+            if len(value) not in (1, count):
+                given = count_of(len(value), "value")
                 raise ValueError(f"argument {name!r} has {given} for a sequence of {count_of(count, 'frame')}")
         if not count:
             raise ValueError(f"{self.op.title}: the sequence has no frames")
@@ -134,7 +140,7 @@ class Bound:
         parts = [
             (
                 [x[frame] if layout[:1] == "F" else x for x, layout in zip(inputs, layouts, strict=True)],
-                {name: value[frame] if name in self.per_frame else value for name, value in per_sample.items()},
+                {**per_sample, **{name: value[frame % len(value)] for name, value in varying.items()}},
             )
             for frame in range(count)
         ]
@@ -170,7 +176,7 @@ class Bound:
             values = {name: x if type(x) in READY else self._converted(name, x) for name, x in own.items()}
             (spec,) = self.op.specs(self._specs(images, layouts), {**self.constants, **values}, 1)
             shapes.append(spec.shape[:-1])
-        return {self.op.frames_share: OfSample(map(max, zip(*shapes, strict=True)))}
+        return {self.op.frames_share: OfSample(shared_extents(shapes))}
 
     def _one(
         self,
@@ -281,6 +287,13 @@ class Bound:
             name: value[0] if name in self.per_frame and len(value) else value for name, value in per_sample.items()
         }
         values = {name: x if type(x) in READY else from_sample(self.kinds[name], x) for name, x in first.items()}
+        if self.op.generic and not layouts[0]:
+            return [""] * self.count
+        if self.op.by_frame and self._framed(layouts, per_sample):
+            inputs = [x[0] if layout[:1] == "F" else x for x, layout in zip(inputs, layouts, strict=True)]
+            inner = [layout[1:] if layout[:1] == "F" else layout for layout in layouts]
+            specs = self.op.specs(self._specs(inputs, inner), {**self.constants, **values}, self.count)
+            return ["F" + spec.layout if spec.layout else spec.layout for spec in specs]
         if self.op.layouts:
             layouts = self._kind(inputs, tuple(layouts)).layouts
         return [
@@ -355,6 +368,15 @@ class Bound:
         outputs = tuple(np.asarray(item) for item in result)
         assert len(outputs) == self.count, f"{self.op.title} returned {len(outputs)} outputs instead of {self.count}"
         return outputs
+
+
+def shared_extents(shapes: Sequence[Sequence[int]]) -> list[int]:
+    """The extents that contain all of them. They are odd or even as most are, so that few centres move by half a pixel."""
+    found = []
+    for extents in zip(*shapes, strict=True):
+        odd = 2 * sum(extent % 2 for extent in extents) > len(extents)
+        found.append(max(extents) + (max(extents) % 2 != odd))
+    return found
 
 
 def run_whole(

@@ -30,6 +30,8 @@ def eager(call: Call) -> Any:
     batched = [x for x in (*call.inputs, *call.arguments.values()) if isinstance(x, (TensorListCPU, list))]
     size = len(batched[0]) if batched else 1
     inputs = [_batch_of(x, size) for x in call.inputs]
+    if op.generic and inputs[0] is not call.inputs[0] and not inputs[0].layout() and len(inputs[0]):
+        inputs[0] = TensorListCPU(inputs[0], op.layout_of_array(inputs[0].ndim))
     for batch in (*inputs, *call.arguments.values()):
         if len(batch) != size:
             raise ValueError(f"{op.title}: the inputs have {count_of(len(batch), 'sample')} and {size}")
@@ -65,20 +67,20 @@ NOTHING: Mapping[str, Any] = {}
 class PlainCall:
     """A checked call of an operator on plain arrays, kept for the next call with the same arguments."""
 
-    __slots__ = ("bound", "constants", "count", "layouts", "packs", "prepared")
+    __slots__ = ("bound", "constants", "count", "packs", "prepared")
 
     def __init__(self, call: Call) -> None:
         self.constants = call.constants
         self.count = call.op.outputs_of(call.constants, len(call.inputs))
         self.bound = Bound(call.op, call.constants, self.count)
-        self.layouts = ("",) * len(call.inputs)
         self.packs = self.count != 1 or call.op.names_hook is not None or call.op.list_hook is not None
         self.prepared: dict[Any, Any] = {}  # shapes and types of inputs -> the function that runs them
 
     def prepare(self, signature: Any, inputs: Sequence[np.ndarray]) -> Any:
         if not all(x.dtype in types.NUMBERS for x in inputs):
             raise TypeError("not a type of numbers")
-        run = self.bound.prepared(inputs, self.layouts, _fresh)
+        layouts = [self.bound.op.layout_of_array(x.ndim) if not place else "" for place, x in enumerate(inputs)]
+        run = self.bound.prepared(inputs, layouts, _fresh)
         if len(self.prepared) >= PLAIN_SPECS:
             self.prepared.clear()
         self.prepared[signature] = run

@@ -53,6 +53,7 @@ class OpDef:
     num_outputs: int
     layouts: tuple[str, ...] = ()
     sequences: bool = False
+    generic: bool = False
     elementwise: bool = False
     devices: tuple[str, ...] = ("cpu",)
     dtypes: frozenset[np.dtype] = types.NUMBERS
@@ -87,6 +88,8 @@ class OpDef:
     own: frozenset[str] | None = None  # the parameters in the body's signature; None: all
     role: Part = "work"
     compiled: bool = False
+    by_frame: bool = False
+    marks_frames: bool = False
     frames_share: str = ""  # the argument that gives all frames the largest extents of their results
     written_as: str = ""  # the name in messages, if a pass of the compiler put the operator in place of another
     dali_class: str = ""  # the class in the names that DALI gives to unnamed calls, if it is not that of ``ops``
@@ -332,6 +335,7 @@ class OpDef:
             self.check_dtype(inputs[0].dtype)
         if self.infer_hook is None:
             return unknown
+        unlabelled = self.generic and bool(inputs) and inputs[0].layout == ""
         if inputs and self.layouts:
             fitting = self.fitting(inputs)
             if fitting is None:
@@ -356,15 +360,21 @@ class OpDef:
             raise widened(error) from error.__cause__
         if result is None:
             return unknown
-        return (
-            (Spec(result.shape, result.dtype, result.layout),)
-            if isinstance(result, Spec)
-            else tuple(Spec(spec.shape, spec.dtype, spec.layout) for spec in result)
-        )
+        found = (result,) if isinstance(result, Spec) else result
+        return tuple(Spec(spec.shape, spec.dtype, "" if unlabelled else spec.layout) for spec in found)
 
     def frames_of(self, layout: str) -> bool:
         """True for a sequence whose frames are passed to the body one by one."""
         return self.sequences and layout[:1] == "F" and layout[1:] in self.layouts
+
+    def layout_of_array(self, ndim: int) -> str:
+        """The layout of an array in an eager call; arrays have none. "" for the first declared one that fits.
+
+        A pipeline takes all axes of data without a layout for spatial if the operator is generic. A user who calls the
+        operator on an array mostly has an image with channels, and no means to give its layout.
+        """
+        images = (layout for layout in self.layouts if len(layout) == ndim and layout[-1] == "C")
+        return next(images, "") if self.generic else ""
 
     def fitting(self, inputs: Sequence[Spec]) -> list[Spec] | None:
         """The inputs with the layouts that the body will get; None while they are not known."""

@@ -77,6 +77,9 @@ def operator(
     takes: Mapping[str, Param] | None = None,
     layouts: str = "",
     sequences: bool = False,
+    generic: bool = False,
+    by_frame: bool = False,
+    marks_frames: bool = False,
     elementwise: bool = False,
     granularity: Literal["sample", "batch"] = "sample",
     devices: Sequence[str] = ("cpu",),
@@ -109,6 +112,10 @@ def operator(
       page, the support table and the tests of every operator run them. If none is required, one is made automatically.
     - ``infer="like image"``: the result has the shape and the layout of that input, and its type unless there is a ``dtype``.
       Every other rule is a function next to the body, ``@name.infer``.
+    - ``generic``: a result of data without a layout has none either; others get the layout that the operator assumes.
+    - ``by_frame``: for operators without ``layouts``: arguments with a value for each frame (``fn.per_frame``), and matrices for
+      each frame, make one result for each frame.
+    - ``marks_frames``: the result has a value for each frame.
     - ``gpu``: the file of the same name in operators/on_gpu/ has the GPU form.
     - ``compiled``: kernels compiled by Numba do its work. Those of a plan are compiled when the pipeline is built, and large
       results are copied past the caches.
@@ -135,6 +142,7 @@ def operator(
             num_outputs,
             tuple(layouts.split()),
             sequences,
+            generic,
             elementwise,
             (*devices, *(["gpu"] if gpu and "mixed" not in devices else [])),
             types.dtypes_of(dtypes),
@@ -153,6 +161,8 @@ def operator(
             role=role,
             compiled=compiled,
             frames_share=frames_share,
+            by_frame=by_frame,
+            marks_frames=marks_frames,
             written_as=written_as,
             dali_class=dali_class,
         )

@@ -44,7 +44,10 @@ def refused(kind: type[Exception], param: Param, reason: Any) -> Exception:
 
 def convert(kind: Any, value: Any) -> Any:
     """A constant argument in the form that its kernel needs; TypeError or ValueError says what is accepted."""
-    if kind is not Any and ((isinstance(value, np.ndarray) and value.ndim == 0) or isinstance(value, np.generic)):
+    numbers = kind in (bool, int, float) or (isinstance(kind, type) and issubclass(kind, enum.Enum))
+    if isinstance(value, np.ndarray) and kind is not Any and (value.ndim == 0 or (numbers and value.size == 1)):
+        value = value.item()  # as in DALI, an array of one number is a number
+    elif isinstance(value, np.generic) and kind is not Any:
         value = value.item()
     if isinstance(value, (types.ScalarConstant, types.ArrayConstant)):
         value = value.value

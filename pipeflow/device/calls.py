@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from pipeflow import seeds
-from pipeflow.declare import Args, Bound, OpDef, Spec, check_finite, from_sample, refused
+from pipeflow.declare import Args, Bound, OpDef, Spec, check_finite, from_sample, refused, shared_extents
 from pipeflow.errors import UnsupportedType, count_of
 
 ALIGNMENT = 256  # the alignment of every sample in the memory of a batch
@@ -281,7 +281,7 @@ class DevicePlanner:
         shared = {}
         if op.frames_share and varying:
             shapes = [self._infer(views, inner, own, sample.key)[0][0].shape[:-1] for views, own in parts]
-            shared = {op.frames_share: np.max(shapes, axis=0)}
+            shared = {op.frames_share: np.array(shared_extents(shapes))}
         for frame, (views, own) in enumerate(parts):
             if items and not varying:
                 items.append(items[0]._replace(inputs=tuple(views)))

@@ -21,7 +21,7 @@ from typing import Any
 
 from pipeflow import system
 from pipeflow.compile.plan import Plan, Step
-from pipeflow.errors import InvalidState, add_notes, count_of, function_name
+from pipeflow.errors import BadValue, InvalidState, add_notes, count_of, function_name
 from pipeflow.executor import Executor
 from pipeflow.executor.keeper import keeps_state
 from pipeflow.version import VERSION
@@ -79,13 +79,15 @@ def write(filename: str, text: str) -> None:
         raise
 
 
+def sources_left_out(executor: Executor) -> list[str]:
+    """The sources whose place a checkpoint does not hold, each with the reason."""
+    reasons = [(item.step.name, item.source.unsaveable()) for item in executor.sources]
+    return [f"{name!r}: {reason}" for name, reason in reasons if reason]
+
+
 def check_saveable(plan: Plan, executor: Executor) -> None:
-    """Raises an error that lists every part whose state is not known."""
+    """Raises an error that lists every function whose state cannot be taken."""
     reasons = []
-    for item in executor.sources:
-        reason = item.source.unsaveable()
-        if reason:
-            reasons.append(f"{item.step.name!r}: {reason}")
     for kind, step, keeper in _keepers(plan):
         if kind == "sample" or dict(step.constants).get("parallel", "serial") != "serial":
             reasons.append(
@@ -124,10 +126,12 @@ def _keepers(plan: Plan) -> list[tuple[str, Step, Any]]:
 
 def from_json(text: "str | bytes") -> dict[str, Any]:
     """The state that ``to_json`` wrote."""
+    if not isinstance(text, (str, bytes, bytearray)):
+        raise TypeError(f"a checkpoint must be the bytes or text that checkpoint() returned, got {type(text).__name__}")
     try:
         state = json.loads(text)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise ValueError(f"this is not a checkpoint of a pipeline, or only a part of one: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise BadValue(f"this is not a checkpoint of a pipeline, or only a part of one: {error}") from error
     if isinstance(state, dict) and state.get("kind") == "pipeflow checkpoint" and state.get("format") == FORMAT:
         saved = state.pop("checksum", None)
         if saved is None:

@@ -1,6 +1,6 @@
 """The settings of a pipeline, checked once."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -66,6 +66,10 @@ class Settings:
             "py_start_method": check_start_method(self.py_start_method),
             "on_error": check_rule(self.on_error),
             "max_failures": check_limit(self.max_failures),
+            "output_ndim": _promised(self.output_ndim, "output_ndim", lambda value: value < 0, "must not be negative"),
+            "output_dtype": _promised(
+                self.output_dtype, "output_dtype", lambda value: value == types.NO_TYPE, "must be the type of data"
+            ),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -131,6 +135,14 @@ def _workers(value: Any) -> int:
     if value is None:
         return 1
     return 0 if value == 0 and not isinstance(value, (bool, float)) else few("py_num_workers", value)
+
+
+def _promised(given: Any, name: str, wrong: Callable[[Any], bool], rule: str) -> Any:
+    """A promise about all outputs, or one for each, which the first batches are compared with."""
+    for value in given if isinstance(given, (list, tuple)) else (given,):
+        if isinstance(value, (int, np.integer)) and wrong(value):
+            raise ValueError(f"{name} {rule}, got {value!r}")
+    return given
 
 
 def _seed(value: Any) -> int:

@@ -91,6 +91,12 @@ class Built(Definition):
         self._finalizer = weakref.finalize(self, executor.crew.let_go)
         if settings.enable_checkpointing:
             saved_state.check_saveable(self._plan, executor)
+            for left_out in saved_state.sources_left_out(executor):
+                warnings.warn(
+                    f"a checkpoint of this pipeline does not hold the place of the source {left_out}. After loading a "
+                    "checkpoint the source itself must continue where it was",
+                    stacklevel=outside_package(),
+                )
         if settings.checkpoint is not None:
             self._go_to(saved_state.from_json(settings.checkpoint), executor)
         watch(executor)

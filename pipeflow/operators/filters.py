@@ -62,7 +62,13 @@ def filtered_shape(layout: str, shape: Sequence[Any], sizes: Sequence[int], mode
 
 
 @operator(
-    "filter", compiled=True, layouts=BLUR_LAYOUTS, sequences=True, gpu=True, examples=["fn.filter(image, window)"]
+    "filter",
+    compiled=True,
+    layouts=BLUR_LAYOUTS,
+    sequences=True,
+    generic=True,
+    gpu=True,
+    examples=["fn.filter(image, window)"],
 )
 def filter(
     data: Sample,
@@ -84,6 +90,8 @@ def filter(
     layouts: Any,
 ) -> Sample:
     """Correlates images or volumes with a kernel: the second input, of two or three axes.
+
+    In a pipeline data without a layout is filtered along all its axes: give images with channels their layout, ``"HWC"``.
 
     Each result is the sum of the values under the kernel times its numbers; the kernel is not flipped. The third
     input is the value outside where ``border`` is "constant", 0 without it.
@@ -191,6 +199,7 @@ DENSE = 30  # taps up to which one kernel is faster than a pass along every axis
     infer="like image",
     layouts=BLUR_LAYOUTS,
     sequences=True,
+    generic=True,
     gpu=True,
     examples=["fn.laplacian(image, dtype=types.FLOAT)"],
 )
@@ -212,6 +221,8 @@ def laplacian(
     layouts: Any,
 ) -> Sample:
     """Adds up the second derivatives along all spatial axes, each smoothed along the other ones.
+
+    In a pipeline data without a layout is filtered along all its axes: give images with channels their layout, ``"HWC"``.
 
     Borders are mirrored without repeating the border pixel. A result of an unsigned type has no negative values: use
     ``dtype=types.FLOAT`` to keep them.

@@ -460,7 +460,7 @@ def _until(extent: int) -> Any:
 
 def padded_shape(own: Any, shapes: Any, axes: Any, names: Any, shape: Any, align: Any, layout: str) -> tuple[int, ...]:
     """The extents after padding."""
-    chosen = axes_of(layout, len(own), axes, names)
+    chosen = axes_of(layout, len(own), axes or None, names)  # as in DALI, no axes are all axes
     wanted = list(shape) * len(chosen) if shape is not None and len(shape) == 1 else shape
     multiples = list(align) * len(chosen) if align is not None and len(align) == 1 else align
     for name, values in (("shape", wanted), ("align", multiples)):

@@ -202,7 +202,8 @@ def blur_windows(sigma: Any, sizes: Any, axes: int) -> list[np.ndarray]:
     return windows
 
 
-BLUR_LAYOUTS = "HWC FHWC DHWC FDHWC CHW FCHW CDHW FCDHW CFHW CFDHW HW FHW DHW"
+# Data without a layout has the first that fits: as in DALI, every axis is spatial.
+BLUR_LAYOUTS = "HW DHW HWC FHWC DHWC FDHWC CHW FCHW CDHW FCDHW CFHW CFDHW FHW"
 
 
 @operator(
@@ -210,6 +211,7 @@ BLUR_LAYOUTS = "HWC FHWC DHWC FDHWC CHW FCHW CDHW FCDHW CFHW CFDHW HW FHW DHW"
     compiled=True,
     layouts=BLUR_LAYOUTS,
     sequences=True,
+    generic=True,
     gpu=True,
     examples=["fn.gaussian_blur(image, sigma=1.5)"],
 )
@@ -228,6 +230,8 @@ def gaussian_blur(
     layouts: Any,
 ) -> Sample:
     """Blurs with a Gaussian window along every spatial axis; borders are mirrored without repeating the border pixel.
+
+    In a pipeline data without a layout is blurred along all its axes: give images with channels their layout, ``"HWC"``.
 
     Give ``sigma`` or ``window_size`` or both, for all axes or for each; the missing one follows from the other. The
     result has the input's type, or FLOAT if asked.

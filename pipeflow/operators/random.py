@@ -251,7 +251,10 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     picked, extents = specs[0], _infer_shape(specs, args, 1)
     if extents is UNKNOWN or picked.shape is UNKNOWN:
         return Spec(None, picked.dtype, None)
-    return Spec((*extents, *picked.shape[1:]), picked.dtype, "" if not picked.layout else None)
+    layout = picked.layout
+    if layout:  # the chosen elements keep their letters; a list of them has that of the list that they are from
+        layout = layout[1:] if not extents else layout if len(extents) == 1 else ""
+    return Spec((*extents, *picked.shape[1:]), picked.dtype, layout)
 
 
 @operator("random.beta", takes=_type("FLOAT") | SHAPE, gpu=True)

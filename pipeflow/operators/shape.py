@@ -49,6 +49,8 @@ def new_shape(
         wanted = list(shape)
     elif rel_shape is not None:
         sources = list(range(len(own))) if src_dims is None else list(src_dims)
+        if src_dims is None:  # an extent that follows from the others is relative to no axis
+            sources += [-1] * sum(share < 0 for share in rel_shape[len(sources) :])
         if len(rel_shape) > len(sources) or (src_dims is not None and len(rel_shape) != len(sources)):
             raise RuntimeError(
                 f"rel_shape has {len(rel_shape)} values for {len(sources)} axes: use src_dims to say what they are relative to"
@@ -91,22 +93,6 @@ def check_one_shape(args: Any, inputs: int) -> None:
         raise ValueError(f"{' and '.join(ways)} exclude each other: give one of them")
 
 
-def _infer_reshape(specs: tuple[Spec, ...], args: Any, dtype: Any, scale: float = 1.0) -> Spec:
-    spec = specs[0]
-    check_one_shape(args, len(specs))
-    if len(specs) > 1:
-        return Spec(None, dtype, args.layout)
-    if args.shape is not None and -1 not in args.shape:
-        return Spec(tuple(args.shape), dtype, _reshaped_layout(spec, len(args.shape), args))
-    own = spec.shape
-    items = math.prod(own)
-    if scale != 1:
-        own = (*own[:-1], int(own[-1] * scale)) if own else own
-        items = math.prod(own)
-    shape = new_shape(own, items, args.shape, args.rel_shape, args.src_dims, args.layout)
-    return Spec(shape, dtype, _reshaped_layout(spec, len(shape), args))
-
-
 NEW_SHAPE = parameters(
     shape=(Arg[Ints], None, "shape of the result; one extent may be -1, and then follows from the others"),
     rel_shape=(Arg[Floats], None, "shape of the result in shares of the input's extents; -1 as for shape"),
@@ -134,7 +120,15 @@ def reshape(data: Sample, shape_input: Sample | None = None, /, *, args: Args) -
 
 @reshape.infer
 def _(specs: tuple[Spec, ...], args: Any) -> Spec:
-    return _infer_reshape(specs, args, specs[0].dtype)
+    spec = specs[0]
+    dtype = spec.dtype
+    check_one_shape(args, len(specs))
+    if len(specs) > 1:
+        return Spec(None, dtype, args.layout)
+    if args.shape is not None and -1 not in args.shape:
+        return Spec(tuple(args.shape), dtype, _reshaped_layout(spec, len(args.shape), args))
+    shape = new_shape(spec.shape, math.prod(spec.shape), args.shape, args.rel_shape, args.src_dims, args.layout)
+    return Spec(shape, dtype, _reshaped_layout(spec, len(shape), args))
 
 
 @operator(
@@ -152,40 +146,44 @@ def reinterpret(
     args: Args,
     dtype: DType | None = default(None, "type of the result; default: that of the input"),
 ) -> Sample:
-    """Reads the same bytes as another type and shape; a wider type shortens the last axis."""
+    """Reads the same bytes as another type and shape.
+
+    A wider type shortens the last axis. With ``shape`` or ``rel_shape`` only the number of bytes must stay the same;
+    ``rel_shape`` is relative to the extents of the input.
+    """
     check_one_shape(args, 1 if shape_input is None else 2)
     wanted = args.shape if shape_input is None else tuple(int(extent) for extent in np.ravel(shape_input))
-    if dtype is not None and dtype != data.dtype:
-        raw = np.ascontiguousarray(data)
-        raw = raw.reshape(raw_shape(raw.shape, raw.itemsize, dtype, wanted is not None))
-        data = raw.view(dtype)
-    return data.reshape(new_shape(data.shape, data.size, wanted, args.rel_shape, args.src_dims, args.layout))
+    new = dtype or data.dtype
+    shape = reinterpreted(data.shape, data.itemsize, new.itemsize, wanted, args)
+    if new == data.dtype:
+        return data.reshape(shape)
+    return np.ascontiguousarray(data).reshape(-1).view(new).reshape(shape)
 
 
-def raw_shape(shape: Sequence[int], itemsize: int, dtype: np.dtype, flat: bool) -> tuple[int, ...]:
-    """The shape in which the elements are read as another type: where a shape is given, only all bytes together count."""
-    own = (math.prod(shape),) if flat else tuple(shape) or (1,)
-    if own[-1] * itemsize % dtype.itemsize:
-        what = "the data" if flat else "the innermost dimension"
-        raise ValueError(
-            f"{what} has {own[-1] * itemsize} bytes, which is not a multiple of {dtype} ({dtype.itemsize})"
-        )
-    return own
+def reinterpreted(own: Sequence[int], old: int, new: int, wanted: Any, args: Any) -> tuple[int, ...]:
+    """The extents of data whose elements of ``old`` bytes are read as elements of ``new`` bytes."""
+    size, what = math.prod(own) * old, "the data"
+    items = size // new
+    if old != new and wanted is None and args.rel_shape is None:
+        wanted = [1] if not own else new_shape(own, math.prod(own), None, None, args.src_dims, None)
+        size, what = wanted[-1] * old, "the innermost dimension"
+        wanted = [*wanted[:-1], size // new]
+    if size % new:
+        raise ValueError(f"{what} has {size} bytes, which is not a multiple of the {new} bytes of an element")
+    return new_shape(own, items, wanted, args.rel_shape, args.src_dims, args.layout)
 
 
 @reinterpret.infer
 def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     spec = specs[0]
-    if args.dtype is None or args.dtype == spec.dtype:
-        return _infer_reshape(specs, args, spec.dtype)
-    if spec.dtype is UNKNOWN or spec.shape is UNKNOWN:
-        return Spec(None, args.dtype, args.layout)
-    spec = Spec(spec.shape or (1,), spec.dtype, spec.layout).open()
-    if args.shape is not None:
-        spec = Spec((math.prod(spec.shape),), spec.dtype, "").open()
-        inferred = _infer_reshape((spec, *specs[1:]), args, args.dtype, spec.dtype.itemsize / args.dtype.itemsize)
-        return Spec(inferred.shape, inferred.dtype, _reshaped_layout(specs[0], len(inferred.shape), args))
-    return _infer_reshape(specs, args, args.dtype, spec.dtype.itemsize / args.dtype.itemsize)
+    check_one_shape(args, len(specs))
+    dtype = args.dtype or spec.dtype
+    unknown = spec.shape is UNKNOWN or any(extent is UNKNOWN for extent in spec.shape)
+    if len(specs) > 1 or spec.dtype is UNKNOWN or unknown:
+        fixed = len(specs) == 1 and args.shape is not None and -1 not in args.shape
+        return Spec(tuple(args.shape) if fixed else None, dtype if dtype is not UNKNOWN else None, args.layout)
+    shape = reinterpreted(spec.shape, spec.dtype.itemsize, dtype.itemsize, args.shape, args)
+    return Spec(shape, dtype, _reshaped_layout(spec, len(shape), args))
 
 
 @operator("expand_dims", dtypes="any", gpu=True, examples=["fn.expand_dims(image, axes=0, new_axis_names='F')"])
@@ -219,8 +217,8 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     if spec.shape is UNKNOWN:
         return Spec(None, spec.dtype, None)
     shape = expanded(spec.shape, args.axes)
-    if spec.layout is None:
-        return Spec(shape, spec.dtype, None)
+    if spec.layout is None or not args.axes:
+        return Spec(shape, spec.dtype, spec.layout)
     if (spec.layout or not spec.shape) and args.new_axis_names:
         letters = list(spec.layout)
         places = [axis + len(shape) if axis < 0 else axis for axis in args.axes]
@@ -440,7 +438,7 @@ def _(args: Any) -> None:
 # sequences and batches
 
 
-@operator("per_frame", dtypes="any", gpu=True, examples=["fn.per_frame(vector)"])
+@operator("per_frame", marks_frames=True, dtypes="any", gpu=True, examples=["fn.per_frame(vector)"])
 def per_frame(
     data: Sample,
     /,

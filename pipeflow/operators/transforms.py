@@ -79,7 +79,12 @@ REVERSE_ORDER = parameters(reverse_order=(bool, False, "apply the new transform 
 CENTER = parameters(center=(Arg[Floats], None, "point that does not move; default: the origin"))
 
 
-@operator("transforms.translation", takes=REVERSE_ORDER, examples=["fn.transforms.translation(offset=[2.0, 3.0])"])
+@operator(
+    "transforms.translation",
+    by_frame=True,
+    takes=REVERSE_ORDER,
+    examples=["fn.transforms.translation(offset=[2.0, 3.0])"],
+)
 def translation(
     matrix: Sample | None = None,
     /,
@@ -99,6 +104,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 @operator(
     "transforms.scale",
+    by_frame=True,
     takes=CENTER | REVERSE_ORDER,
     examples=["fn.transforms.scale(scale=[2.0, 3.0], center=[5.0, 7.0])"],
 )
@@ -130,6 +136,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 @operator(
     "transforms.rotation",
+    by_frame=True,
     takes=CENTER | REVERSE_ORDER,
     examples=["fn.transforms.rotation(angle=30.0)", "fn.transforms.rotation(angle=30.0, axis=(0, 0, 1))"],
 )
@@ -157,7 +164,9 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return known_ndim(specs, 3 if args.axis else 2)
 
 
-@operator("transforms.shear", takes=CENTER | REVERSE_ORDER, examples=["fn.transforms.shear(shear=[0.5, 0.25])"])
+@operator(
+    "transforms.shear", by_frame=True, takes=CENTER | REVERSE_ORDER, examples=["fn.transforms.shear(shear=[0.5, 0.25])"]
+)
 def shear(
     matrix: Sample | None = None,
     /,
@@ -184,7 +193,10 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 
 @operator(
-    "transforms.crop", takes=REVERSE_ORDER, examples=["fn.transforms.crop(to_start=[0.2, 0.3], to_end=[0.8, 0.5])"]
+    "transforms.crop",
+    by_frame=True,
+    takes=REVERSE_ORDER,
+    examples=["fn.transforms.crop(to_start=[0.2, 0.3], to_end=[0.8, 0.5])"],
 )
 def crop(
     matrix: Sample | None = None,
@@ -218,7 +230,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     return known_ndim(specs, max(map(len, (args.from_start, args.from_end, args.to_start, args.to_end))))
 
 
-@operator("transforms.combine", examples=["fn.transforms.combine(matrix, matrix)"])
+@operator("transforms.combine", by_frame=True, examples=["fn.transforms.combine(matrix, matrix)"])
 def combine(*matrices: Sample, reverse_order: bool = default(False, "apply the first transform last")) -> Sample:
     """Combines transforms into one: the first is applied first, or last with ``reverse_order``."""
     result = homogeneous(matrices[0])
@@ -241,6 +253,7 @@ def _(specs: tuple[Spec, ...], _args: Any) -> Spec:
 @operator(
     "coord_transform",
     compiled=True,
+    by_frame=True,
     gpu=True,
     examples=["fn.coord_transform(points, MT=matrix)", "fn.coord_transform(points, M=(2.0,), T=(1.0, 3.0))"],
 )
@@ -305,6 +318,7 @@ def _(specs: tuple[Spec, ...], args: Any) -> Spec:
 
 @operator(
     "transforms.perspective",
+    by_frame=True,
     examples=["fn.transforms.perspective(source=[0, 0, 9, 0, 9, 9, 0, 9], target=[1, 0, 8, 1, 9, 9, 0, 7])"],
 )
 def perspective(

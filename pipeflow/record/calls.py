@@ -59,8 +59,21 @@ def _infer(call: Call, inputs: Sequence[Any], arguments: Mapping[str, Any], coun
         if first.layout and first.ndim is not None:
             declare.check_layouts(op.layouts, [first.layout], [first.ndim])
         elif first.layout == "" and first.ndim is not None:
-            specs[0] = Spec(first.shape, first.dtype, declare.check_layouts(op.layouts, [""], [first.ndim])[0])
+            fitting = declare.check_layouts(op.layouts, [""], [first.ndim])[0]
+            specs[0] = Spec(first.shape, first.dtype, "" if op.generic else fitting)
+    if op.by_frame and (any(map(_has_frames, arguments.values())) or any(_has_frames(x, MATRICES) for x in inputs)):
+        return (Spec(None, None, None),) * count  # the number of frames is known when it runs
     return op.specs(specs, {**call.constants, **dict.fromkeys(arguments, declare.UNKNOWN)}, count)
+
+
+MATRICES = "F**"  # the layout of a matrix for each frame
+
+
+def _has_frames(node: Any, layout: str = "F") -> bool:
+    """True for a node that has a value for each frame, as far as the definition tells."""
+    if node.spec.layout is None:
+        return node.source.op.marks_frames or node.source.op.by_frame
+    return node.spec.layout.startswith(layout)
 
 
 def _device(call: Call, inputs: Sequence[Any], arguments: Mapping[str, Any]) -> str:

@@ -500,7 +500,7 @@ class recording:
 
 def collect_outputs(recorder: Recorder, returned: Any) -> list[Edge]:
     """The edges of what a pipeline definition returned."""
-    if returned is None:
+    if returned is None or (isinstance(returned, (tuple, list)) and not len(returned)):
         raise NotImplementedError("the pipeline definition returned nothing: return the DataNodes that are its outputs")
     flat = declare.nodes_of(returned if isinstance(returned, (tuple, list)) else (returned,))
     edges = []

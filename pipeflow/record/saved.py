@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow.declare import Call, convert, find
+from pipeflow.errors import BadValue
 from pipeflow.record.graph import Edge, Graph, GraphNode
 from pipeflow.record.recorder import DataNode, Recorder
 from pipeflow.saving.values import Allowed, decode_constant, encode_constant, imports_of, refused
@@ -62,7 +63,7 @@ def _document(serialized: "str | bytes", what: str) -> dict[str, Any]:
     try:
         document = json.loads(serialized, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"this is not {what}: {error}") from error
+        raise BadValue(f"this is not {what}: {error}") from error
     if not isinstance(document, dict) or "format" not in document:
         raise ValueError(f"this is not {what}: the field 'format' is missing")
     if document["format"] != FORMAT:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow.declare import Outputs, Spec
-from pipeflow.errors import function_name, optional
+from pipeflow.errors import BadType, function_name, optional
 from pipeflow.saving.functions import find_culprit
 
 
@@ -183,7 +183,7 @@ def encode_constant(value: Any, what: str, allow_pickle: bool) -> Any:
         return {"import": path}
     if allow_pickle:
         return {"pickle": base64.b64encode(_pickled(value, what)).decode()}
-    raise TypeError(
+    raise BadType(
         f"{what} is {function_name(value) if callable(value) else repr(value)}, which cannot be imported by name: "
         "put it at the top level of a module, or save it by value with allow_pickle=True here and when loading"
     )

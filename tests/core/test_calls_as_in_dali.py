@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 
-from pipeflow import fn, pipeline_def, types
+from pipeflow import OperatorConcurrency, StreamPolicy, fn, pipeline_def, types
 
 IMAGE = np.arange(2 * 6 * 3, dtype=np.uint8).reshape(2, 6, 3)
 
@@ -124,7 +124,7 @@ def test_bytes_are_read_as_another_type():
     )
     assert (out.ravel().tolist(), layout) == ([0x03020100, 0x07060504], "HWC")
     assert fn.reinterpret(IMAGE, dtype=types.UINT32, shape=[9]).shape == (9,)
-    with pytest.raises(ValueError, match="the data has 36 bytes, which is not a multiple of uint64"):
+    with pytest.raises(ValueError, match="the data has 36 bytes, which is not a multiple of the 8 bytes"):
         fn.reinterpret(IMAGE, dtype=types.UINT64, shape=[-1])
     with pytest.raises(ValueError, match="the innermost dimension has 3 bytes"):
         fn.reinterpret(IMAGE, dtype=types.UINT32)
@@ -305,9 +305,9 @@ def test_a_seed_without_randomness_is_warned_of():
 
 
 def test_constants_of_one_number():
-    """A shape of one number alone leaves it a number; types.RGB is written by its name."""
+    """A shape of one number alone leaves it a number; enums are written as in DALI."""
     assert types.Constant(2, shape=[1]).value == 2
-    assert (str(types.RGB), f"{types.INTERP_NN}") == ("types.RGB", "types.INTERP_NN")
+    assert (str(types.RGB), f"{types.INTERP_NN}") == ("DALIImageType.RGB", "DALIInterpType.INTERP_NN")
 
 
 def test_readers_refuse_with_a_runtime_error(tmp_path):
@@ -322,3 +322,145 @@ def test_readers_refuse_with_a_runtime_error(tmp_path):
     with pytest.raises(RuntimeError, match="No such file") as caught:
         reading(file_root=str(tmp_path / "absent"))
     assert isinstance(caught.value, FileNotFoundError)
+
+
+# ----------------------------------------------------------------------------------------------------
+# Frames and layouts
+
+
+def each_frame(*values):
+    """Values for each frame of two samples."""
+    return fn.per_frame(fn.external_source(lambda: [np.asarray(value, np.float32) for value in values]))
+
+
+def two(definition):
+    """The outputs of a definition for two samples: (samples, layout)."""
+    outputs = pipeline_def(definition, batch_size=2, num_threads=1, device_id=None)().run()
+    return [([np.array(out.at(i)) for i in range(2)], out.layout()) for out in outputs]
+
+
+def test_transforms_make_a_matrix_for_each_frame():
+    """Arguments of fn.per_frame and matrices of frames give matrices of frames; one for all serves every frame."""
+
+    def definition():
+        moved = fn.transforms.translation(offset=each_frame([[1, 2], [3, 4]], [[5, 6]]))
+        scaled = fn.transforms.scale(moved, scale=[2.0, 10.0])
+        return moved, scaled, fn.transforms.combine(moved, np.float32([[0, 1, 0], [1, 0, 0]]))
+
+    (moved, layout), (scaled, _), (swapped, other) = two(definition)
+    assert (layout, other) == ("F**", "F**")
+    assert moved[0].tolist() == [[[1, 0, 1], [0, 1, 2]], [[1, 0, 3], [0, 1, 4]]]
+    assert moved[1].tolist() == [[[1, 0, 5], [0, 1, 6]]]
+    assert scaled[0].tolist() == [[[2, 0, 2], [0, 10, 20]], [[2, 0, 6], [0, 10, 40]]]
+    assert swapped[1].tolist() == [[[0, 1, 6], [1, 0, 5]]]
+
+
+@pytest.mark.parametrize(("layout", "result"), [("", ""), ("NC", "FNC")])
+def test_points_are_transformed_once_for_each_frame(layout, result):
+    """Points of one frame are repeated for all frames of the argument; sequences of points take them in turn."""
+    points = [np.float32([[0, 0], [1, 1]]), np.float32([[2, 3]])]
+
+    def definition():
+        data = fn.external_source(lambda: points, layout=layout)
+        sequence = fn.external_source(lambda: [np.float32([[[0, 0]], [[1, 1]]]), np.float32([[[2, 2]]])], layout="FNC")
+        offset = each_frame([[1, 2], [3, 4]], [[5, 6]])
+        return fn.coord_transform(data, T=offset), fn.coord_transform(sequence, T=offset)
+
+    (repeated, named), (turns, kept) = two(definition)
+    assert (named, kept) == (result, "FNC")
+    assert repeated[0].tolist() == [[[1, 2], [2, 3]], [[3, 4], [4, 5]]]
+    assert repeated[1].tolist() == [[[7, 9]]]
+    assert [x.tolist() for x in turns] == [[[[1, 2]], [[4, 5]]], [[[7, 8]]]]
+
+
+def test_values_for_frames_in_another_number_than_the_frames_are_refused():
+    """One value serves all frames."""
+
+    def definition(values):
+        return fn.brightness(
+            fn.external_source(lambda: [frames, frames], layout="FHWC"), brightness=each_frame(*values)
+        )
+
+    frames = np.full((3, 1, 1, 1), 10, np.uint8)
+    assert two(lambda: definition(([2.0], [3.0])))[0][0][1].ravel().tolist() == [30, 30, 30]
+    with pytest.raises(ValueError, match="'brightness' has 2 values for a sequence of 3 frames"):
+        two(lambda: definition(([2.0, 1.0], [3.0])))
+
+
+def test_frames_that_turn_differently_share_a_canvas_that_is_odd_or_even_as_most_are():
+    """4 x 5 turned by 90, 0 and 90 degrees has widths 4, 5, 4: 6 is the first even one that contains them."""
+    frames = np.zeros((3, 4, 5, 1), np.uint8)
+
+    def definition():
+        angle = each_frame([90, 0, 90], [90, 180, 0])
+        return fn.rotate(fn.external_source(lambda: [frames, frames], layout="FHWC"), angle=angle)
+
+    assert [x.shape for x in two(definition)[0][0]] == [(3, 5, 6, 1), (3, 6, 5, 1)]
+
+
+@pytest.mark.parametrize("name", ["gaussian_blur", "laplacian"])
+def test_data_without_a_layout_is_filtered_along_all_axes(name):
+    """A volume in a pipeline; an array in an eager call is an image, and its channels are separate."""
+    data = np.random.default_rng(1).integers(0, 255, (6, 7, 3)).astype(np.float32)
+    options = {"sigma": 1.0} if name == "gaussian_blur" else {}
+    function = getattr(fn, name)
+
+    def blurred(layout):
+        [out], kept = run(lambda x: function(x, **options), data, layout=layout)
+        return out, kept
+
+    alone, image, volume = blurred(""), blurred("HWC"), blurred("DHW")
+    assert (alone[1], image[1]) == ("", "HWC")
+    assert np.array_equal(alone[0], volume[0])
+    assert not np.allclose(alone[0], image[0])
+    assert np.array_equal(function(data, **options), image[0])
+    assert np.array_equal(function([data], **options).at(0), image[0])
+
+
+def test_shapes_and_layouts_of_small_changes():
+    """No new axes keep the layout; -1 may follow the shares of all axes; shares are those of the input's extents."""
+    image = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
+    assert run(lambda x: fn.expand_dims(x, axes=[]), image, layout="HWC")[1] == "HWC"
+    assert fn.reshape(image, rel_shape=[1, 1, 1, -1]).shape == (2, 4, 3, 1)
+    assert fn.reinterpret(image, dtype=types.INT16, rel_shape=[1, -1]).shape == (2, 6)
+    assert fn.reinterpret(image, dtype=types.INT16, rel_shape=[1, 0.5, 1]).shape == (2, 2, 3)
+    assert fn.reinterpret(image, dtype=types.INT16, src_dims=[2, 0, 1]).shape == (3, 2, 2)
+    assert run(lambda x: fn.random.choice(x), image, layout="HWC")[1] == "WC"
+    padded, _ = run(lambda x: fn.pad(x, axes=[]), np.zeros((1, 3)), np.zeros((2, 1)))
+    assert [x.shape for x in padded] == [(2, 3), (2, 3)]
+
+
+def test_constants_that_are_none():
+    """They are refused as in DALI, and so are lists of different lengths."""
+    with pytest.raises(TypeError, match="got None"):
+        types.Constant(None)
+    with pytest.raises(TypeError, match="lists of a constant must have equal lengths"):
+        types.Constant([[1, 2], [3]])
+
+
+def test_an_array_of_one_number_is_a_number():
+    """As brightness=np.array([2.0])."""
+    assert fn.brightness(IMAGE, brightness=np.array([2.0]))[0, 1, 0] == 6
+    with pytest.raises(TypeError, match="brightness"):
+        fn.brightness(IMAGE, brightness=np.array([2.0, 3.0]))
+
+
+def test_what_a_pipeline_refuses():
+    """The classes of DALI: no outputs, negative numbers of axes, no type, checkpoints that are none."""
+    with pytest.raises(NotImplementedError, match="returned nothing"):
+        pipeline_def(lambda: (), batch_size=1)().build()
+    settings = {"batch_size": 1, "num_threads": 1}
+    with pytest.raises(ValueError, match="output_ndim must not be negative, got -1"):
+        pipeline_def(lambda: types.Constant(1), output_ndim=[-1], **settings)()
+    with pytest.raises(ValueError, match="output_dtype must be the type of data"):
+        pipeline_def(lambda: types.Constant(1), output_dtype=types.NO_TYPE, **settings)()
+    for text, kind in ((b"text", RuntimeError), (3, TypeError)):
+        with pytest.raises(kind, match="checkpoint"):
+            pipeline_def(lambda: types.Constant(1), checkpoint=text, **settings)().build()
+
+
+def test_enums_of_streams_are_taken():
+    """They have no effect."""
+    options = {"stream_policy": StreamPolicy.SINGLE, "concurrency": OperatorConcurrency.FULL}
+    pipe = pipeline_def(lambda: types.Constant(1), batch_size=1, num_threads=1, **options)()
+    assert pipe.stream_policy == StreamPolicy.SINGLE

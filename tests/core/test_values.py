@@ -44,7 +44,7 @@ def test_a_constant_is_a_number_of_its_type():
     assert int(types.Constant(3)) == 3
     assert not types.Constant(0)
     assert types.ScalarConstant(np.uint8(3)).dtype == types.UINT8
-    assert str(types.Constant(3).uint8()) == "3:types.UINT8"
+    assert str(types.Constant(3).uint8()) == "3:DALIDataType.UINT8"
     assert eval(repr(types.Constant(3).uint8()), {"types": types}).dtype == types.UINT8
     with pytest.raises(TypeError, match="unsupported operand"):
         types.Constant(1) + types.Constant(2)

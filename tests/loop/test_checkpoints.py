@@ -193,20 +193,34 @@ def test_seek_refuses_parts_with_a_state(make, message):
     assert len(furthest.run()[0]) == 2
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: fn.external_source(lambda: np.zeros((2, 1))), "takes no argument and has no get_state"),
-        (
-            lambda: fn.python_function(fn.random.uniform(), function=Counter(), parallel="threads"),
-            "must be called for one sample after another",
-        ),
-    ],
-)
-def test_what_cannot_be_saved_is_said_at_build(make, message):
-    """With enable_checkpointing a part without a state to save is an error before the first batch."""
-    with pytest.raises(InvalidState, match=message):
+def test_what_cannot_be_saved_is_said_at_build():
+    """With enable_checkpointing a function whose state cannot be taken is an error before the first batch."""
+
+    def make():
+        return fn.python_function(fn.random.uniform(), function=Counter(), parallel="threads")
+
+    with pytest.raises(InvalidState, match="must be called for one sample after another"):
         pipeline_def(make, batch_size=2, num_threads=1, enable_checkpointing=True)().build()
+
+
+def test_a_source_that_keeps_no_place_is_left_out_with_a_warning():
+    """As in DALI, the rest is saved: the reader goes on, and the source is called as before."""
+    calls = iter(range(100))
+
+    @pipeline_def(batch_size=2, num_threads=1, enable_checkpointing=True, seed=1, prefetch_queue_depth=1)
+    def make():
+        return fn.random.coin_flip(), fn.external_source(lambda: np.full((2, 1), next(calls)))
+
+    def built(**checkpoint):
+        pipeline = make(**checkpoint)
+        with pytest.warns(UserWarning, match="does not hold the place of the source 'external_source_0'.*takes no arg"):
+            pipeline.build()
+        return pipeline
+
+    first = built()
+    first.run()
+    saved = first.checkpoint()
+    assert values(built(checkpoint=saved).run()) == values(first.run())
 
 
 def test_objects_with_a_state_need_enable_checkpointing():

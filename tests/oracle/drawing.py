@@ -1,10 +1,11 @@
 """Draws calls of operators: from the examples of their declarations, with other arguments, inputs, types and layouts.
 
-Call number k of an operator is a function of the operator's name and k alone, so that one that differs can be made again:
-`python tests/oracle/comparing_calls.py crop 17`. The first calls change one argument of an example each; the others draw one to
-three arguments, each constant or per sample, and the inputs.
+Call number k of an operator is a function of the operator's name, k and the seed, so that one that differs can be made again:
+`PIPEFLOW_CALLS_SEED=0 python tests/oracle/comparing_calls.py crop 17`. The first calls change one argument of an example each;
+the others draw one to three arguments, each constant or per sample, and the inputs.
 """
 
+import os
 import typing
 import zlib
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from pipeflow import fn, types
 from pipeflow.declare import OpDef, Param
 from pipeflow.declare.parameters import Role
 
+SEED = int(os.environ.get("PIPEFLOW_CALLS_SEED", "0"))
 TYPES = [kind.name for kind in types.DALIDataType if 0 <= kind <= types.BOOL]
 NUMBERS = [types.to_numpy_type(types.DALIDataType[name]) for name in TYPES]
 LETTERS = {"D": (2, 4), "F": (2, 3), "H": (3, 8), "W": (3, 9), "C": (1, 4)}
@@ -230,8 +232,8 @@ def plain(value: Any) -> Any:
 class Drawer:
     """Draws the calls of one operator."""
 
-    def __init__(self, op: OpDef) -> None:
-        self.op = op
+    def __init__(self, op: OpDef, seed: int = SEED) -> None:
+        self.op, self.seed = op, seed
         self.bases = []
         arrays = example_data.arrays()
         names = {"fn": Capturing(), "types": types, "np": np, **arrays}
@@ -268,7 +270,7 @@ class Drawer:
 
     def draw(self, number: int) -> DrawnCall:
         """Call ``number`` of this operator."""
-        rng = np.random.default_rng([zlib.crc32(self.op.name.encode()), number])
+        rng = np.random.default_rng([zlib.crc32(self.op.name.encode()), number, *([self.seed] if self.seed else [])])
         call = DrawnCall(self.op.name, number)
         size = int(rng.integers(1, 4))
         if number < len(self.singles):

@@ -125,7 +125,7 @@ class SampleStep(BoundStep):
                     per_sample[name] = held[sample] if type(held) is list else held[sample, ...]
             layouts = place.layouts or place.find_layouts()
             assert self.kernel is not None
-            if self.op.sequences and self.arguments:
+            if (self.op.sequences or self.op.by_frame) and self.arguments:
                 framed = [name for name, slot, _ in self.arguments if (batch.layouts[slot] or "")[:1] == "F"]
                 self.kernel.per_frame = frozenset(framed)
             key = batch.keys[self.key_slot][sample] if self.random else None

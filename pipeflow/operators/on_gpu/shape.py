@@ -32,11 +32,9 @@ def _(item: Item) -> View:
 def _(item: Item) -> View:
     no_inputs_for_shape(item)
     data, args = item.input, item.args
-    if args.dtype is not None and args.dtype != data.dtype:
-        own = shape.raw_shape(data.shape, data.dtype.itemsize, args.dtype, args.shape is not None)
-        length = own[-1] * data.dtype.itemsize // args.dtype.itemsize
-        data = View(data.address, (*own[:-1], length), args.dtype)
-    return data.reshape(*shape.new_shape(data.shape, data.size, args.shape, args.rel_shape, args.src_dims, args.layout))
+    dtype = args.dtype or data.dtype
+    extents = shape.reinterpreted(data.shape, data.dtype.itemsize, dtype.itemsize, args.shape, args)
+    return View(data.address, extents, dtype)
 
 
 @shape.expand_dims.gpu_view

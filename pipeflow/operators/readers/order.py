@@ -36,6 +36,7 @@ from typing import Any
 import numpy as np
 
 from pipeflow.declare import Ending
+from pipeflow.errors import BadValue
 
 _ROUNDS = 8
 _MASK = 0xFFFFFFFFFFFFFFFF
@@ -141,20 +142,20 @@ class Order:
 
     def __post_init__(self) -> None:
         if self.size < 1:
-            raise ValueError("the reader found no samples")
+            raise BadValue("the reader found no samples")
         if self.num_shards < 1:
-            raise ValueError(f"num_shards must be at least 1, not {self.num_shards}")
+            raise BadValue(f"num_shards must be at least 1, not {self.num_shards}")
         if not 0 <= self.shard_id < self.num_shards:
-            raise ValueError(f"shard_id must be in 0..{self.num_shards - 1} (num_shards - 1), not {self.shard_id}")
+            raise BadValue(f"shard_id must be in 0..{self.num_shards - 1} (num_shards - 1), not {self.shard_id}")
         if self.num_shards > self.size:
-            raise ValueError(
+            raise BadValue(
                 f"num_shards={self.num_shards} is more than the {self.size} samples "
                 "of the reader: some shards would be empty"
             )
         if self.shuffle_after_epoch and self.random_shuffle:
-            raise ValueError("shuffle_after_epoch and random_shuffle cannot both be true: use one of them")
+            raise BadValue("shuffle_after_epoch and random_shuffle cannot both be true: use one of them")
         if self.shuffle_after_epoch and self.stick_to_shard:
-            raise ValueError(
+            raise BadValue(
                 "shuffle_after_epoch and stick_to_shard cannot both be true: "
                 "use random_shuffle to shuffle within a shard"
             )
