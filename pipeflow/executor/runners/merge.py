@@ -55,7 +55,10 @@ class MergeStep(SampleStep):
         if self.step.guard:
             results = [x if holds else None for x, holds in zip(results, batch.mask(self.step.guard))]
         batch.values[self.output] = results
-        batch.layouts[self.output] = self.spec.layout or batch.layouts[first] or batch.layouts[second] or ""
+        taken, other = (
+            (first, second) if any(flags) else (second, first)
+        )  # a side without samples may have a layout too
+        batch.layouts[self.output] = self.spec.layout or batch.layouts[taken] or batch.layouts[other] or ""
         self.finish(batch)
 
     def finish(self, batch: BatchRun) -> None:
