@@ -90,10 +90,6 @@ class TableCall(Launcher):
         self.args = args  # the constants: what differs from sample to sample is in the table
         self.layout = layout  # of the input
 
-    def to(self, target: ArrayColumn) -> "TableCall":
-        """The same call with another output."""
-        return TableCall(self.input, target, self.table, self.args, self.layout, self._memory)
-
 
 class TablePlanner:
     """Plans batches with the table of an operator; it raises NoTable for those that must be planned sample by sample."""

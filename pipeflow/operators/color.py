@@ -396,6 +396,21 @@ def check_channels(shape: tuple[int, ...], image_type: DALIImageType) -> None:
         raise ValueError(f"the image has no pixels: shape {shape}")
 
 
+@color_space_conversion.rows
+def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray:
+    shapes = specs[0].shapes
+    require((shapes[:, -1] == (1 if args.image_type == GRAY else 3)) & shapes.all(1))
+    steps = conversion(args.image_type, args.output_type)
+    if steps is None:
+        return np.zeros(len(shapes), [])
+    matrix, offset = steps
+    fields = [("matrix", np.float32, matrix.shape), ("offset", np.float64, offset.shape)]
+    table = np.empty(len(shapes), [*fields, ("shape", np.int64, shapes.shape[1:])])
+    table["matrix"], table["offset"], table["shape"] = matrix, offset, shapes
+    table["shape"][:, -1] = len(matrix)
+    return table
+
+
 @color_space_conversion.infer
 def _(specs: tuple[Spec, ...], args: Any) -> Spec:
     shape = specs[0].shape

@@ -197,13 +197,22 @@ def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray
     sizes = crop_extents_of(letters, shapes[:, axes], args)
     anchors = place_windows(letters, shapes[:, axes], sizes, args)
     parts = cuts_of(shapes, axes, anchors, sizes, args.out_of_bounds_policy)
-    count = shapes[:, layout.index("C")]
+    channel = layout.index("C")
+    count = shapes[:, channel]
     channels = int(count[0])
-    require(channels and (count == channels).all() and padded_channels(channels, args.pad_output) == channels)
+    require(channels and (count == channels).all())
+    depth = padded_channels(channels, args.pad_output)
     table = np.zeros(len(shapes), normalizations(shapes.shape[1], channels))
-    table["low"], table["extents"], table["mirror"] = parts["low"], parts["shape"], args.mirror
-    order = [layout.index("C"), *axes] if channel_first(args.output_layout) else [*axes, layout.index("C")]
-    table["shape"] = parts["shape"][:, order]
+    table["low"], table["extents"], table["mirror"] = parts["low"], parts["extents"], args.mirror
+    first = channel_first(args.output_layout)
+    order = [channel, *axes] if first else [*axes, channel]
+    table["shape"], table["kept"], table["place"] = (parts[name][:, order] for name in ("shape", "extents", "place"))
+    table["shape"][:, 0 if first else -1] = depth
+    width = -1 if first else -2
+    beside = table["shape"][:, width] - table["place"][:, width] - table["kept"][:, width]
+    table["place"][:, width] = np.where(table["mirror"], beside, table["place"][:, width])
+    if (table["kept"] != table["shape"]).any():
+        require(len(args.fill_values) == 1 or channels <= len(args.fill_values) <= depth)
     deviations = np.asarray(args.std, np.float32)
     require((np.shape(args.mean)[-1] in (1, channels)) and (deviations.shape[-1] in (1, channels)) and deviations.all())
     table["mean"] = np.asarray(args.mean, np.float32)
@@ -213,10 +222,10 @@ def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray
 
 @lru_cache(maxsize=64)
 def normalizations(axes: int, channels: int) -> np.dtype:
-    """The rows of crop_mirror_normalize: its window in the image, the extents of the result, mean and factor of each
-    channel.
+    """The rows of crop_mirror_normalize: its window in the image; the extents of the result, and of the part of it that is
+    not filled, with its place; mean and factor of each channel.
     """
-    kept = [(name, np.int64, (axes,)) for name in ("low", "extents", "shape")]
+    kept = [(name, np.int64, (axes,)) for name in ("low", "extents", "shape", "kept", "place")]
     numbers = [(name, np.float32, (channels,)) for name in ("mean", "factor")]
     return np.dtype([*kept, ("mirror", np.bool_), *numbers])
 

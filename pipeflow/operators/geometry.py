@@ -28,7 +28,9 @@ from pipeflow.declare import (
     default,
     operator,
     parameters,
+    require,
 )
+from pipeflow.declare import half_up as half_up_all
 from pipeflow.errors import NoAxis, WrongShape
 from pipeflow.kernels import cpu as kernels
 from pipeflow.operators.sampling import Axis, cropped, mirrored
@@ -44,6 +46,7 @@ from pipeflow.operators.windows import (
     half_up,
     parts_of_data,
     place_windows,
+    require_filling,
     window_of,
 )
 
@@ -140,7 +143,9 @@ def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray
     letters = "".join(layout[axis] for axis in axes)
     sizes = crop_extents_of(letters, shapes[:, axes], args)
     anchors = place_windows(letters, shapes[:, axes], sizes, args)
-    return cuts_of(shapes, axes, anchors, sizes, args.out_of_bounds_policy)
+    table = cuts_of(shapes, axes, anchors, sizes, args.out_of_bounds_policy)
+    require_filling(table, args.fill_values, layout.find("C"))
+    return table
 
 
 @crop.check
@@ -273,6 +278,38 @@ def slice_axes(shape: Sequence[int], layout: str, args: Any) -> list[int]:
     return axes_of(layout, len(shape), args.axes, args.axis_names or None)
 
 
+@slice.rows
+def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray:
+    shapes, layout = specs[0].shapes, specs[0].layout
+    require(not isinstance(args.axes, np.ndarray))
+    axes = slice_axes(shapes[0], layout, args)
+    extents = shapes[:, axes]
+    start = np.zeros(extents.shape)
+    for name in ("rel_start", "start"):
+        if getattr(args, name) is not None:
+            start = spread_columns(args, name, extents)
+            break
+    end: Any = extents
+    for name in ("end", "rel_end", "shape", "rel_shape"):
+        if getattr(args, name) is not None:
+            end = spread_columns(args, name, extents)
+            end = start + end if name.endswith("shape") else end
+            break
+    anchors = half_up_all(start)
+    sizes = half_up_all(end) - anchors
+    require(sizes >= 0)
+    table = cuts_of(shapes, axes, anchors, sizes, args.out_of_bounds_policy)
+    require_filling(table, args.fill_values, layout.find("C"))
+    return table
+
+
+def spread_columns(args: Any, name: str, extents: np.ndarray) -> np.ndarray:
+    """One number for each axis of each sample; those of relative arguments are shares of the extents."""
+    values = np.asarray(getattr(args, name), np.float64)
+    require(values.shape[-1] in (1, extents.shape[1]))
+    return values * extents if name.startswith("rel_") else np.broadcast_to(values, extents.shape)
+
+
 @slice.check
 def _(args: Any) -> None:
     check_policy(args)
@@ -348,7 +385,7 @@ def flip(
 def _(specs: tuple[SpecColumn, ...], args: Any, _keys: np.ndarray) -> np.ndarray:
     shapes, layout = specs[0].shapes, specs[0].layout
     table = np.zeros(len(shapes), parts_of_data(shapes.shape[1]))
-    table["shape"] = shapes
+    table["shape"] = table["extents"] = shapes
     *_, height, width = spatial(layout)
     table["turned"][:, height], table["turned"][:, width] = args.vertical, args.horizontal
     if "D" in layout:

@@ -252,24 +252,36 @@ def place_windows(letters: str, extents: np.ndarray, sizes: np.ndarray, args: An
 
 
 def cuts_of(shapes: np.ndarray, axes: Sequence[int], anchors: np.ndarray, sizes: np.ndarray, policy: str) -> np.ndarray:
-    """The parts of the data in windows, ``low`` and ``shape`` along all axes; NoTable if something must be filled."""
+    """The windows of ``place_cut`` for each sample; NoTable if one leaves the data and the policy forbids that."""
     table = np.zeros(len(shapes), parts_of_data(shapes.shape[1]))
-    table["shape"] = shapes
-    for place, axis in enumerate(axes):
-        begin, end, extent = anchors[:, place], anchors[:, place] + sizes[:, place], shapes[:, axis]
-        if policy == "trim_to_shape":
-            begin = begin.clip(0, extent)
-            end = np.maximum(np.minimum(end, extent), begin)
-        else:
-            require((begin >= 0) & (end <= extent))
-        table["low"][:, axis], table["shape"][:, axis] = begin, end - begin
+    table["shape"] = table["extents"] = shapes
+    low, extents, place, target = (table[name] for name in ("low", "extents", "place", "shape"))
+    for number, axis in enumerate(axes):
+        anchor, size, extent = anchors[:, number], sizes[:, number], shapes[:, axis]
+        if policy == "error":
+            require((anchor >= 0) & (anchor + size <= extent))
+        low[:, axis] = anchor.clip(0, extent)
+        extents[:, axis] = np.maximum(np.minimum(anchor + size, extent) - low[:, axis], 0)
+        place[:, axis] = low[:, axis] - anchor
+        target[:, axis] = size
+    if policy == "trim_to_shape":
+        table["place"], table["shape"] = 0, extents
     return table
+
+
+def require_filling(table: np.ndarray, values: Sequence[float], channel: int) -> None:
+    """Raises NoTable if something must be filled and the values are not those of ``fill_table``."""
+    if len(values) > 1 and (table["extents"] != table["shape"]).any():
+        require(channel >= 0 and (table["shape"][:, channel] == len(values)).all())
 
 
 @lru_cache(maxsize=16)
 def parts_of_data(axes: int) -> np.dtype:
-    """The rows of operators that cut or mirror: the first element of a part, its extents, and the mirrored axes."""
-    return np.dtype([("low", np.int64, (axes,)), ("shape", np.int64, (axes,)), ("turned", np.bool_, (axes,))])
+    """The rows of operators that cut or mirror: begin and extents of a part of the data, its place in the result, the
+    extents of the result, and the mirrored axes.
+    """
+    numbers = [(name, np.int64, (axes,)) for name in ("low", "extents", "place", "shape")]
+    return np.dtype([*numbers, ("turned", np.bool_, (axes,))])
 
 
 class Cut(NamedTuple):

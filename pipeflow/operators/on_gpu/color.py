@@ -10,7 +10,7 @@ from pipeflow.device.calls import DeviceCall, Item, View, ceil_div, row_type
 from pipeflow.device.tables import TableCall
 from pipeflow.kernels.gpu import TYPE_CODES
 from pipeflow.operators import color
-from pipeflow.operators.on_gpu.elementwise import BLOCK, cast_items, element_rows
+from pipeflow.operators.on_gpu.elementwise import BLOCK, cast_columns, cast_items, element_rows
 
 LINE_ROW = row_type(input="u8", output="u8", total="i8", factor="f8", offset="f8", input_type="i4", output_type="i4")
 COLOR_ROW = np.dtype(
@@ -94,12 +94,17 @@ def _colors(op: OpDef, plan: Callable[[np.dtype, Any], tuple[np.ndarray, np.ndar
     def _(call: DeviceCall) -> None:
         launch_colors(call, [item.plan for item in call.items])
 
-    @op.gpu_table
-    def _(call: TableCall) -> None:
-        rows = element_rows(COLOR_ROW, call.input, call.output)
-        rows["pixels"] = call.input.sizes // 3
-        rows["matrix"], rows["offset"] = call.table["matrix"].reshape(-1, 9), call.table["offset"]
-        call.launch("color.cu:colors<3, 3>", rows, ceil_div(rows["pixels"], BLOCK))
+    op.gpu_table(color_columns)
+
+
+def color_columns(call: TableCall) -> None:
+    """The matrices and offsets of a table."""
+    matrix, offset = call.table["matrix"], call.table["offset"]
+    _, to, channels = matrix.shape
+    rows = element_rows(COLOR_ROW, call.input, call.output)
+    rows["pixels"] = call.input.sizes // channels
+    rows["matrix"][:, : to * channels], rows["offset"][:, :to] = matrix.reshape(len(rows), -1), offset
+    call.launch(f"color.cu:colors<{channels}, {to}>", rows, ceil_div(rows["pixels"], BLOCK))
 
 
 NOTHING = np.zeros(3)
@@ -121,3 +126,11 @@ def _(call: DeviceCall) -> None:
         cast_items(call)
     else:
         launch_colors(call, [item.plan for item in call.items])
+
+
+@color.color_space_conversion.gpu_table
+def _(call: TableCall) -> None:
+    if call.table.dtype.names:
+        color_columns(call)
+    else:
+        cast_columns(call, call.input, call.output)

@@ -9,7 +9,18 @@ from pipeflow.device.tables import TableCall
 from pipeflow.device.tables import strides_of as strides_of_columns
 from pipeflow.kernels.gpu import NORMALIZED, TYPE_CODES, TYPES
 from pipeflow.operators import crop_mirror_normalize as normalizing
-from pipeflow.operators.on_gpu.moves import DIVIDER, Tables, around, divide_by, dividers, filling, move, strides_of
+from pipeflow.operators.on_gpu.moves import (
+    DIVIDER,
+    Tables,
+    around,
+    borders,
+    divide_by,
+    dividers,
+    filling,
+    move,
+    move_columns,
+    strides_of,
+)
 from pipeflow.operators.windows import Cut, place_cut, window_of
 
 ROW = np.dtype(
@@ -107,11 +118,18 @@ def _(call: TableCall) -> None:
     layout, shift = call.layout, call.args.shift
     size, size_out = source.dtype.itemsize, target.dtype.itemsize
     first = normalizing.channel_first(call.args.output_layout)
+    if (table["kept"] != table["shape"]).any():
+        axis = 0 if first else -1
+        depth = int(table["shape"][0, axis])
+        values = normalizing.filling(call.args.fill_values, table["mean"].shape[1], depth, target.dtype)
+        move_columns(call, borders(call, target, table["place"], table["kept"], values, axis), size_out)
     spread = strides_of_columns(source.shapes, 1)
     inputs = dict(zip(layout, spread.T))
     extents = dict(zip(layout, table["extents"].T))
     out_names = ("C" if first else "") + ("DHW" if "D" in layout else "HW") + ("" if first else "C")
-    outputs = dict(zip(out_names, strides_of_columns(target.shapes, 1).T))
+    spread_out = strides_of_columns(target.shapes, 1)
+    outputs = dict(zip(out_names, spread_out.T))
+    goals = target.addresses + size_out * (table["place"] * spread_out).sum(1)
     mirror = table["mirror"]
     begin = source.addresses + size * ((table["low"] * spread).sum(1) + mirror * (extents["W"] - 1) * inputs["W"])
     # as many planes of each image as it has slices, and channels that are apart
@@ -130,9 +148,9 @@ def _(call: TableCall) -> None:
             start += slice_ * inputs["D"][of]
             goal += slice_ * outputs["D"][of]
         goal += channel * outputs["C"][of]
-        groups = ceil_div(extents["W"], 4)
+        groups = np.maximum(ceil_div(extents["W"], 4), 1)
         rows = np.zeros(len(of), ROW)
-        rows["input"], rows["output"] = begin[of] + start * size, target.addresses[of] + goal * size_out
+        rows["input"], rows["output"] = begin[of] + start * size, goals[of] + goal * size_out
         rows["input_begin"], rows["input_end"] = source.addresses[of], source.ends[of]
         rows["input_row"], rows["output_row"] = inputs["H"][of], outputs["H"][of]
         rows["output_pixel"], rows["output_channel"] = outputs["W"][of], outputs["C"][of]
@@ -149,7 +167,7 @@ def _(call: TableCall) -> None:
         return
     rows = np.zeros(len(begin), ANY_ROW)
     numbers = np.stack([table["mean"], table["factor"]], axis=2)
-    rows["input"], rows["output"] = begin, target.addresses
+    rows["input"], rows["output"] = begin, goals
     rows["table"] = call.upload(numbers) + np.arange(len(begin)) * numbers[0].nbytes
     one, none = np.ones_like(pixels), np.zeros_like(pixels)
     for place, letter in enumerate("CDHW"):

@@ -12,7 +12,18 @@ from pipeflow.kernels import cpu as kernels
 from pipeflow.operators import geometry
 from pipeflow.operators.geometry import spatial
 from pipeflow.operators.on_gpu.elementwise import cast_columns, cast_views
-from pipeflow.operators.on_gpu.moves import Box, Tables, around, box_of, filling, move, move_parts, whole
+from pipeflow.operators.on_gpu.moves import (
+    Box,
+    Tables,
+    around,
+    borders,
+    box_of,
+    filling,
+    move,
+    move_columns,
+    parts,
+    whole,
+)
 from pipeflow.operators.windows import Cut, fill_table, place_cut
 
 # ----------------------------------------------------------------------------------------------------
@@ -64,16 +75,24 @@ def _(call: DeviceCall) -> None:
 
 
 @geometry.crop.gpu_table
+@geometry.slice.gpu_table
 def _(call: TableCall) -> None:
-    if call.output.dtype == call.input.dtype:
-        move_parts(call)
+    source, target, table = call.input, call.output, call.table
+    fills = []
+    if (table["extents"] != target.shapes).any():
+        channel = call.layout.find("C")
+        values = fill_table(call.args.fill_values, target.dtype, target.shapes[0], channel)
+        fills = borders(call, target, table["place"], table["extents"], values, channel)
+    if target.dtype == source.dtype:
+        move_columns(call, [parts(source, target, table), *fills], source.dtype.itemsize)
         return
-    sizes = call.output.sizes * call.input.dtype.itemsize
+    sizes = target.sizes * source.dtype.itemsize
     begins = np.cumsum(-(-sizes // ALIGNMENT) * ALIGNMENT)
     base = call.scratch(int(begins[-1]))
-    parts = ArrayColumn(base + np.concatenate([[0], begins[:-1]]), call.output.shapes, call.input.dtype)
-    move_parts(call.to(parts))
-    cast_columns(call, parts, call.output)
+    cut = ArrayColumn(base + np.concatenate([[0], begins[:-1]]), target.shapes, source.dtype)
+    move_columns(call, [parts(source, cut, table)], source.dtype.itemsize)
+    cast_columns(call, cut, target)
+    move_columns(call, fills, target.dtype.itemsize)
 
 
 def cut_windows(call: DeviceCall) -> None:
@@ -120,7 +139,7 @@ def _(call: DeviceCall) -> None:
 
 @geometry.flip.gpu_table
 def _(call: TableCall) -> None:
-    move_parts(call)
+    move_columns(call, [parts(call.input, call.output, call.table)], call.input.dtype.itemsize)
 
 
 def mirrored(box: Box, turned: Sequence[bool]) -> Box:

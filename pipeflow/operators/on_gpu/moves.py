@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeflow.device import tables
-from pipeflow.device.calls import DeviceCall, View, ceil_div, row_type
-from pipeflow.device.tables import TableCall
+from pipeflow.device.calls import DeviceCall, Launcher, View, ceil_div, row_type
+from pipeflow.device.tables import ArrayColumn
 from pipeflow.kernels.gpu import WORDS
 
 AXES = 6
@@ -224,28 +224,64 @@ def dividers(extents: np.ndarray) -> np.ndarray:
     return found
 
 
-def move_parts(call: TableCall) -> None:
-    """Moves a part of each input, mirrored along some axes, to all of its output."""
-    source, table = call.input, call.table
+class Boxes(NamedTuple):
+    """The fields of Box as columns."""
+
+    input: np.ndarray
+    output: np.ndarray
+    extents: np.ndarray
+    inputs: np.ndarray
+    outputs: np.ndarray
+    input_end: np.ndarray
+
+
+def parts(source: ArrayColumn, target: ArrayColumn, table: np.ndarray) -> Boxes:
+    """The part of each input that a table describes, mirrored along some axes, at its place in the output."""
     size = source.dtype.itemsize
-    inputs, outputs = tables.strides_of(source.shapes, size), tables.strides_of(call.output.shapes, size)
-    extents, turned = table["shape"], table["turned"]
-    start = source.addresses + (table["low"] * inputs).sum(1) + (turned * (extents - 1) * inputs).sum(1)
-    inputs = np.where(turned, -inputs, inputs)
-    _move_boxes(call, start, call.output.addresses, source.ends, extents, inputs, outputs, size)
+    inputs, outputs = tables.strides_of(source.shapes, size), tables.strides_of(target.shapes, size)
+    extents, turned = table["extents"], table["turned"]
+    start = source.addresses + ((table["low"] + turned * (extents - 1)) * inputs).sum(1)
+    goal = target.addresses + (table["place"] * outputs).sum(1)
+    return Boxes(start, goal, extents, np.where(turned, -inputs, inputs), outputs, source.ends)
 
 
-def _move_boxes(
-    call: TableCall,
-    start: np.ndarray,
-    goal: np.ndarray,
-    end: np.ndarray,
-    extents: np.ndarray,
-    inputs: np.ndarray,
-    outputs: np.ndarray,
-    size: int,
-) -> None:
+def borders(
+    call: Launcher, target: ArrayColumn, place: np.ndarray, extents: np.ndarray, values: np.ndarray, channel: int
+) -> list[Boxes]:
+    """What fills the outputs around boxes in them: one value, or one for each channel."""
+    shapes, size = target.shapes, target.dtype.itemsize
+    values = np.ascontiguousarray(values, target.dtype)
+    address, outputs = call.upload(values), tables.strides_of(shapes, size)
+    empty = np.logical_not(extents.all(1))[:, None]
+    place, extents = np.where(empty, 0, place), np.where(empty, 0, extents)
+    begins, sizes, found = np.zeros_like(shapes), shapes.copy(), []
+    for axis in range(shapes.shape[1]):
+        before, inside, whole = place[:, axis], extents[:, axis], shapes[:, axis]
+        for begin, end in ((np.zeros_like(before), before), (before + inside, whole)):
+            low, extent = begins.copy(), sizes.copy()
+            low[:, axis], extent[:, axis] = begin, end - begin
+            rows = np.flatnonzero(extent.all(1))
+            if not len(rows):
+                continue
+            low, extent = low[rows], extent[rows]
+            inputs, start = np.zeros_like(low), np.full(len(rows), address)
+            if values.size > 1:
+                inputs[:, channel] = size
+                start += low[:, channel] * size
+            goal = target.addresses[rows] + (low * outputs[rows]).sum(1)
+            ends = np.full(len(rows), address + values.nbytes)
+            found.append(Boxes(start, goal, extent, inputs, outputs[rows], ends))
+        begins[:, axis], sizes[:, axis] = before, inside
+    return found
+
+
+def move_columns(call: Launcher, boxes: Sequence[Boxes], size: int) -> None:
     """Queues the moves of boxes that are columns, as ``move`` does for single ones."""
+    if not boxes:
+        return
+    start, goal, extents, inputs, outputs, end = (
+        boxes[0] if len(boxes) == 1 else [np.concatenate(columns) for columns in zip(*boxes)]
+    )
     axes, count = _joined_columns(extents, inputs, outputs, size)
     filled = extents.all(1)
     last = axes[np.arange(len(count)), count - 1]  # the innermost axis: extent, strides
