@@ -70,8 +70,8 @@ def work(number: int, left: list[tuple[Mutant, list[str]]], next_one, lines: Lin
             return
         mutant, passed = left[place]
         result = tree.judge(mutant, passed)
-        with file.open("a") as out:
-            out.write(json.dumps(result) + "\n")
+        with file.open("ab", buffering=0) as out:  # one call: lines of several processes are not mixed
+            out.write(json.dumps(result).encode() + b"\n")
         change, seconds = f"{mutant.file}:{mutant.line} {mutant.what}", result["seconds"]
         print(
             time.strftime("%H:%M:%S"),

@@ -18,7 +18,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -30,7 +30,7 @@ KERNELS = ROOT / "pipeflow/kernels/cpu"
 COPIED = ("pipeflow", "tests", "tools", "examples", "docs", "benchmarks", "README.md", "setup.cfg", "pyproject.toml",
           "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile")  # fmt: skip
 # A mutant's first run: the number of test files, of tests of each, and the seconds of all; one run of the rest follows.
-FILES, EACH, FIRST = 4, 20, 8
+FILES, EACH, FIRST = 4, 12, 3
 LEAST_MEMORY = 0.3
 # Tests with processes, threads and limits of time: on a busy machine they may fail by themselves.
 MAY_WAIT = re.compile(
@@ -79,12 +79,48 @@ def memory_left() -> float:
     return int(known["MemAvailable"]) / int(known["MemTotal"])
 
 
-def end_session(leader: int) -> None:
-    """Ends the processes of a session."""
+def session(leader: int) -> Iterator[tuple[int, float]]:
+    """The processes of a session and the processor time of each, in seconds."""
     for process in Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError):
             if process.name.isdigit() and os.getsid(int(process.name)) == leader:
-                os.kill(int(process.name), signal.SIGKILL)
+                times = (process / "stat").read_text().rpartition(")")[2].split()[11:15]
+                yield int(process.name), sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+
+
+def end_session(leader: int) -> None:
+    """Ends the processes of a session."""
+    for process, _ in session(leader):
+        with contextlib.suppress(OSError):
+            os.kill(process, signal.SIGKILL)
+
+
+class Patience:
+    """Tells when a run has to be ended. Limits are in processor time, so that a busy machine ends none."""
+
+    def __init__(self, leader: int, compiling: float, patience: float) -> None:
+        self.leader, self.busy, self.idle = leader, 8 * compiling, 45 * patience
+        self.began = self.looked = self.moved = time.monotonic()
+        self.now, self.used, self.since = "", 0.0, 0.0
+
+    def young(self) -> bool:
+        """The run has just begun."""
+        return time.monotonic() - self.began < 5
+
+    def reason(self, now: str, expected: float) -> str:
+        """Why the run has to end; "" if it need not. ``now`` changes with each test."""
+        moment = time.monotonic()
+        if moment - self.looked < 1:
+            return ""
+        self.looked = moment
+        used = sum(seconds for _, seconds in session(self.leader))
+        if now != self.now:
+            self.now, self.since = now, used
+        if abs(used - self.used) > 0.02:
+            self.used, self.moved = used, moment
+        if used - self.since > self.busy + 20 * expected or moment - self.moved > self.idle + 20 * expected:
+            return "hangs"
+        return "takes all memory" if memory_left() < LEAST_MEMORY else ""
 
 
 def kernels_kept(mutant: Mutant) -> bool:
@@ -182,29 +218,24 @@ class Tree:
             child = os.fork()
             if not child:
                 self.child(tests, mutant)
-            slack = (40 if mutant is None or kernels_kept(mutant) else 200) * patience
-            seen, since, began, status = "", time.monotonic(), time.monotonic(), None
+            watch, status = Patience(child, 8 if mutant and not kernels_kept(mutant) else 1, patience), None
             while status is None:
-                time.sleep(0.02 if time.monotonic() - began < 5 else 0.2)
+                time.sleep(0.02 if watch.young() else 0.2)
                 ended, code = os.waitpid(child, os.WNOHANG)
                 now = bytes(self.told).rstrip(b"\0").decode(errors="replace")
+                test = tests[int(now)] if now.isdigit() else "starting the tests"
                 if ended:
                     status = os.waitstatus_to_exitcode(code)
-                elif now != seen:
-                    seen, since = now, time.monotonic()
-                else:
-                    test = tests[int(now)] if now.isdigit() else "starting the tests"
-                    slow = time.monotonic() - since > slack + 20 * self.lines.seconds.get(test, 1)
-                    if slow or memory_left() < LEAST_MEMORY:
-                        end_session(child)
-                        os.waitpid(child, 0)
-                        return test, "hangs" if slow else "takes all memory"
+                elif reason := watch.reason(now, self.lines.seconds.get(test, 1)):
+                    end_session(child)
+                    os.waitpid(child, 0)
+                    return test, reason
             end_session(child)  # what the tests have left behind
         if now.startswith("!"):
             return now[1:], "fails"
         if status in (0, 5):
             return "", "passes"
-        return (tests[int(now)] if now.isdigit() else "starting the tests"), "crashes"
+        return test, "crashes"
 
     def child(self, tests: list[str], mutant: Mutant | None) -> None:
         """The forked process: pytest, as if it had been started in the tree."""
@@ -283,10 +314,10 @@ class Tree:
 
     def sure(self, test: str, how: str, mutant: Mutant) -> bool:
         """True if the test passes without the change. One that may depend on time has to fail twice."""
-        if (how != "fails" or MAY_WAIT.search(test)) and self.run([test], mutant, 4)[1] == "passes":
+        if (how != "fails" or MAY_WAIT.search(test)) and self.run([test], mutant, 2)[1] == "passes":
             return False
         if test not in self.sound:
-            self.sound[test] = self.run([test], None, 4)[1] == "passes"
+            self.sound[test] = self.run([test], None, 2)[1] == "passes"
         return self.sound[test]
 
     def on_host(self, mutant: Mutant) -> tuple[str, str]:

@@ -373,9 +373,12 @@ def test_a_large_wav_that_is_cut_is_refused():
         fn.decoders.audio(stated)
 
 
-@pytest.mark.parametrize("rate", [bytes(10), b"\x7f\xff\x80" + bytes(7), b"\xc0\x0d\x80" + bytes(7)])
+IMPOSSIBLE = (b"\x7f\xff\x80", b"\xc0\x0d\x80", b"\x40\x1f\x80")
+
+
+@pytest.mark.parametrize("rate", [bytes(10), *(begin + bytes(7) for begin in IMPOSSIBLE)])
 def test_impossible_rates_of_aiff_are_refused(rate):
-    """Zero, infinity and less than nothing, of which libsndfile makes 1 and 67108864."""
+    """Zero, infinity, less than nothing, of which libsndfile makes 1 and 67108864, and 2**32."""
     data = encoded(sound(300, 1), "AIFF", "PCM_16").tobytes()
     place = data.index(b"COMM") + 16
     with pytest.raises(ValueError, match=f"aiff: an impossible rate, stored as {rate.hex()}"):

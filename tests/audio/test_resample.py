@@ -1,11 +1,14 @@
 """Resampling against its formula, SciPy and soxr, and its behaviour at the ends, for integers and for bad input."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import scipy.signal
 import soxr
 
 from pipeflow import fn, types
+from pipeflow.kernels.cpu import audio_resample
 from pipeflow.tensors import TensorListCPU
 
 PASSED = np.float32  # a factor that went through a column of a pipeline
@@ -205,3 +208,20 @@ def test_impossible_factors_of_a_sample(noise):
         fn.audio_resample([noise] * 2, scale=TensorListCPU([np.float32(1), np.float32(-2)]))
     with pytest.raises(ValueError, match=r"time, or time by channels, got shape \(1, 1, 1\)"):
         fn.audio_resample(np.zeros((1, 1, 1), np.float32), scale=1.0)
+
+
+@pytest.mark.parametrize(
+    ("rates", "expected"),
+    [
+        ((8000, 16000), Fraction(1, 2)),
+        ((16000, 48000), Fraction(1, 3)),
+        ((48000, 16000), Fraction(3)),
+        ((44100, 48000), Fraction(147, 160)),
+        ((float(np.float32(16000 / 44100)), 1.0), Fraction(160, 441)),
+    ],
+)
+def test_a_ratio_of_small_integers_is_exact(rates, expected):
+    """Also one that has passed through float32, and one below a half; another ratio stays a float."""
+    assert audio_resample.quotient(*rates) == expected
+    assert isinstance(audio_resample.quotient(*rates), Fraction)
+    assert isinstance(audio_resample.quotient(1.0, np.pi), float)

@@ -392,3 +392,21 @@ def test_settings_of_a_changed_augmentation():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Policy("p", 3, [[(changed, 0.5, 1)]])
+
+
+@pytest.mark.parametrize(
+    ("policy", "count", "probabilities", "magnitudes", "first"),
+    [
+        (auto_augment._IMAGE_NET, 48, 29.8, 167, (("equalize", 0.8, None), ("shear_y", 0.8, 4))),
+        (auto_augment._REDUCED_IMAGE_NET, 49, 31.0, 159, (("posterize", 0.4, 8), ("rotate", 0.6, 9))),
+        (auto_augment._SVHN, 49, 32.9, 141, (("shear_x", 0.9, 4), ("invert", 0.2, None))),
+        (auto_augment._REDUCED_CIFAR10, 49, 26.5, 187, (("invert", 0.1, None), ("contrast", 0.2, 6))),
+    ],
+)
+def test_the_published_policies_stay_what_they_are(policy, count, probabilities, magnitudes, first):
+    """The number of steps, and the sums of their numbers, which notice one that has changed."""
+    assert policy[0] == first
+    steps = [step for pair in policy for step in pair]
+    assert len(steps) == count
+    assert sum(probability for _, probability, _ in steps) == pytest.approx(probabilities)
+    assert sum(magnitude or 0 for _, _, magnitude in steps) == magnitudes

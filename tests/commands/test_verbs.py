@@ -51,6 +51,11 @@ def test_every_verb_has_help_and_short_words(capsys):
         assert "--json" in capsys.readouterr().out
 
 
+BRIGHTR = (
+    "there is no step 'brightr'; there are constant, external_source: numbers, math.mul, python_function: brighter"
+)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -68,9 +73,10 @@ def test_every_verb_has_help_and_short_words(capsys):
         (["draw", "no_such_module:pipe"], "there is no module 'no_such_module'"),
         (["draw", "train.py:pipe", "-o", "x.pdf"], "a drawing is written as .svg, .mmd or .txt, not as x.pdf"),
         (["bench", "train.py:pipe", "--compare", "speed=1"], "--compare takes threads or batch or depth or workers"),
-        (["inspect", "train.py:pipe", "--node", "brightr"], "there is no step 'brightr'"),
+        (["inspect", "train.py:pipe", "--node", "brightr"], BRIGHTR),
         (["show", "train.py:pipe", "-o", "x.jpg"], "the picture is a PNG file: -o NAME.png, not x.jpg"),
         (["verify", "nowhere"], "there is no file or folder nowhere"),
+        (["draw", "gone.json"], "there is no file gone.json"),
         (["verify", "train.py"], "nothing to verify in train.py: it has .py"),
         (["tfrecord2idx", "train.py"], "not a TFRecord file"),
         (["headspace", "nothing.py"], "there is no file nothing.py"),
@@ -248,6 +254,7 @@ def test_verify_finds_bad_files_in_folders_and_tars(folder, capsys):
     expected = ["cut.png", "empty.npy", "shard.tar:b.png"]
     assert [entry["file"].rpartition("/")[2] for entry in found["bad"]] == expected
     assert (found["files"], found["left_out"]) == (6, {".txt": 1})
+    assert found["bad"][1]["error"] == "the file is empty"
     assert len((folder / "bad.txt").read_text().splitlines()) == 3
     assert said(capsys, "verify", str(data / "good.png")).startswith("all can be decoded: 1 file, ")
 

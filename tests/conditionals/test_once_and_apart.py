@@ -223,3 +223,43 @@ def test_a_batch_with_a_constant_from_a_branch_is_the_users_to_write(seen):
         assert array.flags.writeable
         array[...] = -1
         assert delivered.at(5).tolist() == [-1, -1]
+
+
+def test_only_an_error_in_a_branch_is_explained_by_branches():
+    """That both branches are recorded says nothing about an error beside them."""
+
+    def inside(i):
+        if i < 3:
+            raise LookupError("missing")
+        return i
+
+    def beside(i):
+        raise LookupError("missing")
+
+    for function, explained in ((inside, True), (beside, False)):
+        with pytest.raises(LookupError, match="missing") as caught:
+            batch(function)
+        notes = getattr(caught.value, "__notes__", [])
+        assert any("both branches of a condition" in note for note in notes) is explained
+
+
+def test_two_returned_values_that_do_not_merge_are_named():
+    """A missing return is the reason only where one path returns nothing."""
+
+    def f(i):
+        if i < 3:
+            return "text"
+        return len
+
+    with pytest.raises(
+        TypeError, match=r"'return value' .* cannot be merged into one batch: str 'text' \(if\) vs built"
+    ):
+        batch(f)
+
+    def g(i):
+        if i < 3:
+            return i
+        return None
+
+    with pytest.raises(RuntimeError, match="some samples return a value and others return nothing"):
+        batch(g)

@@ -324,22 +324,19 @@ def test_settings_can_be_read_back():
     assert pipe.exec_separated
     assert (pipe.cpu_queue_size, pipe.gpu_queue_size) == (3, 1)
     assert pipe.prefetch_queue_depth == {"cpu_size": 3, "gpu_size": 1}
-    for name in (
-        "exec_pipelined",
-        "exec_async",
-        "exec_dynamic",
-        "set_affinity",
-        "max_streams",
-        "default_cuda_stream_priority",
-        "enable_memory_stats",
-        "py_num_workers",
-        "py_start_method",
-        "stream_policy",
-        "concurrency",
-        "device_id",
-        "is_restored_from_checkpoint",
-    ):
-        getattr(pipe, name)
+    assert (pipe.batch_size, pipe.max_batch_size, pipe.num_threads, pipe.seed) == (4, 4, 2, 5)
+    assert pipe.exec_pipelined
+    assert pipe.exec_async
+    assert pipe.exec_dynamic
+    assert pipe.set_affinity
+    assert not pipe.is_restored_from_checkpoint
+    assert not pipe.enable_memory_stats
+    assert pipe.device_id is None
+    for name in ("max_streams", "default_cuda_stream_priority", "stream_policy", "concurrency"):
+        assert getattr(pipe, name) is getattr(Pipeline(batch_size=1, num_threads=1), name)
+    given = Pipeline(1, 1, None, py_num_workers=3, py_start_method="spawn", enable_memory_stats=True, exec_async=False)
+    assert (given.py_num_workers, given.py_start_method, given.enable_memory_stats) == (3, "spawn", True)
+    assert not given.exec_async
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,14 @@ def test_wrong_warps_are_explained():
     refused("the image has no pixels", ValueError, lambda: warp(IMAGE[:0], matrix=SHIFT))
 
 
+def test_the_last_pixel_of_a_row_may_come_from_the_first_of_the_image():
+    """RGB bytes move four at a time but for the last of a row, which is copied or filled by itself."""
+    image = np.arange(1, 13, dtype=np.uint8).reshape(2, 2, 3)
+    across, down = np.array([[1.0, 0.0], [5.0, 0.0]], np.float32), np.array([[1.0, 0.0], [0.0, -7.0]], np.float32)
+    found = fn.experimental.remap(image, across, down, interp=types.INTERP_NN, pixel_origin="center")
+    assert found.tolist() == [[[10, 11, 12], [1, 2, 3]], [[0, 0, 0], [0, 0, 0]]]
+
+
 def test_remap_by_hand_and_by_opencv():
     """Maps say where each pixel comes from; outside is 0, and the output is as large as the maps."""
     across, down = np.array([[2.5, 1.0, -4.0]], F), np.array([[0.5, 1.0, 0.5]], F)

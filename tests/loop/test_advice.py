@@ -2,6 +2,7 @@
 
 import hashlib
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -595,3 +596,14 @@ def test_measuring_is_for_one_at_a_time_and_leaves_no_thread():
         with pytest.raises(InvalidState, match="is being measured already"), pipe.measure():
             pass
     assert rivals() == []
+
+
+def test_the_time_in_the_queue_is_the_second_number_of_linux(monkeypatch):
+    """Of "running waiting slices" in nanoseconds the waiting counts, summed over the threads."""
+    lines = {
+        "/proc/self/task/7/schedstat": ["5000000000 2000000000 31"],
+        "/proc/self/task/8/schedstat": ["1 500000000 2"],
+    }
+    monkeypatch.setattr(clocks.system, "lines_of", lines.get)
+    threads = [types.SimpleNamespace(native_id=number) for number in (7, 8)]
+    assert clocks.queued_seconds(threads) == 2.5

@@ -20,6 +20,16 @@ class Squares:
         return np.array([index]), index**2
 
 
+class Endless:
+    """It has an index and an iterator and no length, so it can only be iterated over."""
+
+    def __getitem__(self, index):
+        return np.array([-index])
+
+    def __iter__(self):
+        return iter(np.array([number]) for number in range(3))
+
+
 class Rows:
     """Items are dictionaries, as in Hugging Face data sets."""
 
@@ -71,6 +81,8 @@ def test_an_iterable_data_set_is_read_anew_each_epoch():
     pipeline = pipeflow.from_torch_dataset(Once(), 2, num_threads=1)
     for _ in range(2):
         assert [[int(x) for x in batch[1].samples()] for batch in pipeline.epoch()] == [[0, 1], [4, 9], [16]]
+    endless = pipeflow.from_torch_dataset(Endless(), 2, num_threads=1)
+    assert [[int(x[0]) for x in batch[0].samples()] for batch in endless.epoch()] == [[0, 1], [2]]
 
 
 def test_checkpoints_and_shards_work_as_for_any_reader():

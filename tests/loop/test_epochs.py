@@ -11,6 +11,7 @@ from pipeflow import fn, pipeline_def
 from pipeflow.epochs import LastBatchPolicy
 from pipeflow.errors import InvalidState, RaggedBatch
 from pipeflow.executor.batch import Handing
+from pipeflow.plugin.base_iterator import _DaliBaseIterator
 from pipeflow.plugin.numpy import DALIGenericIterator, GenericIterator, RaggedIterator
 
 FILL, DROP, PARTIAL = LastBatchPolicy.FILL, LastBatchPolicy.DROP, LastBatchPolicy.PARTIAL
@@ -360,6 +361,27 @@ def test_an_iterator_ends_until_it_is_reset_and_with_auto_reset_by_itself():
             next(automatic)
 
 
+class WrittenForDali(_DaliBaseIterator):
+    """An iterator that makes its own batches."""
+
+    def __next__(self):
+        return [int(np.ravel(outputs[0].at(0))[0]) for outputs in self._get_outputs()]
+
+
+@pytest.mark.parametrize("auto_reset", [False, True])
+def test_an_iterator_written_for_dali_begins_again_only_when_it_may(auto_reset):
+    """Without auto_reset the end comes again and again, with it the next epoch follows."""
+    iterator = WrittenForDali(numbers(10, batch_size=5), reader_name="numbers", auto_reset=auto_reset)
+    assert [next(iterator), next(iterator)] == [[0], [5]]
+    with pytest.raises(StopIteration):
+        next(iterator)
+    if auto_reset:
+        assert next(iterator) == [0]
+    else:
+        with pytest.raises(StopIteration):
+            next(iterator)
+
+
 def test_several_pipelines_give_a_list_and_keep_step():
     """Shards of one reader, each its own pipeline: together every sample once, each in as many batches."""
     pipelines = [numbers(13, batch_size=2, num_shards=3, shard_id=rank) for rank in range(3)]
@@ -433,6 +455,14 @@ def test_mistakes_are_named_at_construction(options, kind, message):
     arguments = {"output_map": ["x", "u"], **options}
     with pytest.raises(kind, match=message):
         GenericIterator(numbers(3, batch_size=4), **arguments)
+
+
+def test_names_are_those_that_were_given_whatever_becomes_of_the_list():
+    """The caller may go on using the list of names."""
+    names = ["x", "u"]
+    iterator = GenericIterator(numbers(batch_size=5), names, reader_name="numbers")
+    names[:] = ["other"]
+    assert sorted(next(iterator)[0]) == ["u", "x"]
 
 
 def test_pipelines_that_do_not_fit_together_are_refused():

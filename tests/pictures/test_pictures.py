@@ -4,6 +4,7 @@ import io
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from PIL import Image
 
 import pipeflow
 from pipeflow import fn, pictures, pipeline_def
-from pipeflow.pictures import graph_drawing, graphs, looks, marks, sound, tiles
+from pipeflow.pictures import colors as colors_of
+from pipeflow.pictures import graph_drawing, graphs, looks, marks, sound, summary, tiles
 from pipeflow.tensors import TensorCPU, TensorListCPU
 
 ROOT = Path(__file__).parents[2]
@@ -85,6 +87,45 @@ def test_whole_numbers_below_32_are_classes_and_their_colours_do_not_mix():
     assert look.classes
     pixels = tiles.draw(mask, look, (97, 97)).pixels
     assert len(np.unique(pixels.reshape(-1, 3), axis=0)) == 4
+
+
+@pytest.mark.parametrize(
+    ("color", "black"),
+    [((255, 255, 255), True), ((0, 0, 0), False), ((0, 255, 0), True), ((0, 220, 0), False), ((255, 0, 255), False)],
+)
+def test_words_on_a_colour_are_black_where_the_eye_sees_it_as_bright(color, black):
+    """Green counts 0.587, red 0.299, blue 0.114; from 140 of 255 up words are black: 0.587 * 255 is 150, * 220 is 129."""
+    assert colors_of.ink_on(color) == (colors_of.INK if black else colors_of.PAPER)
+
+
+def test_a_summary_has_its_title_its_name_and_every_figure(monkeypatch):
+    """All words that are given are written, the title in two lines at most, none over another."""
+    written = []
+
+    def text(self, x, y, words, *rest, size=14, **more):
+        written.append((words, x, y))
+
+    monkeypatch.setattr(summary.Canvas, "text", text)
+    figures = [(f"value {number}", f"words {number}") for number in range(6)]
+    bars = [("step one", "3 ms", 0.5, 0.25), ("step two", "1 ms", 0.25, 0.0)]
+    summary.draw("The title of the picture", "train.py", figures, bars, {1: 10.0, 2: 19.0}, None)
+    words = [entry[0] for entry in written]
+    for expected in ("The title of the picture", "train.py", "step one", "3 ms", "step two", *sum(figures, ())):
+        assert expected in words
+    assert len({entry[1:] for entry in written}) == len(written)
+
+
+def test_every_kind_of_data_has_its_form():
+    """Width and height before the tile is fitted: images their own, four frames of a video side by side, others fixed."""
+    form = lambda sample, layout="": tiles.shape_of(looks.look_at([sample], layout), sample)
+    assert form(quarters(), "HWC") == (24, 16)
+    assert form(np.zeros((3, 16, 24), np.uint8), "CHW") == (24, 16)
+    assert form(np.zeros((16, 24), np.uint8), "HW") == (24, 16)
+    assert form(np.zeros((2, 16, 24, 3), np.uint8), "FHWC") == (48, 16)
+    assert form(np.zeros((99, 16, 24, 3), np.uint8), "FHWC") == (tiles.FRAMES * 24, 16)
+    fixed = {"sound": (300, 180), "spectrum": (300, 150), "text": (220, 120), "file": (200, 150), "values": (220, 110)}
+    for kind, size in fixed.items():
+        assert tiles.shape_of(SimpleNamespace(kind=kind), None) == size
 
 
 def test_pixels_stay_square():
@@ -246,6 +287,18 @@ def test_the_drawing_of_a_graph_puts_no_box_on_another():
         for other in nodes:
             if other is not node and other.level == node.level:
                 assert abs(node.x - other.x) >= (node.width + other.width) / 2
+
+
+def test_a_box_has_two_settings_if_they_fit_into_a_line():
+    """36 characters are a line; a setting of more than 26 is left out, and so are functions and arrays."""
+    node = lambda device="cpu", **constants: SimpleNamespace(constants=constants, device=device)
+    assert graphs.line_of(node(a="x" * 13, b="y" * 13)) == f"a='{'x' * 13}', b='{'y' * 13}'"  # 17 + 2 + 17 characters
+    assert graphs.line_of(node(a="x" * 13, b="y" * 14)) == f"a='{'x' * 13}'"
+    assert (
+        graphs.line_of(node("gpu", long="x" * 22, function=len, table=np.zeros(3), one=(7,), no=None)) == "gpu, one=7"
+    )
+    assert graphs.line_of(node(long="x" * 19)) == f"long='{'x' * 19}'"
+    assert graphs.line_of(node("gpu")) == "gpu"
 
 
 def test_a_box_has_settings_as_they_are_written():

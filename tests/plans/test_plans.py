@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from plans import definitions
 
-from pipeflow import fn, pipeline_def
+from pipeflow import fn, pipeline_def, types
 from pipeflow.compile import compiler, spec
 from pipeflow.compile.plan import External
 from pipeflow.declare import Spec
@@ -179,3 +179,26 @@ def test_tests_compile_with_the_rules_on():
     pipe.build()
     assert compiler.compile.__module__ == "conftest"
     assert spec.verify(pipe.plan) is pipe.plan
+
+
+def test_a_fingerprint_is_that_of_the_work_and_of_the_data():
+    """Equal definitions have one fingerprint; another operator, argument or constant has another."""
+
+    def made(of):
+        @pipeline_def(batch_size=2, num_threads=1, seed=1)
+        def define():
+            return of(fn.external_source(lambda: [np.zeros(3, np.float32)] * 2, name="data"))
+
+        return compiler.compile(define().graph, 2).fingerprint()
+
+    works = [
+        lambda x: x + 1.0,
+        lambda x: x - 1.0,
+        lambda x: x + 2.0,
+        lambda x: fn.cast(x, dtype=types.INT32),
+        lambda x: fn.cast(x, dtype=types.INT16),
+        lambda x: fn.reshape(x, shape=[3, 1]),
+    ]
+    prints = [made(work) for work in works]
+    assert len(set(prints)) == len(works)
+    assert [made(work) for work in works] == prints

@@ -2,11 +2,13 @@
 
 import gc
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from pipeflow.errors import Failed, InvalidState
+from pipeflow.executor.workers import segments
 from pipeflow.executor.workers.pool import WorkerPool
 
 
@@ -301,3 +303,32 @@ def test_soak_leaves_no_descriptors_and_no_new_segments(pool, identity):
         kept.clear()
         counts.append(len(os.listdir("/proc/self/fd")))
     assert counts[2] <= counts[0] + 1
+
+
+@pytest.mark.parametrize(
+    ("samples", "nanoseconds", "expected"),
+    [
+        (64, 0, 32),  # not measured yet: a share for each of two workers
+        (64, 1e3, 32),  # 32 us of work: no reason to divide the share
+        (64, 1e6, 8),  # 32 ms of work: four chunks of 8 ms
+        (64, 1e9, 1),  # a second each
+        (1, 1e9, 1),
+        (63, 1e6, 8),
+    ],
+)
+def test_a_chunk_is_a_share_or_eight_milliseconds_of_work(samples, nanoseconds, expected):
+    """Large chunks cost less to send, small ones keep every worker busy to the end."""
+    handle = SimpleNamespace(_registered=SimpleNamespace(nanoseconds_per_sample=nanoseconds))
+    assert WorkerPool.chunk_size(SimpleNamespace(num_workers=2), handle, samples) == expected
+
+
+def test_a_dtype_travels_by_its_name_where_that_says_all():
+    """Fields of structured types are not part of their name."""
+    fields = np.dtype([("a", "<i4"), ("b", "<f8")])
+    assert [segments.name_of(np.dtype(name)) for name in ("<f4", "|u1", "|S5", "<M8[ms]")] == [
+        "<f4",
+        "|u1",
+        "|S5",
+        "<M8[ms]",
+    ]
+    assert segments.name_of(fields) is fields

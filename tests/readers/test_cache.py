@@ -302,8 +302,9 @@ def test_no_cache_in_a_branch():
             x = fn.cache(x, memory=99)
         return x
 
-    with pytest.raises(ValueError, match="it is inside a branch: call it before the condition"):
+    with pytest.raises(ValueError, match="it is inside a branch: call it before the condition") as caught:
         define().build()
+    assert any("test_cache.py" in note for note in caught.value.__notes__)  # the line of the call
 
 
 def test_readers_of_files_say_what_they_read():

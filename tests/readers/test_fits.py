@@ -68,6 +68,17 @@ def test_several_units(tmp_path):
     assert [np.asarray(output[0]).dtype.name for output in define().run()] == ["float64", "int16"]
 
 
+def test_groups_and_what_is_beside_them_are_stepped_over(tmp_path):
+    """Random groups (NAXIS1 = 0) hold GCOUNT times as many values as PCOUNT and the other axes say; the next unit follows."""
+    data = np.arange(2 * (3 + 4 * 400), dtype=">i2")
+    cards = {"NAXIS": 3, "NAXIS1": 0, "NAXIS2": 4, "NAXIS3": 400, "GROUPS": "T", "PCOUNT": 3, "GCOUNT": 2}
+    header = unit(None, first=True, **{"BITPIX": 16, **cards})
+    content = data.tobytes()
+    path = write(tmp_path, header, content.ljust(-(-len(content) // 2880) * 2880, b"\0"), unit(ARRAYS[1]))
+    (found,) = FitsReader(files=[path], hdu_indices=[2]).fetch(0)
+    assert (found == ARRAYS[1]).all()
+
+
 def test_scales(tmp_path):
     """Factor and offset give floats, missing values are not a number, and offsets alone make unsigned types."""
     short, whole = np.array([[1, 2, -9]], np.int16), np.array([5, 6], np.int32)
