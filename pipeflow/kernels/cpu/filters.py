@@ -2,6 +2,7 @@
 at the end."""
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -73,8 +74,9 @@ def filter_separable(source: np.ndarray, windows: list[np.ndarray], out: np.ndar
     return out if target is out else cast(target, out)
 
 
+@lru_cache(maxsize=256)
 def gaussian_window(size: int, sigma: float) -> np.ndarray:
-    """Samples of a Gaussian, normalised to a sum of one."""
+    """Samples of a Gaussian, normalised to a sum of one. The array is kept for later calls: do not write to it."""
     distance = np.arange(size) - size // 2
     window = np.exp(-(distance**2) / (2 * sigma * sigma))
     return (window / window.sum()).astype(np.float32)
