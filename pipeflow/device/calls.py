@@ -90,7 +90,7 @@ def array_address(array: Any) -> int:
 class DeviceMemory(Protocol):
     """The memory for a call: the executor's segment on a device, an array in tests."""
 
-    def place(self, output: int, sizes: Sequence[int]) -> Sequence[int]:
+    def allocate(self, output: int, sizes: Sequence[int]) -> Sequence[int]:
         """The addresses of memory with these numbers of bytes, for one output of every sample."""
         ...
 
@@ -241,7 +241,7 @@ class DevicePlanner:
             if self._view is not None:
                 addresses = memory.view(output, views)
             else:
-                addresses = memory.place(output, [view.nbytes for view in views])
+                addresses = memory.allocate(output, [view.nbytes for view in views])
             for plan, address in zip(good, addresses, strict=True):
                 plan.outputs[output] = plan.outputs[output]._replace(address=address)
         items = [item for plan in good for item in plan.placed()]

@@ -234,7 +234,7 @@ class PinnedRing:
         return self.runtime.pinned(nbytes)
 
 
-class Arena:
+class DeviceArena:
     """Device memory between the steps of one segment. The next batch overwrites it, in the order of the compute stream."""
 
     def __init__(self, pool: DevicePool, hint: int) -> None:

@@ -143,7 +143,7 @@ class TablePlanner:
             shapes = np.concatenate([source.shapes[:, :1], shapes], axis=1)
         sizes = shapes.prod(1)
         require(sizes.max() < MOST)
-        addresses = memory.place(0, (sizes * dtype.itemsize).tolist())
+        addresses = memory.allocate(0, (sizes * dtype.itemsize).tolist())
         target = ArrayColumn(np.array(addresses, np.int64), shapes, dtype)
         call = target
         if samples is not None and numbers is not None:

@@ -92,7 +92,7 @@ class PastedRegion(NamedTuple):
     source: int  # the sample, or the input, that it comes from
     start: tuple[int, int]
     extents: tuple[int, int]
-    place: tuple[int, int]
+    corner: tuple[int, int]
 
 
 def pairs_of(values: Any, count: int, name: str) -> np.ndarray | None:
@@ -213,7 +213,7 @@ def _(*images: Any, args: Args, batch: BatchCall) -> Any:
         channels = check_channels(regions, [x.shape[-1] for x in pool])
         result = np.zeros((*first.shape[:-3], *canvas, channels), args.dtype or first.dtype)
         for region in regions:
-            (top, left), (tall, wide), (y, x) = region.start, region.extents, region.place
+            (top, left), (tall, wide), (y, x) = region.start, region.extents, region.corner
             part = pool[region.source][..., top : top + tall, left : left + wide, :]
             result[..., y : y + tall, x : x + wide, :] = kernels.casting.as_type(part, result.dtype)
         found.append(result)

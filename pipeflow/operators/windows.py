@@ -289,7 +289,7 @@ class Cut(NamedTuple):
 
     low: list[int]
     extents: list[int]
-    place: list[int]
+    offset: list[int]
     shape: list[int]
     outside: bool
 
@@ -355,7 +355,7 @@ def cut(
         return part
     out = np.empty(window.shape, part.dtype)
     values = fill_table(fill_values, part.dtype, data.shape, channel)
-    inside = tuple([np.s_[begin : begin + size] for begin, size in zip(window.place, window.extents)])
+    inside = tuple([np.s_[begin : begin + size] for begin, size in zip(window.offset, window.extents)])
     if values.size > 1:
         out[...] = values.reshape([-1 if axis == channel else 1 for axis in range(data.ndim)])
     else:

@@ -227,7 +227,7 @@ class TestPipelines:
     """A GPU pipeline is a pipeline."""
 
     def test_kernels_are_compiled_when_it_is_built(self, device):
-        """Those that can be foreseen from the types of the inputs; the others when their first sample comes."""
+        """Those that are known from the types of the inputs; the others when their first sample comes."""
 
         def define(**known):
             images = fn.external_source(IMAGES, layout="HWC", **known).gpu()

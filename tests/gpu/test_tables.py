@@ -34,7 +34,7 @@ class Recorder:
         self.end += -(-max(nbytes, 1) // 256) * 256 + 256
         return address
 
-    def place(self, output, sizes):
+    def allocate(self, output, sizes):
         return [self.new(nbytes, (f"output {output}", index)) for index, nbytes in enumerate(sizes)]
 
     def scratch(self, nbytes):

@@ -566,7 +566,7 @@ def test_a_checkpoint_holds_values_only(state, tmp_path, monkeypatch):
 
 
 def test_a_checkpoint_is_not_written_through_a_planted_link(tmp_path):
-    """The name of the unfinished file cannot be foreseen, and nothing that exists is opened."""
+    """The name of the unfinished file is random, and nothing that exists is opened."""
     pipeline = numbers(batch_size=2, enable_checkpointing=True)
     pipeline.run()
     names = set()

@@ -140,7 +140,7 @@ class HostMemory:
         self.blocks[address] = block
         return address
 
-    def place(self, output: int, sizes) -> list[int]:
+    def allocate(self, output: int, sizes) -> list[int]:
         return [self.scratch(nbytes) for nbytes in sizes]
 
     def scratch(self, nbytes: int) -> int:
@@ -176,7 +176,7 @@ class GpuMemory:
         self.kept: list = []
         self.launches: list[str] = []
 
-    def place(self, output: int, sizes) -> list[int]:
+    def allocate(self, output: int, sizes) -> list[int]:
         return [self.scratch(nbytes) for nbytes in sizes]
 
     def scratch(self, nbytes: int) -> int:

@@ -15,7 +15,7 @@ from pipeflow.executor.surroundings import Surroundings
 TABLES = 4096  # bytes of descriptors and tables for a sample and step, at the beginning
 
 
-class Segment(DeviceStage):
+class DeviceSegment(DeviceStage):
     """Plans all its steps on the host, then queues one copy and the launches."""
 
     def __init__(self, plan: Plan, number: int, surroundings: Surroundings) -> None:
@@ -43,7 +43,7 @@ class Segment(DeviceStage):
                     except Exception as error:
                         add_notes(error, item.step.notes())
                         raise
-            self.runtime.prepare(sorted({kernel for item in self.members for kernel in item.foreseen(plan)}))
+            self.runtime.prepare(sorted({kernel for item in self.members for kernel in item.kernel_names(plan)}))
 
     def perform(self, batch: BatchRun, rows: list[int] | None) -> None:
         """Plans all steps on the host, then queues one copy and the launches."""

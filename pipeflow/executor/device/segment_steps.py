@@ -33,7 +33,7 @@ class SegmentStep(BoundStep):
         """Plans the work for these rows."""
         raise NotImplementedError
 
-    def foreseen(self, plan: Plan) -> Sequence[str]:
+    def kernel_names(self, plan: Plan) -> Sequence[str]:
         """The kernels that the step will launch, as far as they are known."""
         del plan
         return ()
@@ -101,7 +101,7 @@ class CopyStep(SegmentStep):
         sources = [self.inputs(batch, work, row)[0] for row in rows]
         batch.layouts[target] = batch.layouts[self.step.inputs[0]]
         memory = CallMemory(work, self.step)
-        addresses = memory.place(0, [x.nbytes for x in sources])
+        addresses = memory.allocate(0, [x.nbytes for x in sources])
         runtime = work.memory.runtime
         begin = sources[0].view.address if sources else 0
         total = sum(x.nbytes for x in sources)
@@ -125,7 +125,7 @@ class OperatorStep(SegmentStep):
         self.by_table = TablePlanner(self.planner)
         self.in_inputs = is_in_inputs(step)
 
-    def foreseen(self, plan: Plan) -> Sequence[str]:
+    def kernel_names(self, plan: Plan) -> Sequence[str]:
         """The kernels for a sample of the known input types, with common extents."""
         specs = [plan.slots[slot].spec for slot in self.step.inputs]
         values = [plan.slots[slot].spec for _, slot in self.step.arguments]
@@ -210,7 +210,7 @@ class KernelNames:
     def __init__(self) -> None:
         self.names: list[str] = []
 
-    def place(self, output: int, sizes: Sequence[int]) -> Sequence[int]:
+    def allocate(self, output: int, sizes: Sequence[int]) -> Sequence[int]:
         """No memory."""
         del output
         return [0] * len(sizes)

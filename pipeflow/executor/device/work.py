@@ -7,7 +7,7 @@ import numpy as np
 
 from pipeflow.compile.plan import Step
 from pipeflow.device.calls import View, array_address
-from pipeflow.device.memory import Arena, PinnedBlock, aligned, offsets
+from pipeflow.device.memory import DeviceArena, PinnedBlock, aligned, offsets
 from pipeflow.device.runtime import DeviceArray, DeviceLease, wait_for_default_streams
 from pipeflow.device.tables import ArrayColumn
 from pipeflow.executor.batch import BatchRun
@@ -39,7 +39,7 @@ class SegmentMemory:
         self.held = held  # the slots whose memory belongs to the batch
         self.ring = device.ring()
         self.capacity = capacity  # bytes that one batch copies to the device
-        self.arena = Arena(device.pool, between)
+        self.arena = DeviceArena(device.pool, between)
 
 
 class Work:
@@ -149,7 +149,7 @@ class CallMemory:
         self.step = step
         self.leases: list[DeviceLease | None] = []
 
-    def place(self, output: int, sizes: Sequence[int]) -> Sequence[int]:
+    def allocate(self, output: int, sizes: Sequence[int]) -> Sequence[int]:
         """The addresses of one output of all samples."""
         memory, slot = self.work.memory, self.step.outputs[output]
         starts, total = offsets(sizes)

@@ -6,7 +6,7 @@ from pipeflow.compile.plan import Plan
 from pipeflow.executor import workers
 from pipeflow.executor.device.arrival import ArrivalStage
 from pipeflow.executor.device.functions import FunctionStage
-from pipeflow.executor.device.segment import Segment
+from pipeflow.executor.device.segment import DeviceSegment
 from pipeflow.executor.runners.base import StageRunner
 from pipeflow.executor.runners.reading import SourceStage
 from pipeflow.executor.runners.sample import SampleStage
@@ -23,7 +23,7 @@ RUNNERS: dict[str, Callable[[Plan, int, Surroundings], StageRunner]] = {
     "sample": SampleStage,
     "batch": WholeStep,
     "processes": _processes,
-    "device": Segment,
+    "device": DeviceSegment,
     "function": FunctionStage,
     "arrival": ArrivalStage,
 }

@@ -62,7 +62,7 @@ ANY_ROW = np.dtype(
 TUNED = {(np.dtype(source), np.dtype(target)) for source, target, _ in NORMALIZED}
 
 
-class Plan(NamedTuple):
+class NormalizedWindow(NamedTuple):
     """The position of the window, and the numbers of each channel."""
 
     cut: Cut
@@ -72,7 +72,7 @@ class Plan(NamedTuple):
 
 
 @normalizing.crop_mirror_normalize.gpu_plan
-def _(item: Item) -> Plan:
+def _(item: Item) -> NormalizedWindow:
     shape, layout, args = item.input.shape, item.layouts[0], item.args
     if "F" in layout:
         raise ValueError(f"the layout {layout!r} has frames after the channels: transpose it to FCHW or FHWC first")
@@ -84,7 +84,7 @@ def _(item: Item) -> Plan:
     if cut.outside or depth > channels:
         border = normalizing.filling(args.fill_values, channels, depth, item.output.dtype)
     means = normalizing.per_channel(args.mean, channels, "mean")
-    return Plan(cut, means, normalizing.scaled(args.std, channels, args.scale), border)
+    return NormalizedWindow(cut, means, normalizing.scaled(args.std, channels, args.scale), border)
 
 
 @normalizing.crop_mirror_normalize.gpu
@@ -191,7 +191,7 @@ def window_in_output(item: Item, first: bool) -> tuple[list[int], list[int]]:
     """Place and extents, along the axes of the output, of the part that comes from the image."""
     layout, cut = item.layouts[0], item.plan.cut
     channel = layout.index("C")
-    place = [begin for axis, begin in enumerate(cut.place) if axis != channel]
+    place = [begin for axis, begin in enumerate(cut.offset) if axis != channel]
     extents = [size for axis, size in enumerate(cut.extents) if axis != channel]
     if item.args.mirror:
         width = item.output.shape[-1 if first else -2]

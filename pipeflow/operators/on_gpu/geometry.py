@@ -30,7 +30,7 @@ from pipeflow.operators.windows import Cut, fill_table, place_cut
 # crop and slice
 
 
-class Window(NamedTuple):
+class FilledCut(NamedTuple):
     """A cut, and the values of its part outside the data."""
 
     cut: Cut
@@ -38,23 +38,23 @@ class Window(NamedTuple):
     channel: int
 
 
-def window_of(item: Item, axes: Sequence[int], anchors: Sequence[int], sizes: Sequence[int]) -> Window:
+def window_of(item: Item, axes: Sequence[int], anchors: Sequence[int], sizes: Sequence[int]) -> FilledCut:
     """The window of an item."""
     shape, layout, args = item.input.shape, item.layouts[0], item.args
     place = place_cut(shape, axes, anchors, sizes, args.out_of_bounds_policy)
     channel = layout.find("C")
     dtype = args.dtype or item.input.dtype
     values = fill_table(args.fill_values, dtype, shape, channel) if place.outside else np.zeros(1, dtype)
-    return Window(place, values, channel)
+    return FilledCut(place, values, channel)
 
 
 @geometry.crop.gpu_plan
-def _(item: Item) -> Window:
+def _(item: Item) -> FilledCut:
     return window_of(item, *geometry.crop_window(item.input.shape, item.layouts[0], item.args))
 
 
 @geometry.slice.gpu_plan
-def _(item: Item) -> Window:
+def _(item: Item) -> FilledCut:
     if len(item.inputs) > 1:
         raise ValueError(
             "anchor and shape as inputs are on the GPU, and they are needed on the CPU before the launch: "
@@ -106,10 +106,10 @@ def cut_windows(call: DeviceCall) -> None:
         if target.dtype != item.input.dtype:
             target = call.scratch_view(target.shape, item.input.dtype)
             casts.append((target, item.output))
-        boxes.append(box_of(item.input, target, place.extents, place.low, place.place))
+        boxes.append(box_of(item.input, target, place.extents, place.low, place.offset))
         if place.outside:
             table = tables.address(values)
-            for begin, extents in around(target.shape, place.place, place.extents):
+            for begin, extents in around(target.shape, place.offset, place.extents):
                 fills.append(filling(table, values.size, item.output, extents, begin, channel))
     size = call.items[0].input.dtype.itemsize
     move(call, boxes if casts else boxes + fills, size)

@@ -86,7 +86,7 @@ def _(call: DeviceCall) -> None:
             source = pool[region.source]
             outer = len(source.shape) - 3
             extents = [*source.shape[:outer], *region.extents, source.shape[-1]]
-            at, to = ([0] * outer + [*place, 0] for place in (region.start, region.place))
+            at, to = ([0] * outer + [*place, 0] for place in (region.start, region.corner))
             layers[depth].append(box_of(source, target, extents, at, to))
     for boxes in layers:
         move(call, boxes, dtype.itemsize)
